@@ -107,7 +107,7 @@ def command(
                 progress_bar() as bar,
             ):
                 order = settings.PrometheusOrder(asking, seconds_of(since, "since"), seconds_of(step, "step"), retries)
-                found = service.assess_prometheus(order, tried, SystemClock().now().timestamp(), Stages(bar))
+                assessment = service.assess_prometheus(order, tried, SystemClock().now().timestamp(), Stages(bar))
         elif trace is None or form is None:
             raise InvalidInput("give --trace PATH with its --format, or --prometheus URL", field="trace")
         else:
@@ -121,8 +121,8 @@ def command(
                 seed=seed,
             )
             with progress_bar() as bar:
-                found = service.assess_trace(of_trace, tried, Stages(bar))
-        _show(found, output, html)
+                assessment = service.assess_trace(of_trace, tried, Stages(bar))
+        _show(assessment, output, html)
 
 
 def _show(found: Assessment, output: Output, html: Path | None) -> None:

@@ -100,10 +100,10 @@ def days_of(churn: str) -> float | None:
     """Days from a duration such as `2d` or `12h`; None for `none`. Raises InvalidInput."""
     if churn == "none":
         return None
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)([dh])", churn)
-    if found is None or float(found[1]) == 0:
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([dh])", churn)
+    if match is None or float(match[1]) == 0:
         raise InvalidInput(f"--churn: {churn!r} is not allowed; none, or a mean stay: 2d, 12h", field="churn")
-    return float(found[1]) / (1 if found[2] == "d" else 24)
+    return float(match[1]) / (1 if match[2] == "d" else 24)
 
 
 class Told:

@@ -11,13 +11,13 @@ CLOSED = "SchedulingClosed"
 
 
 def _condition(node: Item) -> Any:
-    return next((one for one in node.get("conditions") or () if one["type"] == CLOSED), None)
+    return next((condition for condition in node.get("conditions") or () if condition["type"] == CLOSED), None)
 
 
 def scheduling(node: Item) -> str:
     """`open`, or `closed` when the node takes no new pods."""
-    found = _condition(node)
-    return "closed" if found is not None and found["status"] == "True" else "open"
+    condition = _condition(node)
+    return "closed" if condition is not None and condition["status"] == "True" else "open"
 
 
 SCHEDULING = Column("SCHEDULING", scheduling)
@@ -27,15 +27,15 @@ def scheduling_lines(node: Item, now: datetime) -> list[str]:
     """One line with the scheduling state; while the node is closed, also the rules, the expiry, and the command that
     explains it.
     """
-    found = _condition(node)
-    if found is None:
+    condition = _condition(node)
+    if condition is None:
         return ["New pods:  taken"]
-    since = f"since {clock_time(found['since'])} ({age(found['since'], now)}), {found['reason']}"
-    if found["status"] != "True":
+    since = f"since {clock_time(condition['since'])} ({age(condition['since'], now)}), {condition['reason']}"
+    if condition["status"] != "True":
         return [f"New pods:  taken {since}"]
     return [
         (
-            f"New pods:  not taken {since}, by {', '.join(found['rules'])}; without renewal until"
-            f" {clock_time(found['valid_until'])}; slackwater why node/{node['name']} scheduling"
+            f"New pods:  not taken {since}, by {', '.join(condition['rules'])}; without renewal until"
+            f" {clock_time(condition['valid_until'])}; slackwater why node/{node['name']} scheduling"
         )
     ]

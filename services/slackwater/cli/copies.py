@@ -105,7 +105,7 @@ async def _refuse_streams(client: Any, names: Sequence[str], say: Say) -> None:
     """Raises Conflict if one of the streams exists."""
     for name in names:
         try:
-            found = await is_there(client, name)
+            exists = await is_there(client, name)
         # With the permissions of an older version. The broker still refuses each existing stream at its restore.
         except Unavailable as error:
             say(
@@ -113,7 +113,7 @@ async def _refuse_streams(client: Any, names: Sequence[str], say: Say) -> None:
                 "with `slackwater nats-config`"
             )
             return
-        if found:
+        if exists:
             raise Conflict(f"stream {name} exists already; restore into a broker without streams")
 
 
@@ -151,10 +151,10 @@ def dated_folder(parent: Path, now: datetime) -> Path:
 
 def newest_below(parent: Path) -> Path:
     """The newest finished backup that dated_folder named. Raises InvalidInput if there is none."""
-    found = _finished(parent)
-    if not found:
+    finished = _finished(parent)
+    if not finished:
         raise InvalidInput(f"{parent} holds no finished backup of `slackwater backup --dated`", field="folder")
-    return found[-1]
+    return finished[-1]
 
 
 def forget_oldest(parent: Path, keep: int, say: Say) -> None:

@@ -21,14 +21,14 @@ def question(path: str, node: str | None, pool: str | None, where: Sequence[str]
                 "--where is for decisions: `slackwater get decisions --where kind=evict`", field="--where"
             )
         return {}
-    found: dict[str, Any] = {"node": node, "pool": pool, "limit": limit}
+    parameters: dict[str, Any] = {"node": node, "pool": pool, "limit": limit}
     for each in where or ():
         name, equals, value = each.partition("=")
         if name not in FILTERS or not equals or not value:
             allowed = ", ".join(f"{known}=…" for known in FILTERS)
             raise InvalidInput(f"--where: {each!r} is not a filter; allowed: {allowed}", field="--where")
-        found[name] = value
-    return found
+        parameters[name] = value
+    return parameters
 
 
 def _text(name: str, *, wide: bool = False) -> Column:

@@ -40,10 +40,10 @@ def documents(files: list[Path]) -> Iterator[Document]:
     from slackwater.runtime.yaml_files import yaml_documents
 
     for file in files:
-        found = yaml_documents(file)
-        if not found:
+        bodies = yaml_documents(file)
+        if not bodies:
             raise InvalidInput(f"{file}: holds no document", field="filename")
-        for origin, body in found:
+        for origin, body in bodies:
             yield _document(origin, body)
 
 
@@ -52,7 +52,7 @@ def _document(origin: str, body: Any) -> Document:
         message = f"{origin}: {body!r:.40} is not a document; it needs apiVersion, kind, metadata and spec"
         raise InvalidInput(message, field="kind")
     kind, metadata = body.get("kind"), body.get("metadata")
-    known = {each.name: each for each in catalog.KINDS}
+    known = {kind_of_catalog.name: kind_of_catalog for kind_of_catalog in catalog.KINDS}
     if not isinstance(kind, str) or kind not in known:
         raise InvalidInput(f"{origin}: kind: {kind!r} cannot be applied; allowed: {', '.join(known)}", field="kind")
     name = metadata.get("name") if isinstance(metadata, dict) else None

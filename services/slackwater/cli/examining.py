@@ -69,13 +69,13 @@ def snapshot(state_dir: Path) -> Snapshot:
 
 def access_trouble(http: HttpSettings, nats: NatsAccess, nats_url: str) -> Sequence[str]:
     """The problems that would stop a process with these settings at its start. Opens no connection."""
-    found = []
+    problems = []
 
     def attempt(look: Callable[[], object]) -> None:
         try:
             look()
         except Misconfigured as error:
-            found.append(error.message)
+            problems.append(error.message)
 
     attempt(http.refuse_if_open_to_all)
     attempt(lambda: Gate(http))
@@ -83,16 +83,16 @@ def access_trouble(http: HttpSettings, nats: NatsAccess, nats_url: str) -> Seque
         attempt(lambda: ServerTls(http))
     if nats_url:
         attempt(lambda: nats.options(nats_url))
-    return found
+    return problems
 
 
 def cgroups_of_ours(hierarchy: Hierarchy) -> Mapping[str, Sequence[str]]:
     """The directories `slackwater-<id>` in every hierarchy, by id."""
-    found: dict[str, list[str]] = {}
+    paths_by_id: dict[str, list[str]] = {}
     for tree in hierarchy.trees():
         for path in sorted(tree.glob(f"{_PREFIX}*/")):
-            found.setdefault(path.name.removeprefix(_PREFIX), []).append(str(path))
-    return found
+            paths_by_id.setdefault(path.name.removeprefix(_PREFIX), []).append(str(path))
+    return paths_by_id
 
 
 def _binaries() -> tuple[Mapping[str, str], Mapping[str, str]]:
@@ -176,12 +176,12 @@ def _shards(url: str, headers: Mapping[str, str]) -> Mapping[str, Mapping[str, i
         items = answer.json()["items"] if answer.status_code == 200 else []
     except (httpx2.HTTPError, ValueError, KeyError):
         return None
-    found: dict[str, dict[str, int]] = {}
+    counts: dict[str, dict[str, int]] = {}
     for item in items:
-        owners = found.setdefault(item["service"], {})
+        owners = counts.setdefault(item["service"], {})
         owner = (item["owner"] or "").partition("/")[0]
         owners[owner] = owners.get(owner, 0) + 1
-    return found or None
+    return counts or None
 
 
 def _blocked(url: str, headers: Mapping[str, str]) -> Mapping[str, str]:
@@ -209,7 +209,11 @@ def has_idle(hierarchy: Hierarchy) -> bool:
     tree = hierarchy.cpu
     if tree is None:
         return False
-    weighed = [tree, *tree.glob("*/")] if not hierarchy.pure_v2 else [one.parent for one in tree.glob("*/cpu.weight")]
+    weighed = (
+        [tree, *tree.glob("*/")]
+        if not hierarchy.pure_v2
+        else [weight_file.parent for weight_file in tree.glob("*/cpu.weight")]
+    )
     if not weighed:
         return tuple(int(number) for number in re.findall(r"\d+", platform.release())[:2]) >= _IDLE_SINCE
     return any((group / "cpu.idle").exists() for group in weighed)

@@ -163,17 +163,17 @@ def _clock(seen: Snapshot) -> Sequence[Finding]:
 
 
 def _servers(seen: Snapshot) -> Sequence[Finding]:
-    found = []
+    findings = []
     for name, path in (("postgres", seen.postgres), ("nats", seen.nats)):
         if path is not None:
-            found.append(Finding(name, Level.OK, path))
+            findings.append(Finding(name, Level.OK, path))
         else:
             why = seen.servers_trouble.get(name, "not found")
             advice = (
                 "install slackwater[embedded] (in a checkout: make run), or use `slackwater run` with shared servers"
             )
-            found.append(Finding(name, Level.FAIL, why, advice))
-    return found
+            findings.append(Finding(name, Level.FAIL, why, advice))
+    return findings
 
 
 def _docker(seen: Snapshot) -> Sequence[Finding]:
@@ -194,16 +194,16 @@ def _state(seen: Snapshot) -> Sequence[Finding]:
     if not seen.state_writable:
         advice = "run as its owner, or set SLACKWATER_STATE_DIR to a directory you own"
         return [Finding("state", Level.FAIL, f"{seen.state_dir} is not writable", advice)]
-    found = [Finding("state", Level.OK, seen.state_dir)]
+    findings = [Finding("state", Level.OK, seen.state_dir)]
     if seen.free_bytes is not None:
         text = f"{seen.free_bytes / 2**30:.1f} GiB free"
         if seen.free_bytes < FULL_BYTES:
-            found.append(Finding("disk", Level.FAIL, text, f"free space below {seen.state_dir}: writes fail soon"))
+            findings.append(Finding("disk", Level.FAIL, text, f"free space below {seen.state_dir}: writes fail soon"))
         elif seen.free_bytes < TIGHT_BYTES:
-            found.append(Finding("disk", Level.WARN, text, "free some space, or move SLACKWATER_STATE_DIR"))
+            findings.append(Finding("disk", Level.WARN, text, "free some space, or move SLACKWATER_STATE_DIR"))
         else:
-            found.append(Finding("disk", Level.OK, text))
-    return found
+            findings.append(Finding("disk", Level.OK, text))
+    return findings
 
 
 def _instance(seen: Snapshot) -> Sequence[Finding]:
@@ -249,22 +249,22 @@ def _blocked(seen: Snapshot) -> Sequence[Finding]:
 
 
 def _access(seen: Snapshot) -> Sequence[Finding]:
-    found = [Finding("access", Level.FAIL, trouble, "see docs/how-to/secure.md") for trouble in seen.access_trouble]
+    findings = [Finding("access", Level.FAIL, trouble, "see docs/how-to/secure.md") for trouble in seen.access_trouble]
     asks = seen.instance.asks_for_token
     if seen.asks_for_token if asks is None else asks:
-        found.append(Finding("access", Level.OK, "callers of the API need a token"))
+        findings.append(Finding("access", Level.OK, "callers of the API need a token"))
     else:
         text = "no token is set: on loopback every user of this machine is admin (docs/how-to/secure.md)"
-        found.append(Finding("access", Level.OK, text))
-    return found
+        findings.append(Finding("access", Level.OK, text))
+    return findings
 
 
 def _leftovers(seen: Snapshot) -> Sequence[Finding]:
     running = seen.instance_id if seen.instance.holder is not None else None
-    found = [
+    findings = [
         _leftover(seen, owner, paths) for owner, paths in sorted(seen.cgroups.items()) if paths and owner != running
     ]
-    return found or [Finding("leftovers", Level.OK, "no cgroups of instances that do not run")]
+    return findings or [Finding("leftovers", Level.OK, "no cgroups of instances that do not run")]
 
 
 def _leftover(seen: Snapshot, owner: str, paths: Sequence[str]) -> Finding:

@@ -14,10 +14,10 @@ def refuse_given(context: typer.Context, parameters: Iterable[str], because: str
     count.
     """
     wanted = set(parameters)
-    for each in context.command.params:
-        if each.name not in wanted:
+    for parameter in context.command.params:
+        if parameter.name not in wanted:
             continue
-        source = context.get_parameter_source(each.name)
+        source = context.get_parameter_source(parameter.name)
         if source is not None and source.name == "COMMANDLINE":
-            option = max(each.opts, key=len)
+            option = max(parameter.opts, key=len)
             raise InvalidInput(f"{option}: {because}", field=option.removeprefix("--"))

@@ -11,12 +11,12 @@ from slackwater.cli.output import UNKNOWN, Item, age, cpu, memory, ratio
 
 def part_of(item: Item, *path: str) -> Any:
     """The value at the end of a path of keys; None where one of them is missing or null."""
-    found: Any = item
+    value: Any = item
     for step in path:
-        if found is None:
+        if value is None:
             return None
-        found = found.get(step)
-    return found
+        value = value.get(step)
+    return value
 
 
 def cpu_at(*path: str) -> Callable[[Item], str]:

@@ -16,9 +16,11 @@ def document() -> dict[str, Any]:
         raise AssertionError("the description is made without running anything")
 
     routers = [router for service in unasked_services() for router in service.routers()]
-    found: dict[str, Any] = openapi_of(build_app(routers, never_asked, HttpSettings.local()))
-    found["info"]["version"] = "v1"  # version of the API; the distribution's version is known only if it is installed
-    return found
+    description: dict[str, Any] = openapi_of(build_app(routers, never_asked, HttpSettings.local()))
+    description["info"]["version"] = (
+        "v1"  # version of the API; the distribution's version is known only if it is installed
+    )
+    return description
 
 
 def command() -> None:

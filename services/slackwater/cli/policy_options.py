@@ -107,9 +107,9 @@ def _after(text: str) -> int:
 
 
 def _percent(text: str) -> int:
-    found = re.fullmatch(r"(\d{1,3})%", text)
-    if found is None or int(found[1]) > 100:
+    match = re.fullmatch(r"(\d{1,3})%", text)
+    if match is None or int(match[1]) > 100:
         raise InvalidInput(
             f"--carry-over: {text!r} is not allowed; allowed: whole percents, 0% to 100%", field="carry-over"
         )
-    return int(found[1])
+    return int(match[1])

@@ -66,9 +66,9 @@ def client(url: str, proof: Credentials, timeout_seconds: int, *, insecure: bool
 
 def seconds_of(text: str, option: str) -> int:
     """Seconds of a duration such as `90s`, `5m`, `36h` or `7d`. Raises InvalidInput."""
-    found = re.fullmatch(r"(\d{1,6})([smhd])", text)
-    if found is None or not int(found[1]):
+    match = re.fullmatch(r"(\d{1,6})([smhd])", text)
+    if match is None or not int(match[1]):
         raise InvalidInput(
             f"--{option}: {text!r} is not allowed; allowed: a duration such as 90s, 5m, 36h or 7d", field=option
         )
-    return int(found[1]) * {"s": 1, "m": 60, "h": 3600, "d": 86_400}[found[2]]
+    return int(match[1]) * {"s": 1, "m": 60, "h": 3600, "d": 86_400}[match[2]]

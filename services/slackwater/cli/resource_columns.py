@@ -13,8 +13,8 @@ from slackwater.resources.kind import Kind, loaded, text_at
 def columns_of(kind: Kind) -> tuple[Column, ...]:
     """The columns of a kind's table."""
     return tuple(
-        Column(one.title, _cell(one), right=one.type in ("integer", "number"), wide=one.priority > 0)
-        for one in kind.columns
+        Column(column.title, _cell(column), right=column.type in ("integer", "number"), wide=column.priority > 0)
+        for column in kind.columns
     )
 
 

@@ -213,7 +213,7 @@ def lines(answer: Item) -> list[str]:
     """The text report: what was replayed, a table for each resource, and how to read it."""
     shown = [*heading(answer["history"])]
     for resource, unit in (("cpu", "core-hours"), ("memory", "GiB-hours")):
-        if any(one[resource]["capacity_hours"] for one in answer["strategies"]):
+        if any(strategy[resource]["capacity_hours"] for strategy in answer["strategies"]):
             shown += ["", *figures(answer, resource, unit)]
     return [*shown, "", *LEGEND]
 

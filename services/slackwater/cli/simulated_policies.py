@@ -77,24 +77,24 @@ def waterline(said: Item) -> str:
 
 
 def actions(policies: Sequence[Item]) -> list[Item]:
-    reasons = list(dict.fromkeys(reason for one in policies for reason in one["actions"]))
+    reasons = list(dict.fromkeys(reason for policy in policies for reason in policy["actions"]))
     rows: list[Item] = []
     for reason in reasons:
-        found = [one["actions"].get(reason, {"decisions": 0, "pods": 0}) for one in policies]
-        rows.append({"what": reason, "values": [f"{one['decisions']:,} ({one['pods']:,})" for one in found]})
+        counts = [policy["actions"].get(reason, {"decisions": 0, "pods": 0}) for policy in policies]
+        rows.append({"what": reason, "values": [f"{count['decisions']:,} ({count['pods']:,})" for count in counts]})
     return rows
 
 
 def open_gaps(policies: Sequence[Item]) -> list[str]:
     """The longest open gaps of each policy, with the reason."""
     shown = []
-    for one in policies:
-        for gap in one["gaps"][:SHOWN_GAPS]:
+    for policy in policies:
+        for gap in policy["gaps"][:SHOWN_GAPS]:
             most = "" if gap["largest"] is None else f", at most {_amount(gap)}"
-            head = f"{one['name']}: {gap['kind']} for {gap['metric']}, {_count(gap['seconds'])} s{most}"
+            head = f"{policy['name']}: {gap['kind']} for {gap['metric']}, {_count(gap['seconds'])} s{most}"
             shown.append(f"{head}: {gap['because']}")
-        if len(one["gaps"]) > SHOWN_GAPS:
-            shown.append(f"{one['name']}: {len(one['gaps']) - SHOWN_GAPS} more; -o json has all")
+        if len(policy["gaps"]) > SHOWN_GAPS:
+            shown.append(f"{policy['name']}: {len(policy['gaps']) - SHOWN_GAPS} more; -o json has all")
     return shown
 
 

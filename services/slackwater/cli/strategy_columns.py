@@ -57,11 +57,11 @@ def strategy_lines(strategy: Item) -> list[str]:
         f"Nodes:       {_status(strategy, 'nodes') or 0} follow it",
     ]
     lines += [
-        f"Condition:   not {one['type']} ({one['reason']}): {one['message']}"
-        for one in _status(strategy, "conditions") or ()
-        if one["status"] == "False"
+        f"Condition:   not {entry['type']} ({entry['reason']}): {entry['message']}"
+        for entry in _status(strategy, "conditions") or ()
+        if entry["status"] == "False"
     ]
-    lines += [f"  {one['node']}: {one['problem']}" for one in _status(strategy, "problems") or ()]
+    lines += [f"  {entry['node']}: {entry['problem']}" for entry in _status(strategy, "problems") or ()]
     lines.append("Fields:")
     for name, value in (_status(strategy, "effective") or {}).items():
         above = "" if own.get(name) is not None else "(from above)"
@@ -72,7 +72,7 @@ def strategy_lines(strategy: Item) -> list[str]:
 def tried_lines(offers: Item) -> Iterator[str]:
     """The sums of the pools, then the nodes with the largest changes, each before and after."""
     pools, nodes = offers["pools"], offers["nodes"]
-    tiers = ("batch", "mid") if any(_lends_to_mid(one) for one in pools) else ("batch",)
+    tiers = ("batch", "mid") if any(_lends_to_mid(pool) for pool in pools) else ("batch",)
     changes = [column for tier in tiers for column in _change(tier)]
     if pools:
         heads = (

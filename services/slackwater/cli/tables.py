@@ -75,12 +75,12 @@ def _fitting(shown: Grid, places: Sequence[int], width: int) -> tuple[int, ...]:
     """
     if _needed(shown, places) <= width:
         return tuple(places)
-    found: list[int] = []
+    fitting: list[int] = []
     for place in places:
-        if found and (shown.titles[place] == shown.wraps or _needed(shown, [*found, place]) > width):
+        if fitting and (shown.titles[place] == shown.wraps or _needed(shown, [*fitting, place]) > width):
             break
-        found.append(place)
-    return tuple(found)
+        fitting.append(place)
+    return tuple(fitting)
 
 
 def _table_lines(console: Console, shown: Grid, places: Sequence[int]) -> list[str]:
@@ -115,15 +115,15 @@ def _folded(console: Console, shown: Grid, places: Sequence[int], beside: Sequen
 def _aligned(shown: Grid, places: Sequence[int], cells: Sequence[Text], style: str = "") -> Text:
     from rich.text import Text
 
-    found = Text(style=style)
+    line = Text(style=style)
     for place in places:
         blanks = " " * (shown.width_of(place) - cells[place].cell_len)
-        found.append(blanks if shown.titles[place] in shown.right else "")
-        found.append_text(cells[place])
-        found.append("" if shown.titles[place] in shown.right else blanks)
-        found.append(" " * BETWEEN)
-    found.rstrip()
-    return found
+        line.append(blanks if shown.titles[place] in shown.right else "")
+        line.append_text(cells[place])
+        line.append("" if shown.titles[place] in shown.right else blanks)
+        line.append(" " * BETWEEN)
+    line.rstrip()
+    return line
 
 
 def _printed(console: Console, shown: Table | Text) -> list[str]:

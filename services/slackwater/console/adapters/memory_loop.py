@@ -64,8 +64,8 @@ class MemoryLoop:
         self._replays.pop((replay.identity, replay.number), None)
 
     async def replays(self, identities: Sequence[str]) -> Sequence[ReplayView]:
-        mine = [each for each in self._replays.values() if each.identity in identities]
-        return sorted(mine, key=lambda each: (each.replayed_at, each.number))
+        mine = [replay for replay in self._replays.values() if replay.identity in identities]
+        return sorted(mine, key=lambda replay: (replay.replayed_at, replay.number))
 
     async def save_windows(self, rows: Sequence[WindowView]) -> None:
         self._windows.update((row.event_id, row) for row in rows)

@@ -236,8 +236,8 @@ class PostgresReadModel(PostgresFleet, PostgresLoop, PostgresStrategies):
         return await self._all(_OBSERVATION, sql.OBSERVATIONS, id=decision_id)
 
     async def last_observation(self, node: str) -> ObservationView | None:
-        found: ObservationView | None = await self._one(_OBSERVATION, sql.LAST_OBSERVATION, node=node)
-        return found
+        observations: ObservationView | None = await self._one(_OBSERVATION, sql.LAST_OBSERVATION, node=node)
+        return observations
 
     async def evictions(self, decision_id: str) -> Sequence[EvictionView]:
         return await self._all(_EVICTION, sql.EVICTIONS, id=decision_id)
@@ -268,12 +268,12 @@ def _newest(rows: Iterable[T], *, key: Callable[[T], str], time: Callable[[T], d
     """The newest row per key, because a statement may not change a row twice. Sorted by key, because two statements
     that lock the same rows in different orders would deadlock.
     """
-    found: dict[str, T] = {}
+    newest: dict[str, T] = {}
     for row in rows:
-        known = found.get(key(row))
+        known = newest.get(key(row))
         if known is None or time(row) >= time(known):
-            found[key(row)] = row
-    return [found[name] for name in sorted(found)]
+            newest[key(row)] = row
+    return [newest[name] for name in sorted(newest)]
 
 
 def _facts_row(facts: NodeFacts, boot_epoch: str, described_at: datetime) -> Row:

@@ -77,8 +77,8 @@ class PostgresFleet(Queries):
         count = (await self._rows(sql.NODE_COUNT, **asked))[0][0]
         rows = await self._rows(sql.NODE_NAMES, **asked, limit=wanted.limit, offset=wanted.offset)
         names = [row[0] for row in rows]
-        found = {node.name: node for node in await self._all(_NODE, NODES_NAMED, names=names)}
-        return count, [found[name] for name in names if name in found]
+        nodes = {node.name: node for node in await self._all(_NODE, NODES_NAMED, names=names)}
+        return count, [nodes[name] for name in names if name in nodes]
 
     async def throttled_pods(self, fresh_after: datetime, limit: int) -> Sequence[PodView]:
         return await self._all(_POD, sql.THROTTLED_PODS, fresh_after=fresh_after, limit=limit)

@@ -63,31 +63,31 @@ class Queries:
 
     def _readable(self, adapter: TypeAdapter[T], statement: TextClause, bodies: Iterable[str]) -> list[T]:
         """The bodies that can be parsed; the others are quarantined and left out."""
-        found = []
+        values = []
         for body in bodies:
             try:
-                found.append(adapter.validate_json(body))
+                values.append(adapter.validate_json(body))
             except (ValueError, OverflowError, RecursionError) as error:
                 unreadable = QuarantineReason.UNREADABLE
                 self._quarantine.note(_table(statement), _name(body), error, reason=unreadable, document=body)
-        return found
+        return values
 
     async def _one(self, adapter: TypeAdapter[T], statement: TextClause, **parameters: Any) -> T | None:
-        found = await self._all(adapter, statement, **parameters)
-        return found[0] if found else None
+        values = await self._all(adapter, statement, **parameters)
+        return values[0] if values else None
 
 
 def _table(statement: TextClause) -> str:
     """The first table that the statement reads."""
-    found = re.search(r"\bFROM (\w+)", statement.text)
-    return found[1] if found else "read_model"
+    match = re.search(r"\bFROM (\w+)", statement.text)
+    return match[1] if match else "read_model"
 
 
 def _name(body: str) -> str:
     """The name or id in a body; a hash of a body without one."""
     for key in ("event_id", "id", "decision_id", "name", "document", "instance"):
-        if found := re.search(rf'"{key}"\s*:\s*"([^"\\]{{1,100}})"', body or ""):
-            return found[1]
+        if match := re.search(rf'"{key}"\s*:\s*"([^"\\]{{1,100}})"', body or ""):
+            return match[1]
     return hashlib.sha256(str(body).encode(errors="replace")).hexdigest()[:16]
 
 

@@ -43,10 +43,10 @@ def candidates_of(record: DecisionRecord) -> tuple[CandidateView, ...]:
     """
     if record.kind not in GUARDING:
         return ()
-    found = [*_chosen(record), *_spared(record)]
-    ranked = [one for one in found if one.keys]
-    ranked.sort(key=lambda one: (one.keys, one.pod_uid), reverse=record.kind is DecisionKind.RESTORE)
-    return (*_placed(ranked), *(one for one in found if not one.keys))
+    candidates = [*_chosen(record), *_spared(record)]
+    ranked = [candidate for candidate in candidates if candidate.keys]
+    ranked.sort(key=lambda candidate: (candidate.keys, candidate.pod_uid), reverse=record.kind is DecisionKind.RESTORE)
+    return (*_placed(ranked), *(candidate for candidate in candidates if not candidate.keys))
 
 
 def _placed(ranked: Sequence[CandidateView]) -> list[CandidateView]:

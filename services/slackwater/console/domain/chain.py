@@ -78,7 +78,7 @@ def _complete(
     if record.mode is Mode.OBSERVE or record.reason in ONLY_TOLD or record.service == ALONE:
         return True
     if record.kind is DecisionKind.EVICT:
-        has_effect = any(one.outcome not in _IN_VAIN for one in evictions)
+        has_effect = any(eviction.outcome not in _IN_VAIN for eviction in evictions)
         return len(evictions) >= len(record.actions) and (effect is not None or not has_effect)
     if record.kind in _ACTED_ON and record.actions:
         return effect is not None  # measured after the write, although a removed limit names no decision
@@ -150,7 +150,7 @@ def _observation_step(record: DecisionRecord, seen: ObservationView) -> ChainSte
 
 
 def _eviction_step(record: DecisionRecord, ended: EvictionView) -> ChainStep:
-    name = next((one.pod_name for one in record.actions if one.pod_uid == ended.pod_uid), ended.pod_uid)
+    name = next((action.pod_name for action in record.actions if action.pod_uid == ended.pod_uid), ended.pod_uid)
     text = f"{name} {ended.outcome.replace('_', ' ')}" + (f": {ended.detail}" if ended.detail else "")
     return ChainStep("eviction.completed", ended.id, ended.completed_at, None, text, {"outcome": ended.outcome})
 

@@ -18,12 +18,19 @@ def as_of(node: NodeView, now: datetime) -> NodeView:
     """The node with the conditions that are valid at `now`."""
     if not node.conditions:
         return node
-    return replace(node, conditions=tuple(_as_of(one, now) for one in node.conditions))
+    return replace(node, conditions=tuple(_as_of(condition, now) for condition in node.conditions))
 
 
 def closing(node: NodeView) -> NodeCondition | None:
     """The condition that closes a node read with `as_of`; None if it takes new pods."""
-    return next((one for one in node.conditions if one.type == SCHEDULING_CLOSED and one.status == TRUE), None)
+    return next(
+        (
+            condition
+            for condition in node.conditions
+            if condition.type == SCHEDULING_CLOSED and condition.status == TRUE
+        ),
+        None,
+    )
 
 
 def scheduling_message(reason: str, rules: tuple[str, ...], *, closed: bool) -> str:

@@ -19,8 +19,8 @@ NAMED = 3
 def marks_of(acted: Sequence[DecisionSummary]) -> list[Mark]:
     """Marks for the actions, oldest first."""
     return [
-        Mark(at=each.decided_at, css=css_of(each), label=label_of(each), href=f"/decisions/{each.id}")
-        for each in reversed(acted)
+        Mark(at=decision.decided_at, css=css_of(decision), label=label_of(decision), href=f"/decisions/{decision.id}")
+        for decision in reversed(acted)
     ]
 
 
@@ -37,7 +37,7 @@ def label_of(decision: DecisionSummary) -> str:
         str(decision.reason).replace("_", " ") + (f", rule {decision.rule}" if decision.rule else ""),
     ]
     if decision.actions:
-        names = [one.pod_name for one in decision.actions]
+        names = [action.pod_name for action in decision.actions]
         more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
         lines.append(", ".join(names[:NAMED]) + more)
     if lacking := shortfall(decision):

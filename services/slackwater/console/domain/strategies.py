@@ -122,29 +122,30 @@ class _Layer:
 
 def in_order(strategies: Sequence[StrategyView]) -> list[StrategyView]:
     """The cluster's document first, then by precedence; without deleted documents."""
-    there = [one for one in strategies if not one.gone]
-    return sorted(there, key=lambda one: (one.document != CLUSTER, -one.precedence, one.document))
+    there = [strategy for strategy in strategies if not strategy.gone]
+    return sorted(there, key=lambda strategy: (strategy.document != CLUSTER, -strategy.precedence, strategy.document))
 
 
 def lines_of(strategies: Sequence[StrategyView], followers: Mapping[str, int]) -> list[StrategyLine]:
     """The lines of the list. `followers`: number of nodes by the source that their offer names, with its generation."""
     return [
         StrategyLine(
-            one,
-            followers.get(one.source, 0),
-            sum(count for source, count in followers.items() if source.partition("@")[0] == one.title)
-            - followers.get(one.source, 0),
+            strategy,
+            followers.get(strategy.source, 0),
+            sum(count for source, count in followers.items() if source.partition("@")[0] == strategy.title)
+            - followers.get(strategy.source, 0),
         )
-        for one in strategies
+        for strategy in strategies
     ]
 
 
 def field_lines(strategies: Sequence[StrategyView]) -> list[FieldLine]:
     """All fields by name; those that a document sets come first."""
-    names = {name for one in strategies for name in (*one.effective, *one.fields)}
-    cluster = next((one.effective for one in strategies if one.document == CLUSTER), {})
+    names = {name for strategy in strategies for name in (*strategy.effective, *strategy.fields)}
+    cluster = next((strategy.effective for strategy in strategies if strategy.document == CLUSTER), {})
     found = [
-        FieldLine(name, tuple(one.fields.get(name) for one in strategies), cluster.get(name)) for name in sorted(names)
+        FieldLine(name, tuple(strategy.fields.get(name) for strategy in strategies), cluster.get(name))
+        for name in sorted(names)
     ]
     return sorted(found, key=lambda line: not line.is_said)
 
@@ -157,8 +158,8 @@ def node_strategy(
     problem: str = "",
 ) -> NodeStrategy:
     """The strategy of a node. `sources` are those of the node's offer in force, the weakest first."""
-    known = {one.title: one for one in strategies}
-    cluster = next((one for one in strategies if one.document == CLUSTER), None)
+    known = {strategy.title: strategy for strategy in strategies}
+    cluster = next((strategy for strategy in strategies if strategy.document == CLUSTER), None)
     layers = [_Layer("default", {} if cluster is None else _below(cluster))]
     older = []
     for source in sources:
@@ -172,7 +173,7 @@ def node_strategy(
         elif title == "node-label":
             layers.append(_Layer(title, _labelled(labels)))
     names = sorted({name for layer in layers for name in layer.fields})
-    fields = sorted((_field(name, layers) for name in names), key=lambda one: one.in_force.layer == "default")
+    fields = sorted((_field(name, layers) for name in names), key=lambda strategy: strategy.in_force.layer == "default")
     return NodeStrategy(tuple(sources), tuple(fields), tuple(older), problem)
 
 

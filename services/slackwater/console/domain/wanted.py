@@ -28,7 +28,7 @@ def chosen(patterns: Sequence[str], known: Sequence[str], by_request: Sequence[s
     Raises: InvalidInput for a pattern that matches no type.
     """
     usual = tuple(name for name in known if name not in by_request)
-    found: set[str] = set()
+    types: set[str] = set()
     for pattern in patterns or ("*",):
         named = usual if pattern == "*" else [name for name in known if fnmatchcase(name, pattern)]
         if not named:
@@ -38,8 +38,8 @@ def chosen(patterns: Sequence[str], known: Sequence[str], by_request: Sequence[s
                 code="unknown_event_type",
                 field="types",
             )
-        found.update(named)
-    return tuple(name for name in known if name in found)
+        types.update(named)
+    return tuple(name for name in known if name in types)
 
 
 def names_of(patterns: Sequence[str]) -> tuple[str, ...]:
@@ -64,7 +64,7 @@ def token_of(positions: Mapping[str, int]) -> str:
 
 def positions_of(token: str, field: str) -> dict[str, int]:
     """The positions in an event id. Raises InvalidInput for a malformed id."""
-    found: dict[str, int] = {}
+    positions: dict[str, int] = {}
     for part in token.split(",") if len(token) <= LONGEST_TOKEN else ("",):
         place = _PLACE.fullmatch(part.strip())
         if place is None:
@@ -74,5 +74,5 @@ def positions_of(token: str, field: str) -> dict[str, int]:
                 code="invalid_position",
                 field=field,
             )
-        found[place[1]] = int(place[2])
-    return found
+        positions[place[1]] = int(place[2])
+    return positions

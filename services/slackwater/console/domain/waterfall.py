@@ -10,7 +10,7 @@ from slackwater.decisions.record import DecisionRecord
 
 def waterfall_of(record: DecisionRecord) -> tuple[WaterfallRow, ...]:
     """One row per term, in the order of the formula; source and time are those of the term's input."""
-    inputs = {each.name: each for each in record.inputs}
+    inputs = {entry.name: entry for entry in record.inputs}
     rows: list[WaterfallRow] = []
     total = 0
     for term in record.terms:

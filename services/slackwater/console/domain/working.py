@@ -34,7 +34,7 @@ def reading(value: float | int | str | None, unit: str) -> str:
 
 def unit_of(record: DecisionRecord, metric: str) -> str:
     """The unit of a metric from the record's input of the same name; a ratio if it has none."""
-    return next((one.unit for one in record.inputs if one.name == metric), "ratio")
+    return next((entry.unit for entry in record.inputs if entry.name == metric), "ratio")
 
 
 def trigger_of(record: DecisionRecord) -> Input | None:

@@ -74,10 +74,10 @@ def decision_router(reads: Reads, times: Times) -> Routes:
             before=_before(continue_),
             limit=limit + 1,
         )
-        found = list(await reads.decisions(wanted))
-        last = found[limit - 1] if len(found) > limit else None
+        decisions = list(await reads.decisions(wanted))
+        last = decisions[limit - 1] if len(decisions) > limit else None
         token = token_of(NAME, (micros(last.decided_at), last.id)) if last is not None else None
-        return Listing(items=found[:limit], continue_=token)
+        return Listing(items=decisions[:limit], continue_=token)
 
     @router.get("/decisions/{id}", role=Role.VIEWER, summary="A complete decision record")
     async def get_decision(id: DecisionId) -> DecisionRecord:  # noqa: A002 - the path parameter is called id

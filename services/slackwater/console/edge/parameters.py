@@ -22,8 +22,8 @@ def moment(text: str, now: datetime, field: str) -> datetime:
     try:
         if relative:
             return now - timedelta(seconds=float(relative[1]) * _UNITS[relative[2]])
-        found = datetime.fromisoformat(text.strip().replace(" ", "+"))  # a query string turns a "+" into a space
-        return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
+        parsed = datetime.fromisoformat(text.strip().replace(" ", "+"))  # a query string turns a "+" into a space
+        return parsed.astimezone(UTC) if parsed.tzinfo else parsed.replace(tzinfo=UTC)
     except (ValueError, OverflowError):
         raise InvalidInput(
             f"{field}: {text!r} is not a time; allowed: {ALLOWED}", code="invalid_time", field=field

@@ -34,10 +34,10 @@ Label = Annotated[
 
 def wanted_labels(given: list[str] | None) -> list[tuple[str, str | None]]:
     """Labels as (name, value or None for any). Raises InvalidInput for one without a name."""
-    found = []
-    for each in given or []:
-        name, equals, value = each.partition("=")
+    labels = []
+    for label in given or []:
+        name, equals, value = label.partition("=")
         if not name:
-            raise InvalidInput(f"label: {each!r} has no name; allowed: name=value or name", field="label")
-        found.append((name, value if equals else None))
-    return found
+            raise InvalidInput(f"label: {label!r} has no name; allowed: name=value or name", field="label")
+        labels.append((name, value if equals else None))
+    return labels

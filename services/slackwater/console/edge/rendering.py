@@ -68,14 +68,14 @@ class Pages:
 
 
 def environment() -> jinja2.Environment:
-    found = jinja2.Environment(
+    jinja_environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.filters.update(
+    jinja_environment.filters.update(
         cores=_cores,
         bytes=lambda count: NOTHING if count is None else format_memory(count),
         amount=amount,
@@ -98,8 +98,8 @@ def environment() -> jinja2.Environment:
         words=lambda text: str(text).replace("_", " "),
         drawing=Markup,  # drawings escape their own text
     )
-    found.globals.update(signed=_signed, parts=tier_parts, pool_parts=pool_parts, link=link, share=_share)
-    return found
+    jinja_environment.globals.update(signed=_signed, parts=tier_parts, pool_parts=pool_parts, link=link, share=_share)
+    return jinja_environment
 
 
 def _cores(milli: int | None, digits: int = 1) -> str:

@@ -90,10 +90,10 @@ class ColocationRpc(stubs.ColocationServiceServicer):
         wanted = NodeFilter(request.pool, _liveness(request), dict(request.labels))
         after = _after(request.page_token) if request.page_token else ""
         size = _within(request.page_size, "page_size", USUAL_PAGE, LARGEST_PAGE)
-        found, more = await find_nodes(self._colocation.reads, wanted, after, size)
+        nodes, more = await find_nodes(self._colocation.reads, wanted, after, size)
         return messages.ListNodesResponse(
-            nodes=[self._message(node) for node in found],
-            next_page_token=token_of(LIST, (found[-1].name,)) if more else "",
+            nodes=[self._message(node) for node in nodes],
+            next_page_token=token_of(LIST, (nodes[-1].name,)) if more else "",
         )
 
     async def WatchOffers(  # noqa: N802 - the contract's name

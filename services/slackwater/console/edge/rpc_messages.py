@@ -51,7 +51,7 @@ def node_message(node: NodeView, validity: timedelta) -> node_pb2.Node:
         described_at=_time(node.described_at),
         usage=_usage(usage) if usage else None,
         offer=offer_message(offer, known_at + validity) if offer and known_at else None,
-        conditions=[_condition(one) for one in node.conditions],
+        conditions=[_condition(condition) for condition in node.conditions],
     )
 
 
@@ -128,6 +128,6 @@ def _amount(amount: Resources | None) -> quantity_pb2.Resources | None:
 def _time(moment: datetime | None) -> Timestamp | None:
     if moment is None:
         return None
-    found = Timestamp()
-    found.FromDatetime(moment)
-    return found
+    timestamp = Timestamp()
+    timestamp.FromDatetime(moment)
+    return timestamp

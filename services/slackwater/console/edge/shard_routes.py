@@ -21,7 +21,7 @@ def shard_router(reads: Reads, clock: Clock) -> Routes:
 
     @router.get("/shards", role=Role.VIEWER, summary="The replica that owns each partition of each service")
     async def list_shards(service: Service = None) -> Listing[ShardView]:
-        found = shard_views(await reads.processes(), clock.now())
-        return Listing(items=[shard for shard in found if service in (None, shard.service)])
+        shards = shard_views(await reads.processes(), clock.now())
+        return Listing(items=[shard for shard in shards if service in (None, shard.service)])
 
     return router

@@ -21,11 +21,11 @@ async def letters_page(
     reads: Reads, desk: Desk, before: int | None, limit: int
 ) -> tuple[Sequence[LetterView], int | None]:
     """Dead letters, newest first, and the position where the next page begins. Raises Unavailable."""
-    found = await desk.letters(before, limit + 1)
-    shown = found[:limit]
+    letters = await desk.letters(before, limit + 1)
+    shown = letters[:limit]
     replays = await reads.replays([letter.identity for letter in shown])
     views = [view_of(letter, replays) for letter in shown]
-    return views, shown[-1].position if len(found) > limit else None
+    return views, shown[-1].position if len(letters) > limit else None
 
 
 async def existing_letter(reads: Reads, desk: Desk, position: int) -> LetterView:
@@ -99,7 +99,7 @@ def view_of(letter: Letter, replays: Sequence[ReplayView]) -> LetterView:
         size_bytes=len(letter.body),
         payload=payload,
         text=text,
-        replays=tuple(each for each in replays if each.identity == letter.identity),
+        replays=tuple(replay for replay in replays if replay.identity == letter.identity),
         node=letter.sender,
     )
 

@@ -22,7 +22,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     names = sorted(set(known))
     close = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
     if close:
-        return "; did you mean " + " or ".join(repr(each) for each in close) + "?"
+        return "; did you mean " + " or ".join(repr(known_name) for known_name in close) + "?"
     return "; known: " + ", ".join(names) if 0 < len(names) <= 8 else ""
 
 
@@ -37,11 +37,11 @@ async def existing_node(reads: Reads, name: str) -> NodeView:
 
 async def existing_decision(reads: Reads, decision_id: str) -> DecisionRecord:
     """The record, or NotFound."""
-    found = await reads.decision(decision_id)
-    if found is None:
+    record = await reads.decision(decision_id)
+    if record is None:
         message = f"decision {decision_id!r} is not known; list them with `slackwater get decisions`"
         raise NotFound(message, code="decision_not_found", field="id")
-    return found
+    return record
 
 
 async def why(reads: Reads, node: str, subject: str, at: datetime) -> Why:
@@ -109,26 +109,26 @@ async def why_pod(
     """The decisions about one pod by `at`. Raises NotFound for an unknown pod, InvalidInput that lists the pods if the
     name is ambiguous.
     """
-    found = await reads.pods_called(pod, node)
-    meant = narrowed(found, pod, node, namespace, await _started_after(reads, found, at))
+    identities = await reads.pods_called(pod, node)
+    meant = narrowed(identities, pod, node, namespace, await _started_after(reads, identities, at))
     if not meant:
         raise await _no_such_pod(reads, pod, node, namespace)
     if len(meant) > 1:
         raise _ambiguous(pod, meant)
-    (one,) = meant
+    (identity,) = meant
     parts = []
-    for record in await reads.decisions_about(one.uid, limit, at):
+    for record in await reads.decisions_about(identity.uid, limit, at):
         evictions = await reads.evictions(record.id)
-        part = part_of(record, one.uid, await reads.effect(record.id), evictions)
+        part = part_of(record, identity.uid, await reads.effect(record.id), evictions)
         parts += [] if part is None else [part]
-    return PodWhy(one, await _running(reads, one), tuple(parts))
+    return PodWhy(identity, await _running(reads, identity), tuple(parts))
 
 
 async def _started_after(reads: Reads, found: Iterable[PodIdentity], at: datetime | None) -> frozenset[str]:
     """The uids of the running pods that had not started at `at`, when another pod may have had the name."""
     if at is None:
         return frozenset()
-    nodes = {one.node for one in found if one.is_running}
+    nodes = {identity.node for identity in found if identity.is_running}
     return frozenset([pod.uid for node in nodes for pod in await reads.pods(node) if pod.started_at > at])
 
 
@@ -139,7 +139,10 @@ async def _running(reads: Reads, one: PodIdentity) -> PodView | None:
 
 
 def _ambiguous(pod: str, meant: Iterable[PodIdentity]) -> InvalidInput:
-    places = "; ".join(f"{one.namespace or 'no namespace'}/{one.name} on {one.node} (uid {one.uid})" for one in meant)
+    places = "; ".join(
+        f"{identity.namespace or 'no namespace'}/{identity.name} on {identity.node} (uid {identity.uid})"
+        for identity in meant
+    )
     text = f"{pod!r} means several pods: {places}. Choose one by node, by namespace, or by its uid instead of the name"
     return InvalidInput(text, code="pod_ambiguous", field="pod")
 

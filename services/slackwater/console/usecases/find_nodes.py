@@ -28,5 +28,5 @@ class NodeFilter:
 
 async def find_nodes(reads: Reads, wanted: NodeFilter, after: str, limit: int) -> tuple[Sequence[NodeView], bool]:
     """At most `limit` nodes with a name after `after`, and whether there are more."""
-    found = [node for node in await reads.nodes() if node.name > after and wanted.passes(node)]
-    return found[:limit], len(found) > limit
+    nodes = [node for node in await reads.nodes() if node.name > after and wanted.passes(node)]
+    return nodes[:limit], len(nodes) > limit

@@ -58,17 +58,21 @@ class LoopPage:
 
     @property
     def pending(self) -> int:
-        return sum(each.pending for each in self.broker.consumers)
+        return sum(consumer.pending for consumer in self.broker.consumers)
 
     @property
     def busy(self) -> Sequence[ConsumerState]:
         """Consumers with lag or other findings, the furthest behind first."""
-        found = [each for each in self.broker.consumers if each.pending or each.unsettled or each.redelivered]
-        return sorted(found, key=lambda each: (-each.pending, -each.redelivered, each.name))
+        consumers = [
+            consumer
+            for consumer in self.broker.consumers
+            if consumer.pending or consumer.unsettled or consumer.redelivered
+        ]
+        return sorted(consumers, key=lambda consumer: (-consumer.pending, -consumer.redelivered, consumer.name))
 
     @property
     def redelivered(self) -> int:
-        return sum(each.redelivered for each in self.broker.consumers)
+        return sum(consumer.redelivered for consumer in self.broker.consumers)
 
     @property
     def outbox(self) -> int | None:

@@ -103,11 +103,11 @@ class NodePage:
 def offered_over_time(offers: Sequence[OfferView]) -> list[tuple[datetime, int]]:
     """The sum of all nodes' offers after each change, in milli-cores."""
     current: dict[str, int] = {}
-    found = []
+    totals = []
     for offer in offers:
         current[offer.node] = offer.batch.cpu_milli
-        found.append((offer.offered_at, sum(current.values())))
-    return found
+        totals.append((offer.offered_at, sum(current.values())))
+    return totals
 
 
 def _at(steps: Sequence[tuple[datetime, int]], moment: datetime) -> int | None:
@@ -234,8 +234,8 @@ def held_share(actual: Sequence[tuple[datetime, float]], expected: Sequence[tupl
 
 async def _waterline(reads: Reads, acted: Sequence[DecisionSummary]) -> float | None:
     """The waterline of prod pressure in the last measured effect on it."""
-    for each in acted[:20]:
-        effect = await reads.effect(each.id)
+    for decision in acted[:20]:
+        effect = await reads.effect(decision.id)
         if effect is not None and effect.metric == "prod_cpu_pressure":
             return effect.waterline
     return None

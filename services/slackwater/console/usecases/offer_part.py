@@ -92,13 +92,13 @@ def changes_of(offers: Sequence[OfferView], resource: str) -> list[OfferView]:
     """The offers that differ from the previous one in an amount of this resource, in being degraded, or in their
     strategies.
     """
-    found: list[OfferView] = []
+    changes: list[OfferView] = []
     before: OfferView | None = None
     for offer in offers:
         if before is None or _told(offer, resource) != _told(before, resource):
-            found.append(offer)
+            changes.append(offer)
         before = offer
-    return found
+    return changes
 
 
 def decision_of(offer: OfferView, subject: str) -> str:

@@ -141,8 +141,8 @@ async def overview_page(reads: Reads, now: datetime, span: str = "1h", resource:
 
 async def known_waterline(reads: Reads, node: str | None = None) -> float:
     """The waterline on prod CPU pressure in the last effect, or ensurance's default."""
-    found = await reads.waterline(node)
-    return DEFAULT_WATERLINE if found is None else found
+    waterline = await reads.waterline(node)
+    return DEFAULT_WATERLINE if waterline is None else waterline
 
 
 async def _guards(reads: Reads, now: datetime) -> Sequence[Guard]:
@@ -161,7 +161,7 @@ async def _history(
     step = max(LEVEL_SECONDS, seconds // BUCKETS)
     since = now - timedelta(seconds=seconds)
     kept = await reads.levels(since, now, step)
-    samples = [sample_of(each, resource) for each in kept if since <= each.at < now]
+    samples = [sample_of(kept_level, resource) for kept_level in kept if since <= kept_level.at < now]
     if level.nodes:
         samples.append(sample_of(level, resource))
     if not any(sample.capacity for sample in samples):

@@ -30,5 +30,5 @@ async def pool_offers(reads: Reads, pool: str, after: str, limit: int, now: date
         known = [row.pool for row in await reads.pools(now - FRESH, DEFAULT_WATERLINE) if row.pool]
         message = f"no node of a pool {pool!r} is known{did_you_mean(pool, known)}"
         raise NotFound(message, code="pool_not_found", field="pool")
-    found = await reads.pool_offers(pool, after, limit + 1)
-    return PoolPage(found[:limit], len(found) > limit, sums)
+    offers = await reads.pool_offers(pool, after, limit + 1)
+    return PoolPage(offers[:limit], len(offers) > limit, sums)

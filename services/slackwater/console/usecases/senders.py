@@ -52,15 +52,17 @@ class Senders:
         }
 
     async def _recent(self, now: datetime) -> Sequence[SentLetter]:
-        found: list[SentLetter] = []
+        letters: list[SentLetter] = []
         before: int | None = None
         try:
-            while len(found) < MOST:
+            while len(letters) < MOST:
                 page = await self._desk.letters(before, PAGE)
-                found += [SentLetter(one.sender, one.position, one.reason, one.buried_at) for one in page]
+                letters += [
+                    SentLetter(letter.sender, letter.position, letter.reason, letter.buried_at) for letter in page
+                ]
                 if len(page) < PAGE or not is_recent(page[-1].buried_at, now):
                     break
                 before = page[-1].position
         except Unavailable:
             return ()
-        return found
+        return letters

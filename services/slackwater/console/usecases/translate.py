@@ -94,26 +94,26 @@ def pod_views(report: UsageReported) -> list[PodView]:
     """The report's pods, one view each."""
     return [
         PodView(
-            uid=each.pod.uid,
-            name=each.pod.name,
-            namespace=each.pod.namespace,
+            uid=pod.pod.uid,
+            name=pod.pod.name,
+            namespace=pod.pod.namespace,
             node=report.node,
-            workload=each.pod.workload,
-            tier=str(each.pod.tier),
-            qos=str(each.pod.qos),
-            priority=each.pod.priority,
-            request=each.pod.request,
-            usage=_average(each.usage),
-            cpu_p95_milli=each.usage.cpu_milli.p95,
-            cpu_pressure=_ratio(each.pressure.cpu_some_avg),
-            throttled_ratio=_ratio(each.throttled_ratio),
-            cpu_limit_milli=each.cpu_limit_milli,
-            original_cpu_limit_milli=each.original_cpu_limit_milli,
-            throttled=is_throttled(each),
-            started_at=each.pod.started_at,
+            workload=pod.pod.workload,
+            tier=str(pod.pod.tier),
+            qos=str(pod.pod.qos),
+            priority=pod.pod.priority,
+            request=pod.pod.request,
+            usage=_average(pod.usage),
+            cpu_p95_milli=pod.usage.cpu_milli.p95,
+            cpu_pressure=_ratio(pod.pressure.cpu_some_avg),
+            throttled_ratio=_ratio(pod.throttled_ratio),
+            cpu_limit_milli=pod.cpu_limit_milli,
+            original_cpu_limit_milli=pod.original_cpu_limit_milli,
+            throttled=is_throttled(pod),
+            started_at=pod.pod.started_at,
             reported_at=report.sampled_at,
         )
-        for each in report.pods
+        for pod in report.pods
     ]
 
 
@@ -248,16 +248,16 @@ def _service_view(service: ServiceHealth) -> ServiceView:
         outbox_refused=service.outbox_refused,
         member=service.member,
         members=service.members,
-        leases=tuple(LeaseView(one.partition, one.owner, one.epoch, one.since) for one in service.leases),
+        leases=tuple(LeaseView(lease.partition, lease.owner, lease.epoch, lease.since) for lease in service.leases),
     )
 
 
 def _strictest(data: IntentDeclared) -> dict[str, float]:
     """By metric: the lowest waterline of several rules, which is crossed first."""
-    found: dict[str, float] = {}
-    for each in data.waterlines:
-        found[each.metric] = min(each.value, found.get(each.metric, each.value))
-    return found
+    lowest: dict[str, float] = {}
+    for waterline in data.waterlines:
+        lowest[waterline.metric] = min(waterline.value, lowest.get(waterline.metric, waterline.value))
+    return lowest
 
 
 def intent_view(data: IntentDeclared) -> IntentView:

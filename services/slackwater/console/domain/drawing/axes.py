@@ -48,12 +48,12 @@ def times(since: datetime, until: datetime, most: int) -> Sequence[datetime]:
     span = (until - since).total_seconds()
     step = next((s for s in _TIME_STEPS if span / s <= most), 86400 * math.ceil(span / 86400 / most))
     first = math.ceil(since.timestamp() / step) * step
-    found = []
+    moments = []
     moment = datetime.fromtimestamp(first, UTC)
     while moment <= until:
-        found.append(moment)
+        moments.append(moment)
         moment += timedelta(seconds=step)
-    return found
+    return moments
 
 
 def time_axis(frame: Frame, scale: Scale, since: datetime, until: datetime, most: int = 6) -> list[str]:

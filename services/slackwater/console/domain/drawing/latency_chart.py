@@ -53,10 +53,10 @@ def position(value: float) -> float:
 
 def bins(values: Sequence[float]) -> list[int]:
     """The number of durations in each of BINS equal parts of the axis; values outside count at the edges."""
-    found = [0] * BINS
+    counts = [0] * BINS
     for value in values:
-        found[min(BINS - 1, int(position(value) * BINS))] += 1
-    return found
+        counts[min(BINS - 1, int(position(value) * BINS))] += 1
+    return counts
 
 
 def latency_chart(frame: Frame, spreads: Sequence[Spread], label: str) -> str:
