@@ -324,7 +324,7 @@ class NatsBus:
             await self._client.flush(timeout=PATIENCE_SECONDS)
         except (NatsError, TimeoutError):
             return False
-        return self._client.is_connected  # without its reader, nats-py flushes and asks nobody
+        return self._client.is_connected  # without its reader, nats-py flushes without a ping
 
     def stats(self) -> Mapping[str, ConsumerStats]:
         """Returns settlement counts of each consumer opened by this process."""

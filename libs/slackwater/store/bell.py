@@ -42,7 +42,7 @@ class Bell:
             return
         if word:
             if len(self._heard_once) >= _MOST_WORDS:
-                self._heard_once.clear()  # at worst somebody is woken for nothing
+                self._heard_once.clear()  # at worst a relay wakes without work
             self._heard_once.add(word)
         for wake in self._wakes:
             wake()

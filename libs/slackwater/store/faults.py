@@ -62,7 +62,7 @@ def translated() -> Iterator[None]:
             raise _of_another_version(error.orig) from error
         if state.startswith(_AGAIN):
             raise Conflict(f"the transaction lost against another: {error.orig}") from error
-        if state.startswith(_UNSTORABLE):  # waiting does not help: whoever sent the value gets it back
+        if state.startswith(_UNSTORABLE):  # a retry cannot help: refuse the value
             raise InvalidInput(f"a value cannot be stored: {error.orig}", code="unstorable") from error
         raise
     except asyncpg.PostgresError as error:

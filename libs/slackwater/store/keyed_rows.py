@@ -146,7 +146,7 @@ class PostgresKeyedRows(Generic[T]):
 
     async def replace(self, value: T, expected: int, *, last: bool = False) -> None:
         table, key = self._table, self._table.key_of(value)
-        assert table.version_of is not None  # noqa: S101 - a defect of ours
+        assert table.version_of is not None  # noqa: S101 - a defect of Slackwater
         self._fence([key])
         values = {"row_key": key, "row_written": table.version_of(value)}
         values |= {f"value_{c.name}": v for c, v in zip(table.columns, table.encode(value), strict=True)}

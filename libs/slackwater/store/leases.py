@@ -146,7 +146,7 @@ class PostgresLeases:
         }
         self._connection = await asyncpg.connect(self._dsn, timeout=3, command_timeout=3, server_settings=settings)
         await self._connection.add_listener(news_channel(self._service), self._heard)
-        self._news.set()  # what was said while nobody listened
+        self._news.set()  # notifications may have been missed while disconnected
         return self._connection
 
     def _heard(self, _connection: object, _pid: int, _channel: str, said_by: object) -> None:

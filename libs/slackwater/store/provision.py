@@ -97,7 +97,7 @@ async def prepare_service(dsn: str, schema: Schema) -> str:
             row = await connection.fetchrow(_MAY, schema_of(schema.service))
         finally:
             await connection.close()
-    assert row is not None  # noqa: S101 - whoever asks exists
+    assert row is not None  # noqa: S101 - the session's role exists
     if row["administrator"]:
         return (await prepare_database(dsn, [schema]))[schema.service]
     if not row["owns"]:

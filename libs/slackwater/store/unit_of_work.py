@@ -51,7 +51,7 @@ def _last_exchange(update: str | None, tells: bool, is_fenced: bool) -> TextClau
         source = f"{_EVENTS}, saved" if update is not None else _EVENTS
         condition = f" WHERE {_ALL_HELD}" if is_fenced and update is None else ""
         steps.append(
-            "written AS (INSERT INTO outbox (id, type, subject, headers, payload)"  # noqa: S608 - constants of ours
+            "written AS (INSERT INTO outbox (id, type, subject, headers, payload)"  # noqa: S608 - constants
             f" SELECT given.* FROM {source}{condition})"
         )
         told.append("pg_notify(:channel, :word)")
@@ -127,7 +127,7 @@ class PostgresUnitOfWork:
         return PostgresKeyedRows(self, self._service, table, quarantine)
 
     def changes_last(self, change: RowChange) -> None:
-        assert self._last is None, "a unit of work changes one row last"  # noqa: S101 - a defect of ours
+        assert self._last is None, "a unit of work changes one row last"  # noqa: S101 - a defect of Slackwater
         self._last = change
 
     async def flush(self) -> None:

@@ -1,4 +1,4 @@
-"""Who a policy means: by labels, and for pods by QoS class, priority and namespace."""
+"""Selectors of policies: by labels, and for pods by QoS class, priority and namespace."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ class LabelExpression(Part):
         return self
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """As in Kubernetes: NotIn also holds where the label is absent."""
+        """Returns whether the labels match as in Kubernetes: NotIn also holds where the label is
+        absent.
+        """
         match self.operator:
             case "In":
                 return labels.get(self.key) in self.values
@@ -78,14 +80,16 @@ class ScopeExpression(Part):
 
     @cached_property
     def classes(self) -> frozenset[QoSClass]:
-        """The QoS classes that are named, Kubernetes' own names translated."""
+        """Returns the named QoS classes, with Kubernetes' names translated."""
         if self.scope_name != "QOSClass":
             return frozenset()
         named = (_KUBERNETES.get(value) or frozenset({QoSClass(value)}) for value in self.values)
         return frozenset().union(*named)
 
     def matches(self, pod: PodUse) -> bool:
-        """What a pod does not say is in no list: In fails, NotIn holds."""
+        """Returns whether the pod matches. An attribute it does not have is in no list: In fails,
+        NotIn holds.
+        """
         return self._is_in(pod) == (self.operator == "In")
 
     def _is_in(self, pod: PodUse) -> bool:
@@ -122,6 +126,6 @@ class ScopeSelector(Part):
 
     @cached_property
     def named_classes(self) -> frozenset[QoSClass]:
-        """QoS classes that are asked for by name."""
+        """Returns the QoS classes selected by name."""
         named = (one.classes for one in self.match_expressions if one.operator == "In")
         return frozenset().union(*named)
