@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import configparser
 import re
 
-from sources import ROOT, tracked
+from sources import ROOT, sources, tracked
 
 from slackwater.runtime.service_list import service_names
 
@@ -23,3 +24,11 @@ def test_no_other_file_lists_the_services() -> None:
         if any(all(name.search(line) for name in names) for line in (ROOT / path).read_text().splitlines())
     ]
     assert repeated == []
+
+
+def test_every_library_stands_in_the_import_contract() -> None:
+    contracts = configparser.ConfigParser()
+    contracts.read(ROOT / ".importlinter")
+    named = contracts["importlinter:contract:libs"]["source_modules"].split()
+    libraries = {source.part for source in sources("libs") if source.part}
+    assert set(named) == {f"slackwater.{library}" for library in libraries}

@@ -20,6 +20,7 @@ from shapes import answers_as, read_as
 from verdicts import Adaptor, Case, Verdict, compare, differ, tolerance, wanted
 
 from slackwater.model.tiers import QoSClass
+from slackwater.resources.selectors import LabelSelector
 from slackwater.waterline.actuation.cpu_quota import RestoreBounds
 from slackwater.waterline.analysis.analyzer import AnalyzerState, Excess
 from slackwater.waterline.analysis.counting import RuleState
@@ -34,7 +35,7 @@ from slackwater.waterline.ordering import comparators as by
 from slackwater.waterline.ordering.chains import CPU, CPU_BORROWERS_FIRST, MEMORY, MEMORY_BORROWERS_FIRST, Chain
 from slackwater.waterline.policies.podqos import PodQosSpec
 from slackwater.waterline.policies.quantity import quantity
-from slackwater.waterline.policies.selectors import LabelSelector, ScopeExpression, ScopeSelector
+from slackwater.waterline.policies.selectors import ScopeExpression, ScopeSelector
 from slackwater.waterline.policies.values import Action, NodePolicy, Policies, Rule
 from slackwater.waterline.registry.built_in import BUILT_IN
 from slackwater.waterline.registry.metric import Metrics, Resource

@@ -9,12 +9,12 @@ from decimal import Decimal
 from typing import Any
 
 from slackwater.model.tiers import QoSClass
+from slackwater.resources.selectors import LabelSelector
 from slackwater.waterline.actuation.cpu_quota import ThrottleBounds
 from slackwater.waterline.facts.amounts import exact
 from slackwater.waterline.facts.node import NodeView, Series
 from slackwater.waterline.facts.pods import Container, PodUse
 from slackwater.waterline.policies.quantity import quantity
-from slackwater.waterline.policies.selectors import LabelSelector
 from slackwater.waterline.policies.values import Rule
 
 START = datetime(2026, 1, 5, tzinfo=UTC)

@@ -14,13 +14,13 @@ from pydantic import ValidationError
 from shapes import answers_as, read_as
 from verdicts import Adaptor, Case, Verdict, compare, differ, not_covered, wanted
 
+from slackwater.resources.selectors import LabelSelector
 from slackwater.waterline.analysis.analyzer import Analysis, AnalyzerState, analyse
 from slackwater.waterline.analysis.demands import Demand
 from slackwater.waterline.facts.pods import Container, PodUse
 from slackwater.waterline.policies.podqos import PodQosSpec
 from slackwater.waterline.policies.quantity import quantity
 from slackwater.waterline.policies.rules import MetricRuleSpec, NodeQosRulesSpec
-from slackwater.waterline.policies.selectors import LabelSelector
 from slackwater.waterline.policies.values import Action, NodePolicy, Policies
 from slackwater.waterline.registry.built_in import BUILT_IN
 

@@ -10,6 +10,7 @@ from typing import Final
 
 from slackwater.decisions.reasons import DecisionKind, Reason
 from slackwater.decisions.record import Action, Alternative, DecisionRecord, Input, Replay, Term
+from slackwater.resources.selectors import LabelSelector
 from slackwater.waterline import replaying
 from slackwater.waterline.actuation.cpu_quota import amount_of
 from slackwater.waterline.analysis.demands import Candidate, Demand, Kind
@@ -21,7 +22,6 @@ from slackwater.waterline.guarding import GuardState
 from slackwater.waterline.loop.in_force import limits_of, milli_of_quota
 from slackwater.waterline.loop.telling import Told
 from slackwater.waterline.ordering.chains import CPU, Chain
-from slackwater.waterline.policies.selectors import LabelSelector
 from slackwater.waterline.registry.metric import Metric, Resource
 from slackwater.waterline.standing_on import UNIT, Deciding, inputs_of, unit_of
 

@@ -8,10 +8,9 @@ from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from slackwater.resources.metadata import Metadata
+from slackwater.resources.names import CLUSTER
 from slackwater.waterline.nodeqos import ClusterRuleSpec, NodeQos, NodeQosSpec
 from slackwater.waterline.policies.rules import MetricRuleSpec
-
-POLICY_NAME = "default"
 
 
 class EnsuranceSettings(BaseSettings):
@@ -48,4 +47,4 @@ class EnsuranceSettings(BaseSettings):
             cool_down_seconds=self.cool_down_seconds,
         )
         spec = NodeQosSpec(mode=self.mode, weights=self.weights, rules=(rule,))
-        return NodeQos(metadata=Metadata(name=POLICY_NAME, generation=1), spec=spec)
+        return NodeQos(metadata=Metadata(name=CLUSTER, generation=1), spec=spec)

@@ -10,7 +10,7 @@ import pytest
 from strategy_scene import OWN, Replica, document, strategy
 
 from slackwater.colocation.domain.document import DEFAULTS, FIELDS
-from slackwater.colocation.domain.layers import NodeWords, Selector
+from slackwater.colocation.domain.layers import NodeWords
 from slackwater.colocation.domain.node import NodeState
 from slackwater.colocation.settings import ColocationSettings
 from slackwater.colocation.usecases import follow_strategies, strategy_set
@@ -18,6 +18,7 @@ from slackwater.colocation.usecases.colocation_strategy import ColocationStrateg
 from slackwater.model.errors import Conflict, InvalidInput, NotFound, Unavailable
 from slackwater.model.identifiers import partition_of
 from slackwater.model.quantities import Resources
+from slackwater.resources.selectors import Selector
 from slackwater.resources.store import StoredResource
 from slackwater.testing.resources import MemoryResourceStore
 

@@ -14,11 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.colocation.domain.layers import NodeWords, PoolStrategy, Selector, layers_of, merged
+from slackwater.colocation.domain.layers import NodeWords, PoolStrategy, layers_of, merged
 from slackwater.console.adapters.memory import MemoryReadModel
 from slackwater.console.domain.strategies import StrategyView, field_lines, in_order, lines_of, node_strategy
 from slackwater.console.edge.stream import Streams
 from slackwater.console.service import routers_of
+from slackwater.resources.selectors import Selector
 from slackwater.runtime.http import build_app
 from slackwater.runtime.settings import HttpSettings
 from slackwater.testing.clock import FakeClock

@@ -235,6 +235,26 @@ def test_its_problem_codes_are_explained(kind: Kind) -> None:
     assert codes | ({kind.unique.code} if kind.unique else set()) <= PROBLEMS.keys()
 
 
+@every_kind
+async def test_the_api_describes_its_routes(kind: Kind) -> None:
+    scene = scene_of(kind)
+    async with scene.client() as client:
+        described = (await client.get("/v1/openapi.json")).json()
+    paths, schemas = described["paths"], described["components"]["schemas"]
+    assert set(paths[kind.path]) == ({"get", "post"} if kind.together else {"get"})
+    assert set(paths[f"{kind.path}/{{name}}"]) == {"get", "put", "delete"}
+    assert any(name.removesuffix("-Output").removesuffix("-Input") == kind.model_of().__name__ for name in schemas)
+
+
 def reference_of(kind: Kind) -> str:
     """The example of the kind on the reference page."""
     return reference_page().split(f"## {kind.name}\n")[1].split("```yaml\n")[1].split("```")[0]
+
+
+def test_the_page_about_a_new_kind_shows_the_example() -> None:
+    root = Path(__file__).parents[3]
+    page = (root / "docs/how-to/add-a-kind.md").read_text()
+    example = (Path(__file__).parent / "example_kind.py").read_text()
+    blocks = [block.split("```")[0].strip("\n") for block in page.split("```python\n")[1:]]
+    shown = [block for block in blocks if block in example]
+    assert len(shown) == 3, "model, hooks and entry as they are in the example"

@@ -14,13 +14,13 @@ from waterline_crowd import crowds, use, view
 from waterline_rules import CLOSE, EVICT, THROTTLE, at, everybody, policies, rule
 
 from slackwater.model.tiers import QoSClass, Tier
+from slackwater.resources.selectors import LabelSelector
 from slackwater.waterline.actuation.cpu_quota import ThrottleBounds
 from slackwater.waterline.analysis.analyzer import Analysis, AnalyzerState, Excess, analyse
 from slackwater.waterline.analysis.candidates import PROTECTED_TIERS, protection
 from slackwater.waterline.facts.node import Series
 from slackwater.waterline.facts.pods import Container, PodUse
 from slackwater.waterline.policies.podqos import PodQosSpec
-from slackwater.waterline.policies.selectors import LabelSelector
 from slackwater.waterline.policies.values import Action, Policies
 from slackwater.waterline.registry.built_in import BUILT_IN
 

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from waterline_crowd import use, view
 from waterline_rules import UNBOUND, at, policies
 
+from slackwater.resources.selectors import LabelSelector
 from slackwater.waterline.actuation.cpu_quota import RestoreBounds, ThrottleBounds
 from slackwater.waterline.analysis.analyzer import Excess
 from slackwater.waterline.cycle import CycleState, Options, run_cycle
 from slackwater.waterline.facts.pods import Container, PodUse
 from slackwater.waterline.policies.podqos import PodQosSpec
-from slackwater.waterline.policies.selectors import LabelSelector
 from slackwater.waterline.policies.values import Action, Rule
 
 D = Decimal

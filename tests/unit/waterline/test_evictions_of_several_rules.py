@@ -10,10 +10,10 @@ from waterline_crowd import use, view
 from waterline_cycle import CPU, MEMORY, batch_crowds, cycle, evicted
 from waterline_rules import EVICT, EXACT, UNBOUND, at, policies, rule
 
+from slackwater.resources.selectors import LabelSelector
 from slackwater.waterline.cycle import CycleState, run_cycle
 from slackwater.waterline.facts.pods import PodUse
 from slackwater.waterline.policies.podqos import PodQosSpec
-from slackwater.waterline.policies.selectors import LabelSelector
 
 ACTIONS = ("lax", "strict")
 Asked = tuple[str, str, int]

@@ -12,12 +12,13 @@ from waterline_crowd import use
 
 from slackwater.model.errors import InvalidInput
 from slackwater.model.tiers import QoSClass
+from slackwater.resources.selectors import LabelSelector
 from slackwater.waterline.actuation.cpu_quota import ThrottleBounds
 from slackwater.waterline.policies.avoidance import AvoidanceAction
 from slackwater.waterline.policies.podqos import PodQos
 from slackwater.waterline.policies.quantity import in_unit_of, percentage, quantity
 from slackwater.waterline.policies.rules import NodeQosRules
-from slackwater.waterline.policies.selectors import LabelSelector, ScopeSelector
+from slackwater.waterline.policies.selectors import ScopeSelector
 from slackwater.waterline.registry.built_in import BUILT_IN
 from slackwater.waterline.registry.metric import Dimension, Metric
 
@@ -221,7 +222,7 @@ def test_a_range_includes_both_ends_and_a_missing_priority_is_in_none(
 
 def test_label_conditions_need_what_their_operator_needs() -> None:
     for operator, values in (("In", []), ("Exists", ["x"])):
-        with pytest.raises(InvalidInput, match="need values"):
+        with pytest.raises(InvalidInput, match=r"takes (at least one|none)"):
             LabelSelector.parse({"matchExpressions": [{"key": "a", "operator": operator, "values": values}]})
 
 

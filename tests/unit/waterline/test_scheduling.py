@@ -11,10 +11,10 @@ from waterline_crowd import view
 from waterline_rules import CLOSE, EVICT, at, policies, rule
 
 from slackwater.decisions.reasons import Mode
+from slackwater.resources.selectors import LabelSelector
 from slackwater.waterline.analysis.analyzer import AnalyzerState, analyse
 from slackwater.waterline.analysis.scheduling import Scheduling, reopened, under
 from slackwater.waterline.cycle import allowed
-from slackwater.waterline.policies.selectors import LabelSelector
 from slackwater.waterline.policies.values import Action, Policies, Rule
 from slackwater.waterline.registry.built_in import BUILT_IN
 

@@ -7,9 +7,9 @@ from datetime import datetime
 from decimal import Decimal
 
 from slackwater.model.records import record
+from slackwater.resources.selectors import LabelSelector
 from slackwater.waterline.facts.amounts import exact
 from slackwater.waterline.facts.node import NodeView
-from slackwater.waterline.policies.selectors import LabelSelector
 from slackwater.waterline.policies.values import Rule
 from slackwater.waterline.registry.metric import Metric, MetricFailed
 

@@ -9,8 +9,9 @@ from pydantic import Field
 
 from slackwater.model.tiers import QoSClass
 from slackwater.resources.metadata import Label, Part, Resource
+from slackwater.resources.selectors import LabelSelector
 from slackwater.waterline.facts.pods import PodUse
-from slackwater.waterline.policies.selectors import LabelSelector, ScopeSelector
+from slackwater.waterline.policies.selectors import ScopeSelector
 
 
 class PodQosSpec(Part):

@@ -12,8 +12,8 @@ from pydantic import Field, ValidationError, ValidationInfo, field_validator, mo
 
 from slackwater.model.errors import InvalidInput
 from slackwater.resources.metadata import Label, Part, Resource, first_wrong
+from slackwater.resources.selectors import LabelSelector
 from slackwater.waterline.policies.quantity import Written, foreign_unit, in_unit_of, text_of
-from slackwater.waterline.policies.selectors import LabelSelector
 from slackwater.waterline.policies.values import NodePolicy, Rule
 from slackwater.waterline.registry.built_in import BUILT_IN
 from slackwater.waterline.registry.metric import Dimension, Metric, Metrics

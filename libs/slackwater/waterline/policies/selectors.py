@@ -1,9 +1,8 @@
-"""Selectors of policies: by labels, and for pods by QoS class, priority and namespace."""
+"""Selects pods by QoS class, priority and namespace."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from functools import cached_property
 from typing import Annotated, Final, Literal
 
@@ -11,6 +10,7 @@ from pydantic import Field, model_validator
 
 from slackwater.model.tiers import QoSClass
 from slackwater.resources.metadata import Part
+from slackwater.resources.selectors import Values
 from slackwater.waterline.facts.pods import PodUse
 
 _RANGE: Final = re.compile(r"(-?\d{1,10})(?:-(-?\d{1,10}))?", re.ASCII)
@@ -19,47 +19,6 @@ _KUBERNETES: Final = {
     "Burstable": frozenset({QoSClass.LS}),
     "Guaranteed": frozenset({QoSClass.LSR, QoSClass.LSE}),
 }
-Values = Annotated[tuple[str, ...], Field(max_length=100)]
-
-
-class LabelExpression(Part):
-    """One condition on one label."""
-
-    key: Annotated[str, Field(min_length=1)]
-    operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]
-    values: Values = ()
-
-    @model_validator(mode="after")
-    def _fitting(self) -> LabelExpression:
-        if (self.operator in ("In", "NotIn")) != bool(self.values):
-            raise ValueError("In and NotIn need values; Exists and DoesNotExist take none")
-        return self
-
-    def matches(self, labels: Mapping[str, str]) -> bool:
-        """Returns whether the labels match as in Kubernetes: NotIn also holds where the label is
-        absent.
-        """
-        match self.operator:
-            case "In":
-                return labels.get(self.key) in self.values
-            case "NotIn":
-                return labels.get(self.key) not in self.values
-            case "Exists":
-                return self.key in labels
-            case "DoesNotExist":
-                return self.key not in labels
-
-
-class LabelSelector(Part):
-    """All conditions hold. Without any it matches everything."""
-
-    match_labels: dict[str, str] = Field(default_factory=dict)
-    match_expressions: tuple[LabelExpression, ...] = ()
-
-    def matches(self, labels: Mapping[str, str]) -> bool:
-        return all(labels.get(key) == value for key, value in self.match_labels.items()) and all(
-            one.matches(labels) for one in self.match_expressions
-        )
 
 
 class ScopeExpression(Part):
@@ -87,9 +46,7 @@ class ScopeExpression(Part):
         return frozenset().union(*named)
 
     def matches(self, pod: PodUse) -> bool:
-        """Returns whether the pod matches. An attribute it does not have is in no list: In fails,
-        NotIn holds.
-        """
+        """Returns whether the pod matches. A missing attribute is in no list: In fails, NotIn holds."""
         return self._is_in(pod) == (self.operator == "In")
 
     def _is_in(self, pod: PodUse) -> bool:

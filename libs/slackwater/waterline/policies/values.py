@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import Decimal
 
+from slackwater.resources.selectors import LabelSelector
 from slackwater.waterline.actuation.cpu_quota import RestoreBounds, ThrottleBounds
 from slackwater.waterline.policies.podqos import PodQosSpec
-from slackwater.waterline.policies.selectors import LabelSelector
 
 _STEPWISE = RestoreBounds()
 

@@ -19,6 +19,7 @@ from slackwater.colocation.domain.document import DEFAULTS, Spec, field_problems
 from slackwater.colocation.domain.strategy import Strategy
 from slackwater.model.errors import InvalidInput
 from slackwater.model.records import record
+from slackwater.resources.selectors import Selector
 
 ANNOTATION = ("slackwater.io/colocation-strategy", "node.koordinator.sh/colocation-strategy")
 _PREFIXES = ("slackwater.io", "node.koordinator.sh")
@@ -33,20 +34,6 @@ _OWN_LABELS = tuple(f"{prefix}/{name}" for prefix in _PREFIXES for name in RATIO
 POOL_LABEL = "slackwater.io/node-pool"
 """What a selector sees a node's pool as."""
 NOTHING: Spec = MappingProxyType({})
-
-
-@record(frozen=True, slots=True)
-class Selector:
-    """Labels and expressions, all of which must hold; an empty one matches every node."""
-
-    labels: Mapping[str, str] = field(default_factory=dict)
-    expressions: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
-    """(key, In | NotIn | Exists | DoesNotExist, values)"""
-
-    def matches(self, labels: Mapping[str, str]) -> bool:
-        return all(labels.get(key) == value for key, value in self.labels.items()) and all(
-            _holds(labels, *expression) for expression in self.expressions
-        )
 
 
 @record(frozen=True, slots=True)
@@ -241,13 +228,3 @@ def percent_of_ratio(text: str) -> int:
 
 _MOST_RATIO = 10**6
 """Beyond it nobody means what he wrote, and numbers get so long that reading them takes a while."""
-
-
-def _holds(labels: Mapping[str, str], key: str, operator: str, values: tuple[str, ...]) -> bool:
-    if operator == "Exists":
-        return key in labels
-    if operator == "DoesNotExist":
-        return key not in labels
-    if operator == "In":
-        return labels.get(key) in values
-    return operator == "NotIn" and labels.get(key) not in values

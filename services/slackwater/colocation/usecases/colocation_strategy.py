@@ -15,39 +15,28 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError
 
 from slackwater.colocation.domain.document import FIELDS, Spec, field_problems
-from slackwater.colocation.domain.layers import POOL_LABEL, Selector
+from slackwater.colocation.domain.layers import POOL_LABEL
 from slackwater.resources.metadata import Metadata, Part, Resource
 from slackwater.resources.names import BY_SETTINGS, CLUSTER
+from slackwater.resources.selectors import LabelExpression, LabelSelector, Selector
 
 Key = Annotated[str, StringConstraints(min_length=1, max_length=317, pattern=r"^[^\x00-\x1f\x7f]+$")]
 Value = Annotated[str, StringConstraints(max_length=253, pattern=r"^[^\x00-\x1f\x7f]*$")]
 
 
-class Expression(Part):
+class Expression(LabelExpression):
     """One condition on a label: `values` go with In and NotIn, and with those only."""
 
     key: Key
-    operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]
     values: Annotated[tuple[Value, ...], Field(max_length=100)] = ()
 
-    @model_validator(mode="after")
-    def _values_where_they_belong(self) -> Self:
-        wants = self.operator in ("In", "NotIn")
-        if wants is not bool(self.values):
-            raise ValueError(f"values: {self.operator} takes {'at least one' if wants else 'none'}")
-        return self
 
-
-class NodeSelector(Part):
+class NodeSelector(LabelSelector):
     """Labels and expressions, all of which must hold; an empty one selects every node. The node's pool is seen as the
     label `slackwater.io/node-pool`."""
 
     match_labels: Annotated[dict[Key, Value], Field(max_length=100)] = Field(default_factory=dict)
     match_expressions: Annotated[tuple[Expression, ...], Field(max_length=100)] = ()
-
-    def selector(self) -> Selector:
-        expressions = tuple((each.key, each.operator, each.values) for each in self.match_expressions)
-        return Selector(self.match_labels, expressions)
 
 
 class ColocationStrategySpec(Part):
@@ -165,7 +154,7 @@ class ColocationStrategy(Resource):
         if self.is_clusters:
             return None
         if self.spec.node_selector is not None:
-            return self.spec.node_selector.selector()
+            return self.spec.node_selector.selector
         return Selector({POOL_LABEL: self.spec.node_pool or self.metadata.name})
 
     def stored(self) -> dict[str, Any]:

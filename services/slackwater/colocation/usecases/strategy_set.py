@@ -8,10 +8,11 @@ from dataclasses import field
 from datetime import datetime
 
 from slackwater.colocation.domain.document import Spec
-from slackwater.colocation.domain.layers import NodeWords, PoolStrategy, Resolved, Selector, pool_of, resolve
+from slackwater.colocation.domain.layers import NodeWords, PoolStrategy, Resolved, pool_of, resolve
 from slackwater.colocation.domain.node import NodeState
 from slackwater.colocation.ports import Followed
 from slackwater.model.records import record
+from slackwater.resources.selectors import Selector
 
 MOST_KNOWN = 20_000
 """Nodes that are selected alike and say the same of themselves share an answer; beyond so many different ones answers

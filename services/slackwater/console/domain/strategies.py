@@ -9,7 +9,8 @@ from datetime import datetime
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
 from typing import Any
 
-CLUSTER = "default"
+from slackwater.resources.names import CLUSTER
+
 Value = Any
 """Numbers, words, lists of words; `extensions` holds any JSON."""
 ANNOTATIONS = ("node.koordinator.sh/colocation-strategy", "slackwater.io/colocation-strategy")

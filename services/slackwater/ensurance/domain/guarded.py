@@ -13,11 +13,11 @@ from slackwater.model.bounds import MOST_MEMORY_BYTES
 from slackwater.model.plausibility import implausible_usage
 from slackwater.model.quantities import Resources
 from slackwater.model.records import record
+from slackwater.resources.selectors import LabelSelector
 from slackwater.waterline import guarding
 from slackwater.waterline.execution.limits import AFTER_GRACE_SECONDS, Limits
 from slackwater.waterline.guarding import FORMAT, GuardState
 from slackwater.waterline.loop.in_force import Throttled
-from slackwater.waterline.policies.selectors import LabelSelector
 
 AWAITED_SECONDS: Final = 60.0
 """An effect that was not measured within this time is given up, because the situation has changed."""
