@@ -43,6 +43,7 @@ LONGEST_FIRST = (
     "integration/access/test_who_backs_up.py",
     "contract/test_api_conforms.py",
     "integration/console/test_read_model.py",
+    "integration/upgrade/test_upgrade_from_previous_version.py",
 )
 """Files that take more than ten seconds, most of which they wait. A lane takes a whole file: one that came last would
 keep the others waiting."""
