@@ -21,8 +21,8 @@ from slackwater.colocation.usecases.try_strategies import OffersWanted, Tried, T
 from slackwater.model.errors import InvalidInput
 from slackwater.model.time import Clock
 from slackwater.resources.catalog import COLOCATION_STRATEGY
-from slackwater.resources.hooks import Hooks
-from slackwater.resources.in_force import InForce, ResourcesInForce
+from slackwater.resources.hooks import Hooks, InForce
+from slackwater.resources.in_force import ResourcesInForce
 from slackwater.resources.names import CLUSTER
 from slackwater.resources.store import ResourceMeter, ResourceStore, StoredResource
 

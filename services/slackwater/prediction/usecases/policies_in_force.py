@@ -15,8 +15,8 @@ from slackwater.prediction.usecases.predict_policy import (
     first_document,
 )
 from slackwater.resources.catalog import PREDICT_POLICY
-from slackwater.resources.hooks import Hooks
-from slackwater.resources.in_force import InForce, ResourcesInForce
+from slackwater.resources.hooks import Hooks, InForce
+from slackwater.resources.in_force import ResourcesInForce
 from slackwater.resources.names import CLUSTER
 from slackwater.resources.store import ResourceMeter, ResourceStore
 
