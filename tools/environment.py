@@ -1,11 +1,11 @@
-"""Make or heal `.venv` from the locks. Standard library only: this runs before anything is installed.
+"""Creates or repairs `.venv` from the lock files. Standard library only, because it runs before any installation.
 
     python3 tools/environment.py          what `slackwater` needs to run
     python3 tools/environment.py --dev    and the tools for tests and checks
 
-A stamp inside `.venv` holds a digest of all that the environment was made from. It is written last and removed first,
-so an environment whose making was cut short has no stamp and is made anew; one that is current costs a few
-milliseconds. The checkout's directory is locked meanwhile, so two `make` at once do the work once.
+A stamp inside `.venv` contains a digest of all inputs of the environment. It is written last and removed first, so an
+interrupted build has no stamp and is repeated; the check of a current one takes a few milliseconds. A lock on the
+checkout's directory serializes concurrent runs of `make`.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ PIP = ("-m", "pip", "--disable-pip-version-check", "--no-input", "install", "--p
 
 
 class SetupFailed(Exception):
-    """A step failed; the message says which and what to do."""
+    """A step failed; the message names the step and what to do."""
 
 
 class Step:
-    """One line per step: what it does, how far it is (on a terminal), how long it took."""
+    """Prints one line per step: its name, its progress (on a terminal) and its duration."""
 
     def __init__(self, title: str) -> None:
         self._title = title
@@ -59,7 +59,7 @@ def base_python() -> str:
 
 
 def digest_of(*files: Path) -> str:
-    """What an environment depends on: these files, the interpreter, and the place (scripts hold absolute paths)."""
+    """Digest of the inputs of an environment: files, interpreter, and location (scripts contain absolute paths)."""
     state = hashlib.sha256(f"{sys.version}\n{base_python()}\n{ROOT}\n".encode())
     for file in files:
         state.update(file.read_bytes())
@@ -67,14 +67,14 @@ def digest_of(*files: Path) -> str:
 
 
 def clean_environment() -> dict[str, str]:
-    """The caller's environment without what would lead pip or Python away from `.venv`."""
+    """The caller's environment without the variables that would direct pip or Python away from `.venv`."""
     stray = {"PYTHONHOME", "PYTHONPATH", "PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_REQUIRE_VIRTUALENV"}
     kept = {name: value for name, value in os.environ.items() if name not in stray}
     return kept | {"PIP_USER": "0"}
 
 
 def run(step: Step, command: list[str], total: int = 0) -> None:
-    """Run one command quietly; of a failed one show the end of what it said."""
+    """Run one command without output; show the end of its output if it fails."""
     tail: deque[str] = deque(maxlen=25)
     seen = 0
     with subprocess.Popen(
@@ -93,13 +93,13 @@ def run(step: Step, command: list[str], total: int = 0) -> None:
 
 def pip_install(step: Step, lock: Path) -> None:
     pins = sum(1 for line in lock.read_text().splitlines() if "==" in line and not line.startswith((" ", "#")))
-    # Wheels only: nothing here may need a compiler, and a missing wheel should say so at once.
+    # Wheels only: an installation must not need a compiler, and a missing wheel must fail at once.
     run(step, [str(PYTHON), *PIP, "--only-binary", ":all:", "--require-hashes", "-r", str(lock)], pins)
     step.done()
 
 
 def make_base(stamp: Path, digest: str) -> None:
-    """A new environment with the product in it."""
+    """Create a new environment and install the product."""
     if sys.version_info < OLDEST_PYTHON:
         raise SetupFailed(f"Python {sys.version.split()[0]} is too old; run: make PYTHON=python3.11")
     stamp.unlink(missing_ok=True)
@@ -122,7 +122,7 @@ def is_current(stamp: Path, digest: str) -> bool:
 
 
 def ensure(dev: bool) -> None:
-    """Bring `.venv` up to date; does nothing when its stamps agree."""
+    """Update `.venv`; does nothing if its stamps are current."""
     base = digest_of(ROOT / "pyproject.toml", ROOT / "requirements.lock")
     base_stamp, dev_stamp = VENV / ".made-from", VENV / ".made-from-dev"
     if not is_current(base_stamp, base):

@@ -1,4 +1,4 @@
-"""`make sbom`: what the image contains, as CycloneDX: every locked package with version, hashes, licence, dependencies.
+"""`make sbom`: the image's bill of materials in CycloneDX: locked packages with version, hashes, licence, dependencies.
 
 Licences and the dependency graph are read from the installed environment, versions and hashes from
 `requirements.lock`; a package that is installed for development only is left out.
@@ -27,7 +27,7 @@ Lock = dict[str, dict[str, list[str]]]
 
 
 def locked(text: str) -> Lock:
-    """What a lock file names."""
+    """The packages in a lock file."""
     pins = list(_PIN.finditer(text))
     ends = [*(pin.start() for pin in pins[1:]), len(text)]
     lock: Lock = {}
@@ -37,7 +37,7 @@ def locked(text: str) -> Lock:
 
 
 def bill(environment: Bom, lock: Lock) -> Bom:
-    """The bill of materials of what is locked. Raises ValueError when an installed version is not a locked one."""
+    """The bill of materials of the locked packages. Raises ValueError if an installed version is not locked."""
     kept = [_described(part, lock[_normal(part["name"])]) for part in environment["components"] if _is_in(lock, part)]
     root = environment["metadata"]["component"]["bom-ref"]
     names = {part["bom-ref"] for part in kept} | {root}
@@ -68,7 +68,7 @@ def _normal(name: str) -> str:
 
 
 def read_environment(python: str) -> Bom:
-    """What cyclonedx finds installed beside this interpreter."""
+    """The packages that cyclonedx finds in the environment of this interpreter."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "environment.json"
         subprocess.run(
@@ -82,7 +82,7 @@ def read_environment(python: str) -> Bom:
 
 
 def main() -> int:
-    """Write the bill and say what is in it."""
+    """Write the bill of materials and print its contents."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--output", type=Path, default=ROOT / ".slackwater" / "sbom.cdx.json")
     output: Path = parser.parse_args().output

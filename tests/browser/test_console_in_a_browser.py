@@ -39,7 +39,7 @@ CHARTS = {
     "strategies": {},
     "strategies-of": {},
     "decisions": {},
-    "loop": {"From sample to effect: how durations are spread": 1},
+    "loop": {"From sample to effect: distribution of durations": 1},
     "letters": {},
     "letter": {},
     "node": {
@@ -219,12 +219,12 @@ def test_a_decision_page_fills_its_chain_while_one_looks(page: Page, living: Ser
     page.until(LIVE)
     steps = "[...document.querySelectorAll('.chain strong')].map(e => e.innerText)"
     assert page.ask(steps) == ["usage.reported", "decision.recorded"]
-    assert "still going on" in page.ask("document.querySelector('main').innerText")
+    assert "not complete yet" in page.ask("document.querySelector('main').innerText")
 
     living.tell(5)
 
     page.until(steps, lambda seen: seen[-1] == "effect.measured")
-    assert "still going on" not in page.ask("document.querySelector('main').innerText")
+    assert "not complete yet" not in page.ask("document.querySelector('main').innerText")
 
 
 def test_the_page_says_when_it_is_not_live_any_more(page: Page, living: Served) -> None:

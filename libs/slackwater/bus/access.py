@@ -1,4 +1,6 @@
-"""How a process proves to the broker who it is, and the broker to it: SLACKWATER_NATS_<NAME>."""
+"""Credentials and certificates of the connection to the broker, in both directions:
+SLACKWATER_NATS_<NAME>.
+"""
 
 from __future__ import annotations
 
@@ -16,35 +18,43 @@ from slackwater.runtime.loopback import is_loopback
 
 API_PREFIX = "$JS.API"
 AGENT_API_PREFIX = "sw.js"
-"""What JetStream's API is called in an agent's account: see bus.permissions."""
+"""Prefix of the JetStream API in an agent's account; see bus.permissions."""
 
 
 class NatsAccess(BaseSettings):
-    """Credentials and certificates. Nothing given: a broker that asks for nothing, as the embedded one."""
+    """Credentials and certificates. Without any, the broker must accept connections without
+    authentication, as the embedded one does.
+    """
 
     model_config = SettingsConfigDict(env_prefix="SLACKWATER_NATS_", frozen=True)
 
     user: str | None = None
-    """An agent may leave it out: it knows its node."""
+    """Optional for an agent: its user name follows from its node."""
     password: SecretStr | None = None
     password_file: Path | None = None
-    """The password as the only line of a file; read at every start."""
+    """File with the password as its only line; read at every start."""
     ca: Path | None = None
-    """The authorities whose signature the broker's certificate must have; the URL must then begin with tls://."""
+    """Certificate authorities that must have signed the broker's certificate; requires a tls://
+    URL.
+    """
     certificate: Path | None = None
     key: Path | None = None
-    """Our own certificate and its key, for a broker that asks for one (mTLS)."""
+    """Client certificate and key, for a broker that requires one (mTLS)."""
     api_prefix: str = API_PREFIX
 
     def of_agent(self, node: str) -> NatsAccess:
-        """An agent that was given a password and no user is its node's: whoever starts agents on many nodes (a
-        DaemonSet) has their names, and no means to write them as the broker does."""
+        """Returns the access with the agent's user filled in when only a password was given.
+
+        A DaemonSet knows its node names but cannot write them in the form of broker users.
+        """
         if self.user is not None or (self.password is None and self.password_file is None):
             return self
         return self.model_copy(update={"user": agent_user(node)})
 
     def options(self, url: str) -> dict[str, Any]:
-        """What the client's `connect` takes. Raises Misconfigured, without ever showing a secret."""
+        """Returns the arguments for the client's `connect`. Raises Misconfigured; the message never
+        contains a secret.
+        """
         found: dict[str, Any] = {}
         if self.user is not None:
             found |= {"user": self.user, "password": self._password(), "inbox_prefix": inbox_of(self.user)}
@@ -53,7 +63,9 @@ class NatsAccess(BaseSettings):
         return found if context is None else found | {"tls": context}
 
     def _refuse_a_broker_open_to_all(self, url: str) -> None:
-        """Beyond this machine: who may say what must be known to the broker, or at least who it is itself to us."""
+        """Refuses a broker beyond this machine that neither authenticates clients nor proves its
+        own identity.
+        """
         parts = urlsplit(url)
         if (
             self.user is None
@@ -87,7 +99,8 @@ class NatsAccess(BaseSettings):
         encrypted = urlsplit(url).scheme == "tls"
         if not encrypted:
             if self.ca is not None or self.certificate is not None:
-                # A client that merely offers TLS follows a broker, or a man in the middle, that says it has none.
+                # A client that merely offers TLS accepts a broker, or a man in the middle, that
+                # claims to have none.
                 raise Misconfigured("certificates for NATS are set, so its URL must begin with tls://", field="nats")
             return None
         if (self.certificate is None) != (self.key is None):
@@ -104,16 +117,20 @@ class NatsAccess(BaseSettings):
 
 
 def without_login(url: str) -> str:
-    """The address as it may be written into logs."""
+    """Returns the URL without credentials, safe for logs."""
     parts = urlsplit(url)
     return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
 
 
 def agent_user(node: str) -> str:
-    """The broker's name for the agent of a node: user, and name of its one consumer, hence one token of a subject."""
+    """Returns the agent's broker user. It is also the name of its one consumer, so it is a single
+    subject token.
+    """
     return f"agent-{subject_token(node)}"
 
 
 def inbox_of(user: str) -> str:
-    """Where this user's answers arrive: its permissions name it, so that nobody reads another's."""
+    """Returns the inbox prefix of a user. Permissions name it, so that no client reads another's
+    answers.
+    """
     return f"_INBOX.{''.join(c if c.isascii() and (c.isalnum() or c in '-_') else '_' for c in user)}"

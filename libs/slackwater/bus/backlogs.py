@@ -1,4 +1,4 @@
-"""What the broker still holds: how far behind each consumer is, and how full each stream."""
+"""Consumer lag and stream fill levels as the broker reports them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from slackwater.model.errors import Unavailable
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """Of one consumer: messages not delivered yet, and delivered but not settled."""
+    """Lag of one consumer: messages not yet delivered, and messages delivered but not settled."""
 
     waiting: int
     unsettled: int
@@ -24,7 +24,7 @@ class Lag:
 
 @dataclass(frozen=True, slots=True)
 class Fill:
-    """Of one stream: what it holds and may hold."""
+    """Fill level of one stream: what it holds and its limits."""
 
     messages: int
     stored_bytes: int
@@ -33,14 +33,16 @@ class Fill:
 
 @dataclass(frozen=True, slots=True)
 class Backlogs:
-    """All of them, by name. A stream or consumer that does not exist (yet) is missing."""
+    """Lags and fill levels by name. A stream or consumer that does not exist (yet) is absent."""
 
     consumers: Mapping[str, Lag]
     streams: Mapping[str, Fill]
 
 
 async def backlogs(js: JetStreamContext, topology: Topology, consumers: Iterable[str]) -> Backlogs:
-    """One question per stream and per consumer, or per partition of one. Raises Unavailable."""
+    """Queries each stream and each consumer (each partition of a partitioned one) once. Raises
+    Unavailable.
+    """
     lags: dict[str, Lag] = {}
     fills: dict[str, Fill] = {}
     try:
@@ -58,7 +60,9 @@ async def backlogs(js: JetStreamContext, topology: Topology, consumers: Iterable
 
 
 async def _info(js: JetStreamContext, stream: str, durable: str) -> ConsumerInfo | None:
-    """None while it is not there: nobody has declared it yet, or it jumps."""
+    """Returns None while the consumer does not exist: not yet declared, or being recreated by a
+    jump.
+    """
     try:
         info: ConsumerInfo = await js.consumer_info(stream, durable)
     except NotFoundError:

@@ -1,4 +1,4 @@
-"""Reads which agents are blocked, beside the consumers of one connection."""
+"""Watches which agents are blocked, for all consumers of one connection."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ LOAD_SECONDS = 30.0
 
 
 class BlockWatch:
-    """Last value of every node, then every change, into `blocks`. Begun by the first consumer that needs it."""
+    """Loads the last block of every node and then follows changes into `blocks`. The first consumer
+    that needs it starts it.
+    """
 
     def __init__(self, client: Client, js: JetStreamContext, rounds: Rounds, blocks: Blocks) -> None:
         self._js = js
@@ -41,7 +43,9 @@ class BlockWatch:
         self._is_open = False
 
     async def load(self) -> None:
-        """Begin, and wait until the last values are known: no message may be handled before. Raises Unavailable."""
+        """Start, and wait until the last values are known: no message may be handled earlier.
+        Raises Unavailable.
+        """
         if not self._is_open:
             self._is_open = True
             await self._stack.enter_async_context(
@@ -67,7 +71,9 @@ class BlockWatch:
         return bool(messages)
 
     async def _is_any(self) -> bool:
-        """Whether the stream holds a value of any node: a reader would wait long for the first one."""
+        """Returns whether the stream holds a value of any node. Without one, the first read would
+        wait for a long time.
+        """
         try:
             info = await self._js.stream_info(AgentBlockChanged.STREAM, subjects_filter=self._subjects)
         except NotFoundError:

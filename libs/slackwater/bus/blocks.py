@@ -1,4 +1,4 @@
-"""Blocked agents: a consumer of events that agents publish leaves the messages of a blocked one unread."""
+"""Blocked agents: consumers of agent events acknowledge the messages of a blocked agent unread."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from slackwater.bus.settling import Delivery
 
 HOLD_SECONDS = 30.0
-"""Until the last value of a blocked node is looked at again; so soon it is read after the agent is unblocked."""
+"""Seconds until the last value of a blocked node is delivered again, and so the delay after an
+unblock.
+"""
 
 
 class Blocks:
@@ -26,7 +28,7 @@ class Blocks:
         self._last: dict[str, AgentBlockChanged] = {}
 
     def note(self, change: AgentBlockChanged) -> None:
-        """Take over a change; changes of one node come in the order in which they were made."""
+        """Apply a change. Changes of one node arrive in the order in which they were made."""
         self._last[change.node] = change
 
     def in_force(self) -> Mapping[str, AgentBlockChanged]:
@@ -38,13 +40,15 @@ class Blocks:
         return self._last.get(node)
 
     def hides(self, payload: type[Payload], node: str) -> bool:
-        """Whether an event of this type about the node came from an agent that is blocked now."""
+        """Returns whether an event of this type about the node came from an agent that is blocked
+        now.
+        """
         change = self._last.get(node)
         return payload in FROM_AGENTS and change is not None and change.blocked
 
     @property
     def is_empty(self) -> bool:
-        """Whether no agent was ever blocked: then no message needs to be looked at."""
+        """Returns whether no agent was ever blocked, so that messages need no check."""
         return not self._last
 
 
@@ -57,16 +61,17 @@ class WithBlocks(Protocol):
 
 
 def blocks_of(bus: object) -> Blocks:
-    """What a bus knows of blocked agents; nothing if it is a bus without."""
+    """Returns the blocks that a bus knows; empty for a bus that does not track them."""
     return bus.blocks if isinstance(bus, WithBlocks) else Blocks()
 
 
 class BlockGate:
-    """What one consumer does with the messages of blocked agents.
+    """Settles the messages of blocked agents for one consumer.
 
-    They are acknowledged unread and counted. Only in a stream that keeps one value per subject (`keeps_last`) the
-    message is held instead: agents describe their node on a change only, so the value must still be there when the
-    agent is unblocked. Holding costs deliveries, which do not count against the message afterwards.
+    They are acknowledged unread and counted. In a stream that keeps one value per subject
+    (`keeps_last`) the message is held instead: agents describe their node only on a change, so the
+    value must still exist when the agent is unblocked. Deliveries spent on holding do not count
+    against the message afterwards.
     """
 
     def __init__(
@@ -85,10 +90,12 @@ class BlockGate:
         self._is_from_agents = payload in FROM_AGENTS
         self._is_from_services_too = payload in RECORDED_BY_SERVICES_TOO
         self._held: dict[int, int] = {}
-        """Deliveries of a message, by position, up to the one after which its agent was found unblocked."""
+        """Deliveries by stream position, up to and including the one that first found the agent
+        unblocked.
+        """
 
     async def admit(self, batch: Sequence[Delivery]) -> Sequence[Delivery]:
-        """The messages to handle; the others are settled."""
+        """Returns the messages to handle; the others are settled."""
         if not self._is_from_agents or (blocks := self._blocks()).is_empty:
             return batch
         admitted: list[Delivery] = []
@@ -112,7 +119,9 @@ class BlockGate:
         await delivery.ack()
 
     def _is_of_a_service(self, delivery: Delivery) -> bool:
-        """By its own word, for the subject is the same: of a type that only agents publish no word counts."""
+        """Returns whether the event's source names a service. Types that only agents publish ignore
+        the source, which can be forged.
+        """
         return self._is_from_services_too and delivery.headers.get("ce-source") in RECORDERS
 
     def _released(self, delivery: Delivery) -> Delivery:
@@ -123,7 +132,7 @@ class BlockGate:
 
 
 class ReleasedDelivery:
-    """A delivery whose count begins after the `held` deliveries that found its agent blocked."""
+    """A delivery whose count excludes the `held` deliveries made while its agent was blocked."""
 
     __slots__ = ("_delivery", "_held")
 

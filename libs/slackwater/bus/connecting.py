@@ -1,4 +1,4 @@
-"""Connections to the broker: how one is made, and the second one, for what comes in bulk."""
+"""Opens connections to the broker: the main one, and a second one for bulk consumers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RECONNECT_JITTER = 0.5
 
 
 class Dialer:
-    """Makes connections under one name; once made they reconnect for ever."""
+    """Opens connections under one client name. An open connection reconnects without limit."""
 
     def __init__(self, url: str, name: str, proof: Mapping[str, Any], wait_seconds: float) -> None:
         self._url = url
@@ -39,11 +39,11 @@ class Dialer:
         self._on_disconnect: Callable[[], None] = _nobody
 
     def tell(self, on_reconnect: Callable[[], None], on_disconnect: Callable[[], None]) -> None:
-        """Whom what happens to the first connection concerns."""
+        """Set the callbacks for reconnects and disconnects of the first connection."""
         self._on_reconnect, self._on_disconnect = on_reconnect, on_disconnect
 
     async def dial(self, suffix: str = "", on_reconnect: Callable[[], None] | None = None) -> Client:
-        """A connected client. Raises Unavailable if there is no broker in time."""
+        """Returns a connected client. Raises Unavailable if no broker answers in time."""
         client = EncryptedClient() if self._url.startswith("tls://") else SteadyClient()
         name, is_first = f"{self._name}{suffix}", on_reconnect is None
         until, is_waiting = asyncio.get_running_loop().time() + self._wait_seconds, True
@@ -77,7 +77,7 @@ class Dialer:
                     **self._proof,
                 )
         except (NatsError, OSError, TimeoutError) as error:
-            is_waiting = False  # closing may fail as well, and tells of it the same way
+            is_waiting = False  # closing can fail too, and reports it through the same callback
             await client.close()
             raise Unavailable(
                 f"no NATS at {without_login(self._url)} within {self._wait_seconds:g} s: {refusals.why(error)}"
@@ -86,15 +86,15 @@ class Dialer:
         return client
 
     def reconnected(self) -> None:
-        """As if the first connection had come back."""
+        """Run the reconnect callback as if the first connection had been re-established."""
         self._on_reconnect()
 
 
 class Bulk:
-    """The connection for consumers that are `bulk`, made when the first of them is opened.
+    """The connection for `bulk` consumers, opened with the first of them.
 
-    A pull can bring ten megabytes of reports, and whatever the broker sends on the same connection after that is read
-    after that: crossings, and its word for what was published, waited up to a tenth of a second behind them.
+    One pull can bring ten megabytes of reports, and later messages on the same connection queue
+    behind it: crossings and publish acknowledgements waited up to 0.1 s.
     """
 
     def __init__(self, first: Client, dialer: Dialer | None) -> None:
@@ -108,7 +108,9 @@ class Bulk:
         return self._own is None or self._own.is_connected
 
     async def client_for(self, spec: ConsumerSpec) -> Client:
-        """Raises Unavailable if there is no broker in time."""
+        """Returns the bulk connection for a bulk consumer, else the main one. Raises Unavailable if
+        no broker answers in time.
+        """
         if not spec.bulk or self._dialer is None:
             return self._first
         async with self._dialing:
@@ -122,25 +124,28 @@ class Bulk:
 
 
 async def ended(client: Client) -> None:
-    """Close a connection. A broker that goes at the same moment, as when a whole machine is shut down, takes no last
-    words, and that is nobody's fault."""
+    """Close a connection. Errors are ignored, because the broker may stop at the same moment, for
+    instance at a machine shutdown.
+    """
     try:
         await client.close()
     except (NatsError, OSError):
-        client._status = Client.DISCONNECTED  # it calls itself closed by now, and has not ended its tasks
+        client._status = Client.DISCONNECTED  # nats-py already reports closed but has not ended its tasks
         with suppress(NatsError, OSError):
             await client.close()
 
 
 def _nobody() -> None:
-    """Before anybody wants to know."""
+    """Default callback: does nothing."""
 
 
 def _on_error(
     name: str, until: float, waiting: Callable[[], bool], note: Callable[[Exception], None]
 ) -> Callable[[Exception], Awaitable[None]]:
-    """What the client tells of its errors. Its first wait also ends here: the cancellation at `until` may be lost to an
-    attempt that has just failed (Python 3.11's wait_for swallows it), and the client would go on trying for ever."""
+    """Returns the error callback of a client. It also ends the initial connect at `until`: Python
+    3.11's wait_for can swallow the cancellation when an attempt has just failed, and the client
+    would retry without limit.
+    """
 
     async def on_error(error: Exception) -> None:
         log.debug("bus client error", client=name, error=repr(error))

@@ -1,5 +1,6 @@
-"""Stores dead letters: names the node they come from, limits how many one agent may fill the queue with, and stores a
-letter that the broker refuses in a smaller form, so that no message stays in hand because of its letter."""
+"""Stores dead letters: attributes each to a node, limits the rate per agent, and shrinks a letter
+that the broker refuses, so that a failing letter never keeps its message unsettled.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +21,11 @@ from slackwater.telemetry.logs import get_logger
 log = get_logger(__name__)
 
 LETTERS_AT_ONCE, LETTER_SECONDS = 20, 10.0
-"""Of one node for one consumer: so many letters at once, then one in so many seconds."""
+"""Per node and consumer: the burst, then one letter per LETTER_SECONDS."""
 MOST_NODES = 50
-"""Nodes with a name in the metric. An alert names a few; the others are one series."""
+"""Nodes with a series of their own in the metric; the others share one series. An alert names only
+a few.
+"""
 OTHER = "other"
 CUT_BYTES = 32_768
 
@@ -43,7 +46,9 @@ class DeadLetterOffice:
         self._named: set[str] = set()
 
     async def bury(self, letter: DeadLetter) -> bool:
-        """Whether it is stored; False if the message is given up without a letter. Raises Unavailable: try again."""
+        """Returns whether the letter is stored; False if the message is given up without one.
+        Raises Unavailable: retry.
+        """
         if not is_of_agent(letter):
             return await self._stored(letter, {})
         key = letter.consumer, letter.node
@@ -57,7 +62,7 @@ class DeadLetterOffice:
         return is_stored
 
     def _dropped(self, key: tuple[str, str]) -> None:
-        """Logged once for each letter that is stored, so at most once in LETTER_SECONDS."""
+        """Logs a drop once per stored letter, hence at most once in LETTER_SECONDS."""
         self._metrics.dead_letters_dropped.labels(key[0]).inc()
         refused = self._buckets.refused(key)
         if refused is not None and refused.count == 1:
@@ -90,10 +95,11 @@ class DeadLetterOffice:
 
 
 def is_of_agent(letter: DeadLetter) -> bool:
-    """Whether an agent published it, as far as can be told.
+    """Returns whether an agent published the message, as far as can be determined.
 
-    Services record decisions, too, under a source of their own. A source can be forged, but no service publishes what
-    cannot be decoded: such a letter is counted as the agent's, whatever source it names.
+    Services record decisions too, under a source of their own. A source can be forged, but services
+    publish only decodable messages: an undecodable one counts as the agent's, whatever source it
+    names.
     """
     event = ".".join(letter.subject.split(".")[2:4])
     if event != DecisionRecorded.TYPE:

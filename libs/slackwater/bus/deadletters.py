@@ -1,4 +1,4 @@
-"""What becomes of a message that cannot be handled: its body, its headers, and why."""
+"""Dead letters: a message that cannot be handled, with its headers and the reason."""
 
 from __future__ import annotations
 
@@ -12,18 +12,22 @@ from slackwater.bus.failures import node_of
 DETAIL_CHARACTERS = 500
 BODY_BYTES = 1_000_000
 HEADER_CHARACTERS, MOST_HEADERS = 1024, 16
-"""A letter is larger than its message by what it says about it: what nearly filled a message is cut, and says so."""
+"""Limits on copied headers. The letter adds headers to its message, so a message near the size
+limit is truncated and marked.
+"""
 NODE_CHARACTERS = 253
 
 _OURS_FIRST = frozenset({"traceparent"})
 _NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
-"""Names of headers that the client sends."""
+"""Header names that the client can send."""
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
 
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """One message given up by one consumer. `reason` is stable, `detail` is for people."""
+    """A message that one consumer gave up. `reason` is a stable code, `detail` is text for the
+    operator.
+    """
 
     consumer: str
     reason: str
@@ -35,12 +39,16 @@ class DeadLetter:
 
     @property
     def node(self) -> str:
-        """The node that the message is about; the broker lets an agent publish about its own node only."""
+        """The node that the message is about; the broker lets an agent publish only about its own
+        node.
+        """
         return node_of(self.subject)
 
     def message(self, *, most_body_bytes: int = BODY_BYTES, also: Mapping[str, str] | None = None) -> Message:
-        """As it is published. The message id is per consumer and position: burying twice leaves one letter. `also` are
-        further headers; with a smaller `most_body_bytes` than usual only the attributes of the event are kept."""
+        """Returns the letter as it is published. The message id is built from consumer and
+        position, so burying twice leaves one letter. `also` are further headers; with a smaller
+        `most_body_bytes` than usual only the event's attributes are kept.
+        """
         identity = self.headers.get("ce-id", "")
         bare = most_body_bytes < BODY_BYTES
         headers = {
@@ -61,8 +69,9 @@ class DeadLetter:
 
 
 def _kept(headers: Mapping[str, str], *, bare: bool) -> dict[str, str]:
-    """Those of the message that a letter carries: the event's attributes and its trace first. What pretends to be a
-    letter's own, or cannot be sent, is left out."""
+    """Returns the headers that a letter carries, the event's attributes and trace first. Headers
+    that imitate the letter's own, or cannot be sent, are left out.
+    """
     fit = {
         name: _sendable(text)
         for name, text in headers.items()
@@ -78,13 +87,15 @@ def _is_of_event(name: str) -> bool:
 
 
 def _sendable(text: str) -> str:
-    """The same text wherever it can be a header; control characters and lone surrogates are written as escapes."""
+    """Returns the text unchanged where a header can hold it; control characters and lone surrogates
+    are escaped.
+    """
     if _CONTROLS.search(text):
         text = _CONTROLS.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _one_line(text: str) -> str:
-    """Header values are one line of printable ASCII."""
+    """Returns the text as one line of printable ASCII, the form of header values."""
     line = _CONTROLS.sub(" ", " ".join(text.split()))[:DETAIL_CHARACTERS]
     return line.encode("ascii", "backslashreplace").decode()

@@ -1,4 +1,6 @@
-"""The topology made real in a broker: created where missing, updated where different, otherwise left alone."""
+"""Declares the topology in the broker: creates what is missing, updates what differs, leaves the
+rest unchanged.
+"""
 
 from __future__ import annotations
 
@@ -29,24 +31,29 @@ log = get_logger(__name__)
 
 STREAM_EXISTS_DIFFERENTLY = 10058
 MOST_CONSUMERS = 20_000
-"""Every agent watches its intents with a consumer of its own; without a number the broker stops at 1,000."""
+"""Consumer limit per stream. Every agent watches its intents with a consumer of its own; the
+broker's default is 1,000.
+"""
 
 
 NO_ROOM = (10023, 10028, 10047)
-"""Resources, memory or storage are said to be insufficient."""
+"""JetStream error codes for insufficient resources, memory or storage."""
 NO_ROOM_PAUSES_SECONDS = (0.1, 0.2, 0.4)
 AT_A_TIME = 8
-"""Requests to the broker that stand open. The broker makes one consumer after the other and each request has its own
-timeout: with all of them (more than a hundred) sent at once, the last waited for all others, and on a slow disk in
-vain."""
+"""Concurrent requests to the broker. It creates consumers one after the other and each request has
+its own timeout: with more than a hundred sent at once, the last timed out on a slow disk.
+"""
 ASKED_AT_MOST = 3
-"""A broker that is short of disk or CPU answers after we have ceased to wait. All of this may be asked again: what is
-there already is left as it is."""
+"""Attempts per request. A broker short of disk or CPU may answer after the timeout; repeating is
+safe because existing streams and consumers are left unchanged.
+"""
 
 
 async def declare(js: JetStreamContext, topology: Topology) -> None:
-    """Idempotent and safe to run from many processes at once. Raises Unavailable; Misconfigured on a change that
-    JetStream cannot make in place (storage of a stream, start of a consumer)."""
+    """Declare all streams and consumers. Idempotent and safe from many processes at once. Raises
+    Unavailable; Misconfigured for a change that JetStream cannot make in place (storage of a
+    stream, start of a consumer).
+    """
     turns = asyncio.Semaphore(AT_A_TIME)
     await asyncio.gather(*(_declare_stream(js, name, spec, turns) for name, spec in topology.streams.items()))
     configs = [
@@ -58,10 +65,11 @@ async def declare(js: JetStreamContext, topology: Topology) -> None:
 
 
 async def rewind(js: JetStreamContext, topology: Topology, name: str, partition: int) -> int:
-    """Put one partition of a consumer on the newest message of each subject; returns how many these are.
+    """Put one partition of a consumer on the newest message of each subject; returns the number of
+    these messages.
 
-    The broker moves no consumer: it is removed and made again. Raises nats errors; then it may be missing, and whoever
-    reads it has it declared.
+    The broker cannot move a consumer, so it is deleted and created again. Raises nats errors; the
+    consumer may then be missing, and its reader must have it declared.
     """
     stream, spec = topology.stream_of(name), topology.consumers[name]
     config = consumer_configs(name, spec)[partition]
@@ -105,8 +113,9 @@ async def _made_or_updated(js: JetStreamContext, name: str, config: StreamConfig
 
 
 async def _is_there(js: JetStreamContext, name: str) -> bool:
-    """The broker looks for room before it looks whether there is such a stream: who asks for one that is there, or is
-    just being made by another process, may hear that there is no room for a second."""
+    """Returns whether a stream exists. The broker checks capacity before existence, so creating a
+    stream that exists, or that another process is creating, can fail with "insufficient resources".
+    """
     for pause_seconds in (0.0, *NO_ROOM_PAUSES_SECONDS):
         await asyncio.sleep(pause_seconds)
         with suppress(NotFoundError):
@@ -125,13 +134,13 @@ async def _declare_consumer(
             except (BadRequestError, ServerError):
                 if not jumps:
                     raise
-                await js.add_consumer(stream, _newest_first(config))  # it has jumped, and stays as it is
+                await js.add_consumer(stream, _newest_first(config))  # a consumer that has jumped stays as it is
     except (NatsError, TimeoutError) as error:
         raise _explained(f"consumer {config.durable_name}", error) from error
 
 
 def stream_config(name: str, spec: StreamSpec) -> StreamConfig:
-    """The JetStream form of a stream."""
+    """Returns the JetStream configuration of a stream."""
     window = min(spec.duplicate_window_seconds, spec.max_age_seconds or spec.duplicate_window_seconds)
     return StreamConfig(
         name=name,
@@ -149,7 +158,7 @@ def stream_config(name: str, spec: StreamSpec) -> StreamConfig:
 
 
 def consumer_configs(name: str, spec: ConsumerSpec) -> list[ConsumerConfig]:
-    """A consumer in the broker: one, or one per partition."""
+    """Returns the broker's consumers of a consumer: one, or one per partition."""
     payload = event_named(spec.event)
     if not spec.partitioned:
         return [consumer_config(name, spec, [subjects_of(payload)])]
@@ -160,7 +169,9 @@ def consumer_configs(name: str, spec: ConsumerSpec) -> list[ConsumerConfig]:
 
 
 def consumer_config(name: str, spec: ConsumerSpec, filters: list[str]) -> ConsumerConfig:
-    """The JetStream form of a consumer. The broker's own max_deliver stays unlimited: it would drop silently."""
+    """Returns the JetStream configuration of a consumer. The broker's max_deliver stays unlimited,
+    because it drops silently.
+    """
     return ConsumerConfig(
         durable_name=name,
         filter_subject=filters[0] if len(filters) == 1 else None,

@@ -1,4 +1,4 @@
-"""Decoding where it must not fail otherwise than by refusing the message: the boundary of every reader."""
+"""Decoding at the boundary of every reader: any failure becomes a refusal of the message."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ def decode_message(
     *,
     read: quick.Read = quick.read,
 ) -> Event[P]:
-    """As slackwater.bus.encoding.decode_on. Raises Undecodable, with code `decoder_failed` for whatever a decoder
-    raises otherwise; Unavailable when the machine has no memory to decode now."""
+    """As slackwater.bus.encoding.decode_on. Raises Undecodable, with code `decoder_failed` for any
+    other exception of a decoder; Unavailable when the machine is out of memory.
+    """
     return _refusing(lambda: decode_on(subject, payload, headers, body, read=read))
 
 
@@ -53,7 +54,7 @@ def _refusing(decode: Callable[[], T]) -> T:
 
 
 def decoded_or_none(payload: type[P], message: Message) -> Event[P] | None:
-    """None for a message that cannot be decoded; its consumers have dead-lettered it."""
+    """Returns None for a message that cannot be decoded; its consumers have dead-lettered it."""
     try:
         return decode_message(message.subject, payload, message.headers, message.body)
     except Undecodable as error:

@@ -1,8 +1,9 @@
-"""Reports whose pods are built when they are looked at: most reports are calm, and their pods are not needed.
+"""Reports whose pods are built on first access: most reports are calm, and their pods are not
+needed.
 
-The whole report is validated at once all the same: numbers by msgspec, the description of each pod by its bytes, which
-are the same in the next report and validated once. A report of 30 pods takes 48 us instead of 93 (least of 9 x 300
-rounds on one body).
+The whole report is still validated at once: numbers by msgspec, and each pod's description by its
+bytes, which repeat in the next report and are validated once. A report of 30 pods takes 48 us
+instead of 93 (least of 9 x 300 rounds on one body).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from slackwater.events.usage_reported import UsageReported
 
 
 class DeferredPods(Sequence[PodUsage]):
-    """The pods of a validated report, built from its body at the first look."""
+    """The pods of a validated report, built from its body on first access."""
 
     def __init__(self, body: bytes, count: int) -> None:
         self._body: bytes | None = body
@@ -49,7 +50,9 @@ class DeferredPods(Sequence[PodUsage]):
 
 
 class DeferredReader:
-    """slackwater.bus.quick.Read of a usage.reported with DeferredPods; any other event is read as usual."""
+    """Implements slackwater.bus.quick.Read with DeferredPods for usage.reported; other events are
+    read as usual.
+    """
 
     def __init__(self) -> None:
         self._described = Recalled(_is_described)
@@ -68,6 +71,8 @@ class DeferredReader:
 
 
 def _is_described(body: bytes) -> bool:
-    """True; only the bytes are kept, not a pod for each. Raises what slackwater.bus.quick.decode_pod raises."""
+    """Returns True; keeps only the bytes, not an object per pod. Raises what
+    slackwater.bus.quick.decode_pod raises.
+    """
     quick.decode_pod(body)
     return True

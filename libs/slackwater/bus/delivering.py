@@ -1,4 +1,4 @@
-"""JetStream messages as deliveries: the words of settlement in JetStream's protocol."""
+"""JetStream messages as deliveries: settlement in JetStream's acknowledgement protocol."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _DELIVERIES, _STREAM_SEQUENCE, _STORED_AT, _PENDING = (
 
 
 class ReadDelivery:
-    """A message that is only read: settlement means nothing."""
+    """A message that is read without acknowledgement; settlement has no effect."""
 
     __slots__ = ("_message", "_tokens", "before")
 
     def __init__(self, message: Msg) -> None:
         self.before = 0
-        """Deliveries that the broker does not know of (any more)."""
+        """Deliveries that the broker does not, or no longer, count."""
         self._message = message
         self._tokens = message.reply.split(".")
         if len(self._tokens) > 9:  # with domain and account tokens in front
@@ -64,7 +64,9 @@ class ReadDelivery:
 
 
 class NatsDelivery(ReadDelivery):
-    """A message of a durable consumer. An answer that cannot be sent is no loss: the message comes again."""
+    """A message of a durable consumer. An acknowledgement that cannot be sent is not fatal: the
+    message is redelivered.
+    """
 
     __slots__ = ()
 
@@ -82,7 +84,9 @@ class NatsDelivery(ReadDelivery):
         await self._answer(_GOES_ON)
 
     async def _answer(self, word: bytes) -> None:
-        """What is settled is not read again: its body goes now, and not with all others of its batch."""
+        """Send the acknowledgement and drop the body at once, before the rest of the batch is
+        settled.
+        """
         if word is not _GOES_ON:
             self._message.data = b""
         try:

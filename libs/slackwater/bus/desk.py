@@ -1,6 +1,6 @@
-"""The operator's desk on the broker: how far consumers are, what was given up, and giving it another chance.
+"""Operator access to the broker: consumer lag, dead letters, and replaying them.
 
-Asked when somebody looks; nothing here runs by itself.
+Everything runs on request; nothing here runs by itself.
 """
 
 from __future__ import annotations
@@ -15,15 +15,17 @@ from slackwater.events.registry import FROM_AGENTS, RECORDED_BY_SERVICES_TOO, RE
 from slackwater.model.errors import Unavailable
 
 REPLAYED_FROM = "sw-replayed-from"
-"""Header of a message that came out of the dead letters: the position of the letter there."""
+"""Header of a message replayed from the dead letters: the letter's position there."""
 _LETTER_HEADERS = ("sw-reason", "sw-detail", "sw-consumer", "sw-subject", "sw-stream-sequence")
 _BROKER_HEADERS = ("Nats-Stream", "Nats-Subject", "Nats-Sequence", "Nats-Time-Stamp", "Nats-Expected-Stream")
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumerState:
-    """A durable consumer as the broker sees it. `pending` are not delivered yet, `unsettled` delivered and not
-    settled, `redelivered` of these have been delivered before. A partitioned one is the sum of its partitions."""
+    """A durable consumer as the broker reports it. `pending` are not yet delivered, `unsettled` are
+    delivered and not settled, `redelivered` are those of them delivered before. A partitioned
+    consumer is the sum of its partitions.
+    """
 
     name: str
     stream: str
@@ -34,9 +36,10 @@ class ConsumerState:
 
 @dataclass(frozen=True, slots=True)
 class Letter:
-    """A message that one consumer gave up, as it lies in the dead letters. `position` names it there.
+    """A message that one consumer gave up, as stored in the dead letters. `position` is its
+    position there.
 
-    `identity` stays the same if the letter is buried once more; `subject` is where the message came from.
+    `identity` stays the same if the letter is buried again; `subject` is the original subject.
     """
 
     position: int
@@ -59,7 +62,7 @@ class Letter:
 
     @property
     def sender(self) -> str:
-        """The node whose agent sent the message, by its subject; empty if a service sent it."""
+        """The node whose agent sent the message, from its subject; empty if a service sent it."""
         if not any(self.subject.startswith(f"sw.v1.{payload.TYPE}.") for payload in FROM_AGENTS):
             return ""
         shared = any(self.subject.startswith(f"sw.v1.{payload.TYPE}.") for payload in RECORDED_BY_SERVICES_TOO)
@@ -68,13 +71,15 @@ class Letter:
         return subject_key(self.subject).split("/", 1)[0]
 
     def again(self, message_id: str) -> Message:
-        """The message as it was, under a new message id. The event's own id stays: who handled it drops it by that."""
+        """Returns the original message under a new message id. The event id is unchanged, so a
+        consumer that handled it deduplicates it.
+        """
         kept = {k: v for k, v in self.headers.items() if k not in (*_LETTER_HEADERS, *_BROKER_HEADERS, MESSAGE_ID)}
         return Message(self.subject, {**kept, MESSAGE_ID: message_id, REPLAYED_FROM: str(self.position)}, self.body)
 
 
 def letter_of(position: int, headers: Mapping[str, str], body: bytes, buried_at: datetime | None) -> Letter:
-    """A stored message of the dead letters as a letter."""
+    """Returns a stored message of the dead letters as a letter."""
     return Letter(
         position=position,
         identity=headers.get(MESSAGE_ID, f"#{position}"),
@@ -90,39 +95,43 @@ def letter_of(position: int, headers: Mapping[str, str], body: bytes, buried_at:
 
 @dataclass(frozen=True, slots=True)
 class Newest:
-    """The last message on a subject: its event id and whether its stream keeps only that one."""
+    """The last message on a subject: its event id, and whether its stream keeps only the last."""
 
     event_id: str
     last_value_only: bool
 
 
 class Desk(Protocol):
-    """Every method raises Unavailable when the broker does not answer in time."""
+    """Operator requests. Every method raises Unavailable when the broker does not answer in
+    time.
+    """
 
     async def consumers(self) -> Sequence[ConsumerState]:
-        """Every durable consumer that the broker knows, by name."""
+        """Returns every durable consumer of the broker, by name."""
         ...
 
     async def letters(self, before: int | None = None, limit: int = 50) -> Sequence[Letter]:
-        """Newest first; with `before` only those in front of that position."""
+        """Returns letters, newest first; with `before` only those before that position."""
         ...
 
     async def letter_count(self) -> int:
-        """How many lie there."""
+        """Returns the number of letters."""
         ...
 
     async def letter(self, position: int) -> Letter | None: ...
 
     async def newest_on(self, subject: str) -> Newest | None:
-        """What a message on this subject would stand behind; None when nothing is kept of it."""
+        """Returns the last message on the subject; None when its stream keeps none."""
         ...
 
     async def put_back(self, message: Message) -> None:
-        """Publish a message of a letter to where it came from. The broker drops a message id that it has seen."""
+        """Publish a letter's message to its original subject. The broker drops a message id that it
+        has seen.
+        """
         ...
 
     async def last_body(self, subject: str) -> bytes | None:
-        """The body of the last message on a subject (wildcards: on any of them)."""
+        """Returns the body of the last message on a subject (wildcards: on any of them)."""
         ...
 
 
@@ -134,14 +143,14 @@ class WithDesk(Protocol):
 
 
 class ClosedDesk:
-    """The desk of a bus that has none: everything is unavailable."""
+    """The desk of a bus without one: every method raises Unavailable."""
 
     async def _closed(self, *_: object, **__: object) -> NoReturn:
-        raise Unavailable("this bus cannot be looked into")
+        raise Unavailable("this bus has no operator access")
 
     consumers = letters = letter = letter_count = newest_on = put_back = last_body = _closed
 
 
 def desk_of(bus: object) -> Desk:
-    """The desk of a bus, or a closed one."""
+    """Returns the desk of a bus, or a closed one."""
     return bus.desk() if isinstance(bus, WithDesk) else ClosedDesk()

@@ -31,7 +31,9 @@ _KEY_POSITION = 5  # sw . v1 . usage . reported . 17 . key…
 _UNSAFE = re.compile(r"[^!#$&-~]|%")
 _ESCAPED = re.compile(r"(?:=[0-9A-F]{2})+")
 _ESCAPE = re.compile(rb"\\(?:u([0-9a-fA-F]{4})|.)", re.DOTALL)
-"""One escape of a JSON string, so that an escaped backslash before a `u` is not mistaken for one."""
+"""One escape sequence of a JSON string; matching it whole keeps an escaped backslash before a `u`
+apart.
+"""
 _TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 _CONTROL = re.compile(r"[\x00-\x1f]")
 _SHOWN = 80
@@ -46,14 +48,14 @@ UNDECODABLE_CODES = frozenset(
 
 
 class Undecodable(InvalidInput):
-    """A message that no version of us that is running here can read. `code` is one of UNDECODABLE_CODES."""
+    """A message that no installed version can read. `code` is one of UNDECODABLE_CODES."""
 
     code = "invalid_payload"
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What travels: subject, headers, body."""
+    """A NATS message: subject, headers, body."""
 
     subject: str
     headers: Mapping[str, str]
@@ -61,7 +63,7 @@ class Message:
 
 
 def encode(event: Event[Any] | Written) -> Message:
-    """One event as a message. `Nats-Msg-Id` is the event id, so the broker drops repeats."""
+    """Returns an event as a message. `Nats-Msg-Id` is the event id, so the broker drops repeats."""
     if isinstance(event, Event):
         event = written(event)
     headers = {
@@ -84,12 +86,16 @@ def encode(event: Event[Any] | Written) -> Message:
 def decode(
     payload: type[P], headers: Mapping[str, str] | None, body: bytes, *, read: quick.Read = quick.read
 ) -> Event[P]:
-    """The event in a message that should hold a `payload`. Raises Undecodable with the reason as code."""
+    """Returns the event in a message expected to hold a `payload`. Raises Undecodable with the
+    reason as code.
+    """
     return built(Event, attributes_of(payload, headers) | {"data": decode_body(payload, body, read)})
 
 
 def attributes_of(payload: type[Payload], headers: Mapping[str, str] | None) -> dict[str, Any]:
-    """id, source, time, causedby and traceparent of a message that should hold a `payload`. Raises Undecodable."""
+    """Returns id, source, time, causedby and traceparent of a message expected to hold a `payload`.
+    Raises Undecodable.
+    """
     attributes = {str(name).lower(): value for name, value in (headers or {}).items()}
     _check_type(payload, _attribute(attributes, "ce-type"))
     version = _attribute(attributes, "ce-specversion")
@@ -112,10 +118,11 @@ def decode_on(
     *,
     read: quick.Read = quick.read,
 ) -> Event[P]:
-    """The event in a message that came on `subject`, which must be the event's own. Raises Undecodable.
+    """Returns the event in a message that arrived on `subject`, which must match the event's key.
+    Raises Undecodable.
 
-    The broker lets an agent publish on its own node's subjects only, so the subject says who spoke: a body that names
-    another node is a lie or a defect, and reaches nobody.
+    The broker lets an agent publish only on its own node's subjects, so the subject identifies the
+    sender. A body that names another node is forged or defective and is not delivered.
     """
     event = decode(payload, headers, body, read=read)
     if event.subject != subject:
@@ -125,7 +132,7 @@ def decode_on(
 
 
 def subject_key(subject: str) -> str:
-    """The key that a subject carries, as `Payload.key` gave it; empty if the subject is not one of ours."""
+    """Returns the key in a subject, as `Payload.key` gave it; empty for a foreign subject."""
     tokens = subject.split(".")[_KEY_POSITION:]
     return "/".join(_ESCAPED.sub(_unescape_bytes, token) for token in tokens)
 
@@ -155,7 +162,7 @@ def _check_type(payload: type[Payload], found: str) -> None:
 
 
 def _text_of(name: str, text: str) -> str:
-    """The value of an attribute without its escapes: UTF-8, one line, as long as a name may be."""
+    """Returns an attribute's value without escapes: UTF-8, one line, at most as long as a name."""
     try:
         value = unquote(text, errors="strict")
     except UnicodeDecodeError as error:
@@ -167,7 +174,9 @@ def _text_of(name: str, text: str) -> str:
 
 
 def _trace_of(text: str) -> str | None:
-    """A trace context that no one can follow is left out, as W3C Trace Context asks; the event itself counts."""
+    """Returns the trace context, or None if it is invalid: W3C Trace Context asks for that, and the
+    event is still valid.
+    """
     return text if _TRACEPARENT.fullmatch(text) else None
 
 
@@ -186,15 +195,16 @@ def _time(text: str) -> datetime:
 
 
 def decode_body(payload: type[P], body: bytes, read: quick.Read = quick.read) -> P:
-    """The payload in a body, validated wholly. Raises Undecodable."""
+    """Returns the payload in a body, fully validated. Raises Undecodable."""
     check_text(body)
     known = read(payload, body)
     return judged(payload, body) if known is None else known
 
 
 def check_text(body: bytes) -> None:
-    """Raises Undecodable (`malformed_text`) unless the body is UTF-8 without NUL and without lone surrogates, escaped
-    ones too: what PostgreSQL and every JSON reader can hold. 1 us for a report of 30 pods.
+    """Raises Undecodable (`malformed_text`) unless the body is UTF-8 without NUL and lone
+    surrogates, escaped ones included: PostgreSQL and JSON readers cannot hold them. 1 us for a
+    report of 30 pods.
     """
     try:
         body.decode()
@@ -207,7 +217,7 @@ def check_text(body: bytes) -> None:
 
 def _check_escapes(body: bytes) -> None:
     high_ends_at = -1
-    """Behind the first half of a surrogate pair."""
+    """End of the first half of a surrogate pair."""
     for match in _ESCAPE.finditer(body):
         unit = -1 if match[1] is None else int(match[1], 16)
         is_second_half = 0xDC00 <= unit <= 0xDFFF
@@ -222,7 +232,9 @@ def _check_escapes(body: bytes) -> None:
 
 
 def judged(payload: type[P], body: bytes) -> P:
-    """The payload by the book: what cannot be read quickly is read here, and what is wrong gets its reason."""
+    """Returns the payload from the full validator: reads what the fast decoder cannot, and gives
+    invalid bodies their reason.
+    """
     try:
         return payload.model_validate_json(body)
     except ValidationError as error:

@@ -1,4 +1,4 @@
-"""A NATS client that says nothing before the connection is encrypted."""
+"""A NATS client that sends nothing before the connection is encrypted."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from slackwater.telemetry.logs import leave_out
 
 
 class EncryptedClient(SteadyClient):
-    """For URLs with tls://. The plain client follows a broker that says it has no TLS, and sends it the password."""
+    """Client for tls:// URLs. The plain client accepts a broker that claims to have no TLS, and
+    sends it the password.
+    """
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
-        # nats-py turns a plain stream into an encrypted one, so asyncio warns at each end of a connection.
+        # nats-py upgrades a plain stream to TLS, so asyncio warns at each end of a connection.
         leave_out("asyncio", _worth_saying)
 
     def _connect_command(self) -> bytes:

@@ -1,4 +1,4 @@
-"""What an exception of a decoder or a handler says: against one message, or about the machine it met."""
+"""Classifies exceptions of decoders and handlers: caused by the message, or by the machine."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ _OURS = "slackwater"
 
 
 def is_of_machine(error: BaseException) -> bool:
-    """Whether the machine failed and not the message: no memory, no descriptors, no connection, a full disk. Such a
-    message is delivered again and counts towards `max_deliver`."""
+    """Returns whether the machine failed and not the message: no memory, no descriptors, no
+    connection, a full disk. Such a message is delivered again and counts towards `max_deliver`.
+    """
     if isinstance(error, BaseExceptionGroup):
         return all(is_of_machine(part) for part in error.exceptions)
     if isinstance(error, (MemoryError, ConnectionError, TimeoutError)):
@@ -27,12 +28,16 @@ def is_of_machine(error: BaseException) -> bool:
 
 
 def detail_of(error: BaseException) -> str:
-    """`Type at file:line: text`; the file is the innermost of ours that the exception passed, the text is bounded."""
+    """Returns `Type at file:line: text`; the file is the innermost of Slackwater's that raised, the
+    text is bounded.
+    """
     return f"{type(error).__name__} at {place_of(error)}: {_text(error)}"
 
 
 def place_of(error: BaseException) -> str:
-    """File and line of the innermost frame of ours; of the innermost one where none is; "?" if it was never raised."""
+    """Returns file and line of the innermost Slackwater frame, else of the innermost frame; "?" if
+    it was never raised.
+    """
     frames = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
     ours = [(name, line) for name, line in frames if _OURS in Path(name).parts and "tests" not in Path(name).parts]
     if not frames:
@@ -42,12 +47,12 @@ def place_of(error: BaseException) -> str:
 
 
 def node_of(subject: str) -> str:
-    """The node that a subject speaks of: the first part of its key; empty if it has none."""
+    """Returns the node in a subject: the first part of its key; empty if it has none."""
     return subject_key(subject).split("/")[0]
 
 
 def _short(name: str) -> str:
-    """From the package on; of a file that is not ours its name."""
+    """Returns the path from the package on; for a foreign file its name."""
     parts = Path(name).parts
     if _OURS not in parts:
         return parts[-1]

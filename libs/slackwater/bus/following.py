@@ -1,7 +1,8 @@
-"""Looking on: events of several types as they pass, each with its position, so that an onlooker can come back.
+"""Reads events of several types without acknowledging, each with its position, so that a client can
+resume.
 
-Nothing is acknowledged and nobody's consumer is touched. Reading goes at the pace of the reader: a slow one holds one
-batch of its own in memory and stays behind in the stream, until the stream forgets and it is told so.
+No durable consumer is involved. The reader sets the pace: a slow one holds one batch in memory and
+falls behind in the stream, until retention drops messages and it gets a Missed item.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from slackwater.model.errors import Unavailable
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """One event where it stands: the attributes decoded, the body as published (empty if bodies were not asked for)."""
+    """One event with its position: attributes decoded, body as published (empty if bodies were not
+    requested).
+    """
 
     payload: type[Payload]
     id: str
@@ -35,22 +38,26 @@ class Followed:
     body: bytes
 
     def data(self) -> Payload:
-        """The payload, validated wholly. Raises Undecodable, Unavailable."""
+        """Returns the payload, fully validated. Raises Undecodable, Unavailable."""
         return decode_payload(self.payload, self.body)
 
 
 class Cause(StrEnum):
-    """Why a position is not in its stream any more."""
+    """Reasons why a position is no longer in its stream."""
 
     EXPIRED = "expired"
-    """The stream keeps a limited time or size, and has let go of what followed."""
+    """Retention by age or size removed the messages after the position."""
     BEGAN_ANEW = "began_anew"
-    """The stream ends before the position: the broker lost its tail, or it is another stream of that name."""
+    """The stream ends before the position: the broker lost its tail, or the stream was recreated
+    under that name.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Missed:
-    """What followed position `after` of a stream is gone; reading goes on behind `resumed_after`."""
+    """The messages after position `after` of a stream are gone; reading resumes behind
+    `resumed_after`.
+    """
 
     stream: str
     after: int
@@ -62,22 +69,27 @@ Item = Followed | Missed
 
 
 class Following(Protocol):
-    """An open look at some streams."""
+    """An open read of some streams."""
 
     @property
     def positions(self) -> Mapping[str, int]:
-        """Where to go on from in each stream if nothing has come since the last item was taken: at first where it was
-        begun. Moves on also while nothing is wanted, so that a place does not grow old. Whoever holds items that are
-        not yet handled knows better."""
+        """Returns the position per stream to resume from, given that every item handed out was
+        handled; initially the start. It also advances past messages outside the filter, so that it
+        does not expire. A caller with unhandled items must use their positions.
+        """
         ...
 
     async def next(self) -> Sequence[Item]:
-        """What comes next, at least one item; waits for it as long as it takes. Order holds within a stream."""
+        """Returns the next items, at least one; waits without limit. Order holds within a
+        stream.
+        """
         ...
 
 
 class Mailbox:
-    """Hands batches from several readers to one taker: each reader waits until its batch has been taken."""
+    """Hands batches from several readers to one consumer: each reader waits until its batch is
+    taken.
+    """
 
     def __init__(self) -> None:
         self._items: list[Item] = []
@@ -86,7 +98,7 @@ class Mailbox:
         self._closed = False
 
     async def put(self, items: Sequence[Item]) -> None:
-        """Returns at once when closed: nobody will take them."""
+        """Hand over a batch. Returns at once when closed."""
         while self._items and not self._closed:
             self._taken.clear()
             await self._taken.wait()
@@ -108,7 +120,7 @@ class Mailbox:
 
 
 def by_stream(payloads: Sequence[type[Payload]]) -> dict[str, list[type[Payload]]]:
-    """The wanted types by the stream that keeps them."""
+    """Returns the types grouped by the stream that keeps them."""
     found: dict[str, list[type[Payload]]] = {}
     for payload in payloads:
         found.setdefault(payload.STREAM, []).append(payload)
@@ -116,9 +128,11 @@ def by_stream(payloads: Sequence[type[Payload]]) -> dict[str, list[type[Payload]
 
 
 def resumed(stream: str, wanted: int, first: int, last: int, *, last_value: bool) -> tuple[int, Missed | None]:
-    """The position to read behind when `wanted` was the last one seen, and what is missing if something is.
+    """Returns the position to read behind, given the last one seen (`wanted`), and what is missing,
+    if anything.
 
-    `first` and `last` are those of the stream now. A stream of last values loses only what was superseded: no gap.
+    `first` and `last` are the stream's bounds now. A last-value stream loses only superseded
+    messages, so it has no gap.
     """
     if wanted > last:
         return last, Missed(stream, wanted, last, Cause.BEGAN_ANEW)
@@ -135,7 +149,9 @@ def followed(
     stream: str,
     sequence: int,
 ) -> Followed | None:
-    """A message as an event; None for what no event of ours looks like (its consumers dead-letter it)."""
+    """Returns a message as an event; None if its attributes are invalid (its consumers dead-letter
+    it).
+    """
     payload = payloads.get(".".join(subject.split(".")[2:4]))
     if payload is None:
         return None

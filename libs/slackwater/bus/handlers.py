@@ -58,24 +58,26 @@ TRIES = 2
 CONFLICT_SECONDS = 0.05
 HOLD_SECONDS = 0.25
 TRACES_AT_ONCE, TRACE_SECONDS = 5, 60.0
-"""Stack traces of one place of the code in the log: so many at once, then one in so many seconds."""
+"""Stack traces logged per code location: the burst, then one in TRACE_SECONDS."""
 
 Bury = Callable[[DeadLetter], Awaitable[bool]]
-"""Stores a dead letter; False where it is given up without one. Raises Unavailable. See DeadLetterOffice."""
+"""Stores a dead letter; returns False when the message is given up without one. Raises Unavailable.
+See DeadLetterOffice.
+"""
 
 
 class InvalidVerdicts(Exception):
-    """A handler returned something else than one verdict per message."""
+    """A handler returned anything other than one verdict per message."""
 
 
 @record(frozen=True, slots=True)
 class Each(Generic[P]):
-    """A batch handler made of a handler of one event."""
+    """A batch handler built from a handler of one event."""
 
     handle: Callable[[Received[P]], Awaitable[Settlement | None]]
 
     async def judge(self, received: Received[P]) -> Settlement:
-        """The verdict on one event."""
+        """Returns the verdict on one event."""
         try:
             return await self.handle(received) or Done()
         except InvalidInput as error:
@@ -90,12 +92,16 @@ class Each(Generic[P]):
 
 
 def each(handle: Callable[[Received[P]], Awaitable[Settlement | None]]) -> Each[P]:
-    """A handler from a function of one event. None means Done; exceptions: see the table above."""
+    """Returns a batch handler from a function of one event. None means Done; exceptions: see the
+    table above.
+    """
     return Each(handle)
 
 
 def all_or_split(handle: Callable[[Sequence[Received[P]]], Awaitable[None]]) -> BatchHandler[P]:
-    """A handler from a function that handles a batch in one transaction. Exceptions: see the table above."""
+    """Returns a batch handler from a function that handles a batch in one transaction. Exceptions:
+    see the table above.
+    """
 
     async def handle_batch(batch: Sequence[Received[P]]) -> Sequence[Settlement]:
         await handle(batch)
@@ -105,7 +111,9 @@ def all_or_split(handle: Callable[[Sequence[Received[P]]], Awaitable[None]]) -> 
 
 
 class Holding(Generic[P]):
-    """A batch handler that keeps its batch while the store is away: what comes later waits in the stream, in order."""
+    """A batch handler that keeps its batch while the store is unavailable; later messages wait in
+    the stream, in order.
+    """
 
     def __init__(self, handle: BatchHandler[P], clock: Clock) -> None:
         self._handle = handle
@@ -113,7 +121,7 @@ class Holding(Generic[P]):
         self._leaving = False
 
     def leave(self) -> None:
-        """Keep nothing any more: what cannot be stored now goes back to the bus at once."""
+        """Stop keeping batches: what cannot be stored now goes back to the bus at once."""
         self._leaving = True
 
     async def __call__(self, batch: Sequence[Received[P]]) -> Sequence[Settlement]:
@@ -130,7 +138,7 @@ class Holding(Generic[P]):
 
 @record(frozen=True, slots=True)
 class Consumer(Generic[P]):
-    """A durable consumer of contracts/streams.yaml and the handler of its messages. See Bus.consume."""
+    """A durable consumer of contracts/streams.yaml with its message handler. See Bus.consume."""
 
     payload: type[P]
     name: str
@@ -140,7 +148,7 @@ class Consumer(Generic[P]):
     worth: Worth | None = None
 
     def open(self, bus: Bus, holds: Holds | None = None) -> AbstractAsyncContextManager[Consumption]:
-        """Consume while the context is open; with `holds`, the partitions that are taken."""
+        """Consume while the context is open; with `holds`, only the partitions taken."""
         return bus.consume(
             self.payload, self.name, self.handler, batch=self.batch, holds=holds, read=self.read, worth=self.worth
         )
@@ -162,7 +170,7 @@ class Readable(Protocol):
 
 
 class Verdicts(Generic[P]):
-    """The verdicts of one handler. Raises nothing but cancellation."""
+    """Runs one handler and returns its verdicts. Raises nothing but cancellation."""
 
     def __init__(self, consumer: str, handler: BatchHandler[P], counters: Counters) -> None:
         self._consumer = consumer
@@ -174,7 +182,9 @@ class Verdicts(Generic[P]):
         self._traces = TokenBuckets[str](TRACES_AT_ONCE, TRACE_SECONDS)
 
     async def __call__(self, batch: Sequence[Received[P]], *, in_order: bool = False) -> Sequence[Settlement]:
-        """One per message. With `in_order` no message behind one that must be retried is handled."""
+        """Returns one verdict per message. With `in_order`, no message after one that must be
+        retried is handled.
+        """
         if self._is_each or len(batch) == 1:
             return await self._split(batch, TRIES, in_order=in_order)
         outcome = await self._attempt(batch)
@@ -198,7 +208,7 @@ class Verdicts(Generic[P]):
         return verdicts
 
     async def _try(self, received: Received[P], tries: int) -> Settlement | BaseException:
-        """One message alone, as often as it may still be tried."""
+        """Returns the outcome of one message handled alone, within its remaining tries."""
         while True:
             outcome = await self._attempt([received])
             if not isinstance(outcome, BaseException):
@@ -209,7 +219,7 @@ class Verdicts(Generic[P]):
             received = _once_more(received)
 
     async def _attempt(self, batch: Sequence[Received[P]]) -> Sequence[Settlement] | BaseException:
-        """The verdicts, or what was raised."""
+        """Returns the verdicts, or the exception raised."""
         try:
             return _checked(await self._handle(batch), batch)
         except (Conflict, InvalidInput, Unavailable) as error:
@@ -236,7 +246,7 @@ class Verdicts(Generic[P]):
 
 
 class Handling(Generic[P]):
-    """What a consumer and a replay share: decoding, verdicts, dead letters, and how they are counted."""
+    """Decoding, verdicts, dead letters and their counters, shared by consumers and replays."""
 
     def __init__(
         self,
@@ -257,7 +267,9 @@ class Handling(Generic[P]):
         self.meter = BusMetrics(process_meters()).of(name)
 
     def decode(self, message: Readable, *, deliveries: int = 1, stored_at_seconds: float = 0.0) -> Received[P] | Reject:
-        """The event of a message. Raises Unavailable when the machine cannot decode it now."""
+        """Returns the event of a message, or the Reject. Raises Unavailable when the machine cannot
+        decode it now.
+        """
         try:
             event = decode_message(message.subject, self._payload, message.headers, message.body, read=self._read)
         except Undecodable as error:
@@ -265,26 +277,26 @@ class Handling(Generic[P]):
         return Received(event, message.stream_sequence, deliveries, subject_key(message.subject), stored_at_seconds)
 
     def undecodable(self, reason: str, detail: str) -> Reject:
-        """The verdict on a message that no handler can read."""
+        """Returns the verdict on a message that cannot be decoded."""
         self.counters.undecodable += 1
         self.meter.undecodable()
         return Reject(reason, detail)
 
     async def verdicts(self, batch: Sequence[Received[P]], *, in_order: bool = False) -> Sequence[Settlement]:
-        """As Verdicts; how long the handler took is measured."""
+        """As Verdicts, with the handler's duration measured."""
         begun = time.perf_counter()
         verdicts = await self._verdicts(batch, in_order=in_order)
         self.meter.handled(time.perf_counter() - begun, verdicts)
         return verdicts
 
     def letter(self, message: Readable, reason: str, detail: str) -> DeadLetter:
-        """The dead letter of a message."""
+        """Returns the dead letter of a message."""
         return DeadLetter(
             self._name, reason, detail, message.subject, message.headers, message.body, message.stream_sequence
         )
 
     async def bury(self, letter: DeadLetter) -> None:
-        """Store a dead letter, or drop it where its sender has too many. Raises Unavailable."""
+        """Store a dead letter, or drop it when its sender exceeds the limit. Raises Unavailable."""
         is_stored = await self._store_letter(letter)
         self.meter.buried(letter.reason)
         if not is_stored:
@@ -301,12 +313,12 @@ class Handling(Generic[P]):
 
 
 def _retry(error: Conflict | Unavailable) -> Retry:
-    """What is not the message's fault must not use up its deliveries."""
+    """Returns a Retry that does not use up deliveries for failures outside the message."""
     return Retry(error.message, away=True)
 
 
 def _verdict(outcome: Settlement | BaseException) -> Settlement:
-    """On one message that was tried alone."""
+    """Returns the verdict on a message that was tried alone."""
     match outcome:
         case Done() | Retry() | Reject():
             return outcome
@@ -324,7 +336,7 @@ def _once_more(received: Received[P]) -> Received[P]:
 
 
 def _checked(verdicts: Sequence[Settlement], batch: Sequence[Received[P]]) -> Sequence[Settlement]:
-    """Raises InvalidVerdicts."""
+    """Returns the verdicts if there is one per message. Raises InvalidVerdicts."""
     if not isinstance(verdicts, Sequence) or len(verdicts) != len(batch):
         count = len(verdicts) if isinstance(verdicts, Sequence) else type(verdicts).__name__
         raise InvalidVerdicts(f"handler gave {count} verdicts for {len(batch)} messages")

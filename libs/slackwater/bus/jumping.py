@@ -1,4 +1,6 @@
-"""How a consumer that is too far behind lets go of what waits and goes on with the newest message of each subject."""
+"""Lets a consumer that is too far behind skip waiting messages and continue with the newest of each
+subject.
+"""
 
 from __future__ import annotations
 
@@ -17,24 +19,31 @@ from slackwater.telemetry.logs import get_logger
 log = get_logger(__name__)
 
 JUMP_PAUSE_SECONDS = 1.0
-"""At least so long between two jumps: each costs broker and reader the newest message of every subject. With 0.25 s
-ensurance took 0.34 to 0.40 of a core at ten times the load, from ingestion, whose goodput was 0.78 to 0.97 of its peak
-(three runs); with 1 s 0.23 to 0.25, and 1.1 to 1.3 times the peak (two). What is urgent does not wait for a jump."""
+"""Minimum time between two jumps: each costs broker and reader the newest message of every subject.
+
+With 0.25 s, at ten times the load, ensurance took 0.34 to 0.40 core at ingestion's expense, whose
+goodput was 0.78 to 0.97 of its peak (three runs); with 1 s 0.23 to 0.25 core, and 1.1 to 1.3 times
+the peak (two). Urgent messages do not wait for a jump.
+"""
 
 Rewind = Callable[[int], Awaitable[int]]
-"""Puts a partition's consumer in the broker on the newest message of each subject; returns how many these are."""
+"""Moves a partition's consumer in the broker to the newest message of each subject; returns their
+number.
+"""
 
 
 @dataclass(slots=True)
 class Jumps:
-    """How a reader may jump: how far behind it must be, and by what means."""
+    """The jump policy of a reader: how far behind it must be, and how it jumps."""
 
     behind_seconds: float
     rewind: Rewind
     jumped: Callable[[int], None]
-    """Told how many messages were left unread by a jump."""
+    """Called with the number of messages skipped by a jump."""
     rests: bool = False
-    """Between two jumps nothing is read but what the first one led to: the next brings newer, and others have work."""
+    """Between two jumps, read only the messages of the last one: the next jump brings newer ones,
+    and other services need the CPU.
+    """
 
     @property
     def pause_seconds(self) -> float:
@@ -44,7 +53,9 @@ class Jumps:
 def jumps_of(
     js: JetStreamContext, topology: Topology, consumer: str, counters: Counters, metrics: BusMetrics
 ) -> Jumps | None:
-    """As contracts/streams.yaml says; None for a consumer that reads everything, however late."""
+    """Returns the policy in contracts/streams.yaml; None for a consumer that reads every message,
+    however late.
+    """
     spec = topology.consumers[consumer]
     if spec.jump_seconds is None:
         return None

@@ -1,4 +1,4 @@
-"""Following on JetStream: one ordered reader per stream, all into one mailbox."""
+"""Implements `follow` on JetStream: one ordered reader per stream, all feeding one mailbox."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from slackwater.model.errors import Unavailable
 
 FOLLOW_BATCH = 50
 LOOK_BACK_SECONDS = 5.0
-"""After a wait this long for the taker, the stream may have let go of what comes next."""
+"""After the consumer has been idle this long, retention may have removed the next messages."""
 FORGOTTEN_AFTER_SECONDS = 5.0
 EARLIEST, LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(2262, 1, 1, tzinfo=UTC)
-"""The broker counts nanoseconds in 64 bits: a time outside of them became another one."""
+"""The broker counts nanoseconds in 64 bits; a time outside these bounds would wrap around."""
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What is wanted: see slackwater.bus.port.Bus.follow."""
+    """The parameters of a read: see slackwater.bus.port.Bus.follow."""
 
     payloads: Sequence[type[Payload]]
     after: Mapping[str, int]
@@ -41,11 +41,12 @@ class Look:
 
 
 class Part:
-    """One stream of a following.
+    """One stream of a `follow`.
 
-    `position` is the place to go on from: what was wanted up to it has been taken. The broker sends only what is
-    wanted, so where that is rare the place is moved on whenever a whole request has brought nothing; else it would
-    grow so old that the stream has let go of what followed, though nobody wanted that.
+    `position` is the place to resume from: all matching messages up to it were handed out. The
+    broker sends only matching messages, so when these are rare the position advances after each
+    request that returned nothing; otherwise it would fall out of retention although no matching
+    message was lost.
     """
 
     def __init__(
@@ -58,13 +59,13 @@ class Part:
         self._payloads = {payload.TYPE: payload for payload in look.payloads}
         self._mailbox = mailbox
         self._behind = False
-        """More is waiting in the stream than was taken: it may let go of that first."""
+        """More messages wait in the stream than were read, so retention may remove them first."""
         self._doubt: int | None = None
-        """Behind this position something may have been lost; asked of the broker until it answers."""
+        """Messages after this position may be lost; the broker is asked until it answers."""
         self.last_value = False
 
     async def work(self) -> bool:
-        """One batch from the stream to the mailbox."""
+        """Move one batch from the stream to the mailbox."""
         end = await self._end() if self.reader.idle else None
         opens = self.reader.opens
         messages = await self.reader.next()
@@ -107,7 +108,9 @@ class Part:
             await self._mailbox.put([missed])
 
     async def _tell_of_a_gap(self, next_wanted: int | None) -> None:
-        """Say so if the stream has let go of anything between the doubt and what was read since."""
+        """Report a Missed item if the stream removed anything between the doubted position and the
+        next message read.
+        """
         if self._doubt is None or (state := await self._state()) is None:
             return
         doubt, self._doubt = self._doubt, None
@@ -123,7 +126,9 @@ class Part:
         return None if state is None else state.last_seq
 
     async def _state(self) -> StreamState | None:
-        """None when the broker does not answer: what was read must not be lost for a question."""
+        """Returns the stream state; None when the broker does not answer, so that a batch already
+        read is not lost.
+        """
         try:
             return (await self._js.stream_info(self.stream)).state
         except (NatsError, APIError, TimeoutError):
@@ -135,7 +140,7 @@ class Part:
 
 
 class NatsFollowing:
-    """See slackwater.bus.following.Following. Made by `begin`."""
+    """See slackwater.bus.following.Following. Created by `begin`."""
 
     def __init__(self) -> None:
         self.parts: list[Part] = []
@@ -153,7 +158,7 @@ class NatsFollowing:
         return await self.mailbox.take()
 
     async def begin(self, client: Client, js: JetStreamContext, topology: Topology, look: Look) -> None:
-        """Find where to start in every stream. Raises Unavailable."""
+        """Find the start position in every stream. Raises Unavailable."""
         try:
             for stream, payloads in by_stream(look.payloads).items():
                 last_value = topology.streams[stream].max_messages_per_subject == 1
@@ -180,7 +185,7 @@ class NatsFollowing:
 
 
 async def _position_at(js: JetStreamContext, stream: str, moment: datetime) -> int:
-    """The last position that was stored before a time, asked of a consumer that begins there."""
+    """Returns the last position stored before a time, from a consumer that starts there."""
     info = await js.add_consumer(
         stream,
         ConsumerConfig(
@@ -197,7 +202,7 @@ async def _position_at(js: JetStreamContext, stream: str, moment: datetime) -> i
 
 
 def _filters(payload: type[Payload], keys: Sequence[str]) -> list[str]:
-    """All subjects of a type, or those below any of the keys."""
+    """Returns the subjects of a type, or those below any of the keys."""
     if not keys:
         return [subjects_of(payload)]
     below = [subjects_of(payload, key) for key in keys]

@@ -1,4 +1,4 @@
-"""The end of a stream, as far as some types or one subject are concerned."""
+"""The end of a stream, restricted to some event types or one subject."""
 
 from __future__ import annotations
 

@@ -78,7 +78,9 @@ class BusMetrics:
 
 
 class ConsumerMeter:
-    """The same for one consumer, labels resolved once: this is asked for every batch of the usage path."""
+    """The metrics of one consumer, with labels resolved once because every batch of the usage path
+    uses them.
+    """
 
     def __init__(self, metrics: BusMetrics, consumer: str) -> None:
         self._metrics = metrics
@@ -91,12 +93,12 @@ class ConsumerMeter:
         self._handling = metrics.handling.labels(consumer)
 
     def delivered(self, again: int) -> None:
-        """A batch arrived, with so many messages that had been delivered before."""
+        """Count a batch, and the messages in it that had been delivered before."""
         if again:
             self._redeliveries.inc(again)
 
     def blocked(self) -> None:
-        """A message of a blocked agent was left unread."""
+        """Count a message of a blocked agent, acknowledged unread."""
         self._blocked.inc()
 
     def handled(self, seconds: float, verdicts: Sequence[Settlement]) -> None:
@@ -110,7 +112,7 @@ class ConsumerMeter:
             self._retry.inc(len(verdicts) - done - rejected)
 
     def buried(self, reason: str) -> None:
-        """A message is given up. Reasons are codes of our own errors, so there are few."""
+        """Count a message given up. Reasons are Slackwater's own codes, so the label is bounded."""
         self._metrics.dead_letters.labels(self._consumer, reason).inc()
         if reason == "max_deliver":
             self._metrics.messages.labels(self._consumer, "exhausted").inc()

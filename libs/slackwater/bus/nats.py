@@ -64,12 +64,14 @@ REQUEST_SECONDS = 3.0
 PING_SECONDS = 0.5
 PATIENCE_SECONDS = 30
 HEAL_PAUSE_SECONDS = 2.0
-"""Between two declarations for the sake of publishers: each is a hundred requests, and many subjects may wait."""
+"""Minimum time between two declarations on behalf of publishers: each takes about a hundred
+requests.
+"""
 WATCH_BATCH = 200
 
 
 class NatsBus:
-    """See slackwater.bus.port.Bus. Made by `connect_bus`; one per process is enough."""
+    """See slackwater.bus.port.Bus. Created by `connect_bus`; one per process is enough."""
 
     def __init__(
         self,
@@ -96,7 +98,7 @@ class NatsBus:
         self._metrics = BusMetrics(process_meters())
         self._office = DeadLetterOffice(self._bury, SystemClock(), self._metrics)
         self.blocks = Blocks()
-        """Which agents are blocked; known while this process consumes what agents publish."""
+        """Blocked agents; filled while this process consumes agent events."""
         self._block_watch = BlockWatch(client, self._js, self._rounds, self.blocks)
         self._declares = declares
         self._healed_at = float("-inf")
@@ -104,16 +106,16 @@ class NatsBus:
 
     @property
     def client(self) -> Client:
-        """The connection below, for copies of streams."""
+        """Returns the underlying connection, for copies of streams."""
         return self._client
 
     @property
     def jetstream(self) -> JetStreamContext:
-        """The client below, for tests and `slackwater doctor`."""
+        """Returns the underlying JetStream client, for tests and `slackwater doctor`."""
         return self._js
 
     def desk(self) -> NatsDesk:
-        """The operator's desk: consumers, dead letters, replay."""
+        """Returns operator access: consumers, dead letters, replay."""
         return NatsDesk(self._js, self._publisher, self._topology)
 
     async def declare(self) -> None:
@@ -138,7 +140,9 @@ class NatsBus:
             raise
 
     async def _store(self, stream: str, message: Message) -> int:
-        """What nobody in this process reads is missed by nobody else: a stream that was deleted is made again here."""
+        """Store a message, and declare its stream again if it was deleted: no reader in this
+        process would notice the loss.
+        """
         try:
             return await self._publisher.store(stream, message)
         except Untaken:
@@ -303,8 +307,10 @@ class NatsBus:
         return info.ack_floor.stream_seq if info.ack_floor is not None else 0
 
     async def connected(self) -> bool:
-        """Asked without giving up what was asked: an answer to a question that was cancelled makes nats-py drop the
-        connection, so a busy machine would be cut off just for being asked how it is."""
+        """Returns whether the broker answers. The ping is never cancelled: nats-py drops the
+        connection when a pong arrives for a cancelled ping, so a busy machine would disconnect
+        itself by its own health check.
+        """
         if not self._client.is_connected or not self._bulk.is_connected:
             return False
         ping = asyncio.create_task(self._round_trip())
@@ -318,27 +324,28 @@ class NatsBus:
             await self._client.flush(timeout=PATIENCE_SECONDS)
         except (NatsError, TimeoutError):
             return False
-        return self._client.is_connected  # without its reader, nats-py flushes and asks nobody
+        return self._client.is_connected  # without its reader, nats-py flushes without a ping
 
     def stats(self) -> Mapping[str, ConsumerStats]:
-        """What became of the messages of each consumer opened by this process."""
+        """Returns settlement counts of each consumer opened by this process."""
         return {name: counters.snapshot() for name, counters in self._counters.items()}
 
     async def backlogs(self) -> Backlogs:
-        """How far behind each consumer of this process is (the broker tells a service no others), and how full each
-        stream. Raises Unavailable."""
+        """Returns the lag of each consumer of this process (the broker hides other services'
+        consumers) and the fill level of each stream. Raises Unavailable.
+        """
         own = [name for name in self._topology.consumers if name in self._counters]
         return await backlogs(self._js, self._topology, own)
 
     async def bury(self, letter: DeadLetter) -> None:
-        """Store a dead letter as it is. Raises Unavailable."""
+        """Store a dead letter unchanged. Raises Unavailable."""
         await self._bury(letter, letter.message())
 
     async def _bury(self, letter: DeadLetter, message: Message) -> None:
         await self._store(DLQ, message)
 
     async def close(self) -> None:
-        """End the connection; nobody waits for answers any more. Done by `connect_bus`."""
+        """Close the connection; pending requests fail. Called by `connect_bus`."""
         for ping in self._pings:
             ping.cancel()
         await self._block_watch.close()
@@ -346,25 +353,29 @@ class NatsBus:
         await ended(self._client)
 
     async def open(self) -> None:
-        """Subscribe to the broker's answers; done by `connect_bus`."""
+        """Subscribe to the broker's answers; called by `connect_bus`."""
         await self._publisher.open()
 
     @property
     def trouble(self) -> str:
-        """Why the broker, although connected, did not store the last message; empty when it did."""
+        """Returns why the connected broker did not store the last message; empty when it did."""
         return self._publisher.trouble
 
     @property
     def missing(self) -> str:
-        """Which stream is not there for what was published last; empty when none is missed."""
+        """Returns the stream that was missing for the last message published; empty when none is
+        missing.
+        """
         return self._publisher.missing
 
     def disconnected(self) -> None:
-        """The connection is gone, and with it the answers to what is in flight."""
+        """Fail all requests in flight: their answers are lost with the connection."""
         self._publisher.connection_lost()
 
     def reconnected(self) -> None:
-        """A new connection: answers to open requests may have been lost with the old one."""
+        """Interrupt all readers: answers to open requests may have been lost with the old
+        connection.
+        """
         self._metrics.reconnects.inc()
         self._rounds.interrupt("connection was lost in between")
 
@@ -383,8 +394,9 @@ class NatsBus:
         return spec
 
     async def _heal(self) -> None:
-        """Declare again what a broker without its store has forgotten, or what somebody has deleted. What cannot be
-        declared is an operator's to mend; it must not end the reader that noticed it."""
+        """Declare streams and consumers again after a broker lost its store or they were deleted. A
+        failure needs an operator and is logged; it must not end the reader that noticed it.
+        """
         if not self._declares:
             return
         with suppress(Unavailable):
@@ -396,7 +408,9 @@ class NatsBus:
 
 
 def _filter(payload: type[Payload], key: str | None) -> str:
-    """All subjects of a type; or those whose key is `key` or begins with it, part by part."""
+    """Returns the subject filter of a type, restricted to keys that equal `key` or begin with it,
+    token by token.
+    """
     if key is None:
         return subjects_of(payload)
     missing = payload.KEY_PARTS - len(key.split("/"))
@@ -419,9 +433,10 @@ async def connect_bus(
     wait_seconds: float = CONNECT_SECONDS,
     access: NatsAccess | None = None,
 ) -> AsyncIterator[NatsBus]:
-    """A connected bus. Raises Unavailable if there is no broker within `wait_seconds`; once connected it reconnects
-    for ever. `declares=False` where others declare the streams (an agent). Raises Misconfigured for credentials that
-    cannot be used."""
+    """Yields a connected bus. Raises Unavailable if there is no broker within `wait_seconds`; once
+    connected it reconnects without limit. `declares=False` where another process declares the
+    streams (an agent). Raises Misconfigured for unusable credentials.
+    """
     dialer = Dialer(url, name, access.options(url) if access is not None else {}, wait_seconds)
     client = await dialer.dial()
     bus = NatsBus(client, name, topology or load(), declares=declares, access=access, dialer=dialer)

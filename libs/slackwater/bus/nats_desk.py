@@ -1,4 +1,4 @@
-"""The operator's desk on NATS JetStream, by its management requests."""
+"""Operator access on NATS JetStream, through its management requests."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from slackwater.model.errors import Unavailable
 
 _CHUNK = 50
 _LONGEST_SEARCH = 2000
-"""Positions looked at for one page: letters that were removed leave holes."""
+"""Positions examined for one page: removed letters leave gaps."""
 
 
 class NatsDesk:
@@ -93,7 +93,7 @@ class NatsDesk:
                 return None
 
     def _keeper(self, subject: str) -> str | None:
-        """The stream that keeps a subject; its filters all end in `>`."""
+        """Returns the stream that keeps a subject; its filters all end in `>`."""
         for name, spec in self._topology.streams.items():
             if any(subject.startswith(pattern.removesuffix(">")) for pattern in spec.subjects):
                 return name
@@ -101,8 +101,10 @@ class NatsDesk:
 
 
 def _texts(message: RawStreamMsg) -> Mapping[str, str]:
-    """The headers as they were sent. nats-py reads those of a single stored message as if they were a mail's: a value
-    that is not ASCII comes as an `email.header.Header`, which nothing can store, compare or show."""
+    """Returns the headers as they were sent. nats-py parses those of a single stored message as
+    mail headers: a non-ASCII value becomes an `email.header.Header`, which can be neither stored
+    nor compared.
+    """
     return {str(name): _text(value) for name, value in (message.headers or {}).items()}
 
 
@@ -124,7 +126,7 @@ def _state(info: ConsumerInfo, name: str) -> ConsumerState:
 
 
 def _together(one: ConsumerState, other: ConsumerState) -> ConsumerState:
-    """Two partitions of one consumer."""
+    """Returns the sum of two partitions of one consumer."""
     return replace(
         one,
         pending=one.pending + other.pending,
@@ -135,7 +137,9 @@ def _together(one: ConsumerState, other: ConsumerState) -> ConsumerState:
 
 @contextmanager
 def _answering() -> Iterator[None]:
-    """NATS errors as Unavailable; what is not there stays NotFoundError for who asks for one message."""
+    """Translates NATS errors to Unavailable; NotFoundError passes through for lookups of a single
+    message.
+    """
     try:
         yield
     except NotFoundError as error:

@@ -1,7 +1,7 @@
-"""Reading a stream in order without acknowledgement, for watch and replay.
+"""Reads a stream in order without acknowledgement, for watch and replay.
 
-An ephemeral consumer is cheap to make, so every doubt (new connection, hole in its numbering, consumer gone) is
-answered the same way: make another one just after the last message seen.
+An ephemeral consumer is cheap, so every uncertainty (new connection, gap in its numbering, consumer
+gone) has the same remedy: create another one just after the last message seen.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ from slackwater.telemetry.logs import get_logger
 log = get_logger(__name__)
 
 REMEMBERED = 512
-"""How many given messages are known by id: more than a broker that is killed can have shown without storing them."""
+"""Delivered messages remembered by id: more than a killed broker can have sent without storing
+them.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,18 +37,22 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Confined:
-    """For who may use only one consumer, by name and with one filter, and may not ask how the stream stands."""
+    """The consumer of a client that may use only one, by name and with one filter, and may not read
+    the stream state.
+    """
 
     consumer: str
     api_prefix: str
 
 
 class OrderedReader:
-    """The messages of some subjects of one stream, in order, each once as long as the stream lives.
+    """Reads the messages of some subjects of one stream in order, each once for as long as the
+    stream exists.
 
-    A broker that is killed may have shown messages that it had not stored. Their publishers, who saw no
-    acknowledgement, publish them again: under the old position, a later one, or behind another message that now has
-    the old position. So a new consumer begins a little before the last position, and what was given is known by id.
+    A killed broker may have sent messages that it had not stored. Their publishers got no
+    acknowledgement and publish them again: under the old position, a later one, or after another
+    message that now has the old position. A new consumer therefore begins a little before the last
+    position, and delivered messages are skipped by id.
     """
 
     def __init__(
@@ -76,13 +82,17 @@ class OrderedReader:
         self._interrupted: str | None = None
         self._consumer_sequence = 0
         self.opens = 0
-        """How often reading was begun; more than once means a doubt in between."""
+        """Number of times reading was started; more than one means an uncertainty in between."""
         self.idle = False
-        """The last `next` brought nothing because there was nothing, at any time since it was called."""
+        """The last `next` returned nothing because the subjects had no message, at any time since
+        the call.
+        """
         self._anew: int | None = None
 
     async def next(self) -> list[Msg]:
-        """At least one message, or none if there was nothing for a while. Raises nats errors, ConsumerGone."""
+        """Returns at least one message, or none after a wait without any. Raises nats errors,
+        ConsumerGone.
+        """
         if self._puller is None:
             self._puller = await self._open()
         if self._interrupted is not None:  # while it was being opened
@@ -109,11 +119,13 @@ class OrderedReader:
         return new
 
     def passed(self, sequence: int) -> None:
-        """Nothing of these subjects stands up to there but what was given."""
+        """Note that these subjects have no undelivered message up to `sequence`."""
         self._after = max(self._after or 0, sequence)
 
     def begun_anew(self) -> int | None:
-        """Told once: the position behind which reading goes on, because the one known before names nothing any more."""
+        """Returns, once, the position behind which reading continues after the earlier positions
+        became invalid.
+        """
         found, self._anew = self._anew, None
         return found
 
@@ -124,7 +136,7 @@ class OrderedReader:
             del self._given[identity]
 
     async def reset(self) -> None:
-        """Forget the consumer; the next read makes a new one."""
+        """Drop the consumer; the next read creates a new one."""
         puller, self._puller = self._puller, None
         if puller is not None:
             await puller.close()
@@ -156,7 +168,9 @@ class OrderedReader:
         return puller
 
     async def _open_confined(self, confined: Confined) -> Puller:
-        """The last message of every subject, each time; what was given before is known by id."""
+        """Opens the reader on the last message of every subject, each time; delivered messages are
+        skipped by id.
+        """
         with suppress(NotFoundError):
             await self._js.delete_consumer(self._stream, confined.consumer)
         (only,) = self._filters
@@ -175,7 +189,7 @@ class OrderedReader:
         return puller
 
     def _first(self, state: StreamState) -> int | None:
-        """The position to read from, None for the last message of every subject."""
+        """Returns the position to read from, None for the last message of every subject."""
         if self._after is not None and self._after > state.last_seq:
             # A tail lost by a killed broker, or a memory stream after its restart.
             log.warning("stream lost its tail", stream=self._stream, ends_at=state.last_seq, was_at=self._after)
@@ -190,14 +204,16 @@ class OrderedReader:
         return min(known, default=self._after + 1)
 
     def _begin_anew(self, after_sequence: int) -> None:
-        """The positions that were known say nothing about this stream. What was given of it stays known by id."""
+        """Discard all positions, which mean nothing in a recreated stream. Delivered messages stay
+        known by id.
+        """
         self._after = None if self._start.after_sequence is None else after_sequence
         self._whole_after = after_sequence
         self._anew = self._after
         self._given = OrderedDict.fromkeys(self._given, 0)
 
     def _stands_in_for_another(self, message: Msg) -> bool:
-        """Whether the oldest position that is remembered now holds a message that was not there."""
+        """Returns whether the oldest remembered position now holds a different message."""
         here = [identity for identity, sequence in self._given.items() if sequence == message.metadata.sequence.stream]
         return here != [] and _identity(message) not in here
 
@@ -212,7 +228,7 @@ class OrderedReader:
 
 
 def _identity(message: Msg) -> str:
-    """The publisher's id of a message; of one without, its position."""
+    """Returns the publisher's id of a message; without one, its position."""
     return (message.headers or {}).get(MESSAGE_ID) or f"#{message.metadata.sequence.stream}"
 
 

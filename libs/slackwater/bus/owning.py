@@ -1,4 +1,6 @@
-"""Deliveries of a partitioned consumer: only what is of a partition that we own is handled, and acknowledged."""
+"""Deliveries of a partitioned consumer: only those of owned partitions are handled and
+acknowledged.
+"""
 
 from __future__ import annotations
 
@@ -12,20 +14,24 @@ from slackwater.events.envelope import partition_in
 from slackwater.model.identifiers import ALL_PARTITIONS
 
 IN_A_GO = 64
-"""To look whose a message is takes microseconds."""
+"""Deliveries checked per step; checking the owner of one takes microseconds."""
 RETURN_SECONDS = 1.0
-"""Until what came to us twice while no lease of ours counted comes again; at once, it would do so for ever."""
+"""Delay before a message that came back twice while no lease was held is returned again, so that it
+does not circulate in a busy loop.
+"""
 MOST_RETURNED = 20_000
 _ANY = frozenset(ALL_PARTITIONS)
 
 
 class OwnedDelivery:
-    """A delivery whose acknowledgement counts only while its partition is ours: else it goes back, to its owner."""
+    """A delivery that is acknowledged only while its partition is owned; otherwise it goes back, to
+    the owner.
+    """
 
     __slots__ = ("_delivery", "_holds", "_returned", "partition")
 
     def __init__(self, delivery: Delivery, holds: Holds, returned: int = 0) -> None:
-        """`returned`: how often we gave it back unread."""
+        """`returned`: how often this replica gave it back unread."""
         self._delivery = delivery
         self._holds = holds
         self._returned = returned
@@ -80,7 +86,7 @@ class OwnedDelivery:
 
 
 class InHand:
-    """Which partitions have messages in hand, so that a hand-over can wait for them."""
+    """Partitions with messages in hand, so that a hand-over can wait for them."""
 
     def __init__(self, settle: Callable[[Sequence[Delivery]], Awaitable[None]], holds: Holds) -> None:
         self._settle = settle
@@ -88,10 +94,12 @@ class InHand:
         self._partitions: frozenset[int] = frozenset()
         self._done = asyncio.Event()
         self._returned: dict[int, int] = {}
-        """By position. What waited for PostgreSQL with us has not been tried so often."""
+        """Times given back, by stream position; subtracted from the delivery count, because the message was
+        not tried.
+        """
 
     async def settle(self, deliveries: Sequence[Delivery]) -> None:
-        """Settle those that are ours, give the others back."""
+        """Settle deliveries of owned partitions, return the others."""
         self._partitions = _ANY
         try:
             ours: list[OwnedDelivery] = []
@@ -112,8 +120,9 @@ class InHand:
             self._done.set()
 
     async def _give_back(self, delivery: Delivery) -> None:
-        """It was not read: that must not count as an attempt. Another owner gets it at once; if it comes to us again,
-        there is none."""
+        """Return an unread delivery without counting it as an attempt. Another owner gets it at
+        once; if it comes back, no owner exists.
+        """
         if len(self._returned) >= MOST_RETURNED:
             self._returned.clear()
         before = self._returned.get(delivery.stream_sequence, 0)
@@ -121,7 +130,7 @@ class InHand:
         await delivery.nak(RETURN_SECONDS if before else 0)
 
     async def without(self, partitions: Collection[int]) -> None:
-        """Wait until nothing of these is in hand."""
+        """Wait until no message of these partitions is in hand."""
         while not self._partitions.isdisjoint(partitions):
             self._done.clear()
             await self._done.wait()

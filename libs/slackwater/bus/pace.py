@@ -1,7 +1,7 @@
-"""How fast a reader works, and from that how many seconds of its own work wait for it.
+"""Measures a reader's throughput, and derives how many seconds of work its backlog is.
 
-The best of the last batches counts: one that waited for an absent database says nothing about how fast we are, and
-who was away for long but is fast must not be taken for one who can never catch up.
+The best of the recent batches counts. A batch that waited for an unavailable database says nothing
+about the throughput, and a fast reader after a long outage must not be judged unable to catch up.
 """
 
 from __future__ import annotations
@@ -10,21 +10,23 @@ from collections import deque
 
 REMEMBERED = 16
 LEAST = 4
-"""So many batches must have been seen before anything is said."""
+"""Minimum number of batches before a throughput is reported."""
 
 
 class Pace:
-    """Of one consumer. `worth` is the size from which a batch says something: small ones cost mostly themselves."""
+    """Throughput of one consumer. Batches smaller than `worth` are ignored: fixed costs dominate
+    them.
+    """
 
     def __init__(self, worth: int) -> None:
         self._worth = max(1, worth)
         self._seconds: deque[float] = deque(maxlen=REMEMBERED)
 
     def handled(self, messages: int, seconds: float) -> None:
-        """A batch of so many took so long."""
+        """Record a batch of `messages` that took `seconds`."""
         if messages >= self._worth:
             self._seconds.append(seconds / messages)
 
     def behind_seconds(self, waiting: int) -> float:
-        """How long `waiting` messages will take us; 0 as long as we do not know our pace."""
+        """Returns how long `waiting` messages will take; 0 while the throughput is unknown."""
         return waiting * min(self._seconds) if len(self._seconds) >= LEAST else 0.0

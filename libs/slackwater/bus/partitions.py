@@ -1,11 +1,13 @@
-"""Reading the partitions of one consumer that this replica owns, through one buffer, so that batches stay large.
+"""Reads the owned partitions of one consumer through one buffer, so that batches stay large.
 
-Each partition has a durable consumer `NAME-pN` of its own. Every owned one has a pull request open; what they bring
-is handed out together. A partition that is given away is read no more, what was buffered of it goes back to the
-broker at once, and the hand-over waits until what is in hand of it is settled.
+Each partition has its own durable consumer `NAME-pN`. Every owned one has a pull request open; the
+messages are handed out together. When a partition is given away, reading stops, its buffered
+messages return to the broker at once, and the hand-over waits until its messages in hand are
+settled.
 
-Where the consumer may jump, whoever is further behind than so many seconds of its own work lets go of what waits and
-goes on with the newest message of each subject: under overload it works on what counts, not on what is long over.
+Where the consumer may jump, a partition that is further behind than the configured seconds of its
+own work skips the backlog and continues with the newest message of each subject: under overload it
+works on current state.
 """
 
 from __future__ import annotations
@@ -38,7 +40,9 @@ SMALLEST_REQUEST = 16
 
 @dataclass(slots=True)
 class _Line:
-    """One partition: its subscription, and the pull request that is open on it, with how much it may still bring."""
+    """One partition: its subscription, its open pull request, and how many messages the request may
+    still bring.
+    """
 
     partition: int
     inbox: str
@@ -55,7 +59,7 @@ class _Line:
 
 
 class PartitionedPuller:
-    """Messages of the owned partitions of one consumer. One reader at a time."""
+    """Reads messages of the owned partitions of one consumer. One reader at a time."""
 
     def __init__(self, client: Client, stream: str, consumer: str, batch: int, jumps: Jumps | None = None) -> None:
         self._jumps = jumps
@@ -76,7 +80,7 @@ class PartitionedPuller:
         self._closed = False
 
     async def take(self, partitions: Collection[int]) -> None:
-        """Begin with partitions. Raises nats errors while there is no connection."""
+        """Start reading partitions. Raises nats errors while there is no connection."""
         for partition in partitions:
             if partition in self._lines:
                 continue
@@ -89,14 +93,18 @@ class PartitionedPuller:
         self._wake.set()
 
     async def give(self, partitions: Collection[int]) -> list[NatsDelivery]:
-        """End with partitions; returns what had come of them, to be given back to the broker."""
+        """Stop reading partitions; returns their buffered messages, to be given back to the
+        broker.
+        """
         gone = [line for partition in partitions if (line := self._lines.pop(partition, None)) is not None]
         for line in gone:
             await self._unsubscribe(line)
         return self._taken_out(partitions)
 
     def drop(self, partitions: Collection[int]) -> list[NatsDelivery]:
-        """As `give`, without waiting for what is still on its way: the broker will notice that nobody settles it."""
+        """As `give`, without waiting for messages in transit: they are redelivered after
+        ack_wait.
+        """
         for partition in partitions:
             line = self._lines.pop(partition, None)
             if line is not None and line.subscription is not None:
@@ -105,7 +113,7 @@ class PartitionedPuller:
         return self._taken_out(partitions)
 
     async def close(self) -> list[NatsDelivery]:
-        """End with everything."""
+        """Stop reading everything."""
         self._closed = True
         self._wake.set()
         await asyncio.wait({self._jumping}, timeout=1)
@@ -120,7 +128,7 @@ class PartitionedPuller:
         self._wake.set()
 
     async def next(self) -> list[NatsDelivery]:
-        """At least one message, or none when closed. Raises ConsumerGone, nats errors."""
+        """Returns at least one message, or none when closed. Raises ConsumerGone, nats errors."""
         self._pace.handled(self._given, time.monotonic() - self._given_at)
         self._given = 0
         while not self._closed:
@@ -143,14 +151,16 @@ class PartitionedPuller:
 
     @property
     def has_more(self) -> bool:
-        """Whether another full batch waits already, here or in the broker."""
+        """Returns whether another full batch already waits, in the buffer or in the broker."""
         return self._waiting() >= self._batch
 
     def _waiting(self) -> int:
         return len(self._buffer) + sum(line.pending for line in self._lines.values())
 
     def _jump_or_rest(self, jumps: Jumps) -> float:
-        """Begin a jump if we are too far behind. Returns for how long nothing is to be asked for, 0 = ask."""
+        """Start a jump if the reader is too far behind. Returns the seconds for which no request is
+        sent, 0 = send.
+        """
         waiting = self._waiting()
         if not self._jumping.done() or waiting <= 2 * self._newest:
             return 0.0
@@ -164,17 +174,18 @@ class PartitionedPuller:
         return 0.0
 
     async def _jump(self, jumps: Jumps) -> None:
-        """While the reader goes on with what is buffered. If it fails, the consumers are declared again, which puts
-        them where a jump would."""
+        """Jump while the reader continues with the buffer. After a failure the consumers are
+        declared again, which also moves them to the newest messages.
+        """
         lines, waited = list(self._lines.values()), self._waiting()
         for line in lines:
-            line.number += 1  # what the broker says of the request that is open now means nothing any more
+            line.number += 1  # answers to the request that is open now are no longer valid
             line.is_open, line.pending = True, 0
         try:
             left = await asyncio.gather(*(jumps.rewind(line.partition) for line in lines))
         except (NatsError, TimeoutError) as error:
-            self.interrupt("a jump came to nothing")
-            self._failure = ConsumerGone(f"a jump came to nothing: {error!r}")
+            self.interrupt("a jump failed")
+            self._failure = ConsumerGone(f"a jump failed: {error!r}")
             return
         for line, pending in zip(lines, left, strict=True):
             line.pending = line.newest = pending
@@ -184,14 +195,16 @@ class PartitionedPuller:
         jumps.jumped(max(0, waited - self._newest))
 
     async def _ask(self) -> None:
-        """A request on every line that has none: what comes while a batch is handled waits in the buffer, which is
-        never asked for more than it needs: what waits here for long is delivered again, and is old when it is read."""
+        """Open a request on every line without one, so that messages arrive while a batch is
+        handled. The buffer never asks for more than it needs: a message that waits here too long is
+        redelivered, and is stale when read.
+        """
         if len(self._buffer) >= self._batch:
             return
         asked = [line for line in self._lines.values() if not line.is_open]
         size = min(self._batch, max(SMALLEST_REQUEST, -(-self._batch // max(1, len(self._lines)))))
         for line in asked:
-            line.left = min(size, line.newest) or size  # after a jump no more than what it led to
+            line.left = min(size, line.newest) or size  # after a jump only the messages it selected
             line.newest -= min(line.left, line.newest)
             line.number += 1
             line.is_open, line.last_sign = True, time.monotonic()
@@ -212,8 +225,9 @@ class PartitionedPuller:
         if status is None:
             delivery = NatsDelivery(message)
             sequence = delivery.stream_sequence
-            # A consumer that was made anew, by a jump or after a loss, knows nothing of what it had delivered. But what
-            # was stored after all that came before is new, whatever its number: a stream in memory counts from 1 again.
+            # A consumer recreated by a jump or after a loss does not know its earlier deliveries. A
+            # message stored after all earlier ones is new, whatever its number: a stream in memory
+            # counts from 1 again.
             is_new = sequence > line.received_up_to or delivery.stored_at_seconds > line.stored_up_to
             delivery.before = int(delivery.deliveries == 1 and not is_new)
             if is_new:
@@ -222,7 +236,7 @@ class PartitionedPuller:
             self._buffer.append((line, delivery))
             line.left -= 1
             if line.left <= 0:
-                line.is_open = False  # a request that has brought all it may ends without a word
+                line.is_open = False  # a request that brought its full batch ends without a status
             if len(self._buffer) >= self._batch or not line.is_open:
                 self._wake.set()
         elif status != "100" and message.subject.rsplit(".", 1)[1] == str(line.number):
@@ -233,7 +247,7 @@ class PartitionedPuller:
             self._wake.set()
 
     async def _unsubscribe(self, line: _Line) -> None:
-        """What the broker has sent before it hears of it still comes in."""
+        """Unsubscribe; messages the broker sent before it processed the request still arrive."""
         subscription, line.subscription = line.subscription, None
         if subscription is None or self._client.is_closed:
             return
@@ -241,7 +255,7 @@ class PartitionedPuller:
             async with asyncio.timeout(1):
                 await subscription.drain()  # type: ignore[no-untyped-call] # as the library has it
         except (NatsError, TimeoutError):
-            return  # no connection: the broker has forgotten us already
+            return  # no connection: the broker has already dropped the subscription
 
     def _taken_out(self, partitions: Collection[int]) -> list[NatsDelivery]:
         out = [delivery for line, delivery in self._buffer if line.partition in partitions]
@@ -266,16 +280,16 @@ def _forget(task: asyncio.Future[None]) -> None:
 
 
 class WholeConsumption:
-    """slackwater.bus.port.Consumption of a consumer that is not partitioned."""
+    """slackwater.bus.port.Consumption of an unpartitioned consumer."""
 
     async def take(self, partitions: Collection[int]) -> None:
-        """It reads everything."""
+        """No effect: it reads everything."""
 
     async def give(self, partitions: Collection[int]) -> None:
-        """It goes on."""
+        """No effect: it continues."""
 
     def drop(self, partitions: Collection[int]) -> None:
-        """It goes on."""
+        """No effect: it continues."""
 
 
 WHOLE = WholeConsumption()
@@ -283,13 +297,15 @@ WHOLE = WholeConsumption()
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """Some partitions of a consumer: what reads them, and what is in hand of them."""
+    """Some partitions of a consumer: their reader, and their messages in hand."""
 
     puller: PartitionedPuller
     in_hand: InHand
 
     async def work(self, batch: int, gather_seconds: float) -> bool:
-        """One batch, and after one that was not full a pause; whether there was any."""
+        """Handle one batch, then pause if it was not full; returns whether there was any
+        message.
+        """
         deliveries = await self.puller.next()
         if deliveries:
             await self.in_hand.settle(deliveries)
@@ -302,7 +318,9 @@ class Lane:
 
 
 class PartitionedConsumption:
-    """slackwater.bus.port.Consumption of a partitioned one. Partition p is in lane p modulo their number."""
+    """slackwater.bus.port.Consumption of a partitioned consumer. Partition p is in lane p modulo
+    the number of lanes.
+    """
 
     def __init__(self, lanes: Sequence[Lane]) -> None:
         self._lanes = lanes
@@ -334,6 +352,6 @@ class PartitionedConsumption:
 
 
 async def give_back(deliveries: Collection[NatsDelivery]) -> None:
-    """To be delivered again at once, to whoever asks."""
+    """Return deliveries to the broker for immediate redelivery."""
     for delivery in deliveries:
         await delivery.nak(0)

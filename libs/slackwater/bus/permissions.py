@@ -1,10 +1,13 @@
-"""Who may say and hear what on the broker, derived from the registry, so that permissions cannot drift from it.
+"""Publish and subscribe permissions on the broker, derived from the registry so that they cannot
+drift from it.
 
-Services share the account CONTROL, where the streams are; each is one user with the subjects of its CONSUMES and
-PUBLISHES. Every agent has an account of its own, which imports nothing but its node's subjects, and, for hearing only,
-what is told of its node's partition. Permissions inside one account would not do: the answer to a publish goes to the
-subject that its sender names as reply, and the broker checks nothing there, so an agent could have the broker write
-over another node's intents, or renew its lease. In an account of its own there is nothing that it could name.
+Services share the account CONTROL, which holds the streams; each is one user with the subjects of
+its CONSUMES and PUBLISHES. Every agent has its own account, which imports only its node's subjects
+and, subscribe-only, the broadcasts of its node's partition.
+
+Permissions inside one account would not suffice: the answer to a publish goes to the reply subject
+that the sender names, and the broker does not check it. An agent could make the broker overwrite
+another node's intents, or renew its lease. In its own account these subjects do not exist.
 """
 
 from __future__ import annotations
@@ -20,17 +23,20 @@ from slackwater.events.registry import COMMANDS, EVENTS, TOLD
 
 CONTROL = "CONTROL"
 BACKUP, RESTORE = "backup", "restore"
-"""Who copies streams, and who makes them again from a copy: two users, for the first works every night and the second
-after a disaster. Neither reads or publishes a single message, or changes a stream that exists."""
+"""Users that copy streams and that recreate them from a copy. They are separate because backups run
+every night and restores only after a disaster. Neither reads or publishes a message, or changes an
+existing stream.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One deployable as the registry knows it: its name, its CONSUMES and its PUBLISHES, and its rights beyond them.
+    """A deployable as the registry knows it: its name, its CONSUMES and PUBLISHES, and its
+    additional rights.
 
-    `reads_streams`: it reads every stream without a consumer in streams.yaml, to show and to resume what passes.
-    `operates`: it has the operator's desk (bus.desk), which lists consumers, reads single messages and puts dead
-    letters back, but never a command to a node.
+    `reads_streams`: reads every stream without a consumer in streams.yaml, to show and resume it.
+    `operates`: has operator access (bus.desk), which lists consumers, reads single messages and
+    replays dead letters, but never a command to a node.
     """
 
     name: str
@@ -41,8 +47,10 @@ class Part:
 
 
 def service_subjects(part: Part, topology: Topology) -> list[str]:
-    """What a service may publish on or tell; it hears its own inbox, for JetStream sends what was asked for,
-    and what is told that it consumes: of the parts in this account only a simulated fleet does."""
+    """Returns the subjects on which a service may publish or broadcast. It subscribes to its own
+    inbox, where JetStream delivers requested messages, and to the broadcasts it consumes; of the
+    parts in this account only a simulated fleet consumes any.
+    """
     allowed = {subjects_of(_named(event)) for event in part.publishes}
     for stream in topology.streams:
         allowed |= {f"{API_PREFIX}.STREAM.{verb}.{stream}" for verb in ("CREATE", "UPDATE", "INFO")}
@@ -70,7 +78,9 @@ def service_subjects(part: Part, topology: Topology) -> list[str]:
 
 
 def backup_subjects(topology: Topology) -> list[str]:
-    """What the user of backups may publish on: the request for a copy, and that its pieces arrived."""
+    """Returns the subjects of the backup user: requests for a copy, and acknowledgements of its
+    chunks.
+    """
     return [
         subject
         for stream in topology.durable()
@@ -79,8 +89,9 @@ def backup_subjects(topology: Topology) -> list[str]:
 
 
 def restore_subjects(topology: Topology) -> list[str]:
-    """What the user of restores may publish on: whether a stream is there, the request to make one that is not, and
-    its pieces."""
+    """Returns the subjects of the restore user: stream lookups, requests to create a missing
+    stream, and its chunks.
+    """
     return [
         subject
         for stream in topology.durable()
@@ -104,7 +115,9 @@ def _of_reader(stream: str) -> set[str]:
 
 
 def agent_imports(agent: Part, node: str) -> dict[str, str]:
-    """All that exists for the agent of `node`: subject in CONTROL → its name in the agent's account."""
+    """Returns the imports of the agent of `node`, its whole view: subject in CONTROL → name in the
+    agent's account.
+    """
     found = {subject: subject for subject in (own_subjects(event_named(event), node) for event in agent.publishes)}
     for payload in _kept(agent.consumes):
         for suffix in _of_watch(payload.STREAM, agent_user(node), own_subjects(payload, node)):
@@ -113,7 +126,9 @@ def agent_imports(agent: Part, node: str) -> dict[str, str]:
 
 
 def agent_hears(agent: Part, node: str) -> list[str]:
-    """What is told of the partition of `node`: in its account as in CONTROL, for hearing only."""
+    """Returns the broadcast subjects of the partition of `node`: same name in its account as in
+    CONTROL, subscribe-only.
+    """
     return [own_subjects(payload, node) for payload in _told(agent.consumes)]
 
 
@@ -126,7 +141,7 @@ def _of_watch(stream: str, consumer: str, filter_subject: str) -> list[str]:
 
 
 def agent_exports(agent: Part) -> list[dict[str, str]]:
-    """What CONTROL lets the accounts of agents import; which node's, each import says."""
+    """Returns the exports of CONTROL for agent accounts; each import names its node."""
     found = [{"service": own_subjects(event_named(event), None)} for event in agent.publishes]
     for payload in _kept(agent.consumes):
         stream = payload.STREAM
@@ -143,7 +158,7 @@ def _named(event: str) -> type[Payload]:
 
 
 def _kept(events: Iterable[str]) -> list[type[Payload]]:
-    """Those that a stream keeps, and a consumer reads."""
+    """Returns the payload classes of events kept by a stream and read through a consumer."""
     return [payload for payload in map(_named, events) if payload not in TOLD]
 
 
@@ -187,7 +202,7 @@ def _user(name: str, passwords: Mapping[str, str], publishes: Sequence[str], *he
 
 
 def users_of(services: Sequence[Part], nodes: Iterable[str]) -> list[str]:
-    """Every user of the broker, in the order of the configuration."""
+    """Returns every user of the broker, in the order of the configuration."""
     return [*(part.name for part in services), BACKUP, RESTORE, *(agent_user(node) for node in nodes)]
 
 

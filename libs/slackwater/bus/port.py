@@ -1,7 +1,8 @@
-"""What a service sees of the bus.
+"""The bus as services see it.
 
-Settlement is explicit: a handler returns one verdict per message and the bus carries it out. Handlers get batches,
-because the usage path is only affordable in batches; slackwater.bus.handlers makes them from functions.
+Settlement is explicit: a handler returns one verdict per message and the bus carries it out.
+Handlers get batches, because the usage path is affordable only in batches; slackwater.bus.handlers
+builds them from functions.
 """
 
 from __future__ import annotations
@@ -23,13 +24,15 @@ T = TypeVar("T", bound=Told)
 
 @record(frozen=True, slots=True)
 class Done:
-    """Handled, or already handled before: acknowledge."""
+    """The message is handled, or was handled before: acknowledge."""
 
 
 @record(frozen=True, slots=True)
 class Retry:
-    """Deliver again, after `delay_seconds` or, if None, after a growing pause. Counts towards the consumer's
-    `max_deliver`, unless `away`: a dependency did not answer, which says nothing against the message."""
+    """Redeliver after `delay_seconds` or, if None, after a growing pause. Counts towards the
+    consumer's `max_deliver`, unless `away`: an unavailable dependency says nothing about the
+    message.
+    """
 
     reason: str
     delay_seconds: float | None = None
@@ -38,7 +41,7 @@ class Retry:
 
 @record(frozen=True, slots=True)
 class Reject:
-    """Will never be handled: to the dead letters with a stable `reason`, then terminate."""
+    """The message can never be handled: dead-letter it with a stable `reason`, then terminate."""
 
     reason: str
     detail: str = ""
@@ -61,15 +64,16 @@ class Received(Generic[P]):
 
 
 Holds = Callable[[int], bool]
-"""Whether this replica owns a partition now."""
+"""Returns whether this replica owns a partition now."""
 Worth = Callable[[str], bool]
-"""Whether a message is worth reading, by the key that its subject carries."""
+"""Returns whether a message needs to be read, given the key in its subject."""
 
 
 @record(frozen=True, slots=True)
 class Mark:
-    """Where the last event of some types stands now. `epoch` names this life of the stream: positions of another one
-    mean nothing here. `sequence` is 0 where there is none."""
+    """The position of the last event of some types. `epoch` identifies the stream's incarnation:
+    positions of another one are not comparable. `sequence` is 0 where there is none.
+    """
 
     epoch: str
     sequence: int
@@ -79,30 +83,38 @@ BatchHandler = Callable[[Sequence[Received[P]]], Awaitable[Sequence[Settlement]]
 
 
 class Consumption(Protocol):
-    """An open consumer. If it is partitioned, these say which partitions it reads."""
+    """An open consumer. For a partitioned one, these methods select the partitions it reads."""
 
     async def take(self, partitions: Collection[int]) -> None:
-        """Begin with these. Raises Unavailable."""
+        """Start reading these partitions. Raises Unavailable."""
         ...
 
     async def give(self, partitions: Collection[int]) -> None:
-        """End with these: what is in hand of them is settled on return, what was not begun goes back at once."""
+        """Stop reading these partitions: messages in hand are settled on return, buffered ones go
+        back at once.
+        """
         ...
 
     def drop(self, partitions: Collection[int]) -> None:
-        """They are another's: end with them at once. What is in hand comes again, to the other."""
+        """Stop at once because another replica owns these partitions. Messages in hand are
+        redelivered to it.
+        """
         ...
 
 
 class Bus(Protocol):
-    """Everything a service may do with the bus. Raises Unavailable when the broker does not answer in time."""
+    """All bus operations of a service. Raises Unavailable when the broker does not answer in
+    time.
+    """
 
     async def publish(self, event: Event[Any]) -> int:
-        """Store one event in its stream and wait for the broker's word: its position there. Idempotent by event id."""
+        """Store one event in its stream and wait for the acknowledgement; returns its position.
+        Idempotent by event id.
+        """
         ...
 
     async def carry(self, event: Written) -> None:
-        """The same with an event that comes from an outbox."""
+        """Publish an event from an outbox; otherwise as `publish`."""
         ...
 
     def consume(
@@ -118,38 +130,45 @@ class Bus(Protocol):
     ) -> AbstractAsyncContextManager[Consumption]:
         """Run a durable consumer of `contracts/streams.yaml` while the context is open.
 
-        `read`: another way to read the bodies than slackwater.bus.quick, such as slackwater.bus.columnar.
-        `worth`: asked of each message before it is read; what is not worth it is acknowledged unread.
+        `read`: a decoder other than slackwater.bus.quick, such as slackwater.bus.columnar. `worth`:
+        called for each message before it is decoded; a message it declines is acknowledged unread.
 
-        A partitioned one begins with all partitions, or, with `holds`, with none: `take` and `give` say which, and
-        only what is of a partition that `holds` says is ours is handled and acknowledged.
+        A partitioned consumer begins with all partitions, or, with `holds`, with none: `take` and
+        `give` select them, and only messages of partitions for which `holds` is true are handled
+        and acknowledged.
 
-        Undecodable messages never reach the handler: they are dead-lettered. If the handler raises, each message of
-        the batch is handled again at once, alone; what it raises at then is dead-lettered as `handler_failed`.
-        Unavailable and Conflict are no failures of a message: it is delivered again.
-        Leaving the context waits for the batch in hand to be settled.
+        Undecodable messages never reach the handler: they are dead-lettered. If the handler raises,
+        each message of the batch is handled again at once, alone; one that raises again is
+        dead-lettered as `handler_failed`. Unavailable and Conflict are not failures of a message:
+        it is redelivered. Leaving the context waits until the batch in hand is settled.
         """
         ...
 
     def watch(
         self, payload: type[P], handler: Callable[[Event[P]], Awaitable[None]], *, key: str | None = None
     ) -> AbstractAsyncContextManager[None]:
-        """Last value of every subject of the type (or below `key`), then every change; survives reconnects.
+        """Delivers the last value of every subject of the type (or below `key`), then every change;
+        survives reconnects.
 
-        No acknowledgement and no redelivery: for level-triggered state, where only the newest counts.
+        Without acknowledgement and redelivery: for level-triggered state, where only the newest
+        value counts.
         """
         ...
 
     async def tell(self, event: Event[Any]) -> None:
-        """Say something to whoever listens now. It is kept nowhere and confirmed by nobody, and may be lost."""
+        """Broadcast an event to current subscribers. It is neither stored nor confirmed, and may be
+        lost.
+        """
         ...
 
     def hear(
         self, payload: type[T], handler: Callable[[Event[T]], Awaitable[None]], *, partition: int
     ) -> AbstractAsyncContextManager[None]:
-        """What is told of a partition from now on; survives reconnects, but what is told meanwhile is missed.
+        """Delivers the broadcasts of a partition from now on; survives reconnects, but misses what
+        is sent meanwhile.
 
-        Nothing is repeated: for what is told again and again. What cannot be read reaches nobody.
+        Nothing is redelivered, so use it for events that are sent periodically. Undecodable
+        messages are skipped.
         """
         ...
 
@@ -162,8 +181,10 @@ class Bus(Protocol):
         batch: int = 500,
         partition: int | None = None,
     ) -> AbstractAsyncContextManager[None]:
-        """Everything of a type (in one partition) after a stream position, in order, then live; the caller keeps the
-        position. What the handler raises at, alone too, is dead-lettered, and the replay goes on behind it."""
+        """Delivers all events of a type (in one partition) after a stream position, in order, then
+        live; the caller keeps the position. A message at which the handler raises, also alone, is
+        dead-lettered, and the replay continues.
+        """
         ...
 
     def follow(
@@ -175,27 +196,37 @@ class Bus(Protocol):
         keys: Sequence[str] = (),
         bodies: bool = True,
     ) -> AbstractAsyncContextManager[Following]:
-        """Look on as events of several types pass, from now or from where an earlier look ended.
+        """Read events of several types without acknowledging, from now or from the end of an
+        earlier read.
 
-        `after` gives the last position seen per stream; a stream that is not in it begins at `since`, or now. What
-        is no longer there is told as Missed. `keys` keeps to subjects whose key is or begins with one of them, token
-        by token. Without `bodies` the broker sends attributes only. Raises Unavailable on entering.
+        `after` has the last position seen per stream; a stream not in it begins at `since`, or now.
+        Messages that retention removed are reported as Missed. `keys` restricts to subjects whose
+        key equals or begins with one of them, token by token. Without `bodies` the broker sends
+        attributes only. Raises Unavailable on entering.
         """
         ...
 
     async def mark(self, payloads: Sequence[type[Payload]]) -> Mark:
-        """The end of what `follow` would show of these types, which are kept by one stream. Raises Unavailable."""
+        """Returns the current end of what `follow` shows of these types, all kept by one stream.
+        Raises Unavailable.
+        """
         ...
 
     async def latest(self, payload: type[P], node: str) -> Event[P] | None:
-        """The last event of a type about a node that its stream holds, for a reader that has let it pass; None if there
-        is none, it cannot be decoded, or the node's agent sent it and is blocked. Raises Unavailable."""
+        """Returns the last event of a type about a node in its stream, for a reader that skipped
+        it. None if there is none, it cannot be decoded, or a blocked agent sent it. Raises
+        Unavailable.
+        """
         ...
 
     async def settled_up_to(self, consumer: str) -> int:
-        """The stream position up to which a durable consumer has settled everything, in whatever process it runs."""
+        """Returns the stream position up to which a durable consumer has settled everything, across
+        all processes.
+        """
         ...
 
     async def connected(self) -> bool:
-        """A round trip to the broker succeeds now (used by readiness, never by liveness)."""
+        """Returns whether a round trip to the broker succeeds now (used by readiness, never by
+        liveness).
+        """
         ...

@@ -1,4 +1,6 @@
-"""Publishing with the broker's word for each message; a lost connection ends the waiting at once, not at a timeout."""
+"""Publishes with an acknowledgement per message; a lost connection ends the wait at once, not at a
+timeout.
+"""
 
 from __future__ import annotations
 
@@ -15,20 +17,26 @@ from slackwater.bus.encoding import Message
 from slackwater.model.errors import InvalidInput, Unavailable
 
 SUBJECT_BYTES = 1024
-"""A longer subject would near the broker's control line (4 KiB with the reply), and beyond that it hangs up."""
+"""A longer subject approaches the broker's control line limit (4 KiB with the reply), beyond which
+it disconnects.
+"""
 _HEADER_BYTES = 16
-"""Of a header block and of each of its lines, beside name and value; rather too much than too little."""
+"""Upper estimate per header block and per header line, in addition to name and value."""
 
 
 class Untaken(Unavailable):
-    """No stream takes the subject: it was deleted, or somebody has declared it otherwise, or JetStream is starting."""
+    """No stream captures the subject: it was deleted or declared differently, or JetStream is
+    starting.
+    """
 
 
-_DISK_HINT = "if it stays so the broker's disk is full or was: make room there, then restart nats-server"
+_DISK_HINT = "if this persists, the broker's disk is or was full: free space there, then restart nats-server"
 
 
 class Publisher:
-    """Any number of publishes in flight; each is answered, refused, or Unavailable after `timeout_seconds`."""
+    """Publishes concurrently; each message is acknowledged, refused, or Unavailable after
+    `timeout_seconds`.
+    """
 
     def __init__(self, client: Client, timeout_seconds: float) -> None:
         self._client = client
@@ -41,27 +49,33 @@ class Publisher:
 
     @property
     def trouble(self) -> str:
-        """Why the broker, although connected, did not store the last message of some stream; empty when it did.
-        By stream: one in memory still takes messages when the disk of the others is full."""
+        """Returns why the connected broker did not store the last message of a stream; empty when
+        it did. Tracked per stream: one in memory still accepts messages when the disk of the others
+        is full.
+        """
         return next(iter(self._troubles.values()), "")
 
     @property
     def missing(self) -> str:
-        """Which stream is not there for what was published last; empty when none is missed."""
+        """Returns the stream missing for the last message published; empty when none is missing."""
         return next(iter(self._missing.values()), "")
 
     async def open(self) -> None:
         await self._client.subscribe(f"{self._inbox}.*", cb=self._answered)
 
     def connection_lost(self) -> None:
-        """Whether what is in flight was stored is unknown; its publisher must try again (repeats are dropped)."""
+        """Fail all publishes in flight: whether they were stored is unknown, so publishers retry
+        (repeats are dropped).
+        """
         for future in self._waiting.values():
             if not future.done():
                 future.set_exception(Unavailable("connection to NATS lost before the message was confirmed"))
 
     async def store(self, stream: str, message: Message) -> int:
-        """Its position in the stream. Raises Unavailable with what the broker said; InvalidInput for a message that it
-        can never take, Untaken where no stream is there for it."""
+        """Store a message; returns its position in the stream. Raises Unavailable with the broker's
+        answer; InvalidInput for a message that it can never accept, Untaken when no stream captures
+        the subject.
+        """
         _refuse_unsendable(message, self._client.max_payload)
         if not self._client.is_connected:
             raise Unavailable(f"not connected to NATS: {message.subject} was not published")
@@ -104,7 +118,9 @@ class Publisher:
 
 
 def _refuse_unsendable(message: Message, max_payload: int) -> None:
-    """Raises InvalidInput for what would make the broker close the connection, and with it take everybody along."""
+    """Raises InvalidInput for a message at which the broker would close the connection, which all
+    publishers share.
+    """
     if len(message.subject.encode()) > SUBJECT_BYTES:
         text = f"subject {message.subject[:80]}…: {len(message.subject)} bytes; at most {SUBJECT_BYTES} are allowed"
         raise InvalidInput(text, code="subject_too_long")

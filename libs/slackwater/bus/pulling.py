@@ -1,8 +1,9 @@
-"""Pull requests as JetStream likes them: one open request per consumer, answered as soon as one message is there.
+"""Pull requests to JetStream: one open request per consumer, answered as soon as a message is
+available.
 
-A request with `no_wait` and `expires` waits on the server for the first message, then brings all that is there, up
-to the batch, and ends with a 404: low latency, and an idle consumer costs one request per EXPIRES_SECONDS.
-Heartbeats tell an idle request from a lost one.
+A request with `no_wait` and `expires` waits on the server for the first message, then returns all
+available messages, up to the batch size, and ends with a 404: low latency, and an idle consumer
+costs one request per EXPIRES_SECONDS. Heartbeats distinguish an idle request from a lost one.
 """
 
 from __future__ import annotations
@@ -31,16 +32,16 @@ LONGEST_PAUSE_SECONDS = 5.0
 
 
 class ConsumerGone(Exception):
-    """The broker does not know the consumer (any more)."""
+    """The consumer does not, or no longer, exist in the broker."""
 
 
 class Interrupted(ConsumerGone):
-    """The open request was given up from our side: its answer may have been lost with the connection."""
+    """The client gave up the open request: its answer may have been lost with the connection."""
 
 
 @dataclass(slots=True)
 class Pauses:
-    """Growing pauses between attempts that bring nothing, so that no fault becomes a busy loop."""
+    """Growing pauses between failed attempts, so that no fault becomes a busy loop."""
 
     failures: int = 0
 
@@ -53,10 +54,10 @@ class Pauses:
 
 
 class Puller:
-    """Messages of one JetStream consumer, batch by batch. One reader at a time.
+    """Reads messages of one JetStream consumer in batches. One reader at a time.
 
-    With `ahead`, after a full batch, the next one is on its way while the reader works on this one: twice as many
-    messages are in hand.
+    With `ahead`, after a full batch, the next one is requested while the reader works: twice as
+    many messages are in hand.
     """
 
     def __init__(
@@ -84,7 +85,7 @@ class Puller:
         self._subscription: Subscription | None = None
         self._closed = False
         self.idle = False
-        """The last request ended because the broker had nothing for us, and not because it was lost."""
+        """The last request ended because the broker had no message, and not because it was lost."""
         self._request = json.dumps(
             {
                 "batch": batch,
@@ -100,7 +101,9 @@ class Puller:
         )
 
     async def close(self) -> list[Msg]:
-        """Stop; what had arrived and was not taken is handed back, to be delivered to another at once."""
+        """Stop; returns messages that arrived and were not taken, so that another reader gets them
+        at once.
+        """
         self._closed = True
         self._complete.set()
         subscription, self._subscription = self._subscription, None
@@ -115,7 +118,9 @@ class Puller:
         self._complete.set()
 
     async def next(self) -> list[Msg]:
-        """At least one message, unless closed or the request came to nothing (then empty). Raises ConsumerGone."""
+        """Returns at least one message; empty when closed or when the request ended without any.
+        Raises ConsumerGone.
+        """
         if not self._messages:
             await self._ask()
         messages, self._messages = self._messages[: self._batch], self._messages[self._batch :]
@@ -130,7 +135,7 @@ class Puller:
 
     @property
     def _may_ask(self) -> bool:
-        """No request is open, and nothing speaks against another."""
+        """Returns whether a request may be sent: none is open, and no pause is due."""
         return self._complete.is_set() and not self._closed and self._failure is None
 
     async def _send_request(self) -> None:
@@ -142,7 +147,7 @@ class Puller:
         await self._client.publish(self._subject, self._request, reply=f"{self._inbox}.{self._number}")
 
     async def _ask(self) -> None:
-        """Until the open request has ended; if there is none, one is sent."""
+        """Send a request unless one is open, and wait until it has ended."""
         if self._may_ask:
             await self._send_request()
         while not self._complete.is_set():
@@ -177,8 +182,9 @@ class Puller:
 
 
 def status_of(message: Msg) -> str | None:
-    """The status code of a word of the broker; None for a message of the stream, whatever headers its publisher gave
-    it: it has a subject for its acknowledgement, and a word of the broker has none."""
+    """Returns the status code of a broker status; None for a stream message, whatever headers its
+    publisher set: only a stream message has a reply subject for its acknowledgement.
+    """
     if message.data or not message.headers or message.reply.startswith(_ACKNOWLEDGED_ON):
         return None
     return message.headers.get("Status")

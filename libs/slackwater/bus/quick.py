@@ -1,9 +1,10 @@
-"""The fast way to read the bodies that come by the thousand; pydantic remains the judge of all others.
+"""Fast decoding of the most frequent events; pydantic remains the reference for all others.
 
-A fast reader takes only what both readers understand alike and gives the very payload that pydantic would give, within
-the same bounds (held by tests/unit/bus/test_quick.py). Whatever it does not take (another spelling of a number or a
-time, a missing field, a value out of bounds, no JSON at all) goes to pydantic, which accepts it or says what is wrong.
-Bodies are UTF-8 without NUL here: `encoding` has looked at that before.
+A fast reader accepts only what both readers interpret alike, and returns the same payload as
+pydantic within the same bounds (checked by tests/unit/bus/test_quick.py). Everything else (another
+spelling of a number or a time, a missing field, a value out of bounds, invalid JSON) goes to
+pydantic, which accepts it or names the error. Bodies are UTF-8 without NUL here: `encoding` has
+checked that.
 """
 
 from __future__ import annotations
@@ -29,24 +30,24 @@ from slackwater.model.pods import Pod
 P = TypeVar("P", bound=Payload)
 
 _BELOW_MICROSECONDS = re.compile(rb'\.\d{7,}[Zz+"-]')
-"""A time that is finer than a microsecond: one reader rounds it, the other cuts it."""
+"""A time finer than a microsecond: one reader rounds it, the other truncates it."""
 
 
 class Read(Protocol):
-    """How bodies are read quickly."""
+    """A fast decoder of bodies."""
 
     def __call__(self, payload: type[P], body: bytes) -> P | None:
-        """The payload in `body`; None if pydantic has to be asked."""
+        """Returns the payload in `body`; None if pydantic must decode it."""
         ...
 
 
 def read(payload: type[P], body: bytes) -> P | None:
-    """slackwater.bus.quick.Read of the events that come by the thousand."""
+    """Implements slackwater.bus.quick.Read for the most frequent events."""
     return read_with(payload, body, _READERS.get(payload))
 
 
 def read_with(payload: type[P], body: bytes, reader: Callable[[bytes], msgspec.Struct] | None) -> P | None:
-    """The same by another reader, that gives a struct with the fields of the payload."""
+    """As `read`, with a reader that returns a struct with the payload's fields."""
     if reader is None or b"\\" in body or _BELOW_MICROSECONDS.search(body):
         return None
     try:
@@ -59,8 +60,9 @@ def read_with(payload: type[P], body: bytes, reader: Callable[[bytes], msgspec.S
 def _reader(
     payload: type[Payload], light: Light | None = None, light_fields: Container[str] | None = None
 ) -> Callable[[bytes], msgspec.Struct]:
-    """A decoder of a struct with the fields of the payload. What they hold must be dataclasses and plain values; in
-    `light_fields` (None: in all) `light` stands in for those."""
+    """Returns a decoder to a struct with the payload's fields, whose values must be dataclasses and
+    plain values; in `light_fields` (None: in all) `light` replaces the dataclasses.
+    """
     hints = get_type_hints(payload, include_extras=True)
     fields: list[tuple[str, Any, Any]] = []
     for name, field in payload.model_fields.items():
@@ -78,9 +80,10 @@ def _reader(
 def within_rules(
     decode: Callable[[bytes], msgspec.Struct], fields: Sequence[tuple[str, Any]]
 ) -> Callable[[bytes], msgspec.Struct]:
-    """`decode`, and after it the rules of the fields that msgspec cannot express (slackwater.model.bounds.Rule).
+    """Returns `decode` followed by the field rules that msgspec cannot express
+    (slackwater.model.bounds.Rule).
 
-    The function raises msgspec.ValidationError for a value that breaks one.
+    The returned function raises msgspec.ValidationError for a value that breaks one.
     """
     checks = [(name, check) for name, kind in fields if (check := rule_check(kind)) is not None]
 
@@ -96,13 +99,13 @@ def within_rules(
 
 
 class Light:
-    """Structs that stand in for the dataclasses of slackwater.events.measures; pods stay as they are written."""
+    """Structs that replace the dataclasses of slackwater.events.measures; pods stay raw bytes."""
 
     def __init__(self) -> None:
         self._made: dict[type, type[msgspec.Struct]] = {}
 
     def kind(self, kind: Any) -> Any:
-        """The same type with structs in it."""
+        """Returns the type with its dataclasses replaced by structs."""
         if kind is Pod:
             return msgspec.Raw
         origin, arguments = get_origin(kind), get_args(kind)
@@ -140,7 +143,9 @@ _READERS: Mapping[type[Payload], Callable[[bytes], msgspec.Struct]] = {
 
 
 def decode_pod(body: bytes) -> Pod:
-    """The description of a pod as `LEAN_REPORT` leaves it. Raises msgspec.ValidationError, UnicodeDecodeError."""
+    """Returns a pod from the raw bytes that `LEAN_REPORT` keeps. Raises msgspec.ValidationError,
+    UnicodeDecodeError.
+    """
     pod = _POD(body)
     problem = None if _POD_RULES is None else _POD_RULES(pod)
     if problem is not None:
@@ -150,6 +155,6 @@ def decode_pod(body: bytes) -> Pod:
 
 _POD, _POD_RULES = msgspec.json.Decoder(Pod).decode, rule_check(Pod)
 LEAN_REPORT = _reader(UsageReported, Light())
-"""With structs in place of dataclasses and pods as they are written."""
+"""Decoder with structs for dataclasses and raw bytes for pods."""
 LIGHT_PODS_REPORT = _reader(UsageReported, Light(), {"pods"})
-"""The same for the pods alone."""
+"""Decoder that uses structs in pods only."""

@@ -1,7 +1,7 @@
-"""Values by the bytes they were read from: what comes again and again is read once.
+"""Interns decoded values by their bytes, so that a repeated value is decoded once.
 
-A pod's description is a third of what a report says, and the same in the next one. Values are shared by all who get
-them, so they must not be changed.
+A pod's description is a third of a report, and the same in the next one. Values are shared by all
+callers, so they must not be changed.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ _TIMES = 4
 
 
 class Recalled(Generic[T]):
-    """What was asked for since the last turn, and in the turn before it; what nobody asks for is forgotten after two.
+    """Caches values for two generations: a value not requested during two generations is dropped.
 
-    A turn is four times as many questions as there were values in the last one: bytes that come at a steady rate stay,
-    and the memory follows what is there, without a clock. It is at most 2^19 questions, whoever sends what: half a
-    million values are found again (a pod takes 1 KB), and bytes that are never the same twice cannot fill the memory.
+    A generation lasts four times as many lookups as the previous one had values: bytes that recur
+    at a steady rate stay, and memory follows the working set without a clock. It is at most 2^19
+    lookups: half a million values stay cached (a pod takes 1 KB), and a sender of ever-changing
+    bytes cannot exhaust the memory.
     """
 
     def __init__(self, read: Callable[[bytes], T], most: int = _MOST) -> None:
@@ -32,11 +33,13 @@ class Recalled(Generic[T]):
         self._left = min(_LEAST, most)
 
     def __len__(self) -> int:
-        """How many values are kept."""
+        """Returns the number of cached values."""
         return len(self._young.keys() | self._old.keys())
 
     def all(self, bodies: Iterable[bytes | memoryview]) -> list[T]:
-        """The value of each. Raises what `read` raises; what it refuses is not kept."""
+        """Returns the value of each body. Raises what `read` raises; a refused body is not
+        cached.
+        """
         young, found = self._young, []
         for body in bodies:
             key = bytes(body)

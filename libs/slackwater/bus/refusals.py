@@ -1,4 +1,4 @@
-"""Why there is no connection to the broker, in words that say what to look at."""
+"""Explains why no connection to the broker was established, with what to check."""
 
 from __future__ import annotations
 
@@ -10,28 +10,29 @@ _LOGIN = "authorization violation"
 
 
 class Refusals:
-    """What went wrong while a client tried to connect: each attempt has an error, and the client tells only that time
-    is up."""
+    """Collects the errors of connection attempts; the client itself reports only the timeout."""
 
     def __init__(self) -> None:
         self._last: Exception | None = None
         self._telling: str | None = None
 
     def note(self, error: Exception) -> None:
-        """One attempt has failed. After a refusal the broker hangs up, which tells less than the refusal did."""
+        """Record the error of one attempt. A refusal is kept over the disconnect that follows it,
+        because it says more.
+        """
         self._last = error
         self._telling = _words(error) or self._telling
 
     def why(self, error: BaseException) -> str:
-        """`error` is what the client ended with; known causes are named before it."""
+        """Returns the reason; `error` is the client's final error, preceded by a known cause."""
         return self._telling or repr(self._last or error)
 
 
 def _words(error: Exception) -> str | None:
     if isinstance(error, ssl.SSLCertVerificationError):
         return (
-            f"its certificate is not believed ({error.verify_message.rstrip('.')}); SLACKWATER_NATS_CA must hold its "
-            "authority, and the URL a name that the certificate has"
+            f"its certificate is not trusted ({error.verify_message.rstrip('.')}); SLACKWATER_NATS_CA must hold its "
+            "authority, and the URL's host must be a name in the certificate"
         )
     if isinstance(error, ssl.SSLError):
         return (
@@ -39,7 +40,7 @@ def _words(error: Exception) -> str | None:
             "SLACKWATER_NATS_KEY to one that its client authority has signed"
         )
     if isinstance(error, SecureConnRequiredError):
-        return "it speaks no TLS, and the URL asks for it (tls://)"
+        return "the broker has no TLS, and the URL requires it (tls://)"
     if _LOGIN in str(error).lower():
         return (
             "it refuses the login; see SLACKWATER_NATS_USER and SLACKWATER_NATS_PASSWORD_FILE, and whether the broker "

@@ -1,4 +1,4 @@
-"""Replay: batches in order to a handler that keeps the position itself."""
+"""Replay: feeds batches in order to a handler that keeps the position itself."""
 
 from __future__ import annotations
 
@@ -19,20 +19,26 @@ P = TypeVar("P", bound=Payload)
 log = get_logger(__name__)
 
 MOST_TRIES = 5
-"""A message that must be retried for another reason than an outage is given up after so many tries."""
+"""Tries after which a message that must be retried, for a reason other than an outage, is given
+up.
+"""
 
 
 class Replayer(Generic[P]):
-    """Handles messages in order: one that must be retried holds back all after it, one that is given up does not."""
+    """Handles messages in order: a message to retry holds back all later ones, a message given up
+    does not.
+    """
 
     def __init__(self, payload: type[P], name: str, handler: BatchHandler[P], bury: Bury, counters: Counters) -> None:
         self._name = name
         self._handling = Handling(payload, name, handler, bury, counters)
         self._counters = counters
         self._given_up: list[DeadLetter] = []
-        """Dead letters that are not stored yet. The messages after them have been handled and are not read again."""
+        """Dead letters not stored yet. The messages after them were handled and are not read
+        again.
+        """
         self._retried = (0, 0)
-        """The position that was retried last, and how often in a row."""
+        """The position retried last, and how often in a row."""
 
     async def handle(self, batch: Sequence[Readable]) -> int | None:
         """Returns None when all is handled, else the position after which reading must start again."""
@@ -60,7 +66,7 @@ class Replayer(Generic[P]):
         return again_after
 
     async def _handle(self, readable: Sequence[tuple[Readable, Received[P]]]) -> int | None:
-        """As `handle`, of what could be read."""
+        """As `handle`, for decoded messages."""
         verdicts = await self._handling.verdicts([received for _, received in readable], in_order=True)
         for (message, _), verdict in zip(readable, verdicts, strict=True):
             match verdict:
@@ -79,13 +85,17 @@ class Replayer(Generic[P]):
         return None
 
     def _tries(self, position: int) -> int:
-        """How often in a row the message at a position had to be retried, this time included."""
+        """Returns how often in a row the message at a position had to be retried, this time
+        included.
+        """
         at, before = self._retried
         self._retried = position, before + 1 if at == position else 1
         return self._retried[1]
 
     def _read(self, message: Readable) -> tuple[Readable, Received[P]] | None:
-        """None for what cannot be read. Raises Unavailable when the machine cannot read it now."""
+        """Returns the message with its event; None if it cannot be decoded. Raises Unavailable when
+        the machine cannot decode now.
+        """
         found = self._handling.decode(message)
         if isinstance(found, Reject):
             self._give_up(message, found.reason, found.detail)
@@ -96,7 +106,7 @@ class Replayer(Generic[P]):
         self._given_up.append(self._handling.letter(message, reason, detail))
 
     async def _bury_given_up(self) -> None:
-        """Raises Unavailable; what was not stored is kept."""
+        """Store pending dead letters; those not stored are kept. Raises Unavailable."""
         while self._given_up:
             await self._handling.bury(self._given_up[0])
             del self._given_up[0]

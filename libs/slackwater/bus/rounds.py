@@ -1,4 +1,6 @@
-"""Readers that go on: a round of work again and again, through lost connections and defects, until it is left."""
+"""Reader tasks: repeat a unit of work through lost connections and defects until the context is
+left.
+"""
 
 from __future__ import annotations
 
@@ -19,17 +21,19 @@ log = get_logger(__name__)
 DRAIN_SECONDS = 2.0
 
 Work = Callable[[], Awaitable[bool]]
-"""One round; whether there was anything to do."""
+"""Runs one round; returns whether there was any work."""
 
 
 class Interruptible(Protocol):
-    """What waits for the broker and can be told that its answer may not come."""
+    """A reader that waits for the broker and can be interrupted when its answer may be lost."""
 
     def interrupt(self, reason: str) -> None: ...
 
 
 class Rounds:
-    """The readers of one connection. `heal` is tried when a reader failed; one at a time is enough."""
+    """The reader tasks of one connection. `heal` runs when a reader failed; one run at a time is
+    enough.
+    """
 
     def __init__(self, heal: Callable[[], Awaitable[None]]) -> None:
         self._heal = heal
@@ -42,7 +46,7 @@ class Rounds:
             reader.interrupt(reason)
 
     def reading(self, what: str, work: Work, reader: OrderedReader) -> AbstractAsyncContextManager[None]:
-        """As `running`, for a reader that is made anew after a failure and closed on leaving."""
+        """As `running`, for a reader that is reset after a failure and closed on leaving."""
 
         async def work_or_reset() -> bool:
             try:
@@ -54,7 +58,9 @@ class Rounds:
         return _Running(self._readers, reader, lambda leaving: self._repeat(what, work_or_reset, leaving), reader.reset)
 
     def running(self, what: str, work: Work, reader: Interruptible) -> AbstractAsyncContextManager[None]:
-        """Repeat `work` beside the body; on leaving, let the round in hand finish, for DRAIN_SECONDS at most."""
+        """Repeat `work` while the body runs; on leaving, let the current round finish, for
+        DRAIN_SECONDS at most.
+        """
         return _Running(self._readers, reader, lambda leaving: self._repeat(what, work, leaving))
 
     async def _repeat(self, what: str, work: Work, leaving: asyncio.Event) -> None:
@@ -75,7 +81,7 @@ class Rounds:
             await _first_of(leaving.wait(), pauses.next())
 
     async def heal(self) -> None:
-        """Have it tried now, unless it is being tried."""
+        """Run the heal function now, unless it is running."""
         if self._healing:
             return
         self._healing = True
@@ -86,8 +92,9 @@ class Rounds:
 
 
 class _Running(AbstractAsyncContextManager[None]):
-    """A reader's task while the context is open. A class and no generator: a process that ends closes the generators
-    that are still open all at once, and one that stands in another would be closed while the other closes it."""
+    """A reader's task while the context is open. It is a class, because at process exit open
+    generators are closed in any order, and a nested one would be closed while its parent closes it.
+    """
 
     def __init__(
         self,

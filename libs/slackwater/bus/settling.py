@@ -1,7 +1,7 @@
-"""Settlement: what happens to each message of a batch, the same on the real bus and on its twin in memory.
+"""Settlement: what happens to each message of a batch, the same on NATS and on the in-memory bus.
 
-Nothing is dropped without a trace: a message ends acknowledged, or in the dead letters, or it comes again. The verdicts
-come from slackwater.bus.handlers.
+Every message ends acknowledged or in the dead letters, or is redelivered. The verdicts come from
+slackwater.bus.handlers.
 """
 
 from __future__ import annotations
@@ -31,14 +31,18 @@ log = get_logger(__name__)
 
 
 AWAY_SECONDS = 2.0
-"""The longest pause while a dependency is away, so that waiting messages are handled soon after it is back."""
+"""Longest pause while a dependency is unavailable, so that waiting messages are handled soon after
+it returns.
+"""
 UNSEEN_FACTOR = 4
-"""A message that this process has not seen may have been delivered up to so many times `max_deliver`: deliveries during
-an outage do not count, but only the process that had them knows. Beyond that, the message itself ends processes."""
+"""Limit for a message new to this process, in multiples of `max_deliver`. Deliveries during an
+outage do not count, but only the process that had them knows. Beyond the limit the message is
+assumed to crash processes.
+"""
 
 
 class Delivery(Readable, Protocol):
-    """One message in hand, and the acknowledgements that the broker understands."""
+    """One message in hand, and the acknowledgements that the broker supports."""
 
     @property
     def deliveries(self) -> int: ...
@@ -52,7 +56,7 @@ class Delivery(Readable, Protocol):
 
 
 class Gate(Protocol):
-    """Selects the messages of a batch that are handled, and settles the others (see BlockGate)."""
+    """Selects the messages of a batch to handle, and settles the others (see BlockGate)."""
 
     async def admit(self, batch: Sequence[Delivery]) -> Sequence[Delivery]: ...
 
@@ -109,8 +113,9 @@ class Settler(Generic[P]):
         await self._handle(together)
 
     async def _worth_reading(self, batch: Sequence[Delivery]) -> Sequence[Delivery]:
-        """The messages to handle: all, or with `latest_only` the newest of each subject; with `worth` those it accepts.
-        The others are acknowledged unread."""
+        """Returns the messages to handle: all, or with `latest_only` the newest of each subject;
+        with `worth` those it accepts. The others are acknowledged unread.
+        """
         if not self._spec.latest_only and self._is_worth_reading is None:
             return batch
         newest = {delivery.subject: delivery for delivery in batch} if self._spec.latest_only else {}
@@ -127,7 +132,9 @@ class Settler(Generic[P]):
         return self._is_worth_reading is None or self._is_worth_reading(subject_key(delivery.subject))
 
     async def _read(self, delivery: Delivery) -> Received[P] | None:
-        """The event in it; None if there is none to handle, and then it is settled."""
+        """Returns the event of a delivery; None if there is none to handle, and then the delivery
+        is settled.
+        """
         if self._used_up(delivery):
             await self._exhausted(delivery, f"delivered {delivery.deliveries - 1} times and never settled")
             return None
@@ -148,13 +155,13 @@ class Settler(Generic[P]):
         return found
 
     def _used_up(self, delivery: Delivery) -> bool:
-        """Whether it was delivered too often before this time."""
+        """Returns whether earlier deliveries already exceed the limit."""
         if delivery.stream_sequence not in self._excused:
             return delivery.deliveries > UNSEEN_FACTOR * self._spec.max_deliver
         return self._counted(delivery) > self._spec.max_deliver
 
     def _counted(self, delivery: Delivery) -> int:
-        """Deliveries without those in which a dependency was away."""
+        """Returns the deliveries, without those during which a dependency was unavailable."""
         return delivery.deliveries - self._excused.get(delivery.stream_sequence, 0)
 
     async def _handle(self, pairs: Sequence[tuple[Delivery, Received[P]]]) -> None:
@@ -204,7 +211,9 @@ class Settler(Generic[P]):
 
 @asynccontextmanager
 async def _kept_in_progress(deliveries: Sequence[Delivery], every_seconds: float) -> AsyncIterator[None]:
-    """Tell the broker that work goes on, so that a slow handler is not overtaken by a redelivery."""
+    """Sends in-progress acknowledgements, so that a slow handler is not overtaken by a
+    redelivery.
+    """
 
     async def beat() -> None:
         while True:

@@ -1,7 +1,9 @@
-"""Copies of JetStream streams, message positions included: what `nats stream backup` and `restore` do.
+"""Copies of JetStream streams including message positions, as `nats stream backup` and `restore`
+make them.
 
-Positions matter: prediction's snapshot in PostgreSQL names the last position of WINDOWS that it contains. Consumers
-are not copied: they are declared anew and read everything again, and what was handled is known by its id.
+Positions matter: prediction's snapshot in PostgreSQL names the last position of WINDOWS that it
+contains. Consumers are not copied: they are declared anew and read everything again, and handled
+events are deduplicated by id.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from slackwater.model.errors import Conflict, Unavailable
 
 CHUNK_BYTES = 128 * 1024
 CHUNK_SECONDS = 10.0
-"""A broker that sends or takes no piece for so long has stopped."""
+"""A broker that sends or acknowledges no chunk for this long is considered stopped."""
 LOOK_SECONDS = 3.0
 _NAME_IN_USE = 10130
 _NO_SUCH_STREAM = 10059
@@ -30,7 +32,9 @@ _NO_SUCH_STREAM = 10059
 
 @dataclass(frozen=True, slots=True)
 class StreamCopy:
-    """What a copied stream held; `config` and `state` are as the broker gave them, for its restore."""
+    """The content of a copied stream; `config` and `state` are the broker's own, for its
+    restore.
+    """
 
     name: str
     messages: int
@@ -81,7 +85,9 @@ async def _pieces(client: Client, arriving: asyncio.Queue[Msg], stream: str) -> 
 
 
 async def is_there(client: Client, stream: str) -> bool:
-    """Whether the broker has a stream of this name. Raises Unavailable, also for who may not ask."""
+    """Returns whether the broker has a stream of this name. Raises Unavailable, also without
+    permission to ask.
+    """
     subject = f"$JS.API.STREAM.INFO.{stream}"
     try:
         message = await client.request(subject, b"", timeout=LOOK_SECONDS)
@@ -94,7 +100,7 @@ async def is_there(client: Client, stream: str) -> bool:
 
 
 async def restore_stream(client: Client, copy: StreamCopy, file: Path) -> None:
-    """Make the stream again from its copy. Raises Conflict when it exists, Unavailable."""
+    """Create the stream from its copy. Raises Conflict when it exists, Unavailable."""
     request = json.dumps({"config": copy.config, "state": copy.state}).encode()
     answer = await _ask(client, f"$JS.API.STREAM.RESTORE.{copy.name}", request)
     target: str = answer["deliver_subject"]

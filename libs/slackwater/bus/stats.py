@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ConsumerStats:
-    """Counts since this process opened the consumer. `pending` is what the broker still held at the last delivery;
-    `skipped` messages were left unread under overload; `letters_dropped` were given up without a dead letter, because
-    their node had too many."""
+    """Counts since this process opened the consumer. `pending` is what the broker still held at the
+    last delivery; `skipped` messages were left unread under overload; `letters_dropped` were given
+    up without a dead letter, because their node exceeded its limit.
+    """
 
     delivered: int = 0
     done: int = 0
@@ -25,7 +26,7 @@ class ConsumerStats:
 
 @dataclass(slots=True)
 class Counters:
-    """The same, still counting."""
+    """Mutable form of ConsumerStats."""
 
     delivered: int = 0
     done: int = 0

@@ -1,4 +1,4 @@
-"""A NATS client that goes on reading whatever comes: late answers, and bytes that no client of ours would send."""
+"""A NATS client that survives late answers and malformed bytes."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from nats.aio.client import Client
 
 
 class SteadyClient(Client):
-    """What the plain client (nats-py 2.16) raises in the middle of its reading ends the reading, and the connection is
-    deaf from then on. It does so for an answer to a ping that nobody waits for any more (a flush or a drain that was
-    given up), and for subjects and header blocks that are no UTF-8: whoever may publish on one subject with a free part
-    would silence every reader of it, again at each redelivery. Such bytes are read as `?`; the message is refused where
-    it is decoded."""
+    """Keeps reading where the plain client (nats-py 2.16) raises and the connection stops
+    receiving.
+
+    That happens for a pong without a waiting ping (a cancelled flush or drain), and for subjects
+    and header blocks that are not UTF-8: a client that may publish on one subject with a wildcard
+    part could silence every reader, again at each redelivery. Such bytes are read as `?`; decoding
+    then refuses the message.
+    """
 
     async def _process_pong(self) -> None:
         if self._pongs and self._pongs[0].done():

@@ -1,4 +1,6 @@
-"""contracts/streams.yaml as typed, validated values: which stream keeps which event, and who consumes what, how."""
+"""contracts/streams.yaml as typed, validated values: which stream keeps which event, and how each
+is consumed.
+"""
 
 from __future__ import annotations
 
@@ -34,23 +36,29 @@ class StreamSpec(BaseModel):
 
 
 class ConsumerSpec(BaseModel):
-    """One durable pull consumer with explicit acknowledgement.
+    """A durable pull consumer with explicit acknowledgement.
 
-    `max_deliver` is how often the handler may see a message before it goes to the dead letters; the bus counts, not
-    the broker, which would drop it without a word. `backoff_seconds` is the pause before each redelivery, the last
-    one for all further. `deliver` is where a consumer that never ran starts: everything kept, new only, or the last
-    of each subject. `ack_wait_seconds` is how long what a killed process had in hand waits for another; a slow
-    handler is not overtaken by it (settling tells the broker that work goes on). With `latest_only`, of several
-    messages of one subject that wait in one batch only the newest is read: who lags, catches up. `partitioned`
-    makes it one durable consumer per partition of shards, `NAME-p0` to `NAME-p7`, each read by the replica that owns
-    the partition. For what comes without end: `gather_seconds` is the pause after a batch that was not full, so that
-    the next one is worth its transaction; `fetch_ahead` has the next batch on its way while a full one is handled, at
-    the price of twice as many messages in hand (a partitioned one always does). `lanes` is how many batches of a
-    partitioned one are handled beside each other: while one waits for its transaction another is read. A partition
-    always takes the same lane, so what is of one key stays in order. With `jump_seconds`, a partitioned one that is
-    further behind than so many seconds of its own work lets go of what waits and goes on with the newest message of
-    each subject: under overload old news is not worth the work. What was let go shows as gaps. `bulk` is
-    read over a second connection: nothing else shall stand behind its megabytes.
+    - `max_deliver`: deliveries to the handler before the message is dead-lettered. The bus counts,
+      because the broker would drop the message silently.
+    - `backoff_seconds`: pause before each redelivery; the last one applies to all further ones.
+    - `deliver`: where a consumer that never ran starts: everything kept, new only, or the last of
+      each subject.
+    - `ack_wait_seconds`: redelivery time for messages in hand of a killed process. A slow handler
+      is not affected, because settlement sends in-progress acknowledgements.
+    - `latest_only`: of several messages of one subject in a batch only the newest is read, so that
+      a lagging consumer catches up.
+    - `partitioned`: one durable consumer per partition of shards, `NAME-p0` to `NAME-p7`, each read
+      by the replica that owns the partition.
+    - `gather_seconds`: pause after a batch that was not full, so that the next one is worth its
+      transaction.
+    - `fetch_ahead`: requests the next batch while a full one is handled, with twice as many
+      messages in hand (a partitioned consumer always does).
+    - `lanes`: batches of a partitioned consumer handled concurrently. A partition always takes the
+      same lane, so order per key holds.
+    - `jump_seconds`: a partitioned consumer further behind than this many seconds of its own work
+      skips the backlog and continues with the newest message of each subject. The skipped messages
+      show as gaps.
+    - `bulk`: read over a second connection, so that no other message queues behind its megabytes.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -71,7 +79,7 @@ class ConsumerSpec(BaseModel):
 
 
 class Topology(BaseModel):
-    """Every stream and every consumer there is."""
+    """All streams and consumers."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -79,31 +87,33 @@ class Topology(BaseModel):
     consumers: Mapping[str, ConsumerSpec]
 
     def only(self, service: str) -> Topology:
-        """All streams, and of the consumers those of one service: what it declares where each has its own rights."""
+        """Returns all streams, and only the consumers of one service: what it declares where each
+        service has its own rights.
+        """
         own = {name: spec for name, spec in self.consumers.items() if name.startswith(f"{service}-")}
         return self.model_copy(update={"consumers": own})
 
     def durable(self) -> list[str]:
-        """The streams that outlive the broker, which are those that a backup holds."""
+        """Returns the streams that survive a broker restart, which are those in a backup."""
         return [name for name, spec in self.streams.items() if spec.storage == "file"]
 
     def keeps_last(self, stream: str) -> bool:
-        """Whether a stream holds the last value of each subject for as long as it lives."""
+        """Returns whether a stream keeps the last value of each subject without an age limit."""
         spec = self.streams[stream]
         return spec.max_messages_per_subject == 1 and spec.max_age_seconds is None
 
     def stream_of(self, consumer: str) -> str:
-        """The stream that a consumer reads."""
+        """Returns the stream that a consumer reads."""
         return event_named(self.consumers[consumer].event).STREAM
 
 
 def durable_name(consumer: str, partition: int) -> str:
-    """The name in the broker of one partition of a partitioned consumer."""
+    """Returns the broker's name of one partition of a partitioned consumer."""
     return f"{consumer}-p{partition}"
 
 
 def durable_names(consumer: str, spec: ConsumerSpec) -> list[str]:
-    """The names in the broker of a consumer: its own, or one per partition."""
+    """Returns the broker's names of a consumer: its own, or one per partition."""
     return [durable_name(consumer, partition) for partition in range(PARTITIONS)] if spec.partitioned else [consumer]
 
 
@@ -117,7 +127,7 @@ def event_named(event: str) -> type[Payload]:
 
 
 def load(path: Path | None = None) -> Topology:
-    """Read and check a topology: `path`, or the one that came with this installation. Raises Misconfigured."""
+    """Returns a parsed topology: from `path`, or the installed one. Raises Misconfigured."""
     packaged = files("slackwater.bus").joinpath("streams.yaml")
     if path is None and packaged.is_file():
         return parse(packaged.read_text(), str(packaged))  # an installed wheel carries its own copy
@@ -129,7 +139,9 @@ def load(path: Path | None = None) -> Topology:
 
 
 def parse(text: str, origin: str) -> Topology:
-    """Validate the text of a streams.yaml; `origin` is named in errors. Raises Misconfigured."""
+    """Returns the topology in the text of a streams.yaml; errors name `origin`. Raises
+    Misconfigured.
+    """
     try:
         topology = Topology.model_validate(yaml.safe_load(text))
     except (yaml.YAMLError, ValidationError) as error:
@@ -157,7 +169,9 @@ def _check(topology: Topology, origin: str) -> None:
 
 
 def _covers(pattern: str, subject: str) -> bool:
-    """Whether every subject that matches `subject` (which may hold wildcards) also matches `pattern`."""
+    """Returns whether every subject matching `subject` (wildcards allowed) also matches
+    `pattern`.
+    """
     wanted, found = pattern.split("."), subject.split(".")
     for position, part in enumerate(wanted):
         if part == ">":

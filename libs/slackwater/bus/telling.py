@@ -1,4 +1,4 @@
-"""What is told and kept by nobody: it is heard by those who listen at that moment, and decoded once for all of them."""
+"""Broadcasts that are not stored: delivered to current subscribers, decoded once per process."""
 
 from __future__ import annotations
 
@@ -27,31 +27,35 @@ log = get_logger(__name__)
 
 @dataclass(slots=True, eq=False)
 class Ear(Generic[T]):
-    """All who listen to one subject in this process."""
+    """All local subscribers of one subject."""
 
     payload: type[T]
     handlers: dict[object, Handler[T]] = field(default_factory=dict)
 
     async def take(self, message: Message) -> None:
-        """Everybody hears it, whatever becomes of it with another. What cannot be read reaches nobody."""
+        """Deliver a message to every subscriber; one that fails does not affect the others. An
+        undecodable message is skipped.
+        """
         try:
             event = decode_message(message.subject, self.payload, message.headers, message.body)
         except (Undecodable, Unavailable) as error:
-            log.warning("told message skipped", type=self.payload.TYPE, subject=message.subject, error=error.message)
+            log.warning("broadcast skipped", type=self.payload.TYPE, subject=message.subject, error=error.message)
             return
         for handler in tuple(self.handlers.values()):
             try:
                 await handler(event)
             except Exception:
-                log.exception("who was told failed", type=self.payload.TYPE, subject=message.subject)
+                log.exception("broadcast subscriber failed", type=self.payload.TYPE, subject=message.subject)
 
     async def received(self, message: Msg) -> None:
-        """The same as the client hands it out."""
+        """Deliver a message of the NATS client."""
         await self.take(Message(message.subject, message.headers or {}, message.data))
 
 
 class Telling:
-    """Telling and hearing over one connection. A subscription outlives reconnects; what is told meanwhile is missed."""
+    """Broadcast and subscribe over one connection. A subscription survives reconnects but misses
+    messages sent meanwhile.
+    """
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -59,18 +63,22 @@ class Telling:
         self._listening = asyncio.Lock()
 
     async def tell(self, event: Event[Any]) -> None:
-        """Raises Unavailable without a connection: what is said later would not be true any more."""
+        """Broadcast an event. Raises Unavailable without a connection: a later broadcast would be
+        stale.
+        """
         message = encode(event)
         if not self._client.is_connected:
-            raise Unavailable(f"not connected to NATS: {message.subject} was not told")
+            raise Unavailable(f"not connected to NATS: {message.subject} was not broadcast")
         try:
             await self._client.publish(message.subject, message.body, headers=dict(message.headers))
         except NatsError as error:
-            raise Unavailable(f"{message.subject} was not told: {error!r}") from error
+            raise Unavailable(f"{message.subject} was not broadcast: {error!r}") from error
 
     @asynccontextmanager
     async def hear(self, payload: type[T], handler: Handler[T], partition: int) -> AsyncIterator[None]:
-        """Raises Unavailable where the connection is closed for good."""
+        """Subscribe while the context is open. Raises Unavailable when the connection is closed for
+        good.
+        """
         subject = told_subjects(payload, partition)
         async with self._listening:
             if subject not in self._ears:
@@ -92,4 +100,4 @@ class Telling:
         try:
             return ear, await self._client.subscribe(subject, cb=ear.received)
         except NatsError as error:
-            raise Unavailable(f"{subject} cannot be heard: {error!r}") from error
+            raise Unavailable(f"cannot subscribe to {subject}: {error!r}") from error

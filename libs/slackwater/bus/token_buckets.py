@@ -1,4 +1,4 @@
-"""Token buckets by key, in the time that they are handed: how often something may happen for each of many keys."""
+"""Token buckets by key, on timestamps given by the caller."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOST_KEYS = 4096
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """What was refused for a key since it was last granted. `since` is the time of the first refusal."""
+    """Refusals for a key since its last grant. `since` is the time of the first refusal."""
 
     count: int
     since: float
@@ -23,14 +23,17 @@ class Refused:
 @dataclass(slots=True)
 class _Bucket:
     full_at: float
-    """When it will be full again if nothing more is taken: exact where a count of tokens would sum up fractions."""
+    """Time at which the bucket is full again if nothing more is taken: exact, where a token count
+    would sum up fractions.
+    """
     refused: int = 0
     refused_since: float = 0.0
 
 
 class TokenBuckets(Generic[K]):
-    """`burst` at once, then one in `every_seconds`, for each key. The key used longest ago goes when there are more
-    than `most_keys`; it then has its burst again."""
+    """Allows a burst of `burst`, then one in `every_seconds`, for each key. Beyond `most_keys` the
+    least recently used key is dropped; its bucket is then full again.
+    """
 
     def __init__(self, burst: int, every_seconds: float, most_keys: int = MOST_KEYS) -> None:
         self._burst = burst
@@ -42,7 +45,7 @@ class TokenBuckets(Generic[K]):
         return len(self._buckets)
 
     def take(self, key: K, now: float) -> bool:
-        """Whether it may happen now. A refusal is counted."""
+        """Returns whether the action is allowed now; counts a refusal."""
         bucket = self._used(key, now)
         if bucket.full_at - now <= (self._burst - 1) * self._every:
             bucket.full_at = max(bucket.full_at, now) + self._every
@@ -53,12 +56,12 @@ class TokenBuckets(Generic[K]):
         return False
 
     def refused(self, key: K) -> Refused | None:
-        """What was refused since `settle`; None if nothing was."""
+        """Returns the refusals since `settle`; None if there were none."""
         bucket = self._buckets.get(key)
         return Refused(bucket.refused, bucket.refused_since) if bucket is not None and bucket.refused else None
 
     def settle(self, key: K) -> None:
-        """The refusals of a key have been reported: count anew."""
+        """Reset the refusals of a key after they were reported."""
         bucket = self._buckets.get(key)
         if bucket is not None:
             bucket.refused = 0

@@ -1,7 +1,7 @@
-"""Handlers with spans: one per message that is part of a sampled trace, named after the consumer.
+"""Handlers with spans: one per message of a sampled trace, named after the consumer.
 
-A handler sees its event with the traceparent of the span that handles it, so that whatever it publishes because of
-the event is a child of this step without doing anything for it. Messages of unsampled traces cost a look at a flag.
+A handler sees its event with the traceparent of the span that handles it, so an event published in
+response becomes a child of this step. Messages of unsampled traces cost one flag check.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from slackwater.telemetry.spans import Attributes, Span, begin, exporting, span
 
 
 def traced_each(consumer: str, judge: Callable[[Received[P]], Awaitable[Settlement]]) -> BatchHandler[P]:
-    """Handles event by event; each step is a span, and its log lines carry trace and node."""
+    """Handles events one by one; each step is a span, and its log lines carry trace and node."""
 
     async def handle(batch: Sequence[Received[P]]) -> Sequence[Settlement]:
         verdicts: list[Settlement] = []
@@ -35,7 +35,7 @@ def traced_each(consumer: str, judge: Callable[[Received[P]], Awaitable[Settleme
 
 
 def traced_batch(consumer: str, handler: BatchHandler[P]) -> BatchHandler[P]:
-    """The same handler; each event of a sampled trace has a span."""
+    """Returns the same handler with a span for each event of a sampled trace."""
 
     async def handle(batch: Sequence[Received[P]]) -> Sequence[Settlement]:
         steps = {
@@ -65,7 +65,7 @@ def traced_batch(consumer: str, handler: BatchHandler[P]) -> BatchHandler[P]:
 
 
 def publishing(event: Written) -> AbstractContextManager[Span]:
-    """The span of handing one event to the broker."""
+    """Returns the span of publishing one event to the broker."""
     return span(
         f"publish {event.type.rsplit('.v', 1)[0]}",
         event.traceparent,
@@ -101,6 +101,6 @@ def _under(received: Received[P], step: Span | None) -> Received[P]:
 
 
 def _note(step: Span, verdict: Settlement) -> None:
-    """Retry and Reject are failures of the step, whoever is to blame."""
+    """Mark the step as failed for Retry and Reject, whatever the cause."""
     if not isinstance(verdict, Done):
         step.failed(f"{type(verdict).__name__.lower()}: {verdict.reason}")

@@ -1,4 +1,6 @@
-"""One watched message: decoded and shown to the handler; what fails at it costs this message only."""
+"""Delivers one watched message: decodes it and calls the handler; a failure affects this message
+only.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ log = get_logger(__name__)
 
 
 async def show(payload: type[P], handler: Callable[[Event[P]], Awaitable[None]], message: Message) -> None:
-    """Raises nothing but cancellation."""
+    """Call the handler with the decoded message. Raises nothing but cancellation."""
     try:
         event = decode_message(message.subject, payload, message.headers, message.body)
     except (Undecodable, Unavailable) as error:

@@ -1,4 +1,5 @@
-"""The decision record: what was decided, from which inputs, by which terms, and what was not chosen.
+"""The decision record: inputs, terms, result, and the alternatives that were rejected.
 
-Belongs here: the record, the closed enums of reasons, checks that a record adds up. Not here: the formulas.
+Contains the record, the closed enums of kinds and reasons, and the check that the terms add up. The formulas are in the
+services.
 """

@@ -1,6 +1,6 @@
-"""Closed enums: what kinds of decisions there are and why each may be taken.
+"""Closed enums of decision kinds, modes and reasons.
 
-The same words appear in events, metrics, records, the API and the CLI. A reason is never reused for another meaning.
+Events, metrics, records, the API and the CLI use the same values. A reason is never reused for another meaning.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from enum import StrEnum
 
 
 class DecisionKind(StrEnum):
-    """What was decided."""
+    """The kind of a decision."""
 
     PREDICTION = "prediction"
     OFFER = "offer"
@@ -18,11 +18,11 @@ class DecisionKind(StrEnum):
     EVICT = "evict"
     AUTONOMY = "autonomy"
     SCHEDULING = "scheduling"
-    """Whether a node takes new pods."""
+    """Whether the node is cordoned for new pods."""
 
 
 class Mode(StrEnum):
-    """How far a decision may go: only recorded, or carried out up to throttling or eviction."""
+    """The strongest action that a pool allows: recording only, throttling, or eviction."""
 
     OBSERVE = "observe"
     THROTTLE = "throttle"
@@ -30,7 +30,7 @@ class Mode(StrEnum):
 
 
 class Reason(StrEnum):
-    """Why. The prefix is the kind it belongs to."""
+    """The reason of a decision. The prefix is its kind."""
 
     PREDICTION_WINDOW_FOLDED = "prediction_window_folded"
     OFFER_FIRST = "offer_first"
@@ -58,4 +58,4 @@ class Reason(StrEnum):
 
 
 ONLY_TOLD = frozenset({Reason.THROTTLE_OBSERVED_ONLY, Reason.EVICT_OBSERVED_ONLY, Reason.SCHEDULING_OBSERVED_ONLY})
-"""Decisions that nobody carries out, whatever the mode: a preview, or more than the pool may do."""
+"""Reasons of decisions that are recorded but never carried out, because the mode of the pool does not allow them."""

@@ -1,8 +1,8 @@
-"""One decision, explained and repeatable.
+"""The record of one decision, with everything that is needed to explain and to replay it.
 
-`terms` are signed and add up: the sum of their values equals `result` (checked on construction), so a person can
-redo the sum by hand. `inputs` are the measurements with source and time. `replay` holds the name of the pure
-function and the exact JSON of its arguments: calling it again must give the same result, and a test does so.
+`terms` are signed and their sum equals `result`, which construction checks. `inputs` are the measurements and settings
+with source and time. `replay` holds the name of the pure function and the exact JSON of its arguments; a test replays
+records and compares the results.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from slackwater.model.bounds import Amount, AnyAmount, CpuMilli, Items, JsonDocu
 
 
 class Input(BaseModel):
-    """A measurement or setting that the decision used; `source` is an event id, a policy name or a file."""
+    """A measurement or setting that the decision used. `source` is an event id, a policy name or a file."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -28,7 +28,7 @@ class Input(BaseModel):
 
 
 class Term(BaseModel):
-    """One summand, in the unit of the result. `input` names the Input it stands on; empty: the one of its own name."""
+    """One summand, in the unit of the result. `input` names its Input; empty means the Input of the same name."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -39,9 +39,11 @@ class Term(BaseModel):
 
 
 class Alternative(BaseModel):
-    """What was considered and not done, and why. `keys` are its place in the order of the record, `would_release` what
-    it could have released at most, in the unit of the result; both where there are any. `pod_uid` and `namespace` where
-    it is a pod that was spared."""
+    """An option that was considered and rejected.
+
+    `keys` are its sort keys in the order of the record. `would_release` is the most it could have released, in the unit
+    of the result. `pod_uid` and `namespace` are set if the option was a pod.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -54,8 +56,10 @@ class Alternative(BaseModel):
 
 
 class Action(BaseModel):
-    """What follows for one pod: its limit before and after (None = unlimited), in milli-cores, or its eviction. `keys`
-    are its place in the order of the record."""
+    """The effect on one pod: its CPU limit before and after in milli-cores (None = unlimited), or its eviction.
+
+    `keys` are its sort keys in the order of the record.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -71,7 +75,7 @@ class Action(BaseModel):
 
 
 class Replay(BaseModel):
-    """How to repeat the decision: `function` is `module:name`, `arguments` its keyword arguments as JSON."""
+    """How to replay the decision: `function` is `module:name`, `arguments` its keyword arguments as JSON."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -80,11 +84,11 @@ class Replay(BaseModel):
 
 
 class DecisionRecord(BaseModel):
-    """See the module's docstring. `subject` is what was decided about: `batch-cpu`, `batch-memory`, `cpu`.
+    """One decision. `subject` is the resource decided on: `batch-cpu`, `batch-memory`, `cpu`.
 
-    `trigger_event_id` is the event that led to the decision; `remaining` what could not be closed of a gap and
-    `remaining_because` why. Throttle, restore and evict records carry one Action per pod touched; `order` names what
-    their keys compare, the first that decides counts.
+    `trigger_event_id` is the event that triggered the decision. `remaining` is the part of a gap that could not be
+    closed, `remaining_because` the reason. Throttle, restore and evict records carry one Action per affected pod;
+    `order` names the sort keys of the actions, most significant first.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -110,7 +114,7 @@ class DecisionRecord(BaseModel):
     order: Text = ""
     replay: Replay
     trace_id: Name | None = None
-    """The trace that led here and goes on with what follows (32 hex digits); None where nothing was measured."""
+    """The trace that contains the decision, its cause and its effects (32 hex digits); None without tracing."""
 
     @model_validator(mode="after")
     def _adds_up(self) -> Self:

@@ -15,9 +15,9 @@ REASON_CHARACTERS = 500
 class AgentBlockChanged(Payload):
     """An operator blocked the agent of a node, or unblocked it.
 
-    While `blocked`, every consumer of events that agents publish acknowledges those of this node unread. `reason` is
-    the operator's text, `changed_by` the principal, `since` when the change was made. The same state is published again
-    now and then, so that it outlives the loss of the broker's store.
+    While `blocked`, every consumer of events from agents acknowledges those of this node without processing them.
+    `reason` is the operator's text, `changed_by` the principal, `since` the time of the change. The state is
+    republished periodically, so that it survives the loss of the broker's store.
     """
 
     TYPE: ClassVar[str] = "agent.block_changed"

@@ -1,4 +1,4 @@
-"""decision.recorded: a decision with everything that is needed to explain and to repeat it."""
+"""decision.recorded: a decision with everything that is needed to explain and replay it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from slackwater.events.envelope import Payload
 
 
 class DecisionRecorded(Payload):
-    """Written in the transaction that made the decision; the console keeps what it reads here."""
+    """A decision record, written to the outbox in the transaction of the decision. The console stores it."""
 
     KEY_PARTS: ClassVar[int] = 2
     TYPE: ClassVar[str] = "decision.recorded"

@@ -1,4 +1,4 @@
-"""effect.measured: what a throttle or restore really did, measured after the agent wrote it."""
+"""effect.measured: the effect of a throttle or restore, measured after the agent has written it."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from slackwater.model.bounds import Amount, Moment, Name, SecondsDifference
 
 
 class EffectMeasured(Payload):
-    """The metric that triggered, before and after, and when the write was seen in the kernel.
+    """The triggering metric before and after the write, and the time at which the agent observed the write.
 
-    `relieved` says whether the metric is at or below its waterline in the first report after the write.
+    `relieved` is whether the metric is at or below its waterline in the first report after the write.
     Seconds count from `decided_at` of the decision.
     """
 

@@ -1,4 +1,4 @@
-"""eviction.completed: exactly one per eviction id, whatever became of it."""
+"""eviction.completed: the outcome of an eviction, exactly one per eviction id."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class EvictionOutcome(StrEnum):
 
 
 class EvictionCompleted(Payload):
-    """The end of one eviction as the agent saw it."""
+    """The outcome of one eviction as observed by the agent."""
 
     KEY_PARTS: ClassVar[int] = 2
     TYPE: ClassVar[str] = "eviction.completed"

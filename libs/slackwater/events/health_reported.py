@@ -1,4 +1,4 @@
-"""health.reported: how one process and the services in it fare, by their own word. Telemetry: latest wins."""
+"""health.reported: the health of one process and its services, as they report it. Telemetry: latest wins."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class HealthCheck(BaseModel):
 
 
 class LeaseHealth(BaseModel):
-    """One partition of a sharded service as the database says it: without `owner` nobody works on it. `epoch` grows
-    with every claim, `since` is when the lease changed hands last."""
+    """The lease on one partition of a sharded service, as stored; without `owner` the partition is not processed.
+    `epoch` rises with every claim, `since` is the time of the last change of owner."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -33,9 +33,9 @@ class LeaseHealth(BaseModel):
 
 
 class ServiceHealth(BaseModel):
-    """One service. The outbox numbers are None for a service that keeps nothing, or when its store does not answer.
+    """The health of one service. The outbox fields are None for a service without a store, or if it does not answer.
 
-    `outbox_refused` counts facts that the bus will never take: they wait for an operator.
+    `outbox_refused` is the number of events that the bus permanently rejects; an operator must resolve them.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -49,15 +49,15 @@ class ServiceHealth(BaseModel):
     outbox_oldest_seconds: SecondsDifference | None = None
     outbox_refused: Count | None = None
     member: Name | None = None
-    """This replica's name among the owners; None for a service that is not sharded, or before its first heartbeat."""
+    """The name of this replica; None for a service that is not sharded, or before the first heartbeat."""
     members: Count = 0
-    """Living replicas, this one included."""
+    """Number of live replicas, including this one."""
     leases: Items[LeaseHealth] = ()
-    """All partitions, not only its own: any replica that answers tells of all."""
+    """The leases of all partitions, not only those of this replica."""
 
 
 class ConsumerHealth(BaseModel):
-    """What became of the messages of one consumer since the process opened it."""
+    """Counts of one consumer's messages by outcome, since the process opened the consumer."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -72,7 +72,7 @@ class ConsumerHealth(BaseModel):
 
 
 class HealthReported(Payload):
-    """`instance` names the process (host and process id); a report older than three intervals says nothing any more."""
+    """The health of a process. `instance` names it (host and process id). A report expires after three intervals."""
 
     TYPE: ClassVar[str] = "health.reported"
     STREAM: ClassVar[str] = "USAGE"

@@ -1,4 +1,4 @@
-"""intent.declared: what one writer wants of one node, whole. Level-triggered: the last document is all that counts."""
+"""intent.declared: the complete desired state of one node by one writer. Level-triggered: the last one replaces all."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ from slackwater.events.envelope import Payload
 from slackwater.model.bounds import Amount, Count, CpuMilli, DocumentText, Items, Moment, Name, Text
 
 Seconds = Annotated[float, Interval(ge=0, le=86400)]
-"""A lease or a grace: a day is the most. What cannot be reckoned with is refused before it reaches an agent, which
-would fall over it at every start, for the last document is handed out again."""
+"""A lease or grace period of at most one day. Invalid values are rejected before they reach an agent, because the last
+document is redelivered at every start of the agent and would make it fail each time."""
 
 
 class WeightPolicy(StrEnum):
-    """How CPU weights are set: by each pod's request (plain sharing), by its tier, or by its tier with batch and free
-    scheduled as idle."""
+    """How CPU weights are set: by the pod's request, its tier, or its tier with batch and free scheduled as idle."""
 
     BY_REQUEST = "by-request"
     BY_TIER = "by-tier"
@@ -26,7 +25,7 @@ class WeightPolicy(StrEnum):
 
 
 class CpuThrottle(BaseModel):
-    """The wanted CPU limit of one pod, in milli-cores, and the decision behind it."""
+    """The desired CPU limit of one pod in milli-cores, and the decision that set it."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -36,7 +35,8 @@ class CpuThrottle(BaseModel):
 
 
 class Eviction(BaseModel):
-    """End one pod: SIGTERM, `grace_seconds`, SIGKILL. Executed at most once per `id`, never after `deadline`."""
+    """Evict one pod: SIGTERM, then SIGKILL after `grace_seconds`. Executed at most once per `id`, not after
+    `deadline`."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -49,13 +49,15 @@ class Eviction(BaseModel):
 
 
 def eviction_id(decision_id: str, number: int) -> str:
-    """The id of the `number`th eviction of a decision. One part of a subject: the broker lets an agent tell the end of
-    an eviction as `<node>.<id>` and not under anything longer."""
+    """The id of the `number`th eviction of a decision.
+
+    A single subject token, because the broker allows an agent to publish eviction.completed only as `<node>.<id>`.
+    """
     return f"{decision_id}-{number}"
 
 
 class LocalWaterline(BaseModel):
-    """What the agent watches by itself between reports: crossing it publishes a report at once.
+    """A threshold that the agent watches between reports; crossing it publishes a report at once.
 
     `metric` is `prod_cpu_pressure` (0..1) or `node_cpu_usage_ratio` (0..1 of capacity).
     """
@@ -67,11 +69,12 @@ class LocalWaterline(BaseModel):
 
 
 class IntentDeclared(Payload):
-    """Pods that are not named in `throttles` are to be as they were before any throttle of this writer.
+    """The desired state of a node. Pods that `throttles` does not name are restored to their limits before the
+    throttle.
 
-    `lease_seconds` counts from receipt on the agent's monotonic clock, and again from each lease.renewed of its
-    writer that speaks of the node; 0 = the writer does not hear the node. When it runs out without a renewal,
-    throttles of this writer go back step by step and its evictions are no longer started.
+    `lease_seconds` counts from receipt on the agent's monotonic clock and restarts with each lease.renewed of the
+    writer that covers the node; 0 = the writer receives no reports of the node. When the lease expires, the agent
+    restores the throttles of this writer step by step and starts none of its evictions.
     """
 
     KEY_PARTS: ClassVar[int] = 2
@@ -82,8 +85,8 @@ class IntentDeclared(Payload):
     writer: Name
     generation: Count
     epoch: Count = 0
-    """Of the writer's lease on the node's partition: a document of an older epoch comes from a replica that has lost
-    it, and is refused. 0 = a writer without leases."""
+    """Epoch of the writer's lease on the node's partition. The agent rejects a document of an older epoch, because its
+    replica has lost the lease. 0 = a writer without leases."""
     declared_at: Moment
     lease_seconds: Seconds
     weights: WeightPolicy = WeightPolicy.BY_TIER
@@ -91,8 +94,8 @@ class IntentDeclared(Payload):
     evictions: Items[Eviction] = ()
     waterlines: Items[LocalWaterline] = ()
     rules: DocumentText = ""
-    """What the agent guards the node by when the lease has run out and nobody renews it, as JSON of
-    slackwater.waterline.handover; empty: it only lets go."""
+    """Rules that the agent applies by itself after the lease has expired, as JSON of slackwater.waterline.handover;
+    empty: the agent only restores."""
 
     def key(self) -> str:
         return f"{self.node}/{self.writer}"

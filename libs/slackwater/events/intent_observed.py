@@ -1,4 +1,4 @@
-"""intent.observed: an agent has converged to a generation, or says what stood in the way."""
+"""intent.observed: an agent has reconciled a generation; reports the resulting limits and errors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from slackwater.model.bounds import Count, CpuMilli, Items, Moment, Name, Text
 
 
 class ObservedLimit(BaseModel):
-    """The CPU limit of one pod as re-read from the kernel after the write; `error` is a stable reason or None."""
+    """The CPU limit of one pod, read back from the kernel after the write; `error` is a stable reason or None."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -22,7 +22,8 @@ class ObservedLimit(BaseModel):
 
 
 class IntentObserved(Payload):
-    """`observed_at` is taken after the last write. `limits` covers the pods whose limit this generation changed."""
+    """The observed state of a generation. `observed_at` is the time after the last write; `limits` has the changed
+    pods."""
 
     KEY_PARTS: ClassVar[int] = 2
     TYPE: ClassVar[str] = "intent.observed"

@@ -1,4 +1,4 @@
-"""lease.renewed: the owner of a partition is there and reads its reports. Told every third of a lease."""
+"""lease.renewed: the owner of a partition is alive and reads its reports. Published every third of a lease."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from slackwater.model.bounds import Count, Items, Moment, Name, Seconds
 
 
 class LeaseRenewed(Told):
-    """The intents of `writer` for the nodes of a partition hold for another lease, where it hears the node.
+    """Renews the lease of `writer`'s intents for the nodes of a partition whose reports the writer reads.
 
-    Whether it does, the agent knows: it is heard if a report that it published within the last `heard_within_seconds`
-    stands in the stream at or before `read_up_to`. `epoch` is that of the writer's lease on the partition: what one
-    says who has lost it renews no document of his successor.
+    The agent decides whether its node is covered: a report that it published within the last `heard_within_seconds`
+    must be in the stream at or before `read_up_to`. `epoch` is that of the writer's lease on the partition, so that a
+    replica that has lost the lease does not renew documents of its successor.
     """
 
     TYPE: ClassVar[str] = "lease.renewed"
@@ -23,13 +23,13 @@ class LeaseRenewed(Told):
     writer: Name
     epoch: Count
     read_up_to: Count
-    """The position in the stream of reports up to which they have been read; 0 = none yet."""
+    """The stream sequence up to which the writer has read reports; 0 = none yet."""
     heard_within_seconds: Seconds = Field(gt=0)
     blocked: Items[Name] = ()
-    """Nodes of the partition whose reports are left unread, because an operator has blocked their agents: nothing is
-    renewed for these, whatever stands before `read_up_to`."""
+    """Nodes of the partition whose agents an operator has blocked. Their reports are not read and their leases not
+    renewed, whatever `read_up_to` is."""
     sent_at: Moment
-    """By the sender's clock; nobody reckons with it."""
+    """Time by the sender's clock, for information only."""
 
     def key(self) -> str:
         return self.writer

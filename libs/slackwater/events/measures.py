@@ -1,6 +1,6 @@
-"""Shapes that several events share: distributions over a window and pressure.
+"""Types shared by several events: distributions over a window, usage and pressure.
 
-Plain dataclasses, not models: a report holds two hundred of them, and every one is made for every report.
+Plain dataclasses instead of pydantic models, because a report holds about two hundred of them.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from slackwater.model.tiers import Tier
 
 @record(frozen=True, slots=True)
 class Distribution:
-    """A series over one window, in the unit its field names (milli-cores or bytes).
+    """Statistics of the samples in one window, in the unit that the field name states (milli-cores or bytes).
 
-    Percentiles are nearest-rank over the samples. `count` is the number of samples; 0 means the rest is void.
+    Percentiles are nearest-rank. `count` is the number of samples; with 0 the other values are void.
     """
 
     avg: MachineAmount = 0
@@ -38,9 +38,10 @@ class Usage:
 
 @record(frozen=True, slots=True)
 class Pressure:
-    """Share of wall time (0..1) in which some task waited, over the last sampling interval and over the window.
+    """Share of wall time (0..1) in which some task was stalled, over the last sampling interval and over the window.
 
-    From the kernel's PSI totals, not its decaying averages: exact for the interval. None where the kernel has none.
+    Computed from the totals of the kernel's PSI, not its decaying averages, so that it is exact for the interval. None
+    where the kernel has no PSI.
     """
 
     cpu_some_last: Ratio | None = None
@@ -52,7 +53,7 @@ class Pressure:
 
 @record(frozen=True, slots=True)
 class HostAppUsage:
-    """A program of the machine outside of pods that its operator wants counted apart, in one window."""
+    """Usage in one window of a host application: a program outside of pods that the operator accounts separately."""
 
     name: Name
     tier: Tier
@@ -61,10 +62,10 @@ class HostAppUsage:
 
 @record(frozen=True, slots=True)
 class PodUsage:
-    """One pod in one window: who it is, what it used, how it waited, what it was limited to.
+    """One pod in one window: its identity, usage, pressure and CPU limits.
 
     `cpu_limit_milli` is the limit in force now (None = unlimited), `original_cpu_limit_milli` the one before any
-    throttle of ours, `throttled_ratio` the share of CFS periods in the window in which the pod was stopped.
+    throttle by Slackwater, `throttled_ratio` the share of the window's CFS periods in which the pod was throttled.
     """
 
     pod: Pod

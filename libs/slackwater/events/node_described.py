@@ -1,4 +1,4 @@
-"""node.described: the facts of a node, on agent start and on every change. Last value per node."""
+"""node.described: the static properties of a node, at agent start and on every change. Last value per node."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from slackwater.model.nodes import NodeFacts
 
 
 class NodeDescribed(Payload):
-    """What the node is now."""
+    """The current properties of the node."""
 
     TYPE: ClassVar[str] = "node.described"
     STREAM: ClassVar[str] = "STATE"

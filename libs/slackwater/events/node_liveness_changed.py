@@ -1,4 +1,4 @@
-"""node.liveness_changed: fresh, stale or lost, by the server's clock. Last value per node."""
+"""node.liveness_changed: whether a node is fresh, stale or lost by the server's clock. Last value per node."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from slackwater.model.bounds import Moment, Name
 
 
 class Liveness(StrEnum):
-    """How old the last report is: within the expected interval, late, or given up."""
+    """State by the age of the last report: fresh within the expected interval, then stale, then lost."""
 
     FRESH = "fresh"
     STALE = "stale"
@@ -18,7 +18,7 @@ class Liveness(StrEnum):
 
 
 class NodeLivenessChanged(Payload):
-    """A node went from one liveness to another."""
+    """The liveness of a node changed."""
 
     TYPE: ClassVar[str] = "node.liveness_changed"
     STREAM: ClassVar[str] = "STATE"

@@ -1,4 +1,4 @@
-"""node.scheduling_changed: whether a node takes new pods. Last value per node."""
+"""node.scheduling_changed: whether a node is cordoned for new pods. Last value per node."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from slackwater.model.bounds import Items, Moment, Name
 
 
 class NodeSchedulingChanged(Payload):
-    """A node was closed for new pods, or opened again; or it is closed still, which is told again before `valid_until`.
+    """A node was cordoned (`closed`) or uncordoned; a cordon that continues is renewed before `valid_until`.
 
-    A closing counts until `valid_until` and no longer: whoever reads a later time on his clock takes the node for open,
-    so nothing stays closed because somebody has died. An opening (`valid_until` None) counts until the next closing. A
-    node that nothing was ever told of is open. `reason` is a word of the closed set of decision reasons, `decision_id`
-    the record that explains it, `rules` are those that closed the node (`policy.rule`), `since` when it was closed or
-    opened. Pods that run are not concerned.
+    A cordon expires at `valid_until`: a consumer whose clock is later treats the node as open, so that no node stays
+    cordoned because a publisher has died. An open state (`valid_until` None) holds until the next cordon. A node
+    without an event is open. `reason` is a decision reason, `decision_id` the record that explains it, `rules` the
+    rules that cordoned the node (`policy.rule`), `since` the time of the last change. Running pods are not affected.
     """
 
     TYPE: ClassVar[str] = "node.scheduling_changed"

@@ -1,4 +1,4 @@
-"""peak.predicted: what a node's owners are expected to need at their peak. Last value per node."""
+"""peak.predicted: the predicted peak usage of a node, its tiers and its pods. Last value per node."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from slackwater.model.records import record
 
 @record(frozen=True, slots=True)
 class PodPeak:
-    """The predicted peak of one pod; `cold_start` when the model has not seen enough and the request stands in."""
+    """The predicted peak of one pod; with `cold_start` the request is used, because the model has too few samples."""
 
     uid: Name
     workload: Name
@@ -35,19 +35,19 @@ class PodPeak:
 
 
 Cause = Literal["", "first", "report", "diff", "force"]
-"""Why a prediction was published just then: the node's first, the regular report, a value that differs from the last
-published by more than the policy's threshold, or a last one that got too old. Empty: not said (before it was kept)."""
+"""Why the prediction was published: the first of the node, the periodic report, a difference to the last published
+value above the policy's threshold, or the age of the last one. Empty in bodies from before this field existed."""
 
 
 @record(frozen=True, slots=True)
 class Calibration:
-    """How good the model of one resource has been in the node's pool, and what it was asked to be.
+    """Stated and measured accuracy of the model of one resource in the node's pool.
 
     `model` is in force by generation `generation` of the policy `policy`, the cluster's or the pool's. `stated_rate` is
-    the share of 24 h windows that may go above the peak, None where a margin was chosen instead of a rate.
-    `measured_rate` is the share of finished 24 h windows that did, None while none is finished; `machine_days` is how
-    much stands behind it: finished windows in days of one machine. `knob` is the insured part of the risk in force
-    (see docs/how-to/choose-a-model.md), None for models without one. Rates are ratios (0..1).
+    the share of 24 h windows that may exceed the peak, None if a margin is configured instead of a rate.
+    `measured_rate` is the share of finished 24 h windows that did, None before the first one is finished;
+    `machine_days` is its sample size: finished windows in days of one machine. `knob` is the insured part of the risk
+    in force (see docs/how-to/choose-a-model.md), None for models without one. Rates are ratios (0..1).
     """
 
     model: Name
@@ -61,15 +61,14 @@ class Calibration:
 
 
 class PeakPredicted(Payload):
-    """Peaks of the node, of each tier that has pods, of the system and of each pod, after one more window.
+    """Peaks of the node, of each tier with pods, of the system and of each pod, after a window was folded.
 
-    `prod_peak` and `prod_reclaimable` combine the pod view and the tier view, the safer of both.
-    `window_number` is the last window folded; `samples` how many windows the node's model has seen;
-    `cold_start_share` the share (0..1) of prod requests that still stand in for a prediction.
-    `model` and `version` are those of the CPU peak, `calibrations` has them by resource (`cpu`, `memory`).
-    `confidence` (0..1) is the share of the prod pods' limits (requests where there are none) that the models know, the
-    smaller of both resources; `sample_age_seconds` how old the newest sample was when this was predicted.
-    A body from before these fields existed has their defaults: an empty version, nothing known about the rest.
+    `prod_peak` and `prod_reclaimable` are the more conservative of the estimates by pod and by tier. `window_number` is
+    the last window folded, `samples` the number of windows folded into the node's model, `cold_start_share` the share
+    (0..1) of prod requests that are used in place of a prediction. `model` and `version` are those of the CPU peak,
+    `calibrations` has them by resource (`cpu`, `memory`). `confidence` (0..1) is the share of the prod pods' limits (or
+    requests) for which a model exists, the smaller of both resources. `sample_age_seconds` is the age of the newest
+    sample at the time of the prediction. Bodies from before these fields existed have their defaults.
     """
 
     TYPE: ClassVar[str] = "peak.predicted"

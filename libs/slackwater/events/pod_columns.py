@@ -1,4 +1,4 @@
-"""The pods of a report by columns: for who reads thousands of reports, and of each only the numbers."""
+"""The pods of a report as columns, for consumers that process thousands of reports and need only the numbers."""
 
 from __future__ import annotations
 
@@ -15,15 +15,14 @@ from slackwater.events.measures import PodUsage
 from slackwater.model.pods import Pod
 
 values_of = attrgetter("avg", "p50", "p90", "p95", "p99", "max", "last", "count")
-"""The fields of a Distribution in their order."""
+"""The fields of a Distribution in order of declaration."""
 VALUES = 8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PodsByColumns(Sequence[PodUsage]):
-    """A place in each column for each pod. `cpu` (milli-cores) and `memory` (bytes) have the fields of Distribution in
-    their order (shape n x 8). As a sequence it is the pods as they were sent, read once more: for the few that somebody
-    wants to look at."""
+    """Columns with one row per pod. `cpu` (milli-cores) and `memory` (bytes) hold the fields of Distribution in order
+    (shape n x 8). Access as a sequence decodes the pods of the report again, so it is meant for a few pods."""
 
     described: Sequence[Pod]
     cpu: NDArray[np.int64]
@@ -48,20 +47,20 @@ class PodsByColumns(Sequence[PodUsage]):
 
 
 def by_columns(pods: Sequence[PodUsage]) -> PodsByColumns:
-    """The same pods. Raises OverflowError for what is no 64-bit integer."""
+    """The pods as columns. Raises OverflowError for a value that does not fit into 64 bits."""
     if type(pods) is PodsByColumns:
         return pods
     return PodsByColumns(
-        described=[one.pod for one in pods],
-        cpu=table_of([values_of(one.usage.cpu_milli) for one in pods]),
-        memory=table_of([values_of(one.usage.memory_bytes) for one in pods]),
-        cpu_limit_milli=[one.cpu_limit_milli for one in pods],
-        throttled_ratio=[one.throttled_ratio for one in pods],
-        cpu_some_avg=[one.pressure.cpu_some_avg for one in pods],
+        described=[pod.pod for pod in pods],
+        cpu=table_of([values_of(pod.usage.cpu_milli) for pod in pods]),
+        memory=table_of([values_of(pod.usage.memory_bytes) for pod in pods]),
+        cpu_limit_milli=[pod.cpu_limit_milli for pod in pods],
+        throttled_ratio=[pod.throttled_ratio for pod in pods],
+        cpu_some_avg=[pod.pressure.cpu_some_avg for pod in pods],
         as_sent=lambda: pods,
     )
 
 
 def table_of(rows: Sequence[tuple[int, ...]]) -> NDArray[np.int64]:
-    """Shape n x 8. Raises OverflowError for what is no 64-bit integer."""
+    """The rows as an array of shape n x 8. Raises OverflowError for a value that does not fit into 64 bits."""
     return np.fromiter(chain.from_iterable(rows), dtype=np.int64, count=VALUES * len(rows)).reshape(-1, VALUES)

@@ -1,5 +1,5 @@
-"""Every event there is, in the order of the loop, and what is only told. Schemas, AsyncAPI and the flow picture are
-made from these lists."""
+"""All events in the order of the control loop, and the messages without a stream. The JSON Schemas, AsyncAPI and the
+flow diagram are generated from these lists."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ EVENTS: tuple[type[Payload], ...] = (
 )
 
 TOLD: tuple[type[Told], ...] = (LeaseRenewed,)
-"""What no stream keeps: it has no consumers, no dead letters and no history, and who listens hears it."""
+"""Messages without a stream: core NATS subscribers receive them; they have no consumers, dead letters or history."""
 
 STREAMED: tuple[type[Payload], ...] = (StrategyChecked, StateQuarantined)
-"""What no service acts on or keeps: people and programs read it from the stream (`slackwater events`)."""
+"""Events that no service consumes; operators and programs read them from the stream (`slackwater events`)."""
 
 COMMANDS: tuple[type[Payload], ...] = (IntentDeclared,)
-"""What tells a node to do something. Only who declares it may publish it; nobody but the agents acts on it, and they
-have no dead letters, so it is never put back either."""
+"""Events that command a node. Only the declaring service may publish them and only agents act on them. Agents have no
+dead letters, so that these events are never replayed from there."""
 
 FROM_AGENTS: tuple[type[Payload], ...] = (
     NodeDescribed,
@@ -63,11 +63,11 @@ FROM_AGENTS: tuple[type[Payload], ...] = (
     EvictionCompleted,
     DecisionRecorded,
 )
-"""What agents publish, each about its own node: the node in the subject is the sender. A block stops these."""
+"""Events that agents publish about their own node; the node in the subject is the sender. A block stops them."""
 
 RECORDED_BY_SERVICES_TOO: tuple[type[Payload], ...] = (DecisionRecorded,)
-"""Of FROM_AGENTS those that services publish too, on the same subjects. A block never stops what a service publishes
-about the node."""
+"""Members of FROM_AGENTS that services publish on the same subjects. A block does not stop events that a service
+publishes about the node."""
 
 RECORDERS = frozenset({"prediction", "colocation", "ensurance"})
 """The services, as `ce-source` names them, that publish RECORDED_BY_SERVICES_TOO."""

@@ -1,4 +1,4 @@
-"""resources.offered: what lower tiers may use of a node. Last value per node."""
+"""resources.offered: the resources of a node that lower tiers may use. Last value per node."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from slackwater.model.records import record
 
 @record(frozen=True, slots=True)
 class ZoneOffered:
-    """What batch may use of one NUMA node; all zones together never exceed the node's offer."""
+    """The batch offer of one NUMA node; the sum over the zones never exceeds the node's offer."""
 
     name: Name
     batch: Resources
@@ -20,8 +20,8 @@ class ZoneOffered:
 
 @record(frozen=True, slots=True)
 class StatusOffered:
-    """What a node's status says of batch: the offer in CPUs of the normal kind (times `cpu_ratio`), less what other
-    schedulers hold of it already. `before` is without the latter."""
+    """The batch resources in the node's status: the offer in normalized CPUs (times `cpu_ratio`), minus what other
+    schedulers have already allocated. `before` is the value before that subtraction."""
 
     batch: Resources
     before: Resources
@@ -29,14 +29,13 @@ class StatusOffered:
 
 
 class ResourcesOffered(Payload):
-    """The offers of one node: mid first, batch from what mid left (one slack, sold once).
+    """The offers of one node: mid first, then batch from the remainder, so that no slack is offered twice.
 
     `decision_ids` maps `batch-cpu`, `batch-memory`, `mid-cpu` and `mid-memory` to their decision records; mid has none
-    where the strategy offers it nothing. `generation` rises with every published change. `degraded` says that inputs
-    were missing or old and why. `reason` is why it was published just then, a word of the closed set of decision
-    reasons. `strategies` names what the strategy in force was merged from, the weakest first: `cluster@GENERATION`,
-    `pool/NAME@GENERATION`, `node-annotation`, `node-label`. `status` is None where the node's status says the offer
-    itself. A body from before these fields has their defaults.
+    if the strategy offers it nothing. `generation` rises with every published change. `degraded` says which inputs were
+    missing or stale. `reason` is the decision reason of this publication. `strategies` names the sources of the merged
+    strategy in ascending precedence: `cluster@GENERATION`, `pool/NAME@GENERATION`, `node-annotation`, `node-label`.
+    `status` is None if the node's status shows the offer itself. Bodies from before these fields have their defaults.
     """
 
     TYPE: ClassVar[str] = "resources.offered"

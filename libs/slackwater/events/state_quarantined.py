@@ -1,4 +1,4 @@
-"""state.quarantined: a part of a service's state cannot be read, stored or computed, or was released again."""
+"""state.quarantined: an item of a service's state was quarantined or released."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from slackwater.model.bounds import Count, Moment, Name, Text
 
 
 class QuarantineReason(StrEnum):
-    """Why a row or node was set aside: it cannot be read, PostgreSQL refuses its value, or its computation fails."""
+    """Why a row or node is quarantined: it cannot be decoded, PostgreSQL rejects its value, or its computation
+    fails."""
 
     UNREADABLE = "unreadable"
     UNSTORABLE = "unstorable"
@@ -18,10 +19,10 @@ class QuarantineReason(StrEnum):
 
 
 class StateQuarantined(Payload):
-    """One item of a service's quarantine, told when it goes in and when it is released (`released`).
+    """One item of a service's quarantine, published when it is quarantined and when it is released (`released`).
 
-    `id` names the item in REST and the CLI. `table` and `row` say where in the service's schema it is, `node` which
-    node it belongs to (empty: none). `count` says how often it has failed by then.
+    `id` names the item in REST and the CLI. `table` and `row` locate it in the service's schema, `node` is the node it
+    belongs to (empty: none). `count` is the number of failures so far.
     """
 
     KEY_PARTS: ClassVar[int] = 2

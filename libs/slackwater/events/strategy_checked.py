@@ -1,4 +1,4 @@
-"""strategy.checked: something that an operator wrote about offers cannot be used, or can be again."""
+"""strategy.checked: whether a ColocationStrategy or a node's own strategy is valid; published on change."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from slackwater.model.bounds import Count, Items, Moment, Name, Text
 
 
 class StrategyChecked(Payload):
-    """What was found of a ColocationStrategy, or of the words of a node about its own; told when that changes.
+    """The result of validating a ColocationStrategy or the annotation and label of a node; published when it changes.
 
-    Either `document` with its `generation`, or `node`, is given. `problem` says what is wrong and what is allowed; it
-    is empty when all can be used (again). `followed` names what counts from now on, as resources.offered does: a
-    document that cannot be used is in it with the generation that still counts (0: only a part of it does).
+    Either `document` with its `generation`, or `node`, is set. `problem` says what is invalid and what is allowed; it
+    is empty if all of it is valid. `followed` names the strategies in force, as resources.offered does: an invalid
+    document appears with the generation that stays in force (0: only a part of it).
     """
 
     TYPE: ClassVar[str] = "strategy.checked"

@@ -1,4 +1,4 @@
-"""strategy.followed: a ColocationStrategy as it counts now, for who shows strategies. Last value per document."""
+"""strategy.followed: a ColocationStrategy as it is in force, for display. Last value per document."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from slackwater.model.bounds import AnyAmount, Count, JsonDocument, Moment, Name
 
 
 class StrategyFollowed(Payload):
-    """Told whenever documents change, by one replica for each of them.
+    """The state of one strategy document, published on every change by one replica per document.
 
-    `generation` is stored, `observed_generation` is the one that counts (0: only a part of it does); they differ while
-    `problem` says why the stored one cannot be used. `nodes` says in words for which nodes it is, `fields` what it says
-    itself, `effective` what it comes to with the cluster's, the settings and the defaults. `accepted_at` is when the
-    generation that counts was stored, None where that is not known any more. `gone`: it was deleted; the rest is void.
+    `generation` is the stored one, `observed_generation` the one in force (0: only a part of it). They differ while the
+    stored one is invalid; `problem` says why. `nodes` describes the selected nodes, `fields` are those that the
+    document sets, `effective` the result of merging it with the cluster's document, the settings and the defaults.
+    `accepted_at` is when the generation in force was stored, None if unknown. `gone`: the document was deleted; the
+    rest is void.
     """
 
     TYPE: ClassVar[str] = "strategy.followed"

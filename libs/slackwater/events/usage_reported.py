@@ -1,4 +1,4 @@
-"""usage.reported: what an agent measured since its last report. Telemetry: latest wins, a loss is a visible gap."""
+"""usage.reported: an agent's measurements since its last report. Telemetry: latest wins, a loss is a visible gap."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from slackwater.model.devices import DiskUse, LinkUse
 
 
 class UsageReported(Payload):
-    """One node, one window. `boot_epoch` and `sequence` (from 1, no holes) make restarts and gaps visible.
+    """The usage of one node in one window. `boot_epoch` and `sequence` (from 1, no gaps) expose restarts and losses.
 
-    `system` is node minus all managed pods and host applications, floored at zero per sample; None when it could not be
-    measured (never zero in place of unknown). `prod_pressure` is the pressure of all prod pods together. `disks` and
-    `links` are the averages of the window, of those that can be read: none where the machine hides them. `alone`: the
-    agent decided by itself when this was sent, so whoever decides for the node otherwise waits until he is heard.
-    `host_apps` and `alone` are left out where there is nothing to say.
+    `system_usage` is node minus all managed pods and host applications, floored at zero per sample; None if it could
+    not be measured. `prod_pressure` is the pressure of all prod pods together. `disks` and `links` are averages over
+    the window of the readable devices. `alone`: the agent was disconnected and decided by itself when it sent the
+    report, so the service that decides for the node waits until the agent receives its leases again. `host_apps` and
+    `alone` are omitted if empty or false.
     """
 
     TYPE: ClassVar[str] = "usage.reported"
@@ -48,5 +48,5 @@ class UsageReported(Payload):
 
 
 def said_alone(report: UsageReported) -> UsageReported:
-    """The same report of an agent that decides by itself."""
+    """A copy of the report with `alone` set."""
     return report.model_copy(update={"alone": True})

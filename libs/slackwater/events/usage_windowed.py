@@ -1,4 +1,4 @@
-"""usage.windowed: the validated usage of one node in one aligned window. Durable; folded exactly once."""
+"""usage.windowed: the validated usage of one node in one aligned window. Durable; consumers fold it exactly once."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class WindowedUsage:
 
 @record(frozen=True, slots=True)
 class WindowedPod:
-    """A pod that was measured in the window."""
+    """The usage of one pod in the window."""
 
     pod: Pod
     usage: WindowedUsage
@@ -39,7 +39,7 @@ class WindowedPod:
 
 @record(frozen=True, slots=True)
 class WindowedHostApp:
-    """A host application that was measured in the window; the system's usage does not contain it."""
+    """The usage of one host application in the window; `system_usage` does not include it."""
 
     name: Name
     tier: Tier
@@ -47,10 +47,10 @@ class WindowedHostApp:
 
 
 class UsageWindowed(Payload):
-    """Windows of a node are numbered: `number` = window_start // window_seconds, so a repeat is recognisable.
+    """One window of a node. `number` = window_start // window_seconds, so that consumers can deduplicate.
 
-    `tiers` has an entry only for tiers that had pods. `gaps` counts reports known to be missing from the window.
-    `host_apps` is left out where there are none.
+    `tiers` has entries only for tiers with pods. `gaps` is the number of reports known to be missing from the window.
+    `host_apps` is omitted if empty.
     """
 
     TYPE: ClassVar[str] = "usage.windowed"

@@ -1,8 +1,8 @@
-"""waterline.crossed: the report of a node above a local waterline, told a second time on a way of its own.
+"""waterline.crossed: a copy of a node's report above a local waterline, on a stream of its own.
 
-The report itself travels as usage.reported like any other, and whoever counts or keeps reports reads it there. This is
-the same report, under the same id, for who must act on it: it stands in no queue with the reports of calm nodes, and a
-newer one of the node takes its place.
+The report is also published as usage.reported; consumers that count or store reports read it there. The copy has the
+same id and serves consumers that act on it: it does not queue behind reports of calm nodes, and a newer report of the
+node replaces it.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ URGENT_TRIGGER = "waterline"
 
 
 class WaterlineCrossed(UsageReported):
-    """A usage.reported with the trigger `waterline`. Latest wins: who lost one finds the next in the next second, and
-    the report itself in USAGE."""
+    """A usage.reported with the trigger `waterline`. Latest wins: the next one follows within a second, and the stream
+    USAGE holds the original report."""
 
     TYPE: ClassVar[str] = "waterline.crossed"
     STREAM: ClassVar[str] = "URGENT"
 
 
 def crossing_of(report: Event[UsageReported]) -> Event[WaterlineCrossed] | None:
-    """The same report for its second way; None for one that is not urgent."""
+    """The copy of an urgent report for the stream URGENT; None for other reports."""
     return _with(report, _as(WaterlineCrossed, report.data)) if report.data.trigger == URGENT_TRIGGER else None
 
 
 def report_of(crossing: Event[WaterlineCrossed]) -> Event[UsageReported]:
-    """The report that a crossing tells of."""
+    """The usage.reported that the crossing is a copy of."""
     return _with(crossing, _as(UsageReported, crossing.data))
 
 
@@ -40,7 +40,7 @@ def _as(shape: type[R], report: UsageReported) -> R:
 
 
 def _with(event: Event[Any], data: R) -> Event[R]:
-    """All attributes of the event around the same report."""
+    """A new event with the attributes of `event` around `data`."""
     return event_of(
         data,
         source=event.source,

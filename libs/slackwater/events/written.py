@@ -1,6 +1,6 @@
-"""Events that are written already: on their way from an outbox to the bus nobody has to read them.
+"""Serialized events: the path from an outbox to the bus does not decode them.
 
-Reading a row back into its payload and writing it once more was a fifth of what colocation did at 2,000 nodes.
+Decoding each row and encoding it again took a fifth of colocation's CPU time at 2,000 nodes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _PAYLOADS: Mapping[str, type[Payload]] = {f"{payload.TYPE}.v{payload.VERSION}": 
 
 @record(frozen=True, slots=True)
 class Written:
-    """An event as text: `type` as in `usage.windowed.v1`, `time` in ISO 8601 with an offset, `body` is JSON."""
+    """A serialized event: `type` like `usage.windowed.v1`, `time` in ISO 8601 with an offset, `body` in JSON."""
 
     id: str
     type: str
@@ -34,7 +34,7 @@ class Written:
     body: str
 
     def event(self) -> Event[Any]:
-        """Read. Raises InvalidInput for a type that this version does not know or a body that does not fit it."""
+        """The decoded event. Raises InvalidInput for an unknown type or a body that does not match its schema."""
         try:
             data = payload_of(self.type).model_validate_json(self.body)
         except ValidationError as error:
@@ -50,7 +50,7 @@ class Written:
 
 
 def written(event: Event[Any]) -> Written:
-    """The event as text."""
+    """The serialized form of the event."""
     return Written(
         id=event.id,
         type=type_of(event.data),
@@ -65,13 +65,13 @@ def written(event: Event[Any]) -> Written:
 
 
 def type_of(data: Payload | type[Payload]) -> str:
-    """`usage.windowed.v1`."""
+    """The type with its version, like `usage.windowed.v1`."""
     return f"{data.TYPE}.v{data.VERSION}"
 
 
 def payload_of(type_name: str) -> type[Payload]:
-    """Raises InvalidInput for a type that this version does not know."""
-    found = _PAYLOADS.get(type_name)
-    if found is None:
+    """The payload class of a type with version. Raises InvalidInput for an unknown type."""
+    payload = _PAYLOADS.get(type_name)
+    if payload is None:
         raise InvalidInput(f"type: {type_name!r} is not in the registry of events", field="type")
-    return found
+    return payload

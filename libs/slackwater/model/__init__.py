@@ -1,4 +1,4 @@
-"""What the whole product talks about: tiers, QoS classes, quantities, nodes, pods, errors, time.
+"""The shared domain model: tiers, QoS classes, quantities, nodes, pods, errors, time.
 
-Pure standard library. Nothing here knows a service, an event or a wire format.
+Nothing in this package depends on a service, an event or a wire format.
 """

@@ -1,11 +1,11 @@
-"""Bounds of every value that crosses a process boundary: stated here once, and used by both readers and the schemas.
+"""Bounds of every value that crosses a process boundary, shared by both decoders and the schemas.
 
-Each alias carries its bounds twice: for pydantic and the JSON Schema (`annotated_types`), and for msgspec (`Meta`),
-which reads the bodies that come by the thousand. `Rule`s are for what neither can express; pydantic calls them while it
-validates, the fast reader calls `rule_check` of the whole payload afterwards. A test compares the two readers.
+Each alias states its bounds twice: for pydantic and the JSON Schema (`annotated_types`), and for msgspec (`Meta`),
+which decodes the frequent bodies. A `Rule` covers what neither can express: pydantic calls it during validation, the
+msgspec decoder calls `rule_check` of the whole payload afterwards. A test compares the two decoders.
 
-The limits are plausible for machines, not only for columns: ten thousand cores and 1 PiB a node, 4,096 pods a report.
-All integers fit 64 bits, also as sums over the pods of a node.
+The limits follow from machines, not only from column types: 10,000 cores and 1 PiB per node, 4,096 pods per report.
+All integers fit into 64 bits, also as sums over the pods of a node.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 MOST_CPU_MILLI = 10_000_000
-"""Ten thousand cores: more than any machine has."""
+"""10,000 cores, above the size of any machine."""
 MOST_MEMORY_BYTES = 2**50
-"""1 PiB: more than any machine has."""
+"""1 PiB, above the size of any machine."""
 MOST_PODS = 4096
-"""Of one node, in one message. The broker's limit of 1 MiB a message is reached at about 1,900."""
+"""Pods of one node in one message. A message reaches the broker's limit of 1 MiB at about 1,900 pods."""
 MOST_SUM_CPU_MILLI = 10**10
 MOST_SUM_MEMORY_BYTES = 2**56
-"""What the pods of a node can claim together: times a hundred it still fits 64 bits."""
+"""Limit of a sum over the pods of a node; a hundred times this value still fits into 64 bits."""
 MOST_COUNT = 2**53
-"""Counters and generations: what JSON numbers hold exactly in every language."""
+"""Limit of counters and generations: the largest integer that a JSON number represents exactly in every language."""
 MOST_SAMPLES = 1_000_000
 MOST_BYTES_PER_SECOND = 10**15
 MOST_RATIO = 1.5
-"""A share of time may pass 1: counters of the kernel are read an instant apart."""
+"""A share of time may exceed 1, because the kernel's counters are not read at exactly the same time."""
 MOST_SECONDS = 10**10
 MOST_STORED = 2**63 - 1
-"""What a bigint column holds."""
+"""The largest value of a bigint column."""
 MOST_AMOUNT = float(2**63)
-"""A value of any metric: memory in bytes is the largest there is."""
+"""Limit of the value of a metric; memory in bytes has the largest values."""
 MOST_PRIORITY = 2**31 - 1
 MOST_NAME = 512
 MOST_TEXT = 262_144
@@ -49,24 +49,24 @@ MOST_DOCUMENT = 1_048_576
 MOST_LABELS = 1024
 MOST_ITEMS = 65_536
 EARLIEST, LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
-"""Times within: what every library and column of ours holds, with room for horizons and leases behind the end."""
+"""Range of times that every library and column can represent, with room for horizons and leases after the end."""
 MOST_DEPTH = 32
-"""Levels of a free-form document."""
+"""Nesting levels of a free-form document."""
 
 _NO_CONTROL = r"^[^\x00-\x1f]*$"
 
 
 class Rule:
-    """A bound that needs Python. Pydantic calls `problem` after its own validation of the type."""
+    """A bound that is checked in Python. Pydantic calls `problem` after it has validated the type."""
 
     __slots__ = ()
 
     def problem(self, value: Any) -> str | None:
-        """What is wrong with a value of the annotated type and what is allowed; None if nothing is."""
+        """What is wrong with the value and what is allowed; None if the value is valid."""
         raise NotImplementedError
 
     def schema(self) -> Mapping[str, Any]:
-        """What the rule adds to the JSON Schema."""
+        """The keywords that the rule adds to the JSON Schema."""
         return {}
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
@@ -84,7 +84,7 @@ class Rule:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TimeSpan(Rule):
-    """A time with an offset, from `EARLIEST` until before `LATEST`."""
+    """A time with an offset, `EARLIEST` <= time < `LATEST`."""
 
     def problem(self, value: datetime) -> str | None:
         if value.tzinfo is None:
@@ -99,7 +99,7 @@ class TimeSpan(Rule):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class OfOneMachine(Rule):
-    """Resources that one machine can have: no negative amount, no node of 10^9 cores."""
+    """Resources within the limits of one machine: 0 to MOST_CPU_MILLI and 0 to MOST_MEMORY_BYTES."""
 
     def problem(self, value: Any) -> str | None:
         if 0 <= value.cpu_milli <= MOST_CPU_MILLI and 0 <= value.memory_bytes <= MOST_MEMORY_BYTES:
@@ -117,7 +117,7 @@ class OfOneMachine(Rule):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class FreeForm(Rule):
-    """JSON of any shape: bounded depth, number of values, texts and numbers."""
+    """JSON of any shape, bounded in depth, number of values, length of texts and size of numbers."""
 
     def problem(self, value: Any) -> str | None:
         left = MOST_ITEMS
@@ -149,26 +149,26 @@ def _leaf_problem(value: Any) -> str | None:
             return None if len(value) <= MOST_DOCUMENT else f"a text of {len(value)} characters"
         case int() | float():
             return None if -MOST_AMOUNT <= value <= MOST_AMOUNT else "a number beyond 2^63, or none"
-    return f"a value of type {type(value).__name__}, which JSON has not"
+    return f"a value of type {type(value).__name__}, which JSON does not have"
 
 
 CpuMilli = Annotated[int, Interval(ge=0, le=MOST_CPU_MILLI), Meta(ge=0, le=MOST_CPU_MILLI)]
 """Milli-cores of one machine or pod."""
 MachineAmount = Annotated[int, Interval(ge=0, le=MOST_MEMORY_BYTES), Meta(ge=0, le=MOST_MEMORY_BYTES)]
-"""Milli-cores or bytes, where one shape serves both; `model.plausibility` narrows it to the machine."""
+"""Milli-cores or bytes, for types that hold either; `model.plausibility` checks it against the node's capacity."""
 CpuMilliSum = Annotated[
     int,
     Interval(ge=-MOST_SUM_CPU_MILLI, le=MOST_SUM_CPU_MILLI),
     Meta(ge=-MOST_SUM_CPU_MILLI, le=MOST_SUM_CPU_MILLI),
 ]
-"""Milli-cores over the pods of a node; negative as a difference."""
+"""Milli-cores summed over the pods of a node; a difference may be negative."""
 MemoryBytesSum = Annotated[
     int,
     Interval(ge=-MOST_SUM_MEMORY_BYTES, le=MOST_SUM_MEMORY_BYTES),
     Meta(ge=-MOST_SUM_MEMORY_BYTES, le=MOST_SUM_MEMORY_BYTES),
 ]
 AnyAmount = Annotated[int, Interval(ge=-MOST_STORED, le=MOST_STORED), Meta(ge=-MOST_STORED, le=MOST_STORED)]
-"""A summand or result of a decision in the unit that is named beside it: what a column holds."""
+"""A term or result of a decision, in the unit that the record names; fits a bigint column."""
 Count = Annotated[int, Interval(ge=0, le=MOST_COUNT), Meta(ge=0, le=MOST_COUNT)]
 Samples = Annotated[int, Interval(ge=0, le=MOST_SAMPLES), Meta(ge=0, le=MOST_SAMPLES)]
 """Samples in one window."""
@@ -182,15 +182,15 @@ SecondsDifference = Annotated[
     float, Interval(ge=-MOST_SECONDS, le=MOST_SECONDS), Meta(ge=-MOST_SECONDS, le=MOST_SECONDS)
 ]
 Amount = Annotated[float, Interval(ge=-MOST_AMOUNT, le=MOST_AMOUNT), Meta(ge=-MOST_AMOUNT, le=MOST_AMOUNT)]
-"""A value of any metric."""
+"""The value of a metric."""
 Name = Annotated[str, StringConstraints(max_length=MOST_NAME, pattern=_NO_CONTROL), Meta(max_length=MOST_NAME)]
-"""A name or identifier: one line. The fast reader leaves bodies with escapes to pydantic, so it needs no pattern."""
+"""A name or identifier of one line. msgspec needs no pattern, because bodies with escapes go to pydantic."""
 Key = Annotated[str, StringConstraints(max_length=MOST_NAME), Meta(max_length=MOST_NAME)]
-"""A name in a mapping."""
+"""A key of a mapping."""
 Text = Annotated[str, StringConstraints(max_length=MOST_TEXT), Meta(max_length=MOST_TEXT)]
-"""Words for people, values of annotations."""
+"""Text for people, and values of annotations."""
 DocumentText = Annotated[str, StringConstraints(max_length=MOST_DOCUMENT), Meta(max_length=MOST_DOCUMENT)]
-"""A document as text; as large as a message can be."""
+"""A document as text, at most as large as a message."""
 Moment = Annotated[datetime, Meta(tz=True), TimeSpan()]
 JsonDocument = Annotated[dict[str, Any], Len(0, MOST_ITEMS), FreeForm()]
 Labels = Annotated[dict[Key, Key], Len(0, MOST_LABELS), Meta(max_length=MOST_LABELS)]
@@ -205,8 +205,9 @@ Check = Callable[[Any], str | None]
 
 
 def rule_check(kind: Any) -> Check | None:
-    """A function that applies all `Rule`s inside a type to one value of it and returns the first problem, with the
-    path to it; None if the type has no rules. Made once per type: branches without rules cost nothing.
+    """A function that applies all `Rule`s inside a type to a value and returns the first problem with its path.
+
+    None if the type has no rules. Callers build it once per type; parts of the type without rules are not visited.
     """
     origin = get_origin(kind)
     if origin is Annotated:
@@ -234,7 +235,7 @@ def _all_of(checks: list[Check | None]) -> Check | None:
 
 
 def _optional(checks: list[Check | None]) -> Check | None:
-    """Of `X | None`; no event has a union of several shapes with rules."""
+    """The check of `X | None`; no event has a union of several types with rules."""
     inner = _all_of(checks)
     return None if inner is None else lambda value: None if value is None else inner(value)
 

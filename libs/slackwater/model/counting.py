@@ -1,10 +1,10 @@
-"""Numbers before nouns, as people say them."""
+"""English singular and plural after a number."""
 
 from __future__ import annotations
 
 
 def plural(count: float, one: str, many: str = "") -> str:
-    """The noun that follows this number: `plural(1, "node")` is `node`, of any other number `nodes`."""
+    """The noun in the form for this number: `node` for 1, `nodes` for any other number."""
     return one if count == 1 else many or f"{one}s"
 
 

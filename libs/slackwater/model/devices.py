@@ -1,4 +1,4 @@
-"""What disks and network links of a node did over a stretch of time."""
+"""Usage of a node's disks and network links over a window."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from slackwater.model.records import record
 
 @record(frozen=True, slots=True)
 class DiskUse:
-    """A disk: the share of the time (0..1) in which it had something to do."""
+    """One disk: the share of the window (0..1) in which it had requests in flight."""
 
     name: Name
     usage_ratio: Ratio
@@ -16,8 +16,10 @@ class DiskUse:
 
 @record(frozen=True, slots=True)
 class LinkUse:
-    """A network interface: bytes per second each way, and what it could carry each way; None where it does not tell
-    (most virtual ones do not)."""
+    """One network interface: bytes per second in each direction, and its capacity in each direction.
+
+    `capacity_per_second` is None where the driver reports no link speed, as most virtual interfaces do.
+    """
 
     name: Name
     received_per_second: BytesPerSecond

@@ -1,22 +1,22 @@
-"""The error tree, cut by who must react.
+"""The error tree, divided by the reaction that an error needs.
 
     SlackwaterError
-    ├── InvalidInput        the caller: correct the value; retrying the same is useless
-    ├── NotFound            the caller: the named thing is not there (or not any more)
-    ├── Conflict            the caller: read again, decide again, write again
-    │   └── Fenced          this replica: another one owns the partition now; forget its state, write nothing
-    ├── Unavailable         nobody yet: a dependency is away; a retry with delay may succeed
-    └── Misconfigured       the operator: the machine or the settings do not allow what was asked
+    ├── InvalidInput        the caller corrects the value; a retry of the same value fails again
+    ├── NotFound            the caller named an object that does not exist (any more)
+    ├── Conflict            the caller reads again, decides again and writes again
+    │   └── Fenced          another replica owns the partition; this one drops its state and writes nothing
+    ├── Unavailable         a dependency does not answer; a retry with backoff may succeed
+    └── Misconfigured       the operator changes the machine or the settings, which forbid the request
 
-Each class has one stable `code` per meaning (never reused); messages name the field, the value, what is allowed
-and what to do. A failed assertion or any other exception is a defect of ours and is not part of the tree.
+Each class has one stable `code` per meaning, which is never reused. Messages name the field, the value, what is allowed
+and what to do. A failed assertion or any other exception is a defect of Slackwater and not part of the tree.
 """
 
 from __future__ import annotations
 
 
 class SlackwaterError(Exception):
-    """Base of all errors that Slackwater raises on purpose; `code` is stable and machine-readable."""
+    """Base of all expected errors; `code` is stable and machine-readable."""
 
     code = "internal"
 
@@ -29,7 +29,7 @@ class SlackwaterError(Exception):
 
 
 class InvalidInput(SlackwaterError):
-    """A value that will never be accepted; `field` names it."""
+    """A value is not allowed; `field` names it. A retry does not help."""
 
     code = "invalid_input"
 
@@ -47,7 +47,7 @@ class Conflict(SlackwaterError):
 
 
 class Fenced(Conflict):
-    """The lease on a partition is not held (any more): nothing was written, its owner will do the work."""
+    """This replica does not hold the lease on the partition. Nothing was written; the owner does the work."""
 
     code = "fenced"
 
@@ -59,6 +59,6 @@ class Unavailable(SlackwaterError):
 
 
 class Misconfigured(SlackwaterError):
-    """The environment or the settings forbid what was asked; the message says what would allow it."""
+    """The environment or the settings forbid the request; the message says what to change."""
 
     code = "misconfigured"

@@ -1,4 +1,4 @@
-"""A node as the agent finds it at start and whenever it changes."""
+"""The description of a node that the agent publishes at start and on every change."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from slackwater.model.records import record
 
 @record(frozen=True, slots=True)
 class CpuTopology:
-    """Logical CPUs, physical cores, sockets and NUMA nodes, as /sys tells them."""
+    """Numbers of logical CPUs, physical cores, sockets and NUMA nodes, read from /sys."""
 
     cpus: Count
     cores: Count
@@ -22,7 +22,7 @@ class CpuTopology:
 
 @record(frozen=True, slots=True)
 class NumaNode:
-    """CPUs and memory that are near each other, `node0` as the kernel names them."""
+    """One NUMA node with its CPUs and memory; `name` is the kernel's, like `node0`."""
 
     name: Name
     capacity: Annotated[Resources, OfOneMachine()]
@@ -30,11 +30,11 @@ class NumaNode:
 
 @record(frozen=True, slots=True)
 class NodeFacts:
-    """What a node is: changes rarely, is published on start and on change.
+    """Static properties of a node, published on start and on change.
 
-    `capacity` is all the machine has; `reserved` is what its operator keeps back from every tier.
+    `capacity` is the total of the machine; `reserved` is what the operator withholds from every tier.
     `cgroup_version` is "v1", "v2", "hybrid" (v1 controllers beside a v2 tree for pressure) or "none". `numa` is empty
-    where all of the machine is one zone.
+    where the machine has a single zone.
     """
 
     name: Name

@@ -1,4 +1,4 @@
-"""Whether measured usage fits the machine that is said to have it."""
+"""Checks that measured usage is plausible for the capacity of the node."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ from slackwater.model.bounds import MOST_CPU_MILLI, MOST_MEMORY_BYTES
 from slackwater.model.quantities import Resources
 
 CAPACITY_FACTOR = 2.0
-"""Usage of a window may pass the described capacity by this: CPUs come and go, and clocks are read an instant apart."""
+"""Usage of a window may exceed the described capacity by this factor, because CPUs go on- and offline and counters are
+not read at exactly the same time."""
 
 
 def plausible_usage(capacity: Resources | None, factor: float = CAPACITY_FACTOR) -> Resources:
-    """The most that a node of this capacity can be using: `factor` times as much, and never more than any machine has.
-    A capacity of None is unknown; a resource of 0 has no usage."""
+    """The upper limit of plausible usage: `factor` times `capacity`, at most the limits of `model.bounds`.
+
+    A capacity of None is unknown and gives the limits of `model.bounds`.
+    """
     if capacity is None:
         return Resources(MOST_CPU_MILLI, MOST_MEMORY_BYTES)
     return Resources(
@@ -21,7 +24,7 @@ def plausible_usage(capacity: Resources | None, factor: float = CAPACITY_FACTOR)
 
 
 def implausible_usage(used: Resources, capacity: Resources | None) -> str | None:
-    """Why usage cannot be that of a node of this capacity; None if it can."""
+    """The reason why this usage is implausible for a node of this capacity; None if it is plausible."""
     most = plausible_usage(capacity)
     for name, amount, limit in (
         ("cpu_milli", used.cpu_milli, most.cpu_milli),

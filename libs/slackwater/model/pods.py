@@ -1,4 +1,4 @@
-"""A pod: the unit that is started, measured, throttled, evicted. On plain Linux one managed command is one pod."""
+"""A pod: the unit that is started, measured, throttled and evicted. On plain Linux a managed command is a pod."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from slackwater.model.records import record
 from slackwater.model.tiers import QoSClass, Tier
 
 LABEL_NUMA = "slackwater.io/numa-node"
-"""The one NUMA zone that a pod is bound to, like `node0`: agents say it of pods of which the kernel does, unless who
-started the pod has."""
+"""The NUMA zone that a pod is bound to, like `node0`. The agent sets it from the kernel's cpuset unless the pod already
+carries the label."""
 
 
 @record(frozen=True, slots=True)
 class Pod:
-    """Identity and claim of a pod; never its usage.
+    """Identity and request of a pod, without its usage.
 
-    `uid` is unique for all time, `workload` is the key that survives restarts and replicas
-    (what prediction learns by), `request` is what was asked for.
+    `uid` is never reused. `workload` is the key that is stable over restarts and shared by replicas; prediction keeps
+    its models by it.
     """
 
     uid: Name

@@ -1,6 +1,6 @@
-"""CPU in integer milli-cores, memory in integer bytes: reading and writing the field's notation.
+"""Parses and formats quantities: CPU in integer milli-cores, memory in integer bytes.
 
-Accepted like Kubernetes quantities: CPU `2`, `0.5`, `1500m`; memory `1Gi`, `512Mi`, `1.5G`, `1000`.
+Accepts Kubernetes quantities: CPU `2`, `0.5`, `1500m`; memory `1Gi`, `512Mi`, `1.5G`, `1000`.
 Parsing is exact (decimal, never binary floating point) and rounds up, as the Kubernetes API does.
 """
 
@@ -21,7 +21,7 @@ _SHOWN = 40
 
 @record(frozen=True, slots=True)
 class Resources:
-    """An amount of both resources: CPU in milli-cores, memory in bytes. May be negative as a difference."""
+    """An amount of CPU (milli-cores) and memory (bytes). A difference may be negative."""
 
     cpu_milli: CpuMilliSum = 0
     memory_bytes: MemoryBytesSum = 0
@@ -45,7 +45,7 @@ class Resources:
 
 
 def _units(text: str, factor: int, whole: str, field: str, allowed: str, most: int) -> int:
-    """So many times `factor`, rounded up to a whole unit; at most `most`, what any machine has."""
+    """The number in `text` times `factor`, rounded up. Raises InvalidInput above `most`, the limit of a machine."""
     try:
         number = Decimal(text)
     except InvalidOperation:
@@ -59,7 +59,7 @@ def _units(text: str, factor: int, whole: str, field: str, allowed: str, most: i
 
 
 def parse_cpu_milli(text: str, field: str = "cpu") -> int:
-    """Milli-cores of `2`, `0.5` or `1500m`. Raises InvalidInput that names `field`."""
+    """Milli-cores of `2`, `0.5` or `1500m`. Raises InvalidInput with `field`."""
     allowed = "cores like 2 or 0.5, milli-cores like 1500m"
     stripped = text.strip()
     if stripped.endswith("m"):
@@ -68,7 +68,7 @@ def parse_cpu_milli(text: str, field: str = "cpu") -> int:
 
 
 def parse_memory_bytes(text: str, field: str = "memory") -> int:
-    """Bytes of `1Gi`, `1.5G`, `512Mi` or `1000`. Raises InvalidInput that names `field`."""
+    """Bytes of `1Gi`, `1.5G`, `512Mi` or `1000`. Raises InvalidInput with `field`."""
     allowed = "bytes like 1000, or with one of " + " ".join(_BYTE_UNITS)
     stripped = text.strip()
     for suffix, factor in _BYTE_UNITS.items():
@@ -78,14 +78,14 @@ def parse_memory_bytes(text: str, field: str = "memory") -> int:
 
 
 def format_cpu(milli: int) -> str:
-    """Cores for people: `1500` -> `1.5`, `250` -> `250m`, `-1500` -> `-1.5`."""
+    """Milli-cores as text: `1500` -> `1.5`, `250` -> `250m`, `-1500` -> `-1.5`."""
     if abs(milli) < 1000 and milli != 0:
         return f"{milli}m"
     return f"{Decimal(milli) / 1000:f}".rstrip("0").rstrip(".") if milli % 1000 else str(milli // 1000)
 
 
 def format_memory(count: int) -> str:
-    """Bytes for people in binary units with at most one decimal: `1610612736` -> `1.5Gi`."""
+    """Bytes as text in binary units with at most one decimal: `1610612736` -> `1.5Gi`."""
     for suffix in ("Pi", "Ti", "Gi", "Mi", "Ki"):
         factor = _BYTE_UNITS[suffix]
         if abs(count) >= factor:

@@ -1,6 +1,6 @@
-"""Tiers by priority and QoS classes, with the aliases that peers' labels use.
+"""Tiers by priority, QoS classes, and the labels that select them, including koordinator's.
 
-Ranges as in the field (koordinator apis/extension/priority.go): prod 9000-9999, mid 7000-7999,
+Ranges as in koordinator (apis/extension/priority.go): prod 9000-9999, mid 7000-7999,
 batch 5000-5999, free 3000-3999. A priority outside every range belongs to no tier.
 """
 
@@ -11,7 +11,7 @@ from enum import StrEnum
 
 
 class Tier(StrEnum):
-    """Who gives way to whom: prod lends, mid, batch and free borrow in this order."""
+    """The order of preference: prod lends resources; mid, batch and free borrow them in this order."""
 
     PROD = "prod"
     MID = "mid"
@@ -20,7 +20,7 @@ class Tier(StrEnum):
 
 
 class QoSClass(StrEnum):
-    """How a pod may be treated: LSE and LSR own CPUs, LS shares them, BE takes what is left."""
+    """How a pod uses CPUs: LSE and LSR own them, LS shares them, BE uses the remainder."""
 
     LSE = "LSE"
     LSR = "LSR"
@@ -41,14 +41,14 @@ HIGH_TIERS = frozenset({Tier.PROD, Tier.MID})
 """Tiers whose usage and requests are subtracted before batch is offered anything."""
 
 BORROWING_TIERS = frozenset({Tier.MID, Tier.BATCH, Tier.FREE})
-"""Tiers that live on what prod lends."""
+"""Tiers that run on resources that prod lends."""
 
 LABEL_TIER = ("slackwater.io/tier", "koordinator.sh/priority-class")
 LABEL_QOS = ("slackwater.io/qos", "koordinator.sh/qosClass")
 
 
 def tier_of_priority(priority: int) -> Tier | None:
-    """The tier whose range holds `priority`, or None between the ranges."""
+    """The tier whose range contains `priority`; None outside of every range."""
     for tier, span in PRIORITY_RANGES.items():
         if priority in span:
             return tier
@@ -56,5 +56,5 @@ def tier_of_priority(priority: int) -> Tier | None:
 
 
 def default_qos(tier: Tier) -> QoSClass:
-    """The class of a pod that names none: prod and mid share CPUs (LS), batch and free take the rest (BE)."""
+    """The class of a pod without a QoS label: LS for prod and mid, BE for batch and free."""
     return QoSClass.LS if tier in HIGH_TIERS else QoSClass.BE

@@ -1,4 +1,4 @@
-"""Time as an argument: domain functions get `now`, everything that waits gets a Clock."""
+"""Clocks: domain functions take `now` as an argument, components that wait take a Clock."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Wall time for records, monotonic time for durations and leases, and the only way to wait."""
+    """Wall time for records, monotonic time for durations and leases, and sleeping."""
 
     def now(self) -> datetime:
-        """Aware UTC time, for records and messages."""
+        """Timezone-aware UTC time, for records and messages."""
         ...
 
     def monotonic(self) -> float:
@@ -20,12 +20,12 @@ class Clock(Protocol):
         ...
 
     async def sleep(self, seconds: float) -> None:
-        """Wait; a fake clock returns when the test has moved time far enough."""
+        """Wait for this many seconds. A fake clock returns once the test has advanced its time that far."""
         ...
 
 
 class SystemClock:
-    """The machine's clocks."""
+    """The clocks of the operating system."""
 
     def now(self) -> datetime:
         return datetime.now(UTC)

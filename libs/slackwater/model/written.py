@@ -1,4 +1,4 @@
-"""Where in a document a wrong value stands, in the names of the person who wrote it. Pure."""
+"""Translates a validator's path to an invalid value into the keys of the document as written."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from typing import Any
 
 Step = str | int
 OF_A_KEY = "[key]"
-"""The last step to a name that is wrong itself, not what stands behind it."""
+"""The last step of a path when the key itself is invalid, not its value."""
 
 
 def as_written(steps: Sequence[Step], document: Any, *, is_missing: bool = False) -> tuple[Step, ...]:
-    """The steps of a validator that lead to somewhere in the document: where several shapes are allowed, validators
-    also name the shape that they tried (`constrained-float`), which nobody has written. `is_missing`: the last step is
-    what should be there."""
+    """The steps of a validator's path that exist in the document.
+
+    Where several types are allowed, a validator's path also names the type it tried (`constrained-float`); such steps
+    are dropped. With `is_missing` the last step is kept, because it names the absent key.
+    """
     found: list[Step] = []
     here = document
     for place, step in enumerate(steps):
@@ -28,7 +30,7 @@ def as_written(steps: Sequence[Step], document: Any, *, is_missing: bool = False
 
 
 def _name_in(here: Any, step: Step) -> Step | None:
-    """What the step is called there; None if there is no such place."""
+    """The key or index of the step in this value; None if it does not exist."""
     if isinstance(here, Mapping):
         return next((name for name in (step, _snake(step)) if name in here), None)
     if isinstance(here, list | tuple) and isinstance(step, int) and 0 <= step < len(here):

@@ -1,1 +1,1 @@
-"""Pages that are one file and need nothing else, neither a network nor a script: reports that can be sent around."""
+"""Self-contained HTML reports: one file without network access or scripts."""

@@ -1,4 +1,4 @@
-"""The template every such page begins with, and how figures are written in it."""
+"""Loads the templates of the HTML reports and formats figures in them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import jinja2
 
 TEMPLATES = Path(__file__).parent / "templates"
 COLOURS = 12
-"""Classes c0 to c11 of the style sheet, by day and by night."""
+"""Number of colours: the classes c0 to c11 of the style sheet, in light and dark mode."""
 
 
 def percent(value: float, digits: int = 2) -> str:
@@ -17,7 +17,7 @@ def percent(value: float, digits: int = 2) -> str:
 
 
 def template(folder: Path, name: str, **filters: Callable[..., str]) -> jinja2.Template:
-    """A template of the folder; it extends `page.html`. Whatever it is handed is escaped."""
+    """A template of the folder; it extends `page.html`. All values are escaped."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader([folder, TEMPLATES]),
         autoescape=True,

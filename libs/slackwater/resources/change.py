@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Generic
 
 from slackwater.model.errors import Conflict, InvalidInput, NotFound, Unavailable
-from slackwater.resources.hooks import Hooks, R, V
-from slackwater.resources.in_force import InForce, ResourcesInForce, read_row
+from slackwater.resources.hooks import Hooks, InForce, R, V
+from slackwater.resources.in_force import ResourcesInForce, read_row
 from slackwater.resources.kind import Kind, Unique
 from slackwater.resources.store import ResourceStore, StoredResource, refuse_stale, row_of, with_row
 

@@ -1,14 +1,14 @@
-"""What a kind adds to the common behaviour of resources. Every method has a default."""
+"""What a kind adds to the common behaviour of resources, and the value that its hooks read: what is in force."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from slackwater.resources.metadata import Resource
 
 if TYPE_CHECKING:
-    from slackwater.resources.in_force import InForce
     from slackwater.resources.store import StoredResource
 
 R = TypeVar("R", bound=Resource)
@@ -16,8 +16,35 @@ V = TypeVar("V")
 """What a document comes to: what a service follows of it."""
 
 
+@dataclass(frozen=True, slots=True)
+class InForce(Generic[R, V]):
+    """All by name of the document.
+
+    values       what each document comes to
+    documents    the documents that the values are made of
+    problems     why the stored generation of a document is not followed
+    generations  the stored generations
+    gone         the generations of deleted documents
+    """
+
+    values: Mapping[str, V] = field(default_factory=dict)
+    documents: Mapping[str, R] = field(default_factory=dict)
+    problems: Mapping[str, str] = field(default_factory=dict)
+    generations: Mapping[str, int] = field(default_factory=dict)
+    gone: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def revision(self) -> int:
+        """Rises with every change of any document."""
+        return sum(self.generations.values()) + sum(self.gone.values())
+
+    def is_same(self, other: InForce[R, V]) -> bool:
+        """Whether both have the same effect."""
+        return (self.values, self.problems, self.generations) == (other.values, other.problems, other.generations)
+
+
 class Hooks(Generic[R, V]):
-    """R is the model of a document, V what it comes to (by default the document itself)."""
+    """R is the model of a document, V what it comes to (by default the document itself). Every method has a default."""
 
     def first(self) -> R | None:
         """The parent document that the service's settings make; it is kept while no other author has written one."""

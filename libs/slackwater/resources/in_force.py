@@ -4,40 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Generic
 
 from slackwater.model.errors import InvalidInput, Misconfigured, NotFound
-from slackwater.resources.hooks import Hooks, R, V
+from slackwater.resources.hooks import Hooks, InForce, R, V
 from slackwater.resources.kind import Kind
 from slackwater.resources.store import ResourceMeter, ResourceStore, StoredResource, save_first
-
-
-@dataclass(frozen=True, slots=True)
-class InForce(Generic[R, V]):
-    """All by name of the document.
-
-    values       what each document comes to
-    documents    the documents that the values are made of
-    problems     why the stored generation of a document is not followed
-    generations  the stored generations
-    gone         the generations of deleted documents
-    """
-
-    values: Mapping[str, V] = field(default_factory=dict)
-    documents: Mapping[str, R] = field(default_factory=dict)
-    problems: Mapping[str, str] = field(default_factory=dict)
-    generations: Mapping[str, int] = field(default_factory=dict)
-    gone: Mapping[str, int] = field(default_factory=dict)
-
-    @property
-    def revision(self) -> int:
-        """Rises with every change of any document."""
-        return sum(self.generations.values()) + sum(self.gone.values())
-
-    def is_same(self, other: InForce[R, V]) -> bool:
-        """Whether both have the same effect."""
-        return (self.values, self.problems, self.generations) == (other.values, other.problems, other.generations)
 
 
 def read_row(kind: Kind, row: StoredResource) -> Any:

@@ -1,4 +1,5 @@
-"""How services come to life: the Service protocol, the supervisor, health, and the embedded servers.
+"""How services run: the Service protocol, the supervisor, health, and the embedded servers.
 
-The same service object runs alone (`slackwater run NAME`) or beside the others in one process (`slackwater up`).
+The same service object runs alone (`slackwater run NAME`) or beside the others in one process
+(`slackwater up`).
 """

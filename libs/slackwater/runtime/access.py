@@ -1,4 +1,4 @@
-"""The doors of a process: who is let in (HTTP here; `Gate`, `RpcRoles` and `admit` serve gRPC alike)."""
+"""Authenticates HTTP requests; `Gate`, `RpcRoles` and `admit` serve HTTP and gRPC alike."""
 
 from __future__ import annotations
 
@@ -37,9 +37,11 @@ LOCAL_NAMES = frozenset({"127.0.0.1", "localhost", "[::1]"})
 
 
 class Authentication:
-    """Puts the principal into the scope: by `Authorization: Bearer`, or the cookie that `/?token=…` once sets.
+    """Puts the principal into the scope: from `Authorization: Bearer`, or the cookie that
+    `/?token=…` sets once.
 
-    Whoever proves nothing reaches only `open_paths`; what exists besides is not told. Roles are the routes' own.
+    An unauthenticated caller reaches only `open_paths`; every other path answers alike, whether or
+    not it exists. Routes check the role.
     """
 
     def __init__(self, app: ASGIApp, gate: Gate, open_paths: frozenset[str], *, secure_cookie: bool = False) -> None:
@@ -50,7 +52,7 @@ class Authentication:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            return  # nothing here speaks WebSocket; what is not guarded is not served
+            return  # Slackwater serves no WebSocket, and this one would be unguarded
         headers = Headers(scope=scope)
         certificate = scope.get(CERTIFICATE)
         principal = self._gate.authenticate(headers, certificate) or self._gate.holder(_cookie(headers))
@@ -64,14 +66,18 @@ class Authentication:
             await unauthorized(shown=sent)(scope, receive, send)
 
     def _sign_in(self, path: str, token: str) -> RedirectResponse:
-        """Back to the same page without the token in the address, which would stay in the browser's history."""
+        """Redirects to the same page without the token in the URL, which would stay in the
+        browser's history.
+        """
         answer = RedirectResponse("/" + path.lstrip("/"), status_code=303)
         answer.set_cookie(COOKIE, token, httponly=True, samesite="strict", secure=self._secure_cookie, path="/")
         return answer
 
 
 class LocalNamesOnly:
-    """Without a token, a page from elsewhere must not reach us through a name that it points at this machine."""
+    """Without a token, accepts only local host names: a foreign page could use a DNS name that
+    points at this machine.
+    """
 
     def __init__(self, app: ASGIApp, allowed: Sequence[str] = ()) -> None:
         self._app = app

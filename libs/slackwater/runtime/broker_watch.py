@@ -1,4 +1,6 @@
-"""Does the broker store what it is given? A JetStream whose disk was full stays up, answers, and stores nothing."""
+"""Checks that the broker stores messages. A JetStream whose disk was full stays up and answers, but
+stores nothing.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +20,13 @@ log = get_logger(__name__)
 
 LOOK_SECONDS = 1.0
 STUCK_SECONDS = 10.0
-"""Longer than one publish waits for its answer: a broker that is only slow is left alone."""
+"""Longer than a publish timeout, so that a slow broker is not restarted."""
 PAUSE_SECONDS = 30.0
-"""Between two restarts; one that did not help is not repeated at once."""
+"""Minimum time between two restarts."""
 
 
 class Stores(Protocol):
-    """The part of the bus that is looked at."""
+    """The part of the bus that is checked."""
 
     @property
     def trouble(self) -> str: ...
@@ -33,9 +35,9 @@ class Stores(Protocol):
 
 
 class BrokerWatch:
-    """A part beside the services. It says so in /readyz, and restarts the broker where that is ours to do.
+    """Runs beside the services, reports in /readyz, and restarts an embedded broker.
 
-    `restart` is for an embedded broker; it is called only while `has_room()`: before that it could not start.
+    `restart` is called only while `has_room()`: with a full disk the broker could not start.
     """
 
     name = "broker"
@@ -62,7 +64,7 @@ class BrokerWatch:
             await self.look()
 
     async def look(self) -> None:
-        """Once: note since when nothing is stored, and restart when that has lasted."""
+        """Check once: record since when nothing is stored, and restart after STUCK_SECONDS."""
         now = self._monotonic()
         if not self._bus.trouble:
             self._since = None
@@ -77,7 +79,9 @@ class BrokerWatch:
             await self._restart()
 
     async def checks(self) -> Sequence[Check]:
-        """A stream that is not there says so too; a restart of the broker would not bring it back."""
+        """Returns the broker check. A missing stream is reported too, but does not cause a restart,
+        which would not restore it.
+        """
         said = self._bus.trouble or self._bus.missing
         return [Check("broker-stores", not said, said)]
 

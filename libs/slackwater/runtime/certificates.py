@@ -1,4 +1,4 @@
-"""TLS of a server: one context that takes up new certificate files while it runs."""
+"""TLS of a server: a context that reloads certificate files while it runs."""
 
 from __future__ import annotations
 
@@ -11,18 +11,20 @@ from slackwater.telemetry.logs import get_logger
 
 log = get_logger(__name__)
 CERTIFICATE = "slackwater.certificate"
-"""Of a request's scope: the common name of the client's certificate; absent if none was asked for."""
+"""Key in a request's scope: the common name of the client's certificate; absent without one."""
 
 
 def common_name(tls: ssl.SSLObject) -> str | None:
-    """Of the verified certificate of the other side; None where it showed none, or has not exactly one."""
+    """Returns the common name of the peer's verified certificate; None without one, or unless it
+    has exactly one.
+    """
     subject = (tls.getpeercert() or {}).get("subject", ())
     names = [pair[1] for part in subject for pair in part if pair[0] == "commonName"]
     return str(names[0]) if len(names) == 1 else None
 
 
 class CertificateFiles:
-    """Certificate, key and client CA of a listener, which may be replaced at any time."""
+    """Certificate, key and client CA of a listener; the files may be replaced at any time."""
 
     def __init__(self, settings: HttpSettings) -> None:
         """Raises Misconfigured if certificate or key is not set."""
@@ -35,7 +37,9 @@ class CertificateFiles:
         )
 
     def load(self, context: ssl.SSLContext) -> None:
-        """Into a context. Raises Misconfigured if one cannot be read, or they do not fit."""
+        """Load the files into a context. Raises Misconfigured if one cannot be read, or they do not
+        match.
+        """
         try:
             context.load_cert_chain(self.certificate, self.key)
             if self.client_ca is not None:
@@ -45,26 +49,28 @@ class CertificateFiles:
             raise Misconfigured(f"TLS: {self.certificate}, {self.key} or the client CA: {error}", field="tls") from None
 
     def try_out(self) -> None:
-        """Raises Misconfigured if one cannot be read, or they do not fit."""
+        """Raises Misconfigured if one cannot be read, or they do not match."""
         self.load(ssl.create_default_context(ssl.Purpose.CLIENT_AUTH))
 
     def version(self) -> tuple[int, ...]:
-        """Another one whenever a file is another one."""
+        """Returns a value that changes whenever a file changes."""
         return tuple(_changed_at(file) for file in (self.certificate, self.key, self.client_ca) if file is not None)
 
 
 class ServerTls:
-    """The context of a listener. Connections that are open keep their certificate, new ones get the newest."""
+    """The TLS context of a listener. Open connections keep their certificate, new ones get the
+    newest.
+    """
 
     def __init__(self, settings: HttpSettings) -> None:
-        """Raises Misconfigured if certificate, key or client CA are missing or do not fit."""
+        """Raises Misconfigured if certificate, key or client CA are missing or do not match."""
         self._files = CertificateFiles(settings)
         self._version = self._files.version()
         self.context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         self._files.load(self.context)
 
     def refresh(self) -> None:
-        """Take up changed files; files that cannot be used leave everything as it is."""
+        """Load changed files; unusable files leave the context unchanged."""
         present = self._files.version()
         if present == self._version:
             return
@@ -73,7 +79,7 @@ class ServerTls:
             self._files.try_out()
             self._files.load(self.context)
         except Misconfigured as error:
-            log.error("certificate cannot be used, the former one stays", error=error.message)
+            log.error("certificate cannot be used, keeping the previous one", error=error.message)
         else:
             log.info("certificate read again", file=str(self._files.certificate))
 

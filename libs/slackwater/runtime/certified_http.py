@@ -1,4 +1,6 @@
-"""Whose certificate a request came with. Apart from the other TLS, for the agent serves without uvicorn."""
+"""Passes a client certificate's name to the application. Separate from other TLS code, because the
+agent serves without uvicorn.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from slackwater.runtime.certificates import CERTIFICATE, common_name
 
 
 class CertifiedHttp(H11Protocol):
-    """HTTP on a connection whose client certificate is told to the application, which uvicorn keeps to itself."""
+    """HTTP protocol that puts the client certificate's name into the scope, which uvicorn does not
+    do.
+    """
 
     app: ASGIApp
 

@@ -1,4 +1,4 @@
-"""Python's cycle collector, told what kind of program this is."""
+"""Tunes Python's cyclic garbage collector for batch processing."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ _YOUNG, _MIDDLE, _OLD = 100_000, 20, 50
 
 
 def collect_rarely() -> None:
-    """Call once when everything is built: what exists now stays for good and need not be looked at again.
+    """Freeze existing objects and raise the threshold. Call once when everything is built.
 
-    A batch of reports is tens of thousands of objects that all die with the batch, without a cycle among them. With
-    the usual threshold of 700 the collector walks them over and over while they are made: that was most of the cost
-    of decoding. Cycles are still found, every hundred thousand objects.
+    A batch of reports is tens of thousands of objects that die with the batch and form no cycles.
+    With the default threshold of 700 the collector traverses them repeatedly while they are
+    created, which was most of the cost of decoding. Cycles are still collected, every hundred
+    thousand objects.
     """
     gc.collect()
     gc.freeze()

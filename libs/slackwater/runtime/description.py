@@ -1,4 +1,4 @@
-"""The description of the API, made of the routes: GET /v1/openapi.json."""
+"""The OpenAPI description, generated from the routes: GET /v1/openapi.json."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from slackwater.runtime.routes import SECURITY_SCHEME, Routes
 
 
 def description_router(app: FastAPI) -> Routes:
-    """The route that shows what `openapi_of` makes of `app`."""
+    """Returns the route that serves `openapi_of(app)`."""
     routes = Routes(include_in_schema=False)
 
     @routes.get("/v1/openapi.json", role=Role.VIEWER)
@@ -25,7 +25,7 @@ def description_router(app: FastAPI) -> Routes:
 
 
 def openapi_of(app: FastAPI) -> dict[str, Any]:
-    """The OpenAPI document of `app`, with how a caller proves who it is."""
+    """Returns the OpenAPI document of `app`, including authentication."""
     found: dict[str, Any] = get_openapi(title=app.title, version=app.version, routes=app.routes)
     _describe_problems(found)
     found.setdefault("components", {})["securitySchemes"] = {
@@ -33,14 +33,16 @@ def openapi_of(app: FastAPI) -> dict[str, Any]:
             "type": "http",
             "scheme": "bearer",
             "description": "A token with a role; `x-required-role` of each operation says which it needs. "
-            "On loopback without any token everybody is admin.",
+            "On loopback without any token every caller is admin.",
         }
     }
     return found
 
 
 def _describe_problems(found: dict[str, Any]) -> None:
-    """Every operation may answer with a problem; what FastAPI says of validation errors is not what we send."""
+    """Declare that every operation may answer with a problem document, in place of FastAPI's
+    validation schema.
+    """
     components = found.setdefault("components", {})
     schemas = components.setdefault("schemas", {})
     for theirs in ("HTTPValidationError", "ValidationError"):

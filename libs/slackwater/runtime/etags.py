@@ -1,4 +1,4 @@
-"""ETags that are generations, and the two preconditions on them (RFC 9110, 13.1)."""
+"""ETags built from generations, and the two preconditions on them (RFC 9110, 13.1)."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ NOT_MODIFIED: dict[int | str, dict[str, Any]] = {304: {"description": "The ETag 
 
 
 class PreconditionFailed(Conflict):
-    """If-Match names another ETag than the present one: HTTP 412."""
+    """If-Match names an ETag other than the current one: HTTP 412."""
 
     code = "precondition_failed"
 
 
 def etag(generation: int) -> str:
-    """The strong ETag of a generation."""
+    """Returns the strong ETag of a generation."""
     return f'"{generation}"'
 
 
 def unchanged(if_none_match: str | None, present: str) -> bool:
-    """Whether the caller has what is there (weak comparison)."""
+    """Returns whether the caller has the current version (weak comparison)."""
     return if_none_match is not None and _names(if_none_match, present, weak=True)
 
 
 def refuse_other(if_match: str | None, present: str) -> None:
-    """Raises PreconditionFailed if the caller read something else (strong comparison)."""
+    """Raises PreconditionFailed if the caller read another version (strong comparison)."""
     if if_match is not None and not _names(if_match, present, weak=False):
         raise PreconditionFailed(f"If-Match: {if_match} was read, {present} is stored; read it again", field="If-Match")
 
 
 async def matched(generation: Callable[[], Awaitable[int]], if_match: str) -> int:
-    """The present generation, if it is the one that was read. Raises PreconditionFailed."""
+    """Returns the current generation if it is the one that was read. Raises PreconditionFailed."""
     try:
         present = await generation()
     except NotFound:

@@ -1,4 +1,6 @@
-"""Whether a caller is let in, alike for HTTP and gRPC: from the credentials that were shown to a principal."""
+"""Authentication and authorization, the same for HTTP and gRPC: turns credentials into a
+principal.
+"""
 
 from __future__ import annotations
 
@@ -11,19 +13,19 @@ from slackwater.runtime.tokens import Token, TokensFile, certified, digest_of, v
 
 
 class Unauthorized(SlackwaterError):
-    """Nobody was recognised: HTTP 401, gRPC UNAUTHENTICATED."""
+    """The caller is not authenticated: HTTP 401, gRPC UNAUTHENTICATED."""
 
     code = "unauthorized"
 
 
 class Forbidden(SlackwaterError):
-    """Somebody was recognised whose role does not reach: HTTP 403, gRPC PERMISSION_DENIED."""
+    """The caller's role is not sufficient: HTTP 403, gRPC PERMISSION_DENIED."""
 
     code = "forbidden"
 
 
 class Gate:
-    """Knows the tokens of this process. Thread-safe: it only reads."""
+    """Authenticates callers by the tokens of this process. Thread-safe: it only reads."""
 
     def __init__(self, settings: HttpSettings) -> None:
         """Raises Misconfigured if the tokens file cannot be used."""
@@ -38,14 +40,15 @@ class Gate:
         return bool(self._single) or self._file is not None
 
     def holder(self, shown: str) -> Principal | None:
-        """Who shows this token; None if it is nobody's."""
+        """Returns the holder of a token; None if it is unknown."""
         return whose(shown, self._single + self._named())
 
     def authenticate(self, headers: Mapping[str, str], certificate: str | None = None) -> Principal | None:
-        """From headers or gRPC metadata with lower-case names, and the common name of the certificate that the
-        connection was made with, if the client CA vouched for one: who calls; None if that was not proven.
+        """Returns the caller; None if it is not authenticated.
 
-        A token that is shown counts alone: a wrong one is nobody's, whatever certificate came with it.
+        `headers` are HTTP headers or gRPC metadata with lower-case names, `certificate` is the
+        common name of a certificate verified by the client CA. A token takes precedence: a wrong
+        one is refused, whatever certificate came with it.
         """
         if not self.asks_for_token:
             return _viewer(certificate) if self._asks_for_certificate else self._without
@@ -65,12 +68,16 @@ class Gate:
 
 
 def _viewer(certificate: str | None) -> Principal:
-    """Who has a certificate and no line in any file: it proves a name, and no right but to read."""
+    """Returns the principal of a certificate without a tokens file entry: it proves a name, and
+    grants only reading.
+    """
     return Principal(certificate, Role.VIEWER) if certificate and valid_name(certificate) else CERTIFIED
 
 
 def admit(needed: Needed, principal: Principal | None) -> None:
-    """Raises Unauthorized for nobody, Forbidden for a role that does not reach; both say what would."""
+    """Raises Unauthorized without a principal, Forbidden for an insufficient role; both messages
+    name the remedy.
+    """
     if needed == OPEN:
         return
     if principal is None:
@@ -80,18 +87,20 @@ def admit(needed: Needed, principal: Principal | None) -> None:
 
 
 class RpcRoles:
-    """What each RPC (`/package.Service/Method`) needs. What is not listed is nobody's."""
+    """The role that each RPC (`/package.Service/Method`) requires. An unlisted RPC is refused."""
 
     def __init__(self, needed: Mapping[str, Needed]) -> None:
         self._needed = dict(needed)
 
     def required_role(self, method: str) -> Needed:
-        """Raises Forbidden for a method that no one gave a role: a new RPC is closed until somebody thinks of it."""
+        """Returns the role of a method. Raises Forbidden for a method without one, so a new RPC is
+        closed by default.
+        """
         try:
             return self._needed[method]
         except KeyError:
-            raise Forbidden(f"{method} has no required role, so nobody may call it") from None
+            raise Forbidden(f"{method} has no required role and cannot be called") from None
 
     def missing(self, methods: Iterable[str]) -> list[str]:
-        """Of `methods` those without a role, sorted; a server must not start with any."""
+        """Returns the `methods` without a role, sorted; a server must not start with any."""
         return sorted(set(methods) - set(self._needed))

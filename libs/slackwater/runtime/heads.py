@@ -1,4 +1,6 @@
-"""HEAD is answered wherever GET is (RFC 9110 §9.3.2): with the same status and headers, and no body."""
+"""Answers HEAD wherever GET exists (RFC 9110 §9.3.2): with the same status and headers, and no
+body.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +8,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 
 class _SaidAll(OSError):
-    """To a response that goes on after its headers: nobody reads it. An OSError, as for a reader who has left."""
+    """Ends a response after its headers. An OSError, as for a disconnected client."""
 
 
 class Heads:
-    """ASGI: the application sees a GET, the caller what it answers before its body."""
+    """ASGI: the application sees a GET, the caller gets the status and headers."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

@@ -1,4 +1,6 @@
-"""Health of one process: /livez (the loop turns), /readyz (every check of every service), /version, /metrics."""
+"""Health of one process: /livez (the event loop runs), /readyz (every check of every service),
+/version, /metrics.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from slackwater.runtime.service import Check
 from slackwater.runtime.version import version
 
 CHECKS_SECONDS = 3.0
-"""All checks together may take this long; a readiness probe that hangs tells nothing."""
+"""Timeout of all checks together; a readiness probe that hangs reports nothing."""
 
 
 _NOT_READY: dict[int | str, dict[str, Any]] = {
@@ -26,19 +28,21 @@ _NOT_READY: dict[int | str, dict[str, Any]] = {
 
 
 def health_router(checks: Callable[[], Awaitable[Sequence[Check]]]) -> Routes:
-    """The health endpoints over `checks`, which is asked anew for every /readyz."""
+    """Returns the health endpoints over `checks`, which is called for every /readyz."""
     router = Routes(tags=["health"])
 
     @router.get("/livez", role=OPEN, response_class=PlainTextResponse)
     async def livez() -> str:
-        """The process answers. Never depends on PostgreSQL or NATS: restarting us would not bring them back."""
+        """The process answers. Never depends on PostgreSQL or NATS: restarting this process would
+        not bring them back.
+        """
         return "ok\n"
 
     @router.get("/readyz", role=OPEN, response_class=PlainTextResponse, responses=_NOT_READY)
     async def readyz(
         verbose: str | None = Query(None, description="give any value, or none, for the list"),
     ) -> Response:
-        """Whether everything this process runs can work now; `?verbose` lists what was looked at."""
+        """Whether everything this process runs is ready; `?verbose` lists the checks."""
         found = await _within_time(checks)
         ready = all(check.ok for check in found)
         lines = [_line(check) for check in found if verbose is not None or not check.ok]

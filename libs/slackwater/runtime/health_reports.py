@@ -1,6 +1,8 @@
-"""Tells the bus every few seconds how this process and its services fare: one small event, no answer awaited.
+"""Publishes the health of this process and its services every few seconds: one small event without
+acknowledgement.
 
-It serves deployments of many processes: no service reads another one's schema, each tells of its own.
+It serves deployments of several processes: no service reads another one's schema, so each reports
+its own.
 """
 
 from __future__ import annotations
@@ -31,7 +33,9 @@ INTERVAL_SECONDS = 5.0
 
 
 class OutboxNumbers(Protocol):
-    """slackwater.store.backlog.OutboxState, seen from where the store is not known."""
+    """slackwater.store.backlog.OutboxState as a protocol, for code that must not import the
+    store.
+    """
 
     @property
     def depth(self) -> int: ...
@@ -42,11 +46,11 @@ class OutboxNumbers(Protocol):
 
 
 Outbox = Callable[[str], Awaitable[OutboxNumbers | None]]
-"""The outbox of a service by its name; None for one that has none."""
+"""Returns the outbox of a service by its name; None for a service without one."""
 
 
 class HealthReports:
-    """slackwater.runtime.service.Service. It has nothing to report until it is told whom to `watch`."""
+    """slackwater.runtime.service.Service. It reports nothing before `watch`."""
 
     name = "health"
 
@@ -60,11 +64,13 @@ class HealthReports:
         self._instance = f"{socket.gethostname()}-{os.getpid()}"
 
     def watch(self, supervised: Sequence[Supervised]) -> None:
-        """These are the services of the process."""
+        """Set the services of the process to report on."""
         self._watched = [each for each in supervised if each.name not in (self.name, "http", "grpc", "watch", "broker")]
 
     async def run(self, started: Callable[[], None]) -> None:
-        """A report that the bus does not take is not kept: the next one is newer."""
+        """Report until cancelled. A report that the bus refuses is dropped, because the next one is
+        newer.
+        """
         started()
         while True:
             await self._clock.sleep(self._interval)
@@ -80,7 +86,7 @@ class HealthReports:
         return ()
 
     async def report(self) -> None:
-        """Look and tell, once. Raises Unavailable."""
+        """Collect and publish one report. Raises Unavailable."""
         services = [await self._service(each) for each in self._watched]
         now = self._clock.now()
         data = HealthReported(
@@ -129,7 +135,7 @@ def _lease(row: LeaseRow) -> LeaseHealth:
 
 
 def _stats(bus: Bus) -> Mapping[str, ConsumerStats]:
-    """The real bus counts; a twin in a test need not."""
+    """Returns the bus's counters; empty for a test bus without them."""
     stats = getattr(bus, "stats", None)
     return stats() if stats is not None else {}
 

@@ -1,4 +1,4 @@
-"""The one HTTP server of a process: every service's routes, health, and errors in one form."""
+"""The HTTP server of a process: every service's routes, health, and errors in one form."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from slackwater.runtime.small_bodies import BodyTooLarge, SmallBodies, too_large
 from slackwater.runtime.version import version
 
 GRACE_SECONDS = 0.2
-"""What requests in flight get at stop; an open event stream never ends by itself."""
+"""Time for requests in flight at stop; an open event stream never ends by itself."""
 UNREAD_SECONDS = 90
-"""How long a peer may take nothing of what was sent before the kernel ends its connection."""
+"""Time after which the kernel closes a connection whose peer does not read."""
 CERTIFICATE_SECONDS = 10.0
-"""How often certificate files are looked at."""
+"""Interval between checks of the certificate files."""
 
 
 def build_app(
@@ -62,14 +62,16 @@ def build_app(
 
 
 class _Server(uvicorn.Server):
-    """uvicorn as one part among others: signals belong to the process, and stopping does not wait for readers."""
+    """uvicorn as one task among others: the process handles signals, and stopping does not wait for
+    readers.
+    """
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
 
     async def stop(self) -> None:
-        """Ask everything open to end, then end it."""
+        """Ask all open connections to end, then close them."""
         self.should_exit = True
         await self._until_idle(GRACE_SECONDS)
         for connection in list(self.server_state.connections):
@@ -88,14 +90,14 @@ class _Server(uvicorn.Server):
 
 
 class HttpServer:
-    """Listens from the moment it is made (so its address is known), answers while `run` runs."""
+    """Listens on creation (so its address is known), and answers while `run` runs."""
 
     def __init__(self, settings: HttpSettings) -> None:
         settings.refuse_if_open_to_all()
         self._tls = ServerTls(settings) if settings.wants_tls else None
         self._socket = _listen(settings)
         self.url = _url_of(self._socket, tls=settings.tls)
-        """Where a browser finds it; fixed even if the port was left to us."""
+        """URL for a browser; fixed even if the kernel chose the port."""
 
     async def run(self, app: FastAPI, started: Callable[[], None] = lambda: None) -> None:
         """Serve until cancelled; open connections are closed and every request's task is ended."""
@@ -112,7 +114,8 @@ class HttpServer:
                 ssl_context_factory=None if tls is None else lambda *_: tls.context,
             )
         )
-        # Cancelling serve() leaves its sockets behind, so it runs in its own task and is told to end.
+        # Cancelling serve() leaves its sockets open, so it runs in its own task and is asked to
+        # exit.
         serving = asyncio.create_task(server.serve(sockets=[self._socket]), name="http")
         try:
             while not server.started and not serving.done():  # noqa: ASYNC110 - uvicorn has a flag, no event
@@ -125,7 +128,7 @@ class HttpServer:
                 await asyncio.wait([serving])
 
     async def _until_ended(self, serving: asyncio.Task[None]) -> None:
-        """Waits for the server; looks for new certificates in between."""
+        """Wait for the server to end, checking for new certificates meanwhile."""
         while self._tls is not None and not serving.done():
             await asyncio.wait({serving}, timeout=CERTIFICATE_SECONDS)
             self._tls.refresh()
@@ -137,7 +140,9 @@ class HttpServer:
 
 
 def _listen(settings: HttpSettings) -> socket.socket:
-    """A listening socket; the usual port may be taken by somebody else, a port that was asked for may not."""
+    """Returns a listening socket. If the default port is taken, another is used; a port that was
+    set explicitly must be free.
+    """
     wanted = USUAL_PORT if settings.port is None else settings.port
     try:
         return _bind(settings.host, wanted)
@@ -163,7 +168,8 @@ def _bind(host: str, port: int) -> socket.socket:
     listener = socket.socket(family, kind, protocol)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        # Inherited by every connection: a peer that neither reads nor leaves must not hold one, and what waits for it.
+        # Inherited by every connection: a peer that neither reads nor closes must not hold a
+        # connection and its buffers.
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNREAD_SECONDS * 1000)
         listener.bind(address)
         listener.listen(128)

@@ -1,4 +1,4 @@
-"""Which addresses only this machine reaches."""
+"""Addresses reachable from this machine only."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import ipaddress
 
 
 def is_loopback(host: str) -> bool:
-    """Whether nobody else on the network reaches what listens on `host`; of a name only `localhost` is believed."""
+    """Returns whether `host` is reachable from this machine only; of names, only `localhost`
+    counts.
+    """
     if host == "localhost":
         return True
     try:

@@ -1,4 +1,4 @@
-"""Work that a service repeats: on a timer, or after a change. An outage of the database ends neither."""
+"""Repeated work of a service: on a timer, or after a change. A database outage ends neither."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ RETRY_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repeat:
-    """Works, pauses, works. After Conflict or Unavailable, `missed` is logged and the work is tried again; any other
-    exception ends the service."""
+    """Works, pauses, repeats. After Conflict or Unavailable, `missed` is logged and the work is
+    retried; any other exception ends the service.
+    """
 
     work: Callable[[], Awaitable[object]]
     clock: Clock
@@ -26,7 +27,7 @@ class Repeat:
     missed: str
     pause_first: bool = False
     retry_seconds: float | None = None
-    """The pause after an outage; None: as after success."""
+    """Pause after an outage; None: as after success."""
     interrupted: Callable[[], None] = lambda: None
     """Called at each outage."""
 
@@ -49,7 +50,9 @@ class Repeat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Follow:
-    """Works whenever `changed` is set. After Conflict or Unavailable, `missed` is logged, the work is tried again."""
+    """Works whenever `changed` is set. After Conflict or Unavailable, `missed` is logged and the
+    work is retried.
+    """
 
     work: Callable[[], Awaitable[object]]
     clock: Clock

@@ -1,9 +1,10 @@
-"""Who shall own which partition: a pure function of members, leases and time.
+"""Assigns partitions to replicas: a pure function of members, leases and time.
 
-Every replica computes the same targets from what the database says: each member gets its fair share, those who hold
-more keep the larger shares. A replica claims only what nobody living owns, and releases only what is beyond its share,
-so a join or a leave moves no more than it must. That at most one owns a partition is not decided here: the database
-gives each lease to one, with an epoch that only grows, and refuses the writes of all others (store.leases).
+Every replica computes the same targets from the database's view: each member gets a fair share, and
+members that hold more keep the larger shares. A replica claims only partitions without a living
+owner, and releases only those beyond its share, so a join or leave moves as few as possible.
+Exclusive ownership is not decided here: the database gives each lease to one member, with an epoch
+that only grows, and refuses the writes of all others (store.leases).
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from datetime import datetime
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """Ownership of one partition. `epoch` grows with every claim, across restarts and restores of the database."""
+    """Ownership of one partition. `epoch` grows with every claim, across restarts and restores of
+    the database.
+    """
 
     partition: int
     epoch: int
@@ -24,7 +27,9 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class LeaseRow:
-    """A lease as stored; without owner it is free. `since`: when it changed hands last, by the database's clock."""
+    """A stored lease; free without an owner. `since`: its last change of owner, by the database's
+    clock.
+    """
 
     partition: int
     owner: str | None
@@ -34,7 +39,7 @@ class LeaseRow:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A replica and when its heartbeat runs out, by the database's clock."""
+    """A replica and the expiry of its heartbeat, by the database's clock."""
 
     name: str
     expires_at: datetime
@@ -42,7 +47,9 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What the database said at one heartbeat; `now` is its clock. Members are as they were before that heartbeat."""
+    """The database's state at one heartbeat; `now` is its clock. Members are as before that
+    heartbeat.
+    """
 
     leases: Sequence[LeaseRow]
     members: Sequence[Member]
@@ -51,7 +58,9 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What a replica can tell of all: its own name, how many live, and every lease."""
+    """Ownership as one replica sees it: its own name, the number of living members, and every
+    lease.
+    """
 
     member: str
     members: int
@@ -60,20 +69,23 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a replica does after a heartbeat: partitions to claim, and to hand over in good order."""
+    """The actions of a replica after a heartbeat: partitions to claim, and to hand over."""
 
     claim: tuple[int, ...] = ()
     release: tuple[int, ...] = ()
 
 
 def instance_of(member: str) -> str:
-    """`instance/incarnation`: of one instance, only the newest incarnation can be alive (its state directory is locked,
-    or its name was drawn at random)."""
+    """Returns the instance of `instance/incarnation`. Only the newest incarnation of an instance
+    can be alive: its state directory is locked, or its name is random.
+    """
     return member.partition("/")[0]
 
 
 def living(view: View, me: str) -> list[str]:
-    """Members whose heartbeat counts, with me and without my own predecessors, by name."""
+    """Returns the members with a valid heartbeat by name, including this one, without its
+    predecessors.
+    """
     others = (
         member.name
         for member in view.members
@@ -83,13 +95,15 @@ def living(view: View, me: str) -> list[str]:
 
 
 def unowned(view: View) -> list[int]:
-    """Partitions that nobody living owns: their work waits."""
+    """Returns the partitions without a living owner, whose work waits."""
     alive = {member.name for member in view.members if member.expires_at > view.now}
     return [row.partition for row in view.leases if row.owner not in alive]
 
 
 def plan(view: View, me: str) -> Plan:
-    """What `me` shall do now. Deterministic; calling it again before anything has happened gives the same."""
+    """Returns the actions of `me` now. Deterministic; repeating it on the same view gives the same
+    plan.
+    """
     alive = living(view, me)
     owned = Counter(row.owner for row in view.leases if row.owner is not None)
     mine = sorted(row.partition for row in view.leases if row.owner == me)
@@ -101,15 +115,19 @@ def plan(view: View, me: str) -> Plan:
 
 
 def targets(alive: Collection[str], owned: Counter[str], partitions: int) -> dict[str, int]:
-    """How many partitions each member shall own: shares differ by one at most, the larger ones stay where they are."""
+    """Returns the target number of partitions per member: shares differ by at most one, and the
+    larger ones stay in place.
+    """
     share, larger = divmod(partitions, len(alive))
     ranked = sorted(alive, key=lambda name: (-owned[name], name))
     return {name: share + (rank < larger) for rank, name in enumerate(ranked)}
 
 
 def _is_takeable(owner: str, alive: Collection[str], view: View, me: str) -> bool:
-    """Whether its owner is dead. After an outage of the database everybody looks dead: who has just come back looks on
-    for one heartbeat, so that the others can come back too. My own predecessor is known to be dead."""
+    """Returns whether a partition's owner is dead. After a database outage every member looks dead,
+    so a returning replica waits one heartbeat for the others to return. This replica's predecessor
+    is known to be dead.
+    """
     if owner in alive:
         return False
     if instance_of(owner) == instance_of(me):
@@ -118,6 +136,8 @@ def _is_takeable(owner: str, alive: Collection[str], view: View, me: str) -> boo
 
 
 def _mine_of(free: Sequence[int], alive: Sequence[str], me: str) -> tuple[int, ...]:
-    """The free partitions, each claimant beginning at another one, so that they seldom want the same."""
+    """Returns the free partitions, rotated per claimant so that replicas seldom compete for the
+    same one.
+    """
     start = alive.index(me) * len(free) // len(alive)
     return (*free[start:], *free[:start])

@@ -1,4 +1,4 @@
-"""Requests to the Linux kernel that tie the life of a process tree to the process that started it."""
+"""Linux prctl calls that tie the life of a process tree to the process that started it."""
 
 from __future__ import annotations
 
@@ -10,15 +10,19 @@ _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 
 
 def die_with_parent(number: signal.Signals = signal.SIGTERM) -> None:
-    """Ask for `number` when the thread that started this process ends. The request survives exec, not fork.
+    """Request `number` when the thread that started this process ends. The request survives exec,
+    not fork.
 
-    A parent that ended before the call is not noticed: compare `os.getppid()` from before and after.
+    A parent that ended before the call is not detected: compare `os.getppid()` from before and
+    after.
     """
     _prctl(_PR_SET_PDEATHSIG, number)
 
 
 def adopt_orphans() -> None:
-    """Become the parent of every descendant whose own parent ends, so that none leaves the process tree."""
+    """Become a child subreaper: orphaned descendants are reparented to this process, so none leaves
+    the process tree.
+    """
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 

@@ -1,4 +1,6 @@
-"""Refuses NUL characters before any route sees them: no name holds one, and PostgreSQL takes none in a text."""
+"""Refuses NUL characters before routing: no name contains one, and PostgreSQL does not store one in
+text.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from slackwater.runtime.problems import problem
 
 
 class NoNul:
-    """ASGI: a request with a NUL in its path or query ends here, with the parameter named."""
+    """ASGI: refuses a request with a NUL in its path or query, and names the parameter."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

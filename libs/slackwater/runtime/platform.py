@@ -1,4 +1,4 @@
-"""What every composition root is handed: the bus, its own database, the clock. Built once per process."""
+"""What every composition root receives: bus, its own database, clock. Built once per process."""
 
 from __future__ import annotations
 
@@ -18,18 +18,24 @@ if TYPE_CHECKING:  # an agent has no database and must not load SQLAlchemy
 
 
 def new_member(instance: str | None = None) -> str:
-    """A name for this process. Of a named `instance` it is the newest incarnation, and those before it are dead."""
+    """Returns a member name for this process. With a named `instance` it is the newest incarnation,
+    and earlier ones are dead.
+    """
     incarnation = f"{os.getpid()}-{secrets.token_hex(4)}"
     return f"{instance or f'{socket.gethostname()}-{incarnation}'}/{incarnation}"
 
 
 @dataclass(frozen=True, slots=True)
 class Platform:
-    """`database(service)` gives the service its schema; it exists only where a PostgreSQL is configured."""
+    """`database(service)` returns the service's schema; available only where PostgreSQL is
+    configured.
+    """
 
     bus: Bus
     clock: Clock
     database: Callable[[str], Database]
     state_dir: Path
     member: str = field(default_factory=new_member)
-    """This process among the replicas of its services: `instance/incarnation` (slackwater.runtime.ownership)."""
+    """This process among the replicas of its services: `instance/incarnation`
+    (slackwater.runtime.ownership).
+    """

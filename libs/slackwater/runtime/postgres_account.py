@@ -1,14 +1,18 @@
-"""Under which user the embedded PostgreSQL runs: it refuses root, yet the checkout may be closed to everyone else.
+"""Chooses the user of the embedded PostgreSQL, which refuses root, while other users may not be
+able to read the checkout.
 
-An ordinary user runs it as itself. For root, the first that works:
+An ordinary user runs it directly. For root, the first that works:
 
-1. the owner of an existing data directory if that is not root, else `nobody`, without any capability, when that
-   user can reach the state directory and the binaries (every parent has the x bit for others);
-2. the same user with one ambient capability, CAP_DAC_READ_SEARCH or CAP_DAC_OVERRIDE, to pass closed parents
-   (containers drop the first by default and keep the second);
-3. a user namespace that shows root as `nobody` to the server: nothing changes its owner.
+1. the owner of an existing data directory if that is not root, else `nobody`, without capabilities,
+when that user can reach the state directory and the binaries (every parent has the x bit for
+others);
 
-A user without a line in /etc/passwd, which initdb does not accept, also gets (3).
+2. the same user with one ambient capability, CAP_DAC_READ_SEARCH or CAP_DAC_OVERRIDE, to pass
+closed parents (containers drop the first by default and keep the second);
+
+3. a user namespace that maps root to `nobody` for the server: no file changes its owner.
+
+A user without an entry in /etc/passwd, which initdb refuses, also gets (3).
 """
 
 from __future__ import annotations
@@ -37,7 +41,9 @@ class Account:
 
 
 def choose_account(state: Path, binaries: Path, previous_owner: int | None) -> Account:
-    """The first account under which `binaries` run here. Raises Misconfigured with what would help."""
+    """Returns the first account under which `binaries` run here. Raises Misconfigured with possible
+    remedies.
+    """
     for account in _candidates(state, binaries, previous_owner):
         if _works(account, state, binaries):
             return account
@@ -65,7 +71,9 @@ def _candidates(state: Path, binaries: Path, previous_owner: int | None) -> Iter
 
 
 def _setpriv(*options: str) -> tuple[str, ...]:
-    """The server gets SIGINT (fast shutdown) when the thread that started it ends."""
+    """Returns the setpriv prefix; the server gets SIGINT (fast shutdown) when the thread that
+    started it ends.
+    """
     if shutil.which("setpriv") is None and not options:
         return ()
     return ("setpriv", "--pdeathsig", "INT", *options)
@@ -77,7 +85,9 @@ def _namespace() -> tuple[str, ...]:
 
 
 def _works(account: Account, state: Path, binaries: Path) -> bool:
-    """The binary starts under the account and the account can list the state directory's parents."""
+    """Returns whether the binary starts under the account and the account can list the state
+    directory's parents.
+    """
     for command in ((str(binaries / "postgres"), "--version"), ("test", "-x", str(state))):
         try:
             done = subprocess.run([*account.prefix, *command], capture_output=True, check=False, timeout=20)

@@ -1,7 +1,9 @@
-"""A health check for containers: `python -m slackwater.runtime.probe [--wait SECONDS] http://127.0.0.1:8460/readyz`.
+"""A health check for containers: `python -m slackwater.runtime.probe [--wait SECONDS]
+http://127.0.0.1:8460/readyz`.
 
-With `--wait` it asks until the answer is well: for a server whose own image has nothing to ask with. The image has no
-curl, and the command line takes longer to load than a probe should. Standard library only.
+With `--wait` it retries until the answer is 200, for servers whose own image has no HTTP client.
+The image has no curl, and the slackwater command loads too slowly for a probe. Standard library
+only.
 """
 
 from __future__ import annotations
@@ -19,8 +21,10 @@ PAUSE_SECONDS = 0.5
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """0 when the address answers 200 (in time), else 1 with one line that says what came instead."""
-    parser = argparse.ArgumentParser(prog="probe", description="Ask an address whether it is well.")
+    """Returns 0 when the address answers 200 (in time), else prints one line with the actual answer
+    and returns 1.
+    """
+    parser = argparse.ArgumentParser(prog="probe", description="Check the health endpoint at an address.")
     parser.add_argument("--wait", type=float, default=0.0, metavar="SECONDS")
     parser.add_argument("url", type=_http)
     options = parser.parse_args(arguments)
@@ -34,9 +38,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def ask(url: str) -> str | None:
-    """None when all is well, else what came instead."""
+    """Returns None when the answer is 200, else a description of it."""
     context = ssl.create_default_context()
-    context.check_hostname = False  # it asks its own container: what is proved is that it answers
+    context.check_hostname = False  # the probe checks its own container's availability, not its identity
     context.verify_mode = ssl.CERT_NONE
     try:
         with urllib.request.urlopen(url, timeout=TIMEOUT_SECONDS, context=context) as answer:  # noqa: S310 - see _http

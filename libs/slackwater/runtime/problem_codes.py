@@ -1,6 +1,7 @@
-"""Every code that a problem document of the API may carry: the one list, for programs, pages and the reference.
+"""Every code of the API's problem documents: the single list for programs, pages and the reference.
 
-A code is never reused for another meaning. docs/reference/problems.md and GET /v1/problems/{code} are made from this.
+A code is never reused for another meaning. docs/reference/problems.md and GET /v1/problems/{code}
+are generated from it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from slackwater.resources.catalog import KINDS
 
 @dataclass(frozen=True, slots=True)
 class ProblemCode:
-    """One code: the HTTP status it comes with, what it means, and the remedy."""
+    """One code: its HTTP status, its meaning, and the remedy."""
 
     code: str
     status: int
@@ -22,7 +23,7 @@ class ProblemCode:
 
 
 def _not_found_codes() -> Iterator[ProblemCode]:
-    """Of each resource kind: a document does not exist. Some kinds have the general code, which stands by itself."""
+    """Yields the not-found code of each resource kind; kinds with the general code are skipped."""
     for kind in KINDS:
         if kind.code("not_found") != "not_found":
             meaning, remedy = f"No {kind.name} has this name.", f"GET {kind.path} lists all; PUT creates one."
@@ -30,7 +31,7 @@ def _not_found_codes() -> Iterator[ProblemCode]:
 
 
 def _needed_codes() -> Iterator[ProblemCode]:
-    """Of each resource kind with a parent document: it cannot be deleted."""
+    """Yields, for each resource kind with a parent document, the code for deleting the parent."""
     for kind in KINDS:
         if kind.parent and kind.code("needed") != "conflict":
             meaning = f"The {kind.name} `{kind.parent}` cannot be deleted."
@@ -317,12 +318,12 @@ PROBLEMS: Mapping[str, ProblemCode] = {each.code: each for each in _CODES}
 
 
 def type_of(code: str) -> str:
-    """The `type` of a problem document: a page that this server itself serves."""
+    """Returns the `type` of a problem document: a page of this server."""
     return f"/v1/problems/{code}" if code in PROBLEMS else "about:blank"
 
 
 def reference_page() -> str:
-    """docs/reference/problems.md."""
+    """Returns the text of docs/reference/problems.md."""
     rows = [f"| `{each.code}` | {each.status} | {each.meaning} | {each.remedy} |" for each in _CODES]
     return "\n".join(
         [

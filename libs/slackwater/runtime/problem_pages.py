@@ -1,4 +1,6 @@
-"""GET /v1/problems: what the `type` of a problem document points to; works without any network."""
+"""GET /v1/problems: the pages that the `type` of a problem document points to; they need no
+network.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from slackwater.runtime.routes import Routes
 
 
 class ProblemList(BaseModel):
-    """Every code there is."""
+    """Every problem code."""
 
     items: list[ProblemCode]
 
@@ -42,7 +44,9 @@ class FieldError(BaseModel):
 
 
 def problem_pages() -> Routes:
-    """The pages. What they say is in docs/reference/problems.md too, for who has no token."""
+    """Returns the routes of the pages. docs/reference/problems.md has the same content, for readers
+    without a token.
+    """
     routes = Routes(prefix="/v1/problems", tags=["problems"])
 
     @routes.get("", role=Role.VIEWER, summary="Every problem code, its meaning and what to do")

@@ -1,4 +1,6 @@
-"""Errors as RFC 9457 problem+json: our own tree, request validation, and what the framework refuses by itself."""
+"""Errors as RFC 9457 problem+json: the error tree, request validation, and the framework's own
+refusals.
+"""
 
 from __future__ import annotations
 
@@ -29,20 +31,22 @@ STATUS_OF: Sequence[tuple[type[errors.SlackwaterError], int]] = (
 
 
 def problem(status: int, code: str, detail: str, *, headers: dict[str, str] | None = None, **more: Any) -> JSONResponse:
-    """One problem document. `code` is stable and meant for programs, `detail` for people."""
+    """Returns a problem document. `code` is stable and for programs, `detail` is for people."""
     body = {"type": type_of(code), "title": HTTPStatus(status).phrase, "status": status, "code": code, "detail": detail}
     return JSONResponse(body | more, status_code=status, media_type=MEDIA_TYPE, headers=headers)
 
 
 def unauthorized(*, shown: bool = False) -> JSONResponse:
-    """The answer to a caller that proved nothing; `shown` where it sent a token."""
-    wrong = "the token that was sent is not known here: it is mistyped, was revoked, or belongs to another instance"
+    """Returns the answer to an unauthenticated caller; `shown` if it sent a token."""
+    wrong = "the token is unknown here: it is mistyped, was revoked, or belongs to another instance"
     detail = wrong if shown else "send the header `Authorization: Bearer TOKEN`"
     return problem(401, "unauthorized", detail, headers={"www-authenticate": "Bearer"})
 
 
 def status_of(error: errors.SlackwaterError) -> int:
-    """What its code is registered with. Else by its kind; InvalidInput that names a field is 422, any other 400."""
+    """Returns the HTTP status of an error: that of its code, else of its kind; InvalidInput with a
+    field is 422, without 400.
+    """
     if error.code in PROBLEMS:
         return PROBLEMS[error.code].status
     if isinstance(error, errors.InvalidInput):
@@ -81,7 +85,9 @@ async def _framework(request: Request, error: Exception) -> JSONResponse:
 
 
 def _framework_detail(request: Request, error: HTTPException) -> str:
-    """What was asked for and what there is, where the framework has only the name of the status to say."""
+    """Returns the requested path and the alternatives, where the framework gives only the name of
+    the status.
+    """
     status = HTTPStatus(error.status_code)
     if error.detail != status.phrase:
         return str(error.detail)
@@ -94,5 +100,5 @@ def _framework_detail(request: Request, error: HTTPException) -> str:
 
 
 async def _defect(request: Request, error: Exception) -> JSONResponse:
-    """A defect of ours. What it was stays in the log, which uvicorn writes; the caller learns only that it happened."""
-    return problem(500, errors.SlackwaterError.code, "an error of ours; the log of the server has the details")
+    """Answers a defect with 500. uvicorn logs the exception; the caller gets no details."""
+    return problem(500, errors.SlackwaterError.code, "internal error; the server's log has the details")

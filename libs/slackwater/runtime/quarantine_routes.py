@@ -1,4 +1,6 @@
-"""REST of a service's quarantine: list what is set aside, and release it. Every service that keeps state mounts it."""
+"""REST routes of a service's quarantine: list and release its items. Every service that keeps state
+mounts them.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ ItemId = Annotated[str, Path(pattern=r"^[0-9a-f]{16}$", description="The item's 
 
 
 class QuarantineItem(BaseModel):
-    """A row or node that its service has set aside. `document` is what stood in the row, as far as it was kept."""
+    """A row or node in quarantine. `document` is the row's content, as far as it was stored."""
 
     id: str
     service: str
@@ -44,7 +46,7 @@ class QuarantineList(BaseModel):
 
 
 class ReleaseAnswer(BaseModel):
-    """`released` is false in a dry run. What still fails comes back under the same id."""
+    """`released` is false in a dry run. An item that still fails returns under the same id."""
 
     item: QuarantineItem
     released: bool
@@ -52,7 +54,7 @@ class ReleaseAnswer(BaseModel):
 
 
 def quarantine_router(quarantine: Quarantine) -> Routes:
-    """`/v1/quarantine/SERVICE`. Building it does no I/O."""
+    """Returns the routes of `/v1/quarantine/SERVICE`. Building them does no I/O."""
     service = quarantine.service
     router = Routes(prefix=f"/v1/quarantine/{service}", tags=["quarantine"])
 
@@ -82,7 +84,7 @@ def quarantine_router(quarantine: Quarantine) -> Routes:
 
 
 def quarantine_check(quarantine: Quarantine) -> Check:
-    """For health: a service with a quarantine is as ready as any, and says what is in it."""
+    """Returns the health check, which lists the items; a quarantine does not affect readiness."""
     rows = sorted(f"{item.table}/{item.row}" for item in quarantine.known())
     named = ", ".join(rows[:MOST_NAMED]) + (f" and {len(rows) - MOST_NAMED} more" if len(rows) > MOST_NAMED else "")
     return Check(f"{quarantine.service}-quarantine", True, f"{len(rows)} set aside: {named}" if rows else "empty")

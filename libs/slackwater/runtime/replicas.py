@@ -1,4 +1,4 @@
-"""The ownership of one replica of a service: how it is made, measured and checked."""
+"""Partition ownership of one replica of a service: construction, metrics and health check."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class OwnershipMetrics:
-    """slackwater.runtime.sharding.Meter in Prometheus' terms."""
+    """slackwater.runtime.sharding.Meter with Prometheus metrics."""
 
     def __init__(self, service: str, meters: Meters) -> None:
         self._service = service
@@ -72,13 +72,15 @@ class OwnershipMetrics:
 
 
 def ownership_of(platform: Platform, service: str, database: Database) -> Ownership:
-    """The share of this process in the partitions of a service."""
+    """Returns this process's ownership of a service's partitions."""
     metrics = OwnershipMetrics(service, process_meters())
     return Ownership(database.leases(platform.member), service, platform.clock, metrics)
 
 
 def ownership_check(ownership: Ownership) -> Check:
-    """For /readyz: a replica without a partition is as ready as any, one without a heartbeat is not."""
+    """Returns the /readyz check: a replica without a partition is ready, one without a heartbeat is
+    not.
+    """
     held = len(ownership.held())
     if not ownership.is_current:
         why = "no heartbeat: PostgreSQL does not answer, or takes no writes"

@@ -1,7 +1,8 @@
-"""The skeleton of a service of which several replicas may run: what every composition root needs, written once.
+"""The skeleton of a replicated service: what every composition root needs, written once.
 
-A composition root makes a Replica, builds its adapters and use cases on it, and hands consumers, loops and state to
-ReplicatedService, which runs them, shares the partitions with the other replicas and reports readiness.
+A composition root creates a Replica, builds its adapters and use cases on it, and passes consumers,
+loops and state to ReplicatedService, which runs them, shares the partitions with the other replicas
+and reports readiness.
 """
 
 from __future__ import annotations
@@ -26,14 +27,16 @@ if TYPE_CHECKING:
     from slackwater.runtime.platform import Platform
 
 Loop = Callable[[], Coroutine[Any, Any, None]]
-"""Works until it is cancelled (runtime.loops)."""
+"""A coroutine function that works until it is cancelled (runtime.loops)."""
 
 
 class Replica:
-    """What this process has of one service: bus, clock, database, quarantine, outbox, and its share of partitions.
+    """The resources of one service in this process: bus, clock, database, quarantine, outbox, and
+    its partitions.
 
-    `database` refuses writes for partitions that another replica owns, `unfenced` takes them for all. A service that
-    is not `sharded` owns no partition: its replicas share the messages of each consumer.
+    `database` refuses writes for partitions that another replica owns, `unfenced` accepts all. A
+    service that is not `sharded` owns no partition: its replicas share the messages of each
+    consumer.
     """
 
     def __init__(self, name: str, platform: Platform, *, sharded: bool = True) -> None:
@@ -53,17 +56,17 @@ class Replica:
 
     @property
     def partitions(self) -> Ownership:
-        """The partitions of a sharded service."""
+        """Returns the partition ownership of a sharded service."""
         assert self.ownership is not None  # noqa: S101 - asked by sharded services only
         return self.ownership
 
     async def bus_check(self) -> Check:
-        """Whether the broker answers."""
+        """Returns a check that the broker answers."""
         connected = await self.bus.connected()
         return Check(f"{self.name}-bus", connected, "" if connected else "NATS does not answer")
 
     async def dependencies(self) -> Sequence[Check]:
-        """Whether broker and database answer."""
+        """Returns checks that broker and database answer."""
         bus, answers = await asyncio.gather(self.bus_check(), self.database.ping())
         why = "" if answers else "PostgreSQL does not answer, or takes no writes"
         return bus, Check(f"{self.name}-database", answers, why)
@@ -72,10 +75,10 @@ class Replica:
 class ReplicatedService:
     """slackwater.runtime.service.Service.
 
-    `load` reads what must be known before anything is consumed. `state` is kept per partition, `loops` run by name
-    beside the consumers. `leaving` is called when the service is to stop, before its consumers finish what is in hand;
-    `close` after everything else has ended. `checks` are those of the service itself, `dependencies` those of what it
-    needs.
+    `load` reads what must be known before consuming starts. `state` is kept per partition, `loops`
+    run by name beside the consumers. `leaving` is called when the service is about to stop, before
+    its consumers finish their messages in hand; `close` after everything else has ended. `checks`
+    are the service's own, `dependencies` those of what it needs.
     """
 
     def __init__(
@@ -106,7 +109,9 @@ class ReplicatedService:
         self._routers = routers
 
     async def run(self, started: Callable[[], None]) -> None:
-        """Load, then consume and repeat until cancelled. Raises Unavailable if what it needs is away at the start."""
+        """Load, then consume and repeat until cancelled. Raises Unavailable if a dependency is
+        unavailable at the start.
+        """
         for load in self._load:
             await load()
         try:
@@ -139,7 +144,7 @@ class ReplicatedService:
                 self._leaving()
 
     async def checks(self) -> Sequence[Check]:
-        """Dependencies, what the service says of itself, rows that are set aside, partitions."""
+        """Returns checks of dependencies, the service itself, its quarantine and its partitions."""
         found = [*await self._dependencies(), *self._checks(), quarantine_check(self.quarantine)]
         if self._replica.ownership is not None:
             found.append(ownership_check(self._replica.ownership))
@@ -155,7 +160,7 @@ class ReplicatedService:
 
 
 class Reading(Protocol):
-    """What an open consumer offers (slackwater.bus.port.Consumption)."""
+    """The methods of an open consumer (slackwater.bus.port.Consumption)."""
 
     async def take(self, partitions: Collection[int]) -> None: ...
     async def give(self, partitions: Collection[int]) -> None: ...
@@ -163,8 +168,9 @@ class Reading(Protocol):
 
 
 class Together:
-    """slackwater.runtime.sharding.Holder of state and consumers: the state first, then consumers; given back the other
-    way round, so that no message is read for a state that is gone."""
+    """slackwater.runtime.sharding.Holder of state and consumers. Takes the state first, then
+    consumers, and gives them back in reverse, so that no message is read without its state.
+    """
 
     def __init__(self, state: Holder | None, readings: Sequence[Reading]) -> None:
         self._state = state

@@ -1,4 +1,4 @@
-"""What operators watch of the versioned documents that a service follows."""
+"""Metrics of the versioned documents that a service follows."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from slackwater.telemetry.metrics import Meters
 
 
 class ResourceMetrics:
-    """slackwater.resources.store.ResourceMeter in Prometheus' terms."""
+    """slackwater.resources.store.ResourceMeter with Prometheus metrics."""
 
     def __init__(self, meters: Meters, service: str, kind: str, mostly: str) -> None:
-        """`mostly`: why a document of this kind cannot be used, as a rule."""
+        """`mostly`: the usual reason why a document of this kind cannot be used."""
         self._followed = meters.gauge(
             f"slackwater_{service}_followed_policies",
             f"{kind} documents that this replica follows as stored.",

@@ -1,4 +1,6 @@
-"""From news of a schema to the documents that are followed: whichever replica changes one, each follows at once."""
+"""Updates followed documents after a schema notification, so that every replica follows a change at
+once.
+"""
 
 from __future__ import annotations
 
@@ -19,16 +21,18 @@ class Followable(Protocol):
 
     @property
     def problems(self) -> Mapping[str, str]:
-        """By name of the document, why its newest generation is not followed."""
+        """Returns, by document name, why its newest generation is not followed."""
         ...
 
     async def catch_up(self) -> None:
-        """Read the documents again and follow them. Raises Conflict, Unavailable; then all stays as it was."""
+        """Read the documents again and follow them. Raises Conflict, Unavailable; then nothing
+        changes.
+        """
         ...
 
 
 class ResourceNews:
-    """Reads the documents again whenever something may have changed, until it could."""
+    """Reads the documents again after each notification, with retries until it succeeds."""
 
     def __init__(self, in_force: Followable, clock: Clock) -> None:
         self._in_force = in_force
@@ -37,7 +41,7 @@ class ResourceNews:
         self._named: dict[str, str] = {}
 
     def tell(self) -> None:
-        """Something was published to the replicas."""
+        """Signal a notification to the replicas."""
         self._news.set()
 
     async def follow(self) -> None:
@@ -55,7 +59,7 @@ class ResourceNews:
             self._name_problems()
 
     def _name_problems(self) -> None:
-        """Each one once."""
+        """Log each problem once."""
         problems = dict(self._in_force.problems)
         for name, why in problems.items():
             if self._named.get(name) != why:
@@ -64,6 +68,8 @@ class ResourceNews:
 
 
 def said_of(problems: Mapping[str, str]) -> str:
-    """For health: which documents cannot be used; begins with a semicolon, empty if all can be."""
+    """Returns the unusable documents for health; begins with a semicolon, empty if there are
+    none.
+    """
     broken = "; ".join(f"{name} keeps to the last good one: {why}" for name, why in sorted(problems.items()))
     return f"; {broken}" if broken else ""

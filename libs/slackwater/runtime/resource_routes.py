@@ -1,4 +1,5 @@
-"""REST routes of a resource kind, made from its declaration: list, read, put, delete, and put of several.
+"""REST routes of a resource kind, generated from its declaration: list, read, put, delete, and put
+of several.
 
 The ETag of a document is its generation.
 """
@@ -46,7 +47,9 @@ class Served(Generic[R, V]):
         self.many: Any = create_model(listing, items=(list[item], ...))
 
     async def answer(self, done: Change[R, V], arguments: Any, *, with_preview: bool = True) -> BaseModel:
-        """What a dry run answers. Raises Unavailable."""
+        """Returns the answer of a change, including the preview of a dry run. Raises
+        Unavailable.
+        """
         found: dict[str, Any] = {"document": done.document, "changes": changes(done.before, done.after)}
         if self.kind.preview is not None:
             found[self.kind.preview.field] = await self.preview(done, arguments) if with_preview else None
@@ -59,23 +62,25 @@ class Served(Generic[R, V]):
         return None if result is None else self.previewed.of(result)
 
     async def expected(self, name: str, if_match: str | None, given: int) -> int:
-        """The generation that a change expects: that of If-Match, if there is one. Raises PreconditionFailed."""
+        """Returns the generation that a change expects: If-Match's, if given. Raises
+        PreconditionFailed.
+        """
         if if_match is None:
             return given
         return await matched(lambda: self.change.generation(name), if_match)
 
 
 def optional(model: Any) -> Any:
-    """The type of a field that may be null."""
+    """Returns the type of a nullable field."""
     return model | None
 
 
 def no_parameters() -> None:
-    """A kind without a preview has no further query parameters."""
+    """The query parameters of a kind without a preview: none."""
 
 
 def resource_router(change: ChangeResources[Any, Any]) -> Routes:
-    """All routes of one kind."""
+    """Returns all routes of one kind."""
     kind = change.kind
     router = Routes(prefix=kind.path, tags=[kind.service])
     served = Served(change, kind.model_of())
@@ -90,7 +95,7 @@ def resource_router(change: ChangeResources[Any, Any]) -> Routes:
 
 
 def operation(kind: Kind, verb: str, *, several: bool = False) -> dict[str, str]:
-    """How an operation is named in OpenAPI; clients are generated with these names."""
+    """Returns the OpenAPI names of an operation, from which clients are generated."""
     noun = kind.several if several else kind.one
     return {"name": f"{verb}_{noun}"} if noun else {"operation_id": f"{verb}_{kind.operations or kind.table}"}
 
@@ -142,7 +147,7 @@ def _read(present: Resource, response: Response, if_none_match: str | None) -> A
 
 
 def _put_endpoint(served: Served[Any, Any]) -> Callable[..., Any]:
-    """PUT of one document under the name in its path."""
+    """Returns the endpoint for PUT of one document under the name in its path."""
 
     async def put(
         name: Any,
@@ -210,7 +215,9 @@ def _add_delete(router: Routes, served: Served[Any, Any]) -> None:
 
 
 def _add_apply(router: Routes, served: Served[Any, Any]) -> None:
-    """POST of several documents, all or none. A dry run has one preview, of all of them together."""
+    """Add POST of several documents, all or none. A dry run has one preview of all of them
+    together.
+    """
     kind, change = served.kind, served.change
     several: Any = list[served.model]  # type: ignore[name-defined]  # at run time
     wanted_model = create_model(
@@ -245,7 +252,7 @@ def _add_apply(router: Routes, served: Served[Any, Any]) -> None:
 
 
 def _add_parent(router: Routes, served: Served[Any, Any]) -> None:
-    """GET and PUT of the parent document, of a kind whose parent has a model of its own."""
+    """Add GET and PUT of the parent document, for a kind whose parent has a model of its own."""
     kind = served.kind
     path, put = f"/{kind.parent}", _put_endpoint(served)
 
@@ -278,9 +285,9 @@ def _add_parent(router: Routes, served: Served[Any, Any]) -> None:
 
 
 def refuse_other_name(wanted: Resource, name: str) -> None:
-    """Raises InvalidInput unless the document has the name that is in the path."""
+    """Raises InvalidInput unless the document's name equals the name in the path."""
     if wanted.name != name:
         raise InvalidInput(
-            f"metadata.name: {wanted.name!r} is not the name in the path, {name!r}; write the same twice",
+            f"metadata.name: {wanted.name!r} is not the name in the path, {name!r}; use the same name in both",
             field="metadata.name",
         )

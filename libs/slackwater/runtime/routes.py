@@ -1,4 +1,4 @@
-"""Routes that cannot be made without saying who may use them, nor, if they change something, without a dry run."""
+"""Routes that must declare the required role and, if they change something, accept a dry run."""
 
 from __future__ import annotations
 
@@ -20,13 +20,15 @@ from slackwater.runtime.strict_json import StrictRequest
 
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 PRINCIPAL = "slackwater.principal"
-"""Where in the ASGI scope the caller stands."""
+"""Key of the principal in the ASGI scope."""
 ROLE_FIELD = "x-required-role"
-"""The field of an operation in OpenAPI; the route itself reads it there, so that the two cannot differ."""
+"""OpenAPI field with the required role. The route reads it there too, so that the two cannot
+differ.
+"""
 SECURITY_SCHEME = "token"
 DRY_RUN = "dryRun"
 TOKEN = "token"  # noqa: S105 - the name of a parameter
-"""How a browser shows its token once; slackwater.runtime.access reads it."""
+"""Query parameter with which a browser sends its token once; slackwater.runtime.access reads it."""
 LONGEST_NAME = 80
 READS = frozenset({"GET", "HEAD", "OPTIONS"})
 DryRun = Annotated[
@@ -41,21 +43,21 @@ DryRun = Annotated[
 
 
 class RoleRoute(APIRoute):
-    """A route that looks at its caller before it looks at the request."""
+    """A route that authorizes the caller before it reads the request."""
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
         """Raises Misconfigured without a role, or for a change without a dry run."""
         super().__init__(path, endpoint, **options)
         said = (self.openapi_extra or {}).get(ROLE_FIELD)
         if said is None:
-            raise Misconfigured(f"the route {path} says no role; add role=Role.… or role=OPEN")
+            raise Misconfigured(f"the route {path} declares no role; add role=Role.… or role=OPEN")
         self.needed: Needed = OPEN if said == OPEN else Role(said)
         self._known_parameters = frozenset(_query_parameters(self.dependant))
         if set(self.methods or ()) - READS and not self.can_be_tried:
             raise Misconfigured(f"the route {path} changes something: add `dry_run: DryRun = False`, and obey it")
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """As its parent's, with bodies read strictly."""
+        """Returns the parent's handler, with bodies parsed strictly."""
         answer = super().get_route_handler()
 
         async def answer_strictly(request: Request) -> Response:
@@ -65,11 +67,13 @@ class RoleRoute(APIRoute):
 
     @property
     def can_be_tried(self) -> bool:
-        """Whether its endpoint takes `?dryRun=true`."""
+        """Returns whether its endpoint accepts `?dryRun=true`."""
         return any(field.alias == DRY_RUN for field in self.dependant.query_params)
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Raises Unauthorized or Forbidden, and only then, what the request itself deserves."""
+        """Authorize the caller, then handle the request. Raises Unauthorized or Forbidden before
+        any error of the request.
+        """
         admit(self.needed, scope.get(PRINCIPAL))
         if self.include_in_schema:  # pages take any: links to them get parameters from mail and chat programs
             refuse_unknown_parameters(scope["query_string"], self._known_parameters)
@@ -77,15 +81,16 @@ class RoleRoute(APIRoute):
 
 
 def _query_parameters(dependant: Dependant) -> Iterator[str]:
-    """The names of all query parameters of an endpoint and of what it depends on."""
+    """Yields the query parameters of an endpoint and its dependencies."""
     yield from (field.alias for field in dependant.query_params)
     for part in dependant.dependencies:
         yield from _query_parameters(part)
 
 
 def refuse_unknown_parameters(query: bytes, known: Collection[str]) -> None:
-    """Raises InvalidInput (`unknown_parameter`) for the first query parameter that is not known: one that is misspelt
-    would otherwise be ignored, and the answer would be to another question."""
+    """Raises InvalidInput (`unknown_parameter`) for the first unknown query parameter. A misspelt
+    one would otherwise be ignored, and the answer would not match the question.
+    """
     if not query:
         return
     for name, _ in parse_qsl(query.decode("latin-1"), keep_blank_values=True):
@@ -100,12 +105,14 @@ def refuse_unknown_parameters(query: bytes, known: Collection[str]) -> None:
 
 
 class Routes(APIRouter):
-    """An APIRouter whose every route needs `role=`: `@routes.get("/nodes", role=Role.VIEWER)`."""
+    """An APIRouter whose every route requires `role=`: `@routes.get("/nodes",
+    role=Role.VIEWER)`.
+    """
 
     def __init__(self, **options: Any) -> None:
         super().__init__(route_class=RoleRoute, **options)
 
-    # The same as its parent's but for one argument more, without which nothing may be made.
+    # As in the parent class, plus the mandatory role argument.
     def get(self, path: str, *, role: Needed, **options: Any) -> Callable[[Endpoint], Endpoint]:  # type: ignore[override]
         return super().get(path, openapi_extra=_saying(role, options), **options)
 
@@ -129,15 +136,19 @@ def _saying(role: Needed, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def caller(request: Request) -> Principal:
-    """Who calls, for an endpoint that records it: `by: Annotated[Principal, Depends(caller)]`."""
+    """Returns the caller, for an endpoint that records it: `by: Annotated[Principal,
+    Depends(caller)]`.
+    """
     found: Principal = request.scope[PRINCIPAL]
     return found
 
 
 def guarded_routes(app: FastAPI) -> Iterator[tuple[str, frozenset[str], Needed]]:
-    """Path, methods and role of every route. Raises Misconfigured for a route, mount or socket that has no role."""
+    """Yields path, methods and role of every route. Raises Misconfigured for a route, mount or
+    socket without a role.
+    """
     for context in iter_route_contexts(app.routes):
         route: BaseRoute = context.original_route
         if not isinstance(route, RoleRoute):
-            raise Misconfigured(f"the route {context.path or route} says no role; make it with runtime.routes.Routes")
+            raise Misconfigured(f"the route {context.path or route} declares no role; use runtime.routes.Routes")
         yield str(context.path), frozenset(context.methods or ()), route.needed

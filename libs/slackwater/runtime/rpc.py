@@ -1,6 +1,6 @@
-"""The one gRPC server of a process: every service's RPCs, health and reflection, behind one guard.
+"""The gRPC server of a process: every service's RPCs, health and reflection, behind one guard.
 
-Loads grpc: import it only where something is served over it.
+Importing this module loads grpc: import it only where RPCs are served.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from fastapi import APIRouter
 
 GRACE_SECONDS = 0.5
-"""What calls in flight get at stop; streams end by themselves before."""
+"""Time for calls in flight at stop; streams end before by themselves."""
 MOST_CALLS = 1000
-"""Open calls at once; one more is refused with RESOURCE_EXHAUSTED."""
+"""Limit of open calls; one more is refused with RESOURCE_EXHAUSTED."""
 OPTIONS: Sequence[tuple[str, int]] = (
     ("grpc.so_reuseport", 0),  # a port that is taken is an error, not a port that two share
     ("grpc.max_receive_message_length", 256 * 1024),  # requests are small
@@ -54,7 +54,7 @@ OWN_ROLES: Mapping[str, Needed] = {
 
 
 class _Registrar:
-    """Stands in for the server while services register, and notes which methods there are."""
+    """Replaces the server while services register, and records their methods."""
 
     def __init__(self, server: grpc.aio.Server) -> None:
         self._server = server
@@ -69,7 +69,7 @@ class _Registrar:
 
 
 class RpcServer:
-    """A part of the process like the others: last to start and first to stop, so that streams end in order."""
+    """Runs like a service: last to start and first to stop, so that streams end in order."""
 
     name = "grpc"
 
@@ -81,7 +81,7 @@ class RpcServer:
         checks: Callable[[], Awaitable[Sequence[Check]]],
         meters: Meters | None = None,
     ) -> None:
-        """Raises Misconfigured if anybody could use it from outside, or a method says no role."""
+        """Raises Misconfigured if it would be open to the network, or a method has no role."""
         self._doors = settings.doors(http)
         self._doors.refuse_if_open_to_all()
         self._gate = Gate(self._doors)
@@ -92,9 +92,9 @@ class RpcServer:
         needed = {f"/{part.name}/{method}": role for part in parts for method, role in part.roles.items()}
         self._roles = RpcRoles({**OWN_ROLES, **needed})
         self.methods: frozenset[str] = frozenset()
-        """Everything that can be called, once it runs."""
+        """All callable methods, while it runs."""
         self.address = ""
-        """HOST:PORT, once it runs; the same when it is started again."""
+        """HOST:PORT, while it runs; unchanged by a restart."""
 
     async def run(self, started: Callable[[], None]) -> None:
         """Serve until cancelled. Raises Misconfigured when it cannot listen."""
@@ -131,7 +131,7 @@ class RpcServer:
         reflection.enable_server_reflection(names, server)
         self.methods = frozenset({*registrar.methods, f"/{reflection.SERVICE_NAME}/ServerReflectionInfo"})
         if missing := self._roles.missing(self.methods):
-            raise Misconfigured(f"these RPCs say no role: {', '.join(missing)}; add them to `roles` of their part")
+            raise Misconfigured(f"these RPCs declare no role: {', '.join(missing)}; add them to `roles` of their part")
 
     def _listen(self, server: grpc.aio.Server) -> str:
         host = self._doors.host
@@ -157,7 +157,9 @@ class RpcServer:
 
 
 def _is_free(host: str, port: int) -> bool:
-    """Whether somebody listens there already; asked first, because grpc writes to stderr about a port it cannot get."""
+    """Returns whether the port is free. Checked first, because grpc writes to stderr about a port
+    it cannot bind.
+    """
     family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     with socket.socket(family, kind, protocol) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -1,4 +1,6 @@
-"""TLS of gRPC: asked at every handshake which certificate is shown, so that new files count without a restart."""
+"""TLS of gRPC: the certificate is looked up at every handshake, so that new files apply without a
+restart.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ log = get_logger(__name__)
 
 
 def credentials_of(doors: HttpSettings) -> grpc.ServerCredentials:
-    """TLS, and mTLS if there is a client CA. Raises Misconfigured for files that cannot be used."""
+    """Returns TLS credentials, with mTLS if there is a client CA. Raises Misconfigured for unusable
+    files.
+    """
     shown = _Shown(CertificateFiles(doors))
     return grpc.dynamic_ssl_server_credentials(
         shown.first,
@@ -25,7 +29,7 @@ def credentials_of(doors: HttpSettings) -> grpc.ServerCredentials:
 
 
 class _Shown:
-    """What new connections are shown. Threads of grpc ask, several at once."""
+    """The certificate for new connections. grpc threads call it concurrently."""
 
     def __init__(self, files: CertificateFiles) -> None:
         self._files = files
@@ -34,8 +38,9 @@ class _Shown:
         self.first = self._read()
 
     def newer(self) -> grpc.ServerCertificateConfiguration | None:
-        """None while nothing has changed, and for files that cannot be used. Raises nothing: grpc would refuse whoever
-        is connecting."""
+        """Returns the new configuration; None without a change or for unusable files. Raises
+        nothing, because grpc would refuse the connection.
+        """
         with self._looking:
             present = self._files.version()
             if present == self._version:
@@ -44,7 +49,7 @@ class _Shown:
             try:
                 found = self._read()
             except Misconfigured as error:
-                log.error("certificate cannot be used, the former one stays", error=error.message)
+                log.error("certificate cannot be used, keeping the previous one", error=error.message)
                 return None
             log.info("certificate read again", file=str(self._files.certificate))
             return found
@@ -55,6 +60,6 @@ class _Shown:
         try:
             key, certificate = files.key.read_bytes(), files.certificate.read_bytes()
             authorities = None if files.client_ca is None else files.client_ca.read_bytes()
-        except OSError as error:  # replaced since it was tried
+        except OSError as error:  # replaced since it was validated
             raise Misconfigured(f"TLS: {error.filename}: {error.strerror}", field="tls") from None
         return grpc.ssl_server_certificate_configuration([(key, certificate)], root_certificates=authorities)

@@ -1,7 +1,7 @@
-"""What stands before every RPC: who calls, whether the role reaches, and errors in one form.
+"""Guards every RPC: authentication, authorization, and errors in one form.
 
-An error is a status code, a message, and in the trailing metadata `slackwater-code` (stable, as in REST) and
-`slackwater-field`. A defect of ours tells nothing but that it happened; the log has the rest.
+An error is a status code, a message, and in the trailing metadata `slackwater-code` (stable, as in
+REST) and `slackwater-field`. A defect reveals no details; the log has them.
 """
 
 from __future__ import annotations
@@ -24,14 +24,16 @@ from slackwater.telemetry.logs import get_logger
 log = get_logger(__name__)
 Metadata = Iterable[tuple[str, str | bytes]]
 UNARY_SECONDS = 30.0
-"""How long a call with one answer may take, if its caller did not say less."""
+"""Timeout of a unary call without a shorter deadline."""
 
 MOST_MESSAGE_BYTES = 4000
-"""Of a message as it is sent: clients refuse trailers from 8 KiB on, and then learn neither status nor code."""
+"""Limit of an error message as sent: clients refuse trailers from 8 KiB on, and then see neither
+status nor code.
+"""
 
 
 class Exhausted(errors.SlackwaterError):
-    """The caller asked for more than it can take or may have; gRPC RESOURCE_EXHAUSTED."""
+    """The caller exceeds a limit of size or number; gRPC RESOURCE_EXHAUSTED."""
 
     code = "exhausted"
 
@@ -49,17 +51,17 @@ STATUS_OF: Sequence[tuple[type[errors.SlackwaterError], grpc.StatusCode]] = (
 
 
 def status_of(error: errors.SlackwaterError) -> grpc.StatusCode:
-    """INTERNAL for what no class of the tree stands for."""
+    """Returns the status of an error; INTERNAL outside the error tree."""
     return next((status for kind, status in STATUS_OF if isinstance(error, kind)), grpc.StatusCode.INTERNAL)
 
 
 def trailers_of(error: errors.SlackwaterError) -> tuple[tuple[str, str], ...]:
-    """What programs read."""
+    """Returns the trailing metadata for programs."""
     return (("slackwater-code", error.code), *((("slackwater-field", error.field),) if error.field else ()))
 
 
 def short(message: str) -> str:
-    """The message, or its beginning if it says back more than trailers carry; gRPC sends %XX for most bytes."""
+    """Returns the message, truncated to what trailers carry; gRPC sends %XX for most bytes."""
     sent = 0
     for place, letter in enumerate(message):
         plain = " " <= letter <= "~" and letter != "%"
@@ -70,7 +72,7 @@ def short(message: str) -> str:
 
 
 class Guard(grpc.aio.ServerInterceptor):
-    """Wraps every handler there is, whatever it streams."""
+    """Wraps every handler, unary or streaming."""
 
     def __init__(self, gate: Gate, roles: RpcRoles, watch: RpcWatch) -> None:
         self._gate = gate
@@ -83,12 +85,13 @@ class Guard(grpc.aio.ServerInterceptor):
         handler = await continuation(handler_call_details)
         if handler is None:
             self._watch.unserved()
-            return None  # UNIMPLEMENTED, for anybody
+            return None  # UNIMPLEMENTED, for every caller
         return self._guarded(handler, handler_call_details.method, handler_call_details.invocation_metadata)
 
     def _guarded(self, handler: Any, method: str, metadata: Metadata) -> grpc.RpcMethodHandler[Any, Any]:
-        """The same handler behind the door. What yields its answers writes them here: so one task does it all, and
-        it is closed in that task, too."""
+        """Returns the handler with the checks in front. A streaming handler's answers are written
+        here, so that one task runs and closes it.
+        """
         kind = f"{_manner(handler.request_streaming)}_{_manner(handler.response_streaming)}"
         behaviour = getattr(handler, kind)
         parsed = _parsing(handler.request_deserializer, streams=handler.request_streaming)
@@ -118,7 +121,9 @@ class Guard(grpc.aio.ServerInterceptor):
 
 
 def _common_name(context: Any) -> str | None:
-    """Of the verified certificate that the client showed; None where there is none, or not exactly one name in it."""
+    """Returns the common name of the client's verified certificate; None without one, or unless it
+    has exactly one.
+    """
     names = context.auth_context().get("x509_common_name", ())
     return names[0].decode(errors="replace") if len(names) == 1 else None
 
@@ -128,7 +133,9 @@ def _manner(streams: bool) -> str:
 
 
 def _parsing(deserialize: Callable[[bytes], Any], *, streams: bool) -> Callable[[Any], Any]:
-    """Reads requests here and not in the library, which answers INTERNAL to bytes that are no message of the type."""
+    """Returns a deserializer that raises InvalidInput; the library would answer INTERNAL to
+    malformed bytes.
+    """
 
     def parse(request: bytes) -> Any:
         try:
@@ -161,7 +168,7 @@ def _in_time(behaviour: Any) -> Any:
 
 
 async def _refuse(context: Any, method: str, error: Exception) -> None:
-    """End the call with what the error stands for."""
+    """End the call with the error's status."""
     if isinstance(error, grpc.aio.AbortError):
         raise error
     if isinstance(error, errors.SlackwaterError):
@@ -174,5 +181,5 @@ async def _refuse(context: Any, method: str, error: Exception) -> None:
             (("slackwater-code", "deadline_exceeded"),),
         )
     log.error("RPC failed", method=method, exc_info=error)
-    message = "an error of ours; the log of the server has the details"
+    message = "internal error; the server's log has the details"
     await context.abort(grpc.StatusCode.INTERNAL, message, (("slackwater-code", errors.SlackwaterError.code),))

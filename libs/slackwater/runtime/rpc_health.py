@@ -1,4 +1,4 @@
-"""grpc.health.v1: the same checks as /readyz, asked when somebody asks."""
+"""grpc.health.v1: the same checks as /readyz, evaluated on request."""
 
 from __future__ import annotations
 
@@ -15,16 +15,20 @@ from slackwater.runtime.service import Check
 
 CHECKS_SECONDS = 3.0
 WATCH_SECONDS = 2.0
-"""How often a watcher's answer is looked at anew."""
+"""Interval at which a watcher's status is re-evaluated."""
 MOST_WATCHES = 100
-"""Open at once. Nobody has to prove anything to watch, and every watch is one of the server's open calls."""
+"""Limit of open watches: they need no authentication, and each is one of the server's open
+calls.
+"""
 SERVING = health_pb2.HealthCheckResponse.SERVING
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 UNKNOWN = health_pb2.HealthCheckResponse.SERVICE_UNKNOWN
 
 
 class HealthAnswers(health_pb2_grpc.HealthServicer):
-    """One answer for all names: what a process serves needs everything that the process needs."""
+    """Gives one status for all names, because every service of a process needs everything the
+    process needs.
+    """
 
     def __init__(
         self, checks: Callable[[], Awaitable[Sequence[Check]]], names: Sequence[str], leaving: asyncio.Event
@@ -34,7 +38,7 @@ class HealthAnswers(health_pb2_grpc.HealthServicer):
         self._leaving = leaving
         self._watches = 0
 
-    # The names are the protocol's.
+    # The protocol defines these names.
     async def Check(self, request: Any, context: Any) -> Any:  # noqa: N802
         if request.service not in self._names:
             raise NotFound(f"service {request.service!r} is not served here", field="service")
@@ -48,7 +52,7 @@ class HealthAnswers(health_pb2_grpc.HealthServicer):
 
     async def Watch(self, request: Any, context: Any) -> AsyncIterator[Any]:  # noqa: N802
         if self._watches >= MOST_WATCHES:
-            raise Exhausted(f"{MOST_WATCHES} watch health here, which is all this server gives; ask with Check")
+            raise Exhausted(f"{MOST_WATCHES} health watches are open, the limit of this server; use Check instead")
         self._watches += 1
         try:
             async with aclosing(self._changes(request)) as changes:

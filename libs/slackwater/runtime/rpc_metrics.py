@@ -1,4 +1,4 @@
-"""What is counted of gRPC. Loads no grpc, so that the reference page can be made without it."""
+"""Metrics of gRPC. Does not load grpc, so that the reference page can be generated without it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from slackwater.telemetry.metrics import Meters
 class RpcMetrics:
     """Per method (`slackwater.v1.ColocationService/GetNode`) and code (`OK`, `NOT_FOUND`, …).
 
-    What nobody serves is one method, `unknown`: a caller must not be able to make series.
+    All unimplemented methods are one label, `unknown`, so that a caller cannot create series.
     """
 
     def __init__(self, meters: Meters) -> None:

@@ -1,4 +1,4 @@
-"""Every RPC measured and, if its caller traces, a span under the caller's: code by code, refused ones included."""
+"""Measures every RPC, refused ones included, and creates a span under a tracing caller's."""
 
 from __future__ import annotations
 
@@ -26,22 +26,24 @@ _OURS = frozenset(
         grpc.StatusCode.DATA_LOSS,
     }
 )
-"""Codes that are a failure of the server's step; the others are answers that a caller deserved (OpenTelemetry, RPC)."""
+"""Codes that are failures of the server; the others are the caller's errors (OpenTelemetry,
+RPC).
+"""
 
 
 class RpcWatch:
-    """Looks on; a call goes on as if nobody looked."""
+    """Observes calls without changing them."""
 
     def __init__(self, metrics: RpcMetrics) -> None:
         self._metrics = metrics
 
     def unserved(self) -> None:
-        """Somebody called what does not exist."""
+        """Count a call of an unimplemented method."""
         self._metrics.calls.labels(UNKNOWN, grpc.StatusCode.UNIMPLEMENTED.name).inc()
 
     @contextmanager
     def measured(self, method: str, context: Any) -> Iterator[None]:
-        """A call from its arrival, before anybody is let in, to its end."""
+        """Measures a call from its arrival, before authentication, to its end."""
         name = method.removeprefix("/")
         begun = time.perf_counter()
         with self._metrics.open.labels(name).track_inprogress():
@@ -63,9 +65,9 @@ class RpcWatch:
 
 @contextmanager
 def traced_call(method: str, context: Any, metadata: Iterable[tuple[str, str | bytes]]) -> Iterator[Span]:
-    """The step of a caller that was let in. Who calls without a trace begins none that is exported.
+    """Yields the span of an admitted call. A call without a trace exports none.
 
-    For a block that ends with the call: what the call answered is read when the block is left.
+    For a block that ends with the call: the call's status is read when the block is left.
     """
     service, _, name = method.removeprefix("/").rpartition("/")
     attributes: Attributes = {"rpc.system": "grpc", "rpc.service": service, "rpc.method": name}
@@ -76,7 +78,7 @@ def traced_call(method: str, context: Any, metadata: Iterable[tuple[str, str | b
         except asyncio.CancelledError:
             _note(step, _cancelled(context))
             raise
-        except grpc.aio.AbortError as error:  # an answer, not a fault of this step: raised again behind it
+        except grpc.aio.AbortError as error:  # an answer, not a failure of this step: raised again below
             refused = error
             _note(step, _said(context))
         else:
@@ -86,7 +88,7 @@ def traced_call(method: str, context: Any, metadata: Iterable[tuple[str, str | b
 
 
 def parent_in(metadata: Iterable[tuple[str, str | bytes]]) -> str:
-    """The caller's traceparent, or a new one for nobody if there is none or it cannot be read."""
+    """Returns the caller's traceparent, or a new unsampled one if it is missing or invalid."""
     shown = next((value for key, value in metadata if key == "traceparent" and isinstance(value, str)), None)
     return shown if shown is not None and trace_id_of(shown) else new_traceparent(sampled=False)
 
@@ -98,7 +100,7 @@ def _note(step: Span, code: grpc.StatusCode) -> None:
 
 
 def _said(context: Any) -> grpc.StatusCode:
-    """What the call was ended with; OK if with nothing."""
+    """Returns the status that ended the call; OK if none was set."""
     code = context.code()
     if isinstance(code, grpc.StatusCode):
         return code
@@ -106,7 +108,7 @@ def _said(context: Any) -> grpc.StatusCode:
 
 
 def _cancelled(context: Any) -> grpc.StatusCode:
-    """A caller's deadline looks like a caller that went away, but for the time that is left."""
+    """Distinguishes an expired deadline from a disconnected caller, by the time left."""
     left = context.time_remaining()
     late = left is not None and left <= 0
     return grpc.StatusCode.DEADLINE_EXCEEDED if late else grpc.StatusCode.CANCELLED

@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # an agent must not pay for FastAPI
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One line of /readyz: what was looked at, whether it is well, and what it said."""
+    """One line of /readyz: the name of the check, its result and its detail."""
 
     name: str
     ok: bool
@@ -25,11 +25,15 @@ class Check:
 
 
 class Service(Protocol):
-    """A running part. `run` works until it is cancelled and then ends in order: no task of it survives."""
+    """A running part. `run` works until it is cancelled and then stops in order: none of its tasks
+    survives.
+    """
 
     @property
     def name(self) -> str:
-        """`ingestion`, `prediction`, …: also its schema, its role and its consumer prefix."""
+        """Returns `ingestion`, `prediction`, …: also its schema, its role and its consumer
+        prefix.
+        """
         ...
 
     async def run(self, started: Callable[[], None]) -> None:
@@ -37,19 +41,23 @@ class Service(Protocol):
         ...
 
     async def checks(self) -> Sequence[Check]:
-        """Readiness: dependencies and lag. Liveness is that the loop turns, and needs no check."""
+        """Returns readiness checks: dependencies and lag. Liveness needs none: it means that the
+        event loop runs.
+        """
         ...
 
     def routers(self) -> Sequence[APIRouter]:
-        """HTTP routes of this service, mounted under the one server of the process; often none."""
+        """Returns the service's HTTP routes, mounted under the process's server; often none."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class RpcPart:
-    """One gRPC service of a part: its full name, the role that each of its methods needs, and how it is registered.
+    """One gRPC service of a part: its full name, the role that each of its methods requires, and
+    its registration.
 
-    `add(server, leaving)`: `leaving` is set when the server stops; streams end themselves then, in order.
+    `add(server, leaving)`: `leaving` is set when the server stops; streams then end themselves, in
+    order.
     """
 
     name: str
@@ -59,7 +67,7 @@ class RpcPart:
 
 @runtime_checkable
 class SpeaksRpc(Protocol):
-    """A service that can also be reached over gRPC. Loads grpc only when it is asked."""
+    """A service that is also served over gRPC. Loads grpc only on demand."""
 
     def rpc_parts(self) -> Sequence[RpcPart]: ...
 
@@ -69,5 +77,7 @@ class Sharded(Protocol):
     """A service whose replicas share its partitions."""
 
     def standing(self) -> Standing | None:
-        """Who owned what at our last heartbeat; None before the first, or when it is too old to be told."""
+        """Returns the ownership at the last heartbeat; None before the first, or when it is
+        outdated.
+        """
         ...

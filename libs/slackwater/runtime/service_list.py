@@ -1,4 +1,6 @@
-"""contracts/services.yaml as typed, validated values: the services, and what each needs of its deployment."""
+"""contracts/services.yaml as typed, validated values: the services, and what each needs of its
+deployment.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +17,12 @@ from slackwater.model.errors import Misconfigured
 
 Right = Literal["read_streams", "operate"]
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9]{0,30}$")]
-"""Also a schema, a role, a DNS label, a consumer's prefix and a Python package."""
+"""Also the name of a schema, a role, a DNS label, a consumer prefix and a Python package."""
 _CHECKOUT = Path(__file__).parents[3] / "contracts" / "services.yaml"
 
 
 class Amounts(BaseModel):
-    """CPU and memory as Kubernetes writes them."""
+    """CPU and memory in Kubernetes notation."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -31,9 +33,10 @@ class Amounts(BaseModel):
 class ServiceSpec(BaseModel):
     """One service that runs on shared servers.
 
-    `partitions`: its replicas own disjoint groups of nodes. `public`: people and platforms connect to it, over HTTP
-    and gRPC. `rights` on the broker beyond its CONSUMES and PUBLISHES: `read_streams` reads every stream without a
-    consumer, `operate` lists consumers and replays dead letters. `nice` is the CPU niceness of its process.
+    `partitions`: its replicas own disjoint groups of nodes. `public`: users and platforms connect
+    to it, over HTTP and gRPC. `rights` on the broker beyond its CONSUMES and PUBLISHES:
+    `read_streams` reads every stream without a consumer, `operate` lists consumers and replays dead
+    letters. `nice` is the CPU nice value of its process.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -50,7 +53,7 @@ class ServiceSpec(BaseModel):
 
 
 class ServiceList(BaseModel):
-    """All services, the services of each node, and the tools beside them, with the role of each."""
+    """All services, the services of each node, and the additional tools, with the role of each."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -66,18 +69,18 @@ class ServiceList(BaseModel):
 
     @property
     def packages(self) -> tuple[str, ...]:
-        """Every package below services/slackwater."""
+        """Returns every package below services/slackwater."""
         return (*self.services, *self.node_services, *self.tools)
 
     @property
     def partitioned(self) -> tuple[str, ...]:
-        """The services whose replicas own partitions."""
+        """Returns the services whose replicas own partitions."""
         return tuple(name for name, spec in self.services.items() if spec.partitions)
 
 
 @cache
 def service_list() -> ServiceList:
-    """The list that came with this installation. Raises Misconfigured."""
+    """Returns the list of this installation. Raises Misconfigured."""
     packaged = files("slackwater.runtime").joinpath("services.yaml")
     if packaged.is_file():
         return parse(packaged.read_text(), str(packaged))  # an installed wheel carries its own copy
@@ -88,12 +91,14 @@ def service_list() -> ServiceList:
 
 
 def service_names() -> tuple[str, ...]:
-    """The services that run on shared servers, in the order of their start."""
+    """Returns the services that run on shared servers, in start order."""
     return tuple(service_list().services)
 
 
 def parse(text: str, origin: str) -> ServiceList:
-    """Validate the text of a services.yaml; `origin` is named in errors. Raises Misconfigured."""
+    """Returns the list in the text of a services.yaml; errors name `origin`. Raises
+    Misconfigured.
+    """
     try:
         return ServiceList.model_validate(yaml.safe_load(text))
     except (yaml.YAMLError, ValidationError) as error:

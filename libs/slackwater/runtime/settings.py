@@ -15,27 +15,31 @@ USUAL_RPC_PORT = 8461
 
 
 class HttpSettings(BaseSettings):
-    """Where this process listens, e.g. SLACKWATER_HTTP_PORT. Without a port: the usual one, or a free one if taken."""
+    """Listener settings, e.g. SLACKWATER_HTTP_PORT. Without a port: the default one, or a free one
+    if it is taken.
+    """
 
     model_config = SettingsConfigDict(env_prefix="SLACKWATER_HTTP_", frozen=True, populate_by_name=True)
 
     host: str = "127.0.0.1"
     port: int | None = None
-    """0 takes any free port."""
+    """0 selects any free port."""
     token: SecretStr | None = None
-    """One token, whose bearer is admin."""
+    """A single token; its bearer is admin."""
     tokens_file: Path | None = Field(
         default=None, validation_alias=AliasChoices("SLACKWATER_TOKENS_FILE", "SLACKWATER_HTTP_TOKENS_FILE")
     )
-    """Several, with names and roles: see runtime.tokens."""
+    """File of several tokens with names and roles: see runtime.tokens."""
     tls_certificate: Path | None = None
     tls_key: Path | None = None
     tls_client_ca: Path | None = None
-    """If given, every client must show a certificate that one of these authorities signed (mTLS)."""
+    """If set, every client must present a certificate signed by one of these authorities (mTLS)."""
 
     @classmethod
     def local(cls) -> HttpSettings:
-        """For an application that only this process asks, whatever the environment says."""
+        """Returns settings for an application used only by this process, ignoring the
+        environment.
+        """
         return cls(host="127.0.0.1", port=0, token=None, tokens_file=None)
 
     @property
@@ -48,7 +52,7 @@ class HttpSettings(BaseSettings):
 
     @property
     def wants_tls(self) -> bool:
-        """Whether anything of TLS is set; half of it is an error, not plaintext."""
+        """Returns whether any TLS setting is set; an incomplete set is an error, not plaintext."""
         return not self.tls_certificate is self.tls_key is self.tls_client_ca is None
 
     @property
@@ -56,7 +60,7 @@ class HttpSettings(BaseSettings):
         return self.token is not None or self.tokens_file is not None
 
     def refuse_if_open_to_all(self) -> None:
-        """Raises Misconfigured when others on the network could use this without proving anything."""
+        """Raises Misconfigured when the network could use this listener without authentication."""
         if not self.loopback and not self.asks_for_token and not self.tls:
             raise Misconfigured(
                 f"will not listen on {self.host} without protection: set SLACKWATER_TOKENS_FILE or "
@@ -67,10 +71,10 @@ class HttpSettings(BaseSettings):
 
 
 class RpcSettings(BaseSettings):
-    """gRPC beside HTTP, e.g. SLACKWATER_GRPC_PORT. Tokens and TLS files are those of HTTP.
+    """gRPC settings, e.g. SLACKWATER_GRPC_PORT. Tokens and TLS files are those of HTTP.
 
-    It runs where a service has something to say over it. Without a host: where HTTP listens. Without a port: the
-    usual one, or a free one if taken.
+    It runs where a service offers RPCs. Without a host: HTTP's. Without a port: the default one, or
+    a free one if it is taken.
     """
 
     model_config = SettingsConfigDict(env_prefix="SLACKWATER_GRPC_", frozen=True)
@@ -78,15 +82,15 @@ class RpcSettings(BaseSettings):
     enabled: bool = True
     host: str | None = None
     port: int | None = None
-    """0 takes any free port."""
+    """0 selects any free port."""
 
     def doors(self, http: HttpSettings) -> HttpSettings:
-        """Who is let in and how it is encrypted: as for HTTP, but where gRPC listens."""
+        """Returns HTTP's authentication and encryption settings with gRPC's address."""
         return http if self.host is None else http.model_copy(update={"host": self.host})
 
 
 def explained(error: ValidationError, settings: type[BaseSettings]) -> str:
-    """Which variables are not allowed as they are, and why."""
+    """Returns which variables have invalid values, and why."""
     prefix = settings.model_config.get("env_prefix", "")
     names = (f"{prefix}{'_'.join(map(str, item['loc']))}".upper() for item in error.errors())
     return "; ".join(f"{name}: {item['msg']}" for name, item in zip(names, error.errors(), strict=True))

@@ -1,8 +1,9 @@
-"""Keeps this replica's share of a service's partitions: heartbeats, claims, hand-overs, and what to do on their loss.
+"""Keeps this replica's share of a service's partitions: heartbeats, claims, hand-overs, and the
+reaction to their loss.
 
-A partition is held from its claim until it has been handed over. `holds` also asks the monotonic clock, which runs on
-while a process is stopped: a replica that wakes up after its lease knows that it must not act before it has asked the
-database. What it would write before that is refused by the fence (store.unit_of_work).
+A partition is held from its claim until it has been handed over. `holds` also checks the monotonic
+clock, which continues while a process is stopped: a replica that resumes after its lease must query
+the database before it acts. The fence (store.unit_of_work) refuses earlier writes.
 """
 
 from __future__ import annotations
@@ -25,70 +26,82 @@ log = get_logger(__name__)
 BEAT_SECONDS = 1.0
 TTL_SECONDS = 5.0
 HAND_OVER_SECONDS = 5.0
-"""So long a hand-over in good order may drain; then the partition is dropped: its work comes again elsewhere."""
+"""Drain time of an orderly hand-over; then the partition is dropped, and its work is redelivered
+elsewhere.
+"""
 
 
 class LeaseStore(Protocol):
-    """Members and leases of one service, for one member. Raises Unavailable when the database does not answer."""
+    """Members and leases of one service, for one member. Raises Unavailable when the database does
+    not answer.
+    """
 
     member: str
 
     async def beat(self, ttl_seconds: float) -> View:
-        """Be alive for `ttl_seconds` more, and see how everything was just before."""
+        """Extend the heartbeat by `ttl_seconds`; returns the view just before it."""
         ...
 
     async def claim(self, partitions: Sequence[int]) -> Sequence[Lease]:
-        """Those of them that are (still) free, now ours under a new epoch."""
+        """Claim those that are (still) free; returns their leases under a new epoch."""
         ...
 
     async def release(self, leases: Sequence[Lease]) -> None:
-        """Free those that are still ours under that epoch."""
+        """Free those still held under that epoch."""
         ...
 
     async def leave(self) -> None:
-        """Free everything and be no member any more."""
+        """Free everything and end the membership."""
         ...
 
     async def news(self) -> None:
-        """Wait until another member has freed something, or the service has published something to its replicas."""
+        """Wait until another member has freed a partition, or the service has notified its
+        replicas.
+        """
         ...
 
     async def close(self) -> None: ...
 
 
 class Holder(Protocol):
-    """What works on partitions: consumers, states in memory. Called one at a time, in order."""
+    """Works on partitions: consumers, in-memory state. Called sequentially, in order."""
 
     async def take(self, leases: Sequence[Lease]) -> None:
-        """Load what is needed and begin. Raises Unavailable; then the leases are given back."""
+        """Load state and begin. Raises Unavailable; then the leases are given back."""
         ...
 
     async def give(self, leases: Sequence[Lease]) -> None:
-        """Finish what is in hand, write what is to be kept, and end. Raises nothing that matters: the lease ends."""
+        """Finish messages in hand, store state, and stop. Exceptions are only logged, because the
+        lease ends anyway.
+        """
         ...
 
     def drop(self, partitions: Collection[int]) -> None:
-        """Another one owns them: forget everything, write nothing. Also called for what was never taken."""
+        """Discard partitions owned by another replica; write nothing. Also called for partitions
+        never taken.
+        """
         ...
 
 
 class Meter(Protocol):
-    """What operators watch of the ownership of one service."""
+    """Metrics of one service's ownership."""
 
     def held(self, leases: Mapping[int, int], unowned: int, members: int) -> None: ...
 
     def moved(self, kind: str, count: int) -> None:
-        """`claimed`, `released` in good order, or `lost` to another."""
+        """Count partitions `claimed`, `released` in order, or `lost` to another."""
         ...
 
     def fenced(self) -> None:
-        """A transaction was refused because its partitions were not held."""
+        """Count a transaction refused because its partitions were not held."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Seconds. A death is noticed after `ttl` and taken over within one `beat` more."""
+    """Timing in seconds. A dead member is detected after `ttl` and replaced within one further
+    `beat`.
+    """
 
     beat: float = BEAT_SECONDS
     ttl: float = TTL_SECONDS
@@ -96,7 +109,9 @@ class Timing:
 
 
 class Ownership:
-    """The share of one replica of one service. Also the fence of its database (store.port.Fence)."""
+    """The partitions of one replica of one service. Also the fence of its database
+    (store.port.Fence).
+    """
 
     def __init__(
         self, store: LeaseStore, service: str, clock: Clock, meter: Meter, timing: Timing | None = None
@@ -116,7 +131,7 @@ class Ownership:
         self._tells: list[Callable[[], None]] = []
         self._news_tells: list[Callable[[], None]] = []
         self.view: View | None = None
-        """The last heartbeat, for health."""
+        """The view of the last heartbeat, for health."""
 
     @property
     def member(self) -> str:
@@ -127,52 +142,55 @@ class Ownership:
         return self._service
 
     def held(self) -> Mapping[int, int]:
-        """Epoch by partition, as this replica believes."""
+        """Returns epochs by partition, as this replica assumes."""
         return dict(self._held)
 
     def epoch_of(self, partition: int) -> int:
-        """As this replica believes; 0 for a partition that it does not hold."""
+        """Returns the assumed epoch; 0 for a partition that is not held."""
         return self._held.get(partition, 0)
 
     def holds(self, partition: int) -> bool:
-        """Whether it may act for a partition now, without asking the database."""
+        """Returns whether the replica may act for a partition now, without querying the
+        database.
+        """
         return partition in self._held and self.is_current
 
     def acting(self) -> Mapping[int, int]:
-        """Epoch by partition, of those for which it may act now."""
+        """Returns epochs by partition, of those for which it may act now."""
         return self.held() if self.is_current else {}
 
     def working(self) -> frozenset[int]:
-        """The partitions for which something may be begun now."""
+        """Returns the partitions for which new work may start now."""
         return frozenset(self._held) - self._giving if self.is_current else frozenset()
 
     @property
     def is_current(self) -> bool:
-        """Whether the last heartbeat still counts."""
+        """Returns whether the last heartbeat is still valid."""
         return self._clock.monotonic() < self._valid_until
 
     def standing(self) -> Standing | None:
-        """For operators: everybody's leases at the last heartbeat, while that counts."""
+        """Returns all members' leases at the last heartbeat, while it is valid, for operators."""
         if self.view is None or not self.is_current:
             return None
         return Standing(self.member, len(living(self.view, self.member)), self.view.leases)
 
     def refused(self, partitions: Iterable[int]) -> None:
-        """The fence has found that these are not ours."""
+        """Report partitions that the fence found not to be held."""
         self._meter.fenced()
         self._drop([partition for partition in partitions if partition in self._held], "fenced")
         self._look.set()
 
     def on_change(self, tell: Callable[[], None]) -> None:
-        """Have `tell` called whenever something can be done that could not."""
+        """Register a callback for every change that enables further work."""
         self._tells.append(tell)
 
     @asynccontextmanager
     async def owning(self, holder: Holder) -> AsyncIterator[None]:
-        """Own a share while the context is open; the first one is taken before the body runs.
+        """Owns a share while the context is open; the first partitions are taken before the body
+        runs.
 
-        On leaving everything is handed over in good order and freed at once. Raises Unavailable if the database does
-        not answer at the start.
+        On leaving everything is handed over in order and freed at once. Raises Unavailable if the
+        database does not answer at the start.
         """
         self._holder = holder
         try:
@@ -214,7 +232,7 @@ class Ownership:
         self._look.clear()
 
     async def _listen(self) -> None:
-        """Somebody freed something: look at once."""
+        """Run a heartbeat at once when a member frees a partition."""
         while True:
             try:
                 await self._store.news()
@@ -281,7 +299,7 @@ class Ownership:
             self._tell()
 
     def on_news(self, tell: Callable[[], None]) -> None:
-        """Have `tell` called when another replica may have changed something in the schema."""
+        """Register a callback for possible changes of the schema by another replica."""
         self._news_tells.append(tell)
 
     def _tell(self) -> None:
@@ -327,7 +345,9 @@ class Ownership:
             self._holder.drop(partitions)
 
     async def _leave(self) -> None:
-        """Everything to the others. What does not end in time is dropped: the fence keeps it from writing."""
+        """Hand everything over. Partitions not finished in time are dropped; the fence refuses
+        their writes.
+        """
         await self._settle_moves()
         await self._give([Lease(partition, epoch) for partition, epoch in self._held.items()])
         self._valid_until = float("-inf")

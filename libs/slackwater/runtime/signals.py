@@ -1,4 +1,4 @@
-"""Signals as cancellation: the first one asks, the second one insists."""
+"""Signals as cancellation: the first one stops in order, the second one at once."""
 
 from __future__ import annotations
 
@@ -17,17 +17,19 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @dataclass(slots=True)
 class Interruption:
-    """Whether a signal ended the block, and which."""
+    """Whether a signal ended the block, and which one."""
 
     received: signal.Signals | None = None
 
 
 @contextmanager
 def cancelled_by_signal() -> Iterator[Interruption]:
-    """Cancel the block at the first SIGINT, SIGTERM or SIGHUP and go on after it; at the second, leave at once.
+    """Cancel the block at the first SIGINT, SIGTERM or SIGHUP and continue after it; at the second,
+    exit at once.
 
-    The second signal skips the orderly stop: children die with the process, cgroups are restored from the
-    journal at the next start. Must be entered in the main thread, inside a running event loop.
+    The second signal skips the orderly stop: children end with the process, cgroups are restored
+    from the journal at the next start. Must be entered in the main thread, inside a running event
+    loop.
     """
     interruption = Interruption()
     scope = anyio.CancelScope()
@@ -35,7 +37,7 @@ def cancelled_by_signal() -> Iterator[Interruption]:
 
     def on_signal(received: signal.Signals) -> None:
         if interruption.received is not None:
-            sys.stderr.write("\nleaving at once; what is left is put right at the next start\n")
+            sys.stderr.write("\nexiting at once; the next start restores what is left\n")
             os._exit(128 + received)
         interruption.received = received
         scope.cancel()

@@ -1,4 +1,4 @@
-"""Refuses bodies that are larger than any document: they would stand in memory whole, several times over."""
+"""Refuses bodies larger than any document, because a body is held in memory several times."""
 
 from __future__ import annotations
 
@@ -11,19 +11,22 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from slackwater.runtime.problems import problem
 
 MOST_BYTES = 4 * 1024 * 1024
-"""A file of several thousand policies."""
+"""Enough for a file of several thousand policies."""
 
 
 class BodyTooLarge(HTTPException):
-    """Raised where a body is read. The one kind of error that the framework lets through from there."""
+    """Raised where a body is read. HTTPException is the only kind that the framework passes through
+    there.
+    """
 
     def __init__(self) -> None:
         super().__init__(413)
 
 
 class SmallBodies:
-    """ASGI: a request that says how much it brings is refused before anything of it is read, any other when it has
-    brought too much."""
+    """ASGI: refuses a request by its declared length before reading, any other once it exceeds the
+    limit.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -50,9 +53,9 @@ class SmallBodies:
 
 
 async def too_large(request: Request, error: Exception) -> JSONResponse:
-    """The answer to BodyTooLarge."""
+    """Returns the answer to BodyTooLarge."""
     return _refusal()
 
 
 def _refusal() -> JSONResponse:
-    return problem(413, "body_too_large", f"the body has more than {MOST_BYTES} bytes; send less at once")
+    return problem(413, "body_too_large", f"the body exceeds {MOST_BYTES} bytes; send fewer documents at once")

@@ -28,7 +28,9 @@ LOCK_PATIENCE_SECONDS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where a running instance is reached. `token` is None when it listens on loopback without one."""
+    """The address of a running instance. `token` is None when it listens on loopback without
+    one.
+    """
 
     http_url: str
     nats_url: str
@@ -36,11 +38,13 @@ class Endpoint:
     token: str | None = None
     version: str = ""
     rpc_address: str | None = None
-    """HOST:PORT of gRPC, None when it is off."""
+    """HOST:PORT of gRPC, None when it is disabled."""
 
 
 def default_state_dir() -> Path:
-    """SLACKWATER_STATE_DIR; else `.slackwater` in the checkout this code runs from; else the user's state folder."""
+    """Returns SLACKWATER_STATE_DIR; else `.slackwater` in the checkout this code runs from; else
+    the user's state folder.
+    """
     if chosen := os.environ.get(VARIABLE):
         return Path(chosen).expanduser().absolute()
     checkout = Path(__file__).resolve().parents[3]
@@ -51,19 +55,19 @@ def default_state_dir() -> Path:
 
 
 class StateDir:
-    """One state directory. Making the object touches nothing."""
+    """One state directory. Creating the object touches no file."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def part(self, name: str) -> Path:
-        """The directory of one part, made if needed."""
+        """Returns the directory of one part, created if needed."""
         folder = self.path / name
         folder.mkdir(parents=True, exist_ok=True)
         return folder
 
     def instance_id(self) -> str:
-        """The id of this directory's instance, made at the first call."""
+        """Returns the id of this directory's instance, created at the first call."""
         file = self.path / "instance-id"
         try:
             return file.read_text().strip()
@@ -73,7 +77,9 @@ class StateDir:
 
     @contextmanager
     def hold(self) -> Iterator[None]:
-        """Be the one instance here while the context is open. Raises Misconfigured and names the holder's pid."""
+        """Holds the directory for one instance while the context is open. Raises Misconfigured with
+        the holder's pid.
+        """
         descriptor = self._open_lock()
         try:
             self._take_lock(descriptor)
@@ -83,12 +89,14 @@ class StateDir:
             finally:
                 self._forget_endpoint(descriptor, "")
         finally:
-            os.close(descriptor)  # never inherited by children, so this alone lets go
+            os.close(descriptor)  # never inherited by children, so this releases the lock
 
     @contextmanager
     def replica(self, service: str) -> Iterator[str | None]:
-        """A name for the one process of a service that works in this directory, the same after every restart: who has
-        it knows that whoever had it before is dead. None where another process has it, or nothing can be written."""
+        """Yields a name for the single process of a service in this directory, the same after every
+        restart. Its holder knows that the previous one is dead. None where another process holds
+        it, or the directory is not writable.
+        """
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(self.path / f"{service}.lock", os.O_RDWR | os.O_CREAT, 0o644)
@@ -111,7 +119,7 @@ class StateDir:
         self._endpoint_file.unlink(missing_ok=True)
 
     def holder(self) -> int | None:
-        """The pid of the instance that runs here now, or None."""
+        """Returns the pid of the running instance, or None."""
         try:
             descriptor = os.open(self._lock_file, os.O_RDONLY)
         except (FileNotFoundError, NotADirectoryError):
@@ -128,11 +136,13 @@ class StateDir:
             os.close(descriptor)
 
     def announce(self, endpoint: Endpoint) -> None:
-        """Tell the CLI where this instance is. Call only while holding the directory."""
+        """Store the address of this instance for the CLI. Call only while holding the directory."""
         write_atomically(self._endpoint_file, json.dumps(asdict(endpoint), indent=1) + "\n", mode=0o600)
 
     def running_endpoint(self) -> Endpoint:
-        """Where the running instance is. Raises NotFound when none runs; what a killed one left is ignored."""
+        """Returns the address of the running instance. Raises NotFound when none runs; a killed
+        one's file is ignored.
+        """
         holder = self.holder()
         if holder is None:
             raise NotFound(f"no instance runs in {self.path}: start one with `slackwater up` (or set {VARIABLE})")
@@ -165,7 +175,7 @@ class StateDir:
             ) from None
 
     def _take_lock(self, descriptor: int) -> None:
-        """A reader in `holder` has the lock for microseconds, so the first refusal is not the last word."""
+        """Take the lock, with retries: a reader in `holder` has it for microseconds."""
         deadline = time.monotonic() + LOCK_PATIENCE_SECONDS
         while True:
             try:
@@ -183,7 +193,9 @@ class StateDir:
 
 
 def write_atomically(file: Path, text: str, mode: int = 0o644) -> None:
-    """Readers see the old content or the new one, never a half; the mode holds from the first byte."""
+    """Write a file by rename: readers see the old content or the new one, and the mode applies from
+    the first byte.
+    """
     file.parent.mkdir(parents=True, exist_ok=True)
     draft = file.with_name(f".{file.name}.{os.getpid()}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)

@@ -1,7 +1,8 @@
-"""Request bodies as JSON that PostgreSQL and every other reader can hold: UTF-8, no lone surrogates, finite numbers.
+"""Parses request bodies as JSON that PostgreSQL and other readers can store: UTF-8, no lone
+surrogates, finite numbers.
 
-The json module takes `NaN`, and a lone surrogate both as an escape and as bytes; the first answer or row that repeats
-one then fails.
+The json module accepts `NaN`, and a lone surrogate both as an escape and as bytes; the first answer
+or row that repeats one would fail.
 """
 
 from __future__ import annotations
@@ -14,17 +15,21 @@ from starlette.requests import Request
 
 
 class StrictRequest(Request):
-    """A request whose body is read strictly."""
+    """A request whose body is parsed strictly."""
 
     async def json(self) -> Any:
-        """The body. Raises HTTPException (400) for what is not JSON of ours, and json.JSONDecodeError."""
+        """Returns the body. Raises HTTPException (400) for what is not strict JSON, and
+        json.JSONDecodeError.
+        """
         if not hasattr(self, "_json"):
             self._json = parse_json(await self.body())
         return self._json
 
 
 def parse_json(body: bytes) -> Any:
-    """Raises HTTPException (400) that says what is wrong with the text, and json.JSONDecodeError for its grammar."""
+    """Returns the value of the text. Raises HTTPException (400) with the error in it, and
+    json.JSONDecodeError for its grammar.
+    """
     try:
         value = json.loads(body.decode(), parse_constant=_refuse_constant)
     except UnicodeDecodeError as error:

@@ -1,7 +1,9 @@
-"""Runs services in one process: started in order, restarted alone, stopped in reverse order against a deadline.
+"""Runs services in one process: started in order, restarted individually, stopped in reverse order
+with a deadline.
 
-Services run as plain asyncio tasks, not in a task group: a task group waits for ever for a child that ignores its
-cancellation, and one such child must not keep the others' work or the operator's terminal.
+Services run as plain asyncio tasks, not in a task group: a task group waits without limit for a
+child that ignores its cancellation, and such a child must not block the other services or the
+operator's terminal.
 """
 
 from __future__ import annotations
@@ -23,29 +25,33 @@ log = get_logger(__name__)
 
 
 class State(StrEnum):
-    """Where one service is in its life."""
+    """Lifecycle state of one service."""
 
     WAITING = "waiting"
     STARTING = "starting"
     RUNNING = "running"
     PAUSING = "pausing"
-    """It failed and is started again after the pause."""
+    """The service failed and is restarted after the pause."""
     STOPPED = "stopped"
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Seconds. A service that ran longer than `forget_seconds` starts again with the shortest pause."""
+    """Timing in seconds. A service that ran longer than `forget_seconds` restarts with the shortest
+    pause.
+    """
 
     first_pause_seconds: float = 0.5
     longest_pause_seconds: float = 30.0
     forget_seconds: float = 60.0
     start_seconds: float = 20.0
-    """How long the next service waits for this one to be ready."""
+    """Maximum wait for this service's readiness before the next one starts."""
     orderly_stop_seconds: float = 1.0
-    """Within this all services are asked one after the other, the last started first; then all that are left."""
+    """Time in which services are stopped one after the other, the last started first; then all that
+    remain together.
+    """
     final_stop_seconds: float = 2.5
-    """After this nobody is waited for any more."""
+    """Time after which remaining services are abandoned."""
 
 
 DEFAULT_LIMITS = Limits()
@@ -53,7 +59,7 @@ DEFAULT_LIMITS = Limits()
 
 @dataclass(slots=True)
 class Supervised:
-    """One service and how it fares; read by health, written only by the supervisor."""
+    """One service and its state; read by health, written only by the supervisor."""
 
     service: Service
     state: State = State.WAITING
@@ -87,10 +93,12 @@ class Supervisor:
     async def run(
         self, started: Callable[[], None] = lambda: None, on_ready: Callable[[str], None] | None = None
     ) -> None:
-        """Start all in order, call `started()` after the last (and `on_ready(name)` after each), run until cancelled.
+        """Start all in order, call `started()` after the last (and `on_ready(name)` after each),
+        run until cancelled.
 
-        A service that is not ready within its time does not keep the others waiting: it shows in `checks`.
-        Raises Misconfigured if a service says so before it was ever ready: no restart would help.
+        A service that is not ready in time does not delay the others; it appears in `checks`.
+        Raises Misconfigured if a service raises it before it was ever ready, because a restart
+        would not help.
         """
         tasks: dict[str, asyncio.Task[None]] = {}
         try:
@@ -109,7 +117,7 @@ class Supervisor:
                 await self._stop(tasks)
 
     async def checks(self) -> Sequence[Check]:
-        """One check per service for its life, then what the running ones say of themselves."""
+        """Returns one lifecycle check per service, then the running services' own checks."""
         found: list[Check] = []
         for entry in self.supervised:
             found.append(_life(entry))
@@ -136,14 +144,14 @@ class Supervisor:
             begun = self._clock.monotonic()
             try:
                 await entry.service.run(on_started)
-                entry.last_error = "it ended without being asked to"
+                entry.last_error = "it ended without being cancelled"
             except Misconfigured as error:
                 if not ready.is_set():
                     raise
                 entry.last_error = error.message
-            except Unavailable as error:  # what it needs is away: no defect, and no stack says more than the message
+            except Unavailable as error:  # a dependency is unavailable: no defect, and a stack trace adds nothing
                 entry.last_error = error.message
-            except Exception as error:  # the one place where a crash becomes a counted restart
+            except Exception as error:  # the single place where a crash becomes a counted restart
                 entry.last_error = f"{type(error).__name__}: {error}"
                 log.exception("service failed", service=entry.name)
             self._note_failure(entry, ran_seconds=self._clock.monotonic() - begun)
@@ -161,7 +169,7 @@ class Supervisor:
 
     async def _stop(self, tasks: dict[str, asyncio.Task[None]]) -> None:
         begun = asyncio.get_running_loop().time()
-        tasks = {name: task for name, task in tasks.items() if not task.done()}  # how those ended, `run` tells
+        tasks = {name: task for name, task in tasks.items() if not task.done()}  # `run` reports how those ended
 
         async def ended(some: Sequence[asyncio.Task[None]], by: float) -> None:
             left = max(0.0, begun + by - asyncio.get_running_loop().time())

@@ -1,12 +1,12 @@
-"""Named tokens with roles from a file, one a line, read again when the file changes.
+"""Named tokens with roles from a file, one per line, reloaded when the file changes.
 
     # name    role       the token itself, or sha256: and the hex digest of it
     alice     operator   Xb0z0m2Nq8f1VfJ3Yd5w
     grafana   viewer     sha256:2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae
     robot     operator   certificate
 
-A name may have several lines of one role: that is how a token is replaced while both still work. `certificate` says
-that who shows a certificate of the client CA with this common name in its subject needs no token.
+A name may have several lines of one role, so that both tokens work during a replacement. With `certificate`, a client
+whose certificate is signed by the client CA and has this common name needs no token.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from slackwater.telemetry.logs import get_logger
 
 log = get_logger(__name__)
 SHORTEST = 16
-"""Characters of a token in the file; anything shorter can be guessed."""
+"""Minimum length of a token in characters; a shorter one can be guessed."""
 _DIGEST = "sha256:"
 _CERTIFICATE = "certificate"
 _HEX = re.compile(r"[0-9a-f]{64}")
@@ -34,19 +34,25 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,252}")
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """What is kept of a token: never itself. Without a digest, a client certificate with this name stands for it."""
+    """A stored token, as a digest only. Without a digest, a client certificate with this name
+    replaces it.
+    """
 
     principal: Principal
     digest: bytes | None
 
 
 def digest_of(token: str) -> bytes:
-    """Tokens are long and random, so one round of a plain hash keeps them."""
+    """Returns the SHA-256 digest. Tokens are long and random, so one round of a plain hash is
+    sufficient.
+    """
     return hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
 
 
 def whose(shown: str, tokens: tuple[Token, ...]) -> Principal | None:
-    """The holder of the token that was shown. Compares with every token, whether or not one already matched."""
+    """Returns the holder of a token. Compares with every token, whether or not one already
+    matched.
+    """
     digest = digest_of(shown)
     found: Principal | None = None
     for token in tokens:
@@ -56,18 +62,20 @@ def whose(shown: str, tokens: tuple[Token, ...]) -> Principal | None:
 
 
 def certified(name: str, tokens: tuple[Token, ...]) -> Principal | None:
-    """Who a certificate with this common name is, if a line says so."""
+    """Returns the principal of a certificate's common name, if an entry defines it."""
     found = (token.principal for token in tokens if token.digest is None and token.principal.name == name)
     return next(found, None)
 
 
 def valid_name(text: str) -> bool:
-    """Whether it may name a principal: what is written into records and logs."""
+    """Returns whether the text may name a principal in records and logs."""
     return _NAME.fullmatch(text) is not None
 
 
 def parse_tokens(text: str, where: str) -> tuple[Token, ...]:
-    """The tokens of a file. Raises Misconfigured naming the line; no message contains a token."""
+    """Returns the tokens of a file. Raises Misconfigured naming the line; no message contains a
+    token.
+    """
     found: dict[bytes | str, Token] = {}
     roles: dict[str, Role] = {}
     for number, line in enumerate(text.splitlines(), start=1):
@@ -81,7 +89,7 @@ def parse_tokens(text: str, where: str) -> tuple[Token, ...]:
         token = Token(principal, None if words[2] == _CERTIFICATE else _digest(words[2], place))
         key = principal.name if token.digest is None else token.digest
         if token.digest is not None and key in found:
-            raise Misconfigured(f"{place}: this token is already somebody's; make a new one", field="tokens_file")
+            raise Misconfigured(f"{place}: this token is already in use; make a new one", field="tokens_file")
         if roles.setdefault(principal.name, principal.role) is not principal.role:
             raise Misconfigured(f"{place}: {principal.name} already has another role", field="tokens_file")
         found[key] = token
@@ -89,7 +97,9 @@ def parse_tokens(text: str, where: str) -> tuple[Token, ...]:
 
 
 class TokensFile:
-    """The tokens of one file. A change counts from the next call on; a file that cannot be used changes nothing."""
+    """The tokens of one file. A change applies from the next call on; an unusable file changes
+    nothing.
+    """
 
     def __init__(self, path: Path) -> None:
         """Raises Misconfigured if the file cannot be used."""
@@ -104,14 +114,16 @@ class TokensFile:
             try:
                 self._tokens = read_tokens(self._path)
             except Misconfigured as error:
-                log.error("tokens file cannot be used, the former tokens stay", error=error.message)
+                log.error("tokens file cannot be used, keeping the previous tokens", error=error.message)
             else:
                 log.info("tokens read again", file=str(self._path), tokens=len(self._tokens))
         return self._tokens
 
 
 def read_tokens(path: Path) -> tuple[Token, ...]:
-    """Raises Misconfigured if it is not there, not valid, or others may write it (or read it, if it has secrets)."""
+    """Returns the tokens. Raises Misconfigured if the file is missing, invalid, writable by others,
+    or readable by others while it has secrets.
+    """
     try:
         with path.open(encoding="utf-8") as file:
             mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
@@ -124,7 +136,8 @@ def read_tokens(path: Path) -> tuple[Token, ...]:
         raise Misconfigured(f"{path}: others may write it; chmod go-w {path}", field="tokens_file")
     if mode & stat.S_IROTH and _has_secrets(text):
         raise Misconfigured(
-            f"{path}: everybody may read its tokens; chmod o-r {path}, or keep only digests in it", field="tokens_file"
+            f"{path}: its tokens are readable by all users; chmod o-r {path}, or keep only digests in it",
+            field="tokens_file",
         )
     return tokens
 

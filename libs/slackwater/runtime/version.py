@@ -1,4 +1,4 @@
-"""The version of what runs."""
+"""The version of the running software."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from functools import cache
 
 @cache
 def version() -> str:
-    """As the installed distribution says, or `0+unknown` when run from bare sources."""
-    from importlib import metadata  # costs 15 ms, and most commands never ask
+    """Returns the version of the installed distribution, or `0+unknown` when run from bare
+    sources.
+    """
+    from importlib import metadata  # takes 15 ms, and most commands do not need it
 
     try:
         return metadata.version("slackwater")

@@ -1,4 +1,6 @@
-"""Looks now and then at what no event tells: backlogs of broker and outbox, pools, whether PostgreSQL answers."""
+"""Polls what no event reports: backlogs of broker and outbox, connection pools, PostgreSQL
+availability.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +23,13 @@ LOOK_SECONDS = 10.0
 
 
 class WatchedBus(Protocol):
-    """The part of the bus that is looked at."""
+    """The part of the bus that is polled."""
 
     async def backlogs(self) -> Backlogs: ...
 
 
 class WatchedDatabase(Protocol):
-    """The part of a database that is looked at."""
+    """The part of a database that is polled."""
 
     async def backlog(self) -> Backlog | None: ...
 
@@ -35,7 +37,7 @@ class WatchedDatabase(Protocol):
 
 
 class WatchMetrics:
-    """What is found."""
+    """Metrics of the poll."""
 
     def __init__(self, meters: Meters) -> None:
         self.bus_up = meters.gauge(
@@ -100,7 +102,7 @@ class WatchMetrics:
 
 
 class LoopWatch:
-    """slackwater.runtime.service.Service, beside the others of a process."""
+    """slackwater.runtime.service.Service, run beside the others of a process."""
 
     name = "watch"
 
@@ -125,7 +127,7 @@ class LoopWatch:
         return ()
 
     async def look(self) -> None:
-        """Look at everything once, side by side; what is away is noted as away."""
+        """Poll everything once, concurrently; what does not answer is recorded as unavailable."""
         databases = self._databases()
         await asyncio.gather(self._look_at_bus(), *(self._look_at(name, one) for name, one in databases.items()))
 

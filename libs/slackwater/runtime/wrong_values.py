@@ -1,4 +1,6 @@
-"""What is wrong with a value of a request, in our words: the field, what is allowed, and what came. Pure."""
+"""Explains invalid values of a request: the field, what is allowed, and the value received.
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +11,14 @@ from slackwater.model.written import as_written
 
 LONGEST_VALUE = 80
 _OWN_WORDS = "Value error, "
-"""What pydantic puts before a message of ours, which names the value itself."""
+"""pydantic's prefix to messages of Slackwater's validators, which name the value themselves."""
 _NO_FIELDS = ("model_type", "model_attributes_type", "dict_type")
 
 
 class Wrong(NamedTuple):
-    """One error of pydantic. `of_several`: the value may have several shapes, and this is what one of them says."""
+    """One pydantic error. `of_several`: the value may have several shapes, and this error is one
+    shape's.
+    """
 
     field: str
     of_several: bool
@@ -22,16 +26,18 @@ class Wrong(NamedTuple):
 
     @property
     def is_another_kind(self) -> bool:
-        """No number, no text, no object …: it was not meant to have this shape."""
+        """Returns whether the value is of another JSON type, so that this shape was not
+        intended.
+        """
         return str(self.error["type"]).endswith("_type")
 
 
 def told(errors: Sequence[Mapping[str, Any]], content_type: str | None, body: Any = None) -> list[tuple[str, str]]:
-    """(field, message) of every error of pydantic, the field by the names that stand in `body`; `content_type` is what
-    the request says of it.
+    """Returns (field, message) of every pydantic error, with the field names of `body`;
+    `content_type` is the request's.
 
-    Of a value that may have several shapes pydantic tells what each would ask for; where it has one of them, but
-    wrongly, what the others say is left out.
+    For a value that may have several shapes pydantic reports the errors of each; when the value
+    clearly has one of them, the errors of the others are dropped.
     """
     found = [_wrong(error, body) for error in errors]
     return [(one.field, _message(one.error, content_type)) for one in found if not _is_beside_the_point(one, found)]
@@ -60,7 +66,7 @@ def _message(error: Mapping[str, Any], content_type: str | None) -> str:
         case "missing":
             return "is missing"
         case "extra_forbidden":
-            return "there is no such field here"
+            return "unknown field"
         case "json_invalid":
             return f"is not JSON: {error['ctx']['error']} at character {error['loc'][-1]}"
         case "value_error":
@@ -73,13 +79,15 @@ def _message(error: Mapping[str, Any], content_type: str | None) -> str:
 
 
 def _once(error: Mapping[str, Any]) -> str:
-    """The message without what stands before it already: the field."""
+    """Returns the message without the leading field name."""
     words: str = error["msg"]
     return words.removeprefix(_OWN_WORDS).removeprefix(f"{error['loc'][-1]}: ")
 
 
 def _got(value: Any, said: str) -> str:
-    """A single value that the message does not name; what holds others is too long to be of help."""
+    """Returns a scalar value that the message does not contain; collections are too long to
+    help.
+    """
     text = repr(value)
     if text in said or not isinstance(value, str | int | float | bool | None):
         return ""

@@ -1,4 +1,6 @@
-"""YAML as policies are written in: what JSON has, nothing said twice, nothing that holds itself."""
+"""Reads policy files as YAML restricted to JSON's values, without duplicate keys and recursive
+aliases.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,9 @@ _NAMES = {"date": "a date", "datetime": "a time", "bytes": "binary", "set": "a s
 
 
 def yaml_documents(file: Path) -> list[tuple[str, Any]]:
-    """Every document of a file (`-` is standard input) that is not empty, with its origin: file and number, from 1.
-    Raises InvalidInput that names file, place and what to do."""
+    """Returns every non-empty document of a file (`-` is standard input), with its origin: file and
+    number, from 1. Raises InvalidInput that names file, place and remedy.
+    """
     import yaml
 
     try:
@@ -35,7 +38,9 @@ def yaml_documents(file: Path) -> list[tuple[str, Any]]:
 
 
 def _loader() -> Any:
-    """The safe loader, which takes the last of two equal keys in silence; here the second is refused."""
+    """Returns the safe loader with duplicate keys refused; by default the last one wins
+    silently.
+    """
     import yaml
 
     class Strict(yaml.SafeLoader):
@@ -44,7 +49,7 @@ def _loader() -> Any:
             for key, _ in node.value:
                 if key.value in seen and key.tag == "tag:yaml.org,2002:str":
                     raise yaml.constructor.ConstructorError(
-                        None, None, f"{key.value!r} is said twice; leave one out", key.start_mark
+                        None, None, f"duplicate key {key.value!r}; remove one", key.start_mark
                     )
                 if isinstance(key.value, str):
                     seen.add(key.value)
@@ -54,7 +59,7 @@ def _loader() -> Any:
 
 
 def _not_json(document: Any) -> Iterator[tuple[str, str]]:
-    """Fields of which JSON has no like, and why. What is named several times is looked at once."""
+    """Yields fields without a JSON equivalent, and why. Shared values are visited once."""
     within, done = set[int](), set[int]()
 
     def look(said: Any, field: str) -> Iterator[tuple[str, str]]:
@@ -65,7 +70,7 @@ def _not_json(document: Any) -> Iterator[tuple[str, str]]:
                 kind = _NAMES.get(type(said).__name__, type(said).__name__)
                 yield field, f"{said!s} is {kind} to YAML; put it in quotes"
         elif id(said) in within:
-            yield field, "holds itself; write it out"
+            yield field, "contains itself; write the value out"
         elif id(said) not in done:
             within.add(id(said))
             for name, part in said.items() if isinstance(said, dict) else enumerate(said):

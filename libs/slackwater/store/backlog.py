@@ -1,4 +1,4 @@
-"""How far behind an outbox is, asked through the service's own pool: cheap enough to ask every few seconds."""
+"""Outbox backlog, read through the service's own pool: cheap enough to query every few seconds."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ _WAITING = text(f"""
 
 @dataclass(frozen=True, slots=True)
 class OutboxState:
-    """Facts that wait to be published, the age of the oldest, and facts that the bus will never take."""
+    """Events waiting to be published, the age in seconds of the oldest, and events that the bus
+    will never accept.
+    """
 
     depth: int
     oldest_age_seconds: float
@@ -35,15 +37,18 @@ class OutboxState:
 
 
 async def outbox_state(database: Database) -> OutboxState:
-    """Of the service whose database this is. Raises Unavailable when PostgreSQL does not answer."""
+    """Returns the outbox state of a service's database. Raises Unavailable when PostgreSQL does not
+    answer.
+    """
     async with database.unit_of_work() as unit:
         depth, age, refused = (await unit.connection.execute(_OUTBOX)).one()
     return OutboxState(depth, max(0.0, age), refused)
 
 
 async def oldest_waiting(database: Database, payload: type[Payload]) -> Mapping[int, float]:
-    """By partition, for how many seconds the oldest event of a type waits to be published; without those for which
-    none does. Raises Unavailable when PostgreSQL does not answer."""
+    """Returns, per partition, the age in seconds of the oldest unpublished event of a type;
+    partitions without one are absent. Raises Unavailable when PostgreSQL does not answer.
+    """
     async with database.unit_of_work() as unit:
         rows = (await unit.connection.execute(_WAITING, {"type": type_of(payload)})).all()
     return {row.partition: row.age for row in rows}

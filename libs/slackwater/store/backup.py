@@ -1,7 +1,7 @@
-"""A copy of every service's schema, and a hash that says whether two databases hold the same rows.
+"""Copies every service's schema, with a hash that shows whether two databases hold the same rows.
 
-`pg_dump` and `pg_restore` do the work; the hash is computed in the very snapshot that is dumped, so that a restore can
-be compared with what was running at that moment and not with what came after.
+`pg_dump` and `pg_restore` do the work. The hash is computed in the snapshot that is dumped, so a
+restore is compared with the state of that moment, not with later writes.
 """
 
 from __future__ import annotations
@@ -49,7 +49,9 @@ async def dump(admin_dsn: str, services: Sequence[str], file: Path, binaries: Pa
 
 
 async def refuse_tables(admin_dsn: str, services: Sequence[str]) -> None:
-    """Raises Conflict when one of the schemas holds tables, Unavailable. A database that is not there holds none."""
+    """Raises Conflict when one of the schemas holds tables, Unavailable. A database that does not
+    exist holds none.
+    """
     with connecting():
         try:
             connection = await asyncpg.connect(admin_dsn, timeout=5)
@@ -65,13 +67,13 @@ async def _refuse_tables(connection: asyncpg.Connection[Any], schemas: Sequence[
     found = await connection.fetch(_TABLES, schemas)
     if found:
         raise Conflict(
-            f"the database holds tables already, {found[0]['schema']}.{found[0]['name']} for one; "
+            f"the database already holds tables, for example {found[0]['schema']}.{found[0]['name']}; "
             "restore into an empty database"
         )
 
 
 async def load(admin_dsn: str, services: Sequence[str], file: Path, binaries: Path | None) -> None:
-    """Put the schemas back, owned by their services' roles, which must exist. All or nothing.
+    """Restore the schemas, owned by their services' roles, which must exist. All or nothing.
 
     Raises Conflict when one of the schemas holds tables already, Unavailable, Misconfigured.
     """
@@ -89,13 +91,13 @@ async def load(admin_dsn: str, services: Sequence[str], file: Path, binaries: Pa
 
 
 async def table_hashes(admin_dsn: str, services: Sequence[str]) -> dict[str, str]:
-    """Rows and hash of each table as they are now. Raises Unavailable."""
+    """Returns the current rows and hash of each table. Raises Unavailable."""
     async with _snapshot(admin_dsn) as (connection, _):
         return await _hashes(connection, [schema_of(service) for service in services])
 
 
 def state_hash(hashes: TableHashes) -> str:
-    """One SHA-256 over all tables."""
+    """Returns one SHA-256 over all tables."""
     return hashlib.sha256(json.dumps(sorted(hashes.items())).encode()).hexdigest()
 
 
@@ -125,9 +127,11 @@ async def _hashes(connection: asyncpg.Connection[Any], schemas: Sequence[str]) -
 
 
 async def _tool(name: str, binaries: Path | None, connection: asyncpg.Connection[Any]) -> str:
-    """A client of the server's major version, else a newer one: an older one refuses, and says less about why.
+    """Returns a client of the server's major version, else a newer one; an older one refuses the
+    server.
 
-    A newer one can copy any server, but not put a copy back into one older than 17: it sets what that does not know.
+    A newer one can dump any server, but cannot restore into one older than 17, because it sets
+    parameters unknown there.
     """
     wanted = connection.get_server_version().major
     found: dict[int, str] = {}
@@ -145,7 +149,9 @@ async def _tool(name: str, binaries: Path | None, connection: asyncpg.Connection
 
 
 async def _run(tool: str, dsn: str, *arguments: str) -> None:
-    """The password goes by the environment: arguments are visible to every user of the machine."""
+    """Run a tool with the password in its environment: arguments are visible to every user of the
+    machine.
+    """
     parts = urlsplit(dsn)
     environment = dict(os.environ)
     if parts.password:

@@ -1,8 +1,9 @@
-"""How the relays of a process hear of a commit: from whoever made it, at once, or from PostgreSQL's NOTIFY.
+"""Notifies the relays of a process of commits: directly for its own commits, else through
+PostgreSQL's NOTIFY.
 
-The notification is what other processes send, and what comes of a commit whose end nobody saw; of a commit of our own
-it comes by a third process and a second socket, and in a busy service 2 to 15 ms later. Both say the same word, and the
-first of the two wakes.
+The notification covers other processes, and commits whose outcome is unknown. For a commit of this
+process it would arrive 2 to 15 ms later in a busy service, because it passes a third process and a
+second socket. Both carry the same token, and the first to arrive wakes the relay.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ import secrets
 from collections.abc import Callable
 
 _MOST_WORDS = 1000
-"""Heard once so far. Words of other processes are never heard twice, and ours only while a relay listens."""
+"""Tokens seen once and kept. Tokens of other processes never come twice; local ones do only while a
+relay listens.
+"""
 
 
 class Bell:
-    """Of one service's outbox in this process."""
+    """Commit notifications of one service's outbox in this process."""
 
     def __init__(self) -> None:
         self._process = secrets.token_hex(4)
@@ -25,21 +28,21 @@ class Bell:
         self._wakes: list[Callable[[], None]] = []
 
     def word(self) -> str:
-        """For one commit."""
+        """Returns a unique token for one commit."""
         return f"{self._process}.{next(self._numbers)}"
 
     def wakes(self, wake: Callable[[], None]) -> None:
-        """Call this whenever something may have been committed."""
+        """Register a callback for every possible commit."""
         self._wakes.append(wake)
 
     def hear(self, word: str) -> None:
-        """A commit is told. The second time it is known already; without a word it is always news."""
+        """Report a commit. A token seen before is ignored; an empty one always wakes the relays."""
         if word in self._heard_once:
             self._heard_once.discard(word)
             return
         if word:
             if len(self._heard_once) >= _MOST_WORDS:
-                self._heard_once.clear()  # at worst somebody is woken for nothing
+                self._heard_once.clear()  # at worst a relay wakes without work
             self._heard_once.add(word)
         for wake in self._wakes:
             wake()

@@ -1,4 +1,4 @@
-"""COPY inside a unit of work: thousands of rows for the price of one statement."""
+"""COPY inside a unit of work: thousands of rows at the cost of one statement."""
 
 from __future__ import annotations
 
@@ -14,19 +14,25 @@ _CHUNK_BYTES = 512 * 1024
 async def copy_rows(
     connection: AsyncConnection, table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]
 ) -> None:
-    """Append rows to a table of the service's schema, in the order of `columns`, as part of the transaction."""
+    """Append rows to a table of the service's schema, in the order of `columns`, within the
+    transaction.
+    """
     driver = await _in_transaction(connection)
     await driver.copy_records_to_table(table, records=list(rows), columns=list(columns))
 
 
 async def copy_binary(connection: AsyncConnection, table: str, columns: Sequence[str], body: bytes) -> None:
-    """The same for rows that are already in PostgreSQL's binary COPY format, signature and trailer included."""
+    """As `copy_rows`, for rows already in PostgreSQL's binary COPY format, signature and trailer
+    included.
+    """
     driver = await _in_transaction(connection)
     await driver.copy_to_table(table, source=_chunks(body), columns=list(columns), format="binary")
 
 
 async def _in_transaction(connection: AsyncConnection) -> Any:
-    """The driver's connection. SQLAlchemy begins with the first statement: before it a COPY would stand alone."""
+    """Returns the driver's connection with the transaction open. SQLAlchemy begins it at the first
+    statement; an earlier COPY would run outside it.
+    """
     driver = (await connection.get_raw_connection()).driver_connection
     assert driver is not None  # noqa: S101 - the connection is open
     if not driver.is_in_transaction():

@@ -1,7 +1,7 @@
-"""How a session is dialled, and how it is given back.
+"""Opens and returns database sessions.
 
-The driver reads the address whole, `sslmode=verify-full&sslrootcert=…` included: SQLAlchemy would hand what stands
-behind the `?` to the driver as arguments that it does not know.
+The driver parses the whole address, `sslmode=verify-full&sslrootcert=…` included: SQLAlchemy would
+pass the query string to the driver as unknown arguments.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 
 
 def engine_of(dsn: str, *, timeout_seconds: float, settings: Mapping[str, str], **options: Any) -> AsyncEngine:
-    """An engine on `dsn`; every session is told `settings`. Opens nothing yet."""
+    """Returns an engine on `dsn`; every session gets `settings`. Opens no connection yet."""
 
     async def dial(*_: object, **__: object) -> asyncpg.Connection[Any]:
         return await asyncpg.connect(dsn, timeout=timeout_seconds, server_settings=dict(settings))
@@ -25,11 +25,11 @@ def engine_of(dsn: str, *, timeout_seconds: float, settings: Mapping[str, str], 
 
 @asynccontextmanager
 async def session_of(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
-    """A session of the pool, which has it back afterwards or ends it.
+    """Yields a session of the pool, and returns it or closes it afterwards.
 
-    Where the rollback fails and the driver does not say yet that the server is gone (its last word was read, its EOF
-    not), SQLAlchemy gives nothing back: the session would keep its locks, and its place in the pool, until a garbage
-    collection, and services collect rarely.
+    Where the rollback fails before the driver has noticed that the server is gone (its last message
+    was read, its EOF not), SQLAlchemy does not return the session. It would keep its locks and its
+    place in the pool until a garbage collection, which services run rarely.
     """
     connection = engine.connect()
     try:

@@ -1,4 +1,4 @@
-"""Events as rows of the outbox, and back as far as the bus needs them."""
+"""Converts events to outbox rows, and back as far as the bus needs them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from slackwater.events.written import Written, payload_of
 
 
 def headers_of(event: Event[Any]) -> str:
-    """The envelope without the payload, as JSON."""
+    """Returns the envelope without the payload, as JSON."""
     return json.dumps(
         {
             "source": event.source,
@@ -22,7 +22,9 @@ def headers_of(event: Event[Any]) -> str:
 
 
 def written_from(identifier: str, type_name: str, subject: str, headers: str, payload: str) -> Written:
-    """Raises InvalidInput for a type that this version does not know. The payload is carried as it was written."""
+    """Returns the event of an outbox row, its payload unparsed. Raises InvalidInput for a type
+    unknown to this version.
+    """
     return Written(
         id=identifier,
         type=type_name,

@@ -26,29 +26,34 @@ from slackwater.store.port import Backlog, Fence, Publish
 from slackwater.store.unit_of_work import Guard, PostgresUnitOfWork
 
 _POOL_SIZE, _POOL_OVERFLOW = 4, 2
-"""As many as a busy service uses at once. What is beyond is closed after use, and a new session costs a process of
-PostgreSQL and 4.5 ms of CPU, half of it ours (100 empty ones), before the first statement is prepared again. With two
-kept, a console at 2,000 nodes opened two a second."""
+"""Sessions kept open: as many as a busy service uses at once. Sessions beyond are closed after use.
+
+A new session costs a PostgreSQL process and 4.5 ms of CPU, half of it in this process (100 empty
+ones), before statements are prepared again. With two kept, a console at 2,000 nodes opened two per
+second.
+"""
 _CONNECT_SECONDS, _CHECKOUT_SECONDS = 5.0, 10.0
 _REST_SECONDS = 1.0
 _USED_AT = "slackwater used at"
 STATEMENT_SECONDS = 30
 IDLE_SECONDS = 5
-"""A transaction that waits so long for its client belongs to one that stands still: its locks end with its lease."""
+"""Idle limit of a transaction. Beyond it the client is assumed stalled, and its locks end with its
+lease.
+"""
 _TAKES_WRITES = text("SELECT current_setting('transaction_read_only') = 'off'")
 _HAS_OUTBOX = text("SELECT to_regclass('outbox') IS NOT NULL")
 
 
 @dataclass(frozen=True, slots=True)
 class Connections:
-    """Of one pool: in use, and kept for the next."""
+    """Sessions of one pool: in use, and idle in the pool."""
 
     in_use: int
     idle: int
 
 
 def session_settings(service: str) -> dict[str, str]:
-    """What every session of a service is told at connect."""
+    """Returns the settings of every session of a service."""
     return {
         "application_name": f"slackwater-{service}",
         "search_path": schema_of(service),
@@ -60,7 +65,9 @@ def session_settings(service: str) -> dict[str, str]:
 
 
 class PostgresDatabase:
-    """slackwater.store.port.Database on PostgreSQL. Connects on first use and again after the server came back."""
+    """slackwater.store.port.Database on PostgreSQL. Connects on first use, and again after the
+    server returns.
+    """
 
     def __init__(
         self,
@@ -103,7 +110,7 @@ class PostgresDatabase:
             return False
 
     async def backlog(self) -> Backlog | None:
-        """What waits in the outbox; None where there is none. Raises Unavailable."""
+        """Returns the outbox backlog; None for a schema without an outbox. Raises Unavailable."""
         with connecting():
             async with session_of(self._engine) as connection:
                 self._has_outbox = self._has_outbox or bool((await connection.execute(_HAS_OUTBOX)).scalar())
@@ -113,7 +120,7 @@ class PostgresDatabase:
         return Backlog(depth, age)
 
     def connections(self) -> Connections:
-        """Of this process's pool, now."""
+        """Returns the current sessions of this process's pool."""
         pool = self._engine.pool
         assert isinstance(pool, QueuePool)  # noqa: S101 - what create_async_engine makes
         return Connections(pool.checkedout(), pool.checkedin())
@@ -132,9 +139,10 @@ class PostgresDatabase:
 
 
 def connect_database(dsn: str, service: str, clock: Clock) -> PostgresDatabase:
-    """The schema of `service` over a small pool. `dsn` is the address of the service's own role (names.service_dsn).
+    """Returns the schema of `service` over a small pool. `dsn` is the address of the service's own
+    role (names.service_dsn).
 
-    Raises InvalidInput for an address that is not `postgresql://…`; opens nothing yet.
+    Raises InvalidInput for an address that is not `postgresql://…`; opens no connection yet.
     """
     if urlsplit(dsn).scheme not in ("postgresql", "postgres"):
         raise InvalidInput("dsn: must begin with postgresql://", field="dsn")
@@ -152,8 +160,9 @@ def connect_database(dsn: str, service: str, clock: Clock) -> PostgresDatabase:
 
 
 def _ask_after_a_rest(engine: AsyncEngine) -> None:
-    """A restart of the server is met at checkout, not in the middle of a unit of work: a session that has rested is
-    asked whether it still lives. One that was used a moment ago is not: asking took 4.9 % of prediction's time."""
+    """Pings an idle session at checkout, so that a server restart is found there and not within a
+    unit of work. A recently used session is not pinged: pings took 4.9 % of prediction's time.
+    """
 
     @event.listens_for(engine.sync_engine, "checkin")
     def note(_: object, record: ConnectionPoolEntry) -> None:

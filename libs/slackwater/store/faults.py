@@ -1,4 +1,4 @@
-"""What the drivers raise, as the error tree of model.errors."""
+"""Translates driver exceptions to the error tree of model.errors."""
 
 from __future__ import annotations
 
@@ -15,18 +15,22 @@ from slackwater.telemetry.logs import get_logger
 log = get_logger(__name__)
 
 _AWAY = ("08", "57P", "53", "57014", "25P03", "25006", "28", "3D000")
-"""Connection, shutdown and start, out of resources, statement timeout, transaction ended because we stood still; no
-writes are taken (demoted, or short of room), a login is not valid any more, a database is being restored. Whatever it
-is, the facts in hand are none the worse for it."""
+"""SQLSTATE prefixes of an unavailable database, which say nothing about the data in hand:
+connection, shutdown and start, out of resources, statement timeout, transaction ended because the
+client stalled, read-only (demoted, or short of space), login no longer valid, database being
+restored.
+"""
 _REFUSES = ("25006", "28", "3D000")
-"""Those of them with which it does answer."""
+"""The unavailable states in which the server does answer."""
 _AGAIN = ("40",)  # serialization failure, deadlock
 _UNSTORABLE = ("22", "54")
-"""Data exceptions (a NUL in a text, a number out of range, an id that is no UUID) and limits of the program (a name
-that is longer than an index holds)."""
+"""Data exceptions (a NUL in a text, a number out of range, an id that is no UUID) and program
+limits (a name longer than an index entry allows).
+"""
 _OTHER_VERSION = ("42703", "42P01", "42809")  # a column or a table is not there, or is a view now
-"""Schemas move forward under replicas that are about to be replaced. What they have in hand is none the worse for it,
-and waits for a replica that knows the schema."""
+"""Schemas migrate forward under replicas that are about to be replaced. Their messages wait for a
+replica that knows the schema.
+"""
 
 
 def _sqlstate(error: BaseException) -> str:
@@ -38,15 +42,16 @@ def _said(state: str) -> str:
 
 
 def _of_another_version(found: BaseException | None) -> Unavailable:
-    log.warning("the schema is not the one that this version knows", found=str(found))
-    return Unavailable(f"another version of ours has changed the schema: {found}")
+    log.warning("the schema does not match this version", found=str(found))
+    return Unavailable(f"another version of Slackwater has changed the schema: {found}")
 
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Raise Unavailable for a database that is away, that takes no writes or no login of ours, or that another version
-    has changed, Conflict for a transaction that lost, InvalidInput for a value that PostgreSQL cannot hold; the rest is
-    a defect."""
+    """Raises Unavailable for a database that is unreachable, read-only, refuses the login or was
+    changed by another version; Conflict for a transaction that lost; InvalidInput for a value that
+    PostgreSQL cannot hold. Other exceptions are defects and pass through.
+    """
     try:
         yield
     except DBAPIError as error:
@@ -57,7 +62,7 @@ def translated() -> Iterator[None]:
             raise _of_another_version(error.orig) from error
         if state.startswith(_AGAIN):
             raise Conflict(f"the transaction lost against another: {error.orig}") from error
-        if state.startswith(_UNSTORABLE):  # waiting does not help: whoever sent the value gets it back
+        if state.startswith(_UNSTORABLE):  # a retry cannot help: refuse the value
             raise InvalidInput(f"a value cannot be stored: {error.orig}", code="unstorable") from error
         raise
     except asyncpg.PostgresError as error:
@@ -73,7 +78,9 @@ def translated() -> Iterator[None]:
 
 @contextmanager
 def connecting() -> Iterator[None]:
-    """As `translated`, and every failure of the network or of a timeout is Unavailable: only around our own calls."""
+    """As `translated`, and any network failure or timeout is Unavailable. Use it only around
+    database calls.
+    """
     try:
         with translated():
             yield

@@ -1,4 +1,4 @@
-"""Which events a consumer has handled: a redelivery finds its row and has no second effect."""
+"""Events that a consumer has handled: a redelivery finds its row and has no second effect."""
 
 from __future__ import annotations
 
@@ -16,16 +16,18 @@ _NOTE_ALL = text(
     " ORDER BY id ON CONFLICT DO NOTHING RETURNING CAST(event_id AS text)"
 )
 PRUNE = "DELETE FROM inbox WHERE handled_at < now() - interval '7 days'"
-"""Seven days is longer than any consumer redelivers: what is older is not a repeat but an operator's replay."""
+"""Seven days exceed any consumer's redelivery; an older repeat is an operator's replay."""
 
 
 async def first_time(connection: AsyncConnection, consumer: str, event_id: str) -> bool:
-    """Note it in this transaction. A second transaction with the same id waits for the end of the first."""
+    """Record the event in this transaction; returns whether it is new. A second transaction with
+    the same id waits for the end of the first.
+    """
     noted = await connection.execute(_NOTE, {"consumer": consumer, "event_id": event_id})
     return noted.first() is not None
 
 
 async def first_times(connection: AsyncConnection, consumer: str, event_ids: Collection[str]) -> set[str]:
-    """The same for many at once: those that had not been handled before."""
+    """Record many events at once; returns the new ones."""
     noted = await connection.execute(_NOTE_ALL, {"consumer": consumer, "event_ids": list(event_ids)})
     return set(noted.scalars())

@@ -16,14 +16,14 @@ from slackwater.store.quarantine import Quarantine, Unreadable
 
 T = TypeVar("T")
 UNREADABLE: Final = (InvalidInput, ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)
-"""What `decode` raises for a row that no value was written as."""
+"""Exceptions of `decode` for a row that does not hold a valid value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column beside key and version. `encode` gives text for `jsonb` and for arrays (`{1,2}`).
+    """A column beside key and version. `encode` gives text for `jsonb` and for arrays (`{1,2}`).
 
-    With `as_text` it is read as text, where `decode` parses it itself; with `write_only` it is not read.
+    With `as_text` it is read as text, for `decode` to parse; with `write_only` it is not read.
     """
 
     name: str
@@ -34,12 +34,13 @@ class Column:
 
 @dataclass(frozen=True, eq=False)
 class KeyedTable(Generic[T]):
-    """A table with one row per key, and how its rows become values.
+    """A table with one row per key, and how its rows are decoded.
 
-    `version` names the column that counts writes, `version_of` its value: `replace` compares it. `newer` names a
-    column: `write` does not touch a row that has a greater value there. `empty` is the value of a key that was never
-    written; `lock` makes its row. `unreadable` makes the value of a row that cannot be read from its
-    key, its version and the reason; by default the row is left out.
+    `version` names the column that counts writes, `version_of` returns its value: `replace`
+    compares it. `newer` names a column: `write` skips a row that has a greater value there. `empty`
+    returns the value of a key that was never written; `lock` inserts it. `unreadable` builds the
+    value of an unreadable row from its key, its version and the reason; by default the row is left
+    out.
     """
 
     name: str
@@ -48,70 +49,79 @@ class KeyedTable(Generic[T]):
     key_of: Callable[[T], str]
     encode: Callable[[T], Sequence[Any]]
     decode: Callable[[Any], T]
-    """From a row with an attribute per column. Raises one of UNREADABLE."""
+    """Builds the value from a row with one attribute per column. Raises one of UNREADABLE."""
     kind: str = "row"
-    """As a Conflict names it."""
+    """Name of the row in a Conflict."""
     version: str = ""
     version_of: Callable[[T], int] | None = None
     newer: str = ""
     empty: Callable[[str], T] | None = None
     unreadable: Callable[[str, int, str], T] | None = None
     of_nodes: bool = True
-    """The key is a node: writes are fenced by its partition, and its unreadable row sets the node aside."""
+    """The key is a node: writes are fenced by its partition, and an unreadable row quarantines the
+    node.
+    """
     skips_held: bool = True
     """Rows of a node that is in quarantine are not read."""
     touched: str = ""
-    """The column with the time of the last write; it defaults to now."""
+    """Column with the time of the last write; its default is now."""
     announced: bool = False
     """Each `replace` is announced to the other replicas of the service."""
 
 
 class KeyedRows(Protocol[T]):
-    """The rows of one table within a unit of work, which sees its own writes.
+    """The rows of one table within a unit of work, including its own writes.
 
-    A row that cannot be read is noted in the quarantine and left out, or read as `table.unreadable` says.
+    An unreadable row is recorded in the quarantine and left out, or read as `table.unreadable`
+    defines.
     """
 
     async def read(self, keys: Collection[str]) -> Mapping[str, T]:
-        """The rows of these keys, without a lock."""
+        """Returns the rows of these keys, without a lock."""
         ...
 
     async def read_all(self, partitions: Collection[int] | None = None) -> Mapping[str, T]:
-        """All rows in order of their keys, or those of these partitions."""
+        """Returns all rows, or those of these partitions, ordered by key."""
         ...
 
     async def page(self, after: str, limit: int) -> Mapping[str, T]:
-        """The next rows in order of their keys, at most `limit`; an empty page is the end."""
+        """Returns the next rows in key order, at most `limit`; an empty page is the end."""
         ...
 
     async def column(self, key: str, name: str) -> Any:
-        """One column, or the version, of a row whether or not the row can be read; None without a row."""
+        """Returns one column, or the version, of a row even if the row is unreadable; None without
+        a row.
+        """
         ...
 
     async def lock(self, keys: Collection[str]) -> Mapping[str, T]:
-        """The rows of these keys, locked until the unit ends; those that did not exist are made as `table.empty`."""
+        """Returns the rows of these keys, locked until the unit ends; missing ones are inserted as
+        `table.empty`.
+        """
         ...
 
     async def write(self, values: Sequence[T]) -> set[str]:
-        """Insert or overwrite these rows at once; returns the keys written (see `table.newer`)."""
+        """Insert or overwrite these rows; returns the keys written (see `table.newer`)."""
         ...
 
     async def replace(self, value: T, expected: int, *, last: bool = False) -> None:
-        """Write over version `expected` of a row (0: insert it). Raises Conflict for any other version.
+        """Write over version `expected` of a row (0: insert it). Raises Conflict for any other
+        version.
 
-        `last`: written with the events, or the Conflict raised, when the unit is left. One row of a unit at most.
+        `last`: the write, and a possible Conflict, happen with the events when the unit is left. At
+        most one row per unit.
         """
         ...
 
 
 def note_unreadable(table: KeyedTable[Any], key: str, error: Exception, document: object, to: Quarantine) -> None:
-    """Set a row aside; of a node, the whole node."""
+    """Quarantine a row; for a table of nodes, the whole node."""
     reason, node = QuarantineReason.UNREADABLE, key if table.of_nodes else ""
     to.note(table.name, key, error, reason=reason, node=node, document=document)
 
 
 def only(rows: Mapping[str, T], key: str) -> T:
-    """The row that was asked for alone. Raises Unreadable where it was left out."""
+    """Returns the only row requested. Raises Unreadable where it was left out."""
     if key not in rows:
         raise Unreadable(f"the state of {key} cannot be read")
     return rows[key]

@@ -1,4 +1,4 @@
-"""Keyed rows in PostgreSQL: one statement per operation, however many rows."""
+"""Keyed rows in PostgreSQL: one statement per operation, regardless of the number of rows."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class _Statements:
     upsert: TextClause
     insert_one: TextClause
     update_one: str
-    """As `RowChange` takes it."""
+    """Statement in the form of `RowChange`."""
 
 
 @cache
@@ -77,7 +77,7 @@ def _statements(table: KeyedTable[Any]) -> _Statements:
 
 
 def _sent(column: Column) -> str:
-    """The type as which the values of a column are sent, many at once."""
+    """Returns the SQL type in which a column's values are sent as an array."""
     return "text" if column.type == "jsonb" or column.type.endswith("[]") else column.type
 
 
@@ -119,7 +119,9 @@ class PostgresKeyedRows(Generic[T]):
         return (await self._unit.connection.execute(text(statement), {"row_key": key})).scalar_one_or_none()
 
     async def lock(self, keys: Collection[str]) -> Mapping[str, T]:
-        """Rows are made first, so that two writers of a new key wait for each other too."""
+        """Lock the rows after inserting missing ones, so that two writers of a new key also wait
+        for each other.
+        """
         if not keys:
             return {}
         self._fence(keys)
@@ -144,7 +146,7 @@ class PostgresKeyedRows(Generic[T]):
 
     async def replace(self, value: T, expected: int, *, last: bool = False) -> None:
         table, key = self._table, self._table.key_of(value)
-        assert table.version_of is not None  # noqa: S101 - a defect of ours
+        assert table.version_of is not None  # noqa: S101 - a defect of Slackwater
         self._fence([key])
         values = {"row_key": key, "row_written": table.version_of(value)}
         values |= {f"value_{c.name}": v for c, v in zip(table.columns, table.encode(value), strict=True)}
@@ -191,7 +193,7 @@ class PostgresKeyedRows(Generic[T]):
 
 
 def _document(table: KeyedTable[Any], row: Any) -> object:
-    """What an operator sees of a row that cannot be read."""
+    """Returns an unreadable row in the form shown to operators."""
     first = table.columns[0]
     value = getattr(row, first.name)
     return tuple(row) if first.type != "jsonb" else value if first.as_text else json.dumps(value)

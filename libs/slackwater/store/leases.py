@@ -1,9 +1,10 @@
-"""Leases on partitions in the service's own schema: the database judges who lives, who owns, and whose writes count.
+"""Partition leases in the service's schema. The database decides which members are alive, which own
+a partition, and whose writes are accepted.
 
-A lease is held by a member whose heartbeat has not run out; the heartbeat is one statement on one row. All of it goes
-over a session of its own, so that no pool that is exhausted keeps a replica from being alive. Claims are durable before
-they are believed; heartbeats need not be (one that is lost in a crash only makes a death look earlier, and the fence
-does not look at heartbeats at all).
+A member holds a lease while its heartbeat has not expired; a heartbeat is one statement on one row.
+Leases use a session of their own, so that an exhausted pool does not end a replica's lease. Claims
+are durable before they take effect. Heartbeats need not be: one lost in a crash only makes a member
+expire earlier, and the fence ignores heartbeats.
 """
 
 from __future__ import annotations
@@ -44,13 +45,15 @@ DELETE FROM members WHERE member <> $1
     AND (split_part(member, '/', 1) = $2 OR expires_at < clock_timestamp() - interval '1 minute')
 """
 STANDSTILL_SECONDS = 3
-"""Less than a lease, so that who lost one by standing still has stood for longer."""
+"""Shorter than a lease, so a client that lost its lease by stalling has exceeded it."""
 _END_STATEMENTS_THAT_STAND_STILL = """
 SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
 WHERE usename = current_user AND datname = current_database() AND pid <> pg_backend_pid() AND state = 'active'
     AND wait_event IN ('ClientRead', 'ClientWrite') AND query_start < now() - make_interval(secs => $1)
 """
-"""No timeout of PostgreSQL ends a COPY whose client is silent, or a result that nobody takes; both keep locks."""
+"""PostgreSQL has no timeout for a COPY with a silent client, or for a result that is not read; both
+keep locks.
+"""
 _RELEASE = """
 UPDATE leases SET owner = NULL, changed_at = clock_timestamp() WHERE owner = $1
     AND (partition, epoch) IN (SELECT * FROM unnest($2::int[], $3::bigint[]))
@@ -63,12 +66,16 @@ STILL_HELD = (
     "SELECT partition FROM leases WHERE owner = :owner AND (partition, epoch) IN"
     " (SELECT * FROM unnest(CAST(:partitions AS int[]), CAST(:epochs AS bigint[]))) FOR SHARE"
 )
-"""Those of some leases that an owner holds, kept so until the end of the transaction: for `values_of`."""
+"""Selects and locks the leases that an owner still holds, until the end of the transaction.
+Parameters: `values_of`.
+"""
 _STILL_HELD = text(STILL_HELD)
 
 
 class PostgresLeases:
-    """slackwater.runtime.sharding.LeaseStore on a session of its own, opened when needed and again after a loss."""
+    """slackwater.runtime.sharding.LeaseStore on a session of its own, opened on demand and again
+    after a loss.
+    """
 
     def __init__(self, dsn: str, service: str, member: str) -> None:
         self.member = member
@@ -85,8 +92,10 @@ class PostgresLeases:
         return View(sorted(leases, key=lambda lease: lease.partition), members, rows[0][4])
 
     async def claim(self, partitions: Sequence[int]) -> Sequence[Lease]:
-        """Durable on return. Rows that somebody writes under at this moment are left for the next time. Statements of
-        the service that wait for a client that stands still are ended: its locks would keep us from its work."""
+        """Claim partitions; durable on return. Rows locked by a writer at this moment are left for
+        the next attempt. Statements of the service whose client has stalled are terminated, because
+        their locks would block the new owner.
+        """
         with connecting():
             async with self._turn:
                 connection = await self._open()
@@ -137,7 +146,7 @@ class PostgresLeases:
         }
         self._connection = await asyncpg.connect(self._dsn, timeout=3, command_timeout=3, server_settings=settings)
         await self._connection.add_listener(news_channel(self._service), self._heard)
-        self._news.set()  # what was said while nobody listened
+        self._news.set()  # notifications may have been missed while disconnected
         return self._connection
 
     def _heard(self, _connection: object, _pid: int, _channel: str, said_by: object) -> None:
@@ -146,13 +155,14 @@ class PostgresLeases:
 
 
 async def still_held(connection: AsyncConnection, owner: str, leases: Mapping[int, int]) -> set[int]:
-    """Those of the leases (epoch by partition) that `owner` holds, kept so until the end of this transaction.
+    """Returns which of the leases (epoch by partition) `owner` holds; they stay held until the end
+    of this transaction.
 
-    A claim does not wait for it: it takes a partition when no transaction writes under it any more.
+    A claim does not wait for it: it takes a partition only when no transaction writes under it.
     """
     return {row.partition for row in await connection.execute(_STILL_HELD, values_of(owner, leases))}
 
 
 def values_of(owner: str, leases: Mapping[int, int]) -> dict[str, Any]:
-    """For STILL_HELD."""
+    """Returns the parameters of STILL_HELD."""
     return {"owner": owner, "partitions": list(leases), "epochs": list(leases.values())}

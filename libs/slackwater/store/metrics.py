@@ -1,4 +1,4 @@
-"""What the relay counts."""
+"""Metrics of the outbox relay."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from slackwater.telemetry.metrics import Meters
 
 
 class OutboxMetrics:
-    """One per process; `published` by service."""
+    """Metrics of one process; `published` is labelled by service."""
 
     def __init__(self, meters: Meters) -> None:
         self.published = meters.counter(

@@ -1,8 +1,9 @@
-"""Alembic, programmatically, one linear history per service in the service's own schema.
+"""Runs Alembic programmatically: one linear history per service in the service's own schema.
 
-A version file is `migrations/versions/<revision>_<words>.py` of the service's package, `revision` being four digits
-that count up: the head is then known from the file names alone, and a start at head loads no Alembic at all.
-Migrations run as the service's role, so that it owns what they make.
+A version file is `migrations/versions/<revision>_<words>.py` of the service's package, with a
+four-digit ascending `revision`. The head is therefore known from the file names, and a start at
+head does not load Alembic. Migrations run as the service's role, so that it owns the objects they
+create.
 """
 
 from __future__ import annotations
@@ -34,14 +35,16 @@ _VERSION_FILE = re.compile(r"(\d{4})_\w+\.py")
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """A service's schema and where its versions lie."""
+    """A service's schema and the folder of its versions."""
 
     service: str
     versions: Path
 
     @classmethod
     def of(cls, service: str) -> Schema:
-        """From the package `slackwater.<service>`. Raises Misconfigured when it has no migrations."""
+        """Returns the schema of the package `slackwater.<service>`. Raises Misconfigured when it
+        has no migrations.
+        """
         folder = resources.files(f"slackwater.{schema_of(service)}") / "migrations" / "versions"
         path = Path(str(folder))
         if not path.is_dir():
@@ -49,15 +52,18 @@ class Schema:
         return cls(service, path)
 
     def head(self) -> str:
-        """The newest revision. Raises Misconfigured for an empty folder or a number used twice."""
+        """Returns the newest revision. Raises Misconfigured for an empty folder or a number used
+        twice.
+        """
         found = sorted(match[1] for path in self.versions.iterdir() if (match := _VERSION_FILE.fullmatch(path.name)))
         if not found or len(set(found)) != len(found):
-            raise Misconfigured(f"{self.versions}: wants files NNNN_words.py with NNNN used once; found {found}")
+            raise Misconfigured(f"{self.versions}: needs files NNNN_words.py with each NNNN used once; found {found}")
         return found[-1]
 
     def is_behind(self, revision: str | None) -> bool:
-        """Whether a schema at this revision lacks something that we need. One that a newer version has migrated does
-        not: a replica of before may be started once more in a rolling update, and what it cannot do waits."""
+        """Returns whether a schema at this revision lacks a migration of this version. A newer
+        schema does not: a rolling update may restart an old replica, and work it cannot do waits.
+        """
         if revision is not None and revision > self.head():
             log.warning("the schema is newer than this version", service=self.service, at=revision, knows=self.head())
             return False
@@ -65,7 +71,8 @@ class Schema:
 
 
 async def migrate(dsn: str, schema: Schema) -> str:
-    """Bring one schema to its head, if it is behind, and return that; whoever else migrates in this database waits.
+    """Migrate one schema to its head, if it is behind; returns the head. Concurrent migrations in
+    this database wait.
 
     `dsn` is the service's own. Raises Unavailable.
     """
@@ -82,7 +89,9 @@ async def migrate(dsn: str, schema: Schema) -> str:
 
 
 def _upgrade(connection: Connection, schema: Schema) -> None:
-    """All missing versions in the one transaction that holds the lock: a failure leaves the schema as it was."""
+    """Apply all missing versions in the transaction that holds the lock: a failure leaves the
+    schema unchanged.
+    """
     from alembic.config import Config  # loaded only when there is something to do
     from alembic.runtime.environment import EnvironmentContext
     from alembic.script import ScriptDirectory

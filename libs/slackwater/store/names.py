@@ -1,4 +1,6 @@
-"""Names that belong to one service in the shared database, and expressions that several statements share."""
+"""Names of a service's objects in the shared database, and SQL expressions that several statements
+share.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ _SERVICE = re.compile(r"[a-z][a-z0-9_]{0,40}")
 
 
 def schema_of(service: str) -> str:
-    """The schema has the service's name. Raises InvalidInput for a name that would need quoting in SQL."""
+    """Returns the schema's name, which is the service's. Raises InvalidInput for a name that SQL
+    would require to be quoted.
+    """
     if not _SERVICE.fullmatch(service):
         raise InvalidInput(f"service: {service!r} cannot be a schema; allowed: {_SERVICE.pattern}", field="service")
     return service
@@ -32,37 +36,43 @@ def outbox_channel(service: str) -> str:
 
 
 def news_channel(service: str) -> str:
-    """Where the replicas of a service tell each other that something changed in their schema."""
+    """Returns the NOTIFY channel on which a service's replicas announce changes in their schema."""
     return f"slackwater_news_{schema_of(service)}"
 
 
 def readable_time(column: str) -> str:
-    """The time in a column, within the bounds of slackwater.model.bounds.Moment: beyond what Python's datetime holds
-    it would fail the whole query, and beyond the bounds no event could carry it."""
+    """Returns SQL for the time in a column, clamped to slackwater.model.bounds.Moment. A time
+    beyond Python's datetime would fail the whole query, and one beyond these bounds fits in no
+    event.
+    """
     return f"LEAST(GREATEST({column}, '1970-01-02Z'), '2199-12-31Z')"
 
 
 def partition_of_sql(column: str) -> str:
-    """The partition of the key in a text column, as slackwater.model.identifiers.partition_of computes it."""
+    """Returns SQL for the partition of the key in a text column, equal to
+    slackwater.model.identifiers.partition_of.
+    """
     return f"(crc32(convert_to({column}, 'UTF8')) % {SHARDS} * {PARTITIONS} / {SHARDS})"
 
 
 def lock_key(purpose: str, service: str) -> int:
-    """Key of a PostgreSQL advisory lock: `SLCK` and 32 bits of purpose and service."""
+    """Returns the key of a PostgreSQL advisory lock: `SLCK` and 32 bits of purpose and service."""
     return 0x534C434B << 31 | zlib.crc32(f"{purpose}/{service}".encode()) >> 1
 
 
 def role_password(admin_dsn: str, service: str) -> str:
-    """Derived from the administrator's password: nothing more to store, and the same at every start.
+    """Returns the password of a service's role, derived from the administrator's, so that it need
+    not be stored.
 
-    Raises Misconfigured for an address beyond this machine that holds no password: everybody could compute it.
+    Raises Misconfigured for a remote address without a password: the derived one would be
+    computable by anyone.
     """
     parts = urlsplit(admin_dsn)
     secret = _password(parts)
     if not secret and not _stays_here(parts):
         raise Misconfigured(
-            "--postgres: the administrator's address holds no password, and the services' passwords are derived from "
-            "it; write it into the address (postgresql://user:password@host/database), or use a loopback address or "
+            "--postgres: the administrator's address holds no password to derive the services' passwords from; "
+            "write it into the address (postgresql://user:password@host/database), or use a loopback address or "
             "a unix socket",
             field="postgres",
         )
@@ -70,7 +80,8 @@ def role_password(admin_dsn: str, service: str) -> str:
 
 
 def service_dsn(admin_dsn: str, service: str) -> str:
-    """The address with which a service logs in as its own role, from the one with which it was provisioned.
+    """Returns the address with which a service logs in as its own role, derived from the
+    provisioning address.
 
     Raises Misconfigured as role_password does.
     """
@@ -83,12 +94,16 @@ def service_dsn(admin_dsn: str, service: str) -> str:
 
 
 def _password(parts: SplitResult) -> str:
-    """Of the address alone: what the driver takes from PGPASSWORD or a password file, other processes do not know."""
+    """Returns the password in the address itself; other processes do not see PGPASSWORD or a
+    password file.
+    """
     return unquote(parts.password or "") or parse_qs(parts.query).get("password", [""])[0]
 
 
 def _stays_here(parts: SplitResult) -> bool:
-    """Whether the driver stays on this machine: each host is a loopback address or a folder of sockets."""
+    """Returns whether the driver stays on this machine: each host is a loopback address or a socket
+    folder.
+    """
     named = [
         *_hosts(parts.netloc),
         *(host for given in parse_qs(parts.query).get("host", []) for host in given.split(",")),
@@ -98,6 +113,8 @@ def _stays_here(parts: SplitResult) -> bool:
 
 
 def _hosts(netloc: str) -> list[str]:
-    """`user@[::1]:5432,db` → `[::1]`, `db`; nothing where the address names none."""
+    """Returns the hosts: `user@[::1]:5432,db` → `[::1]`, `db`; empty where the address names
+    none.
+    """
     named = unquote(netloc.rpartition("@")[2]).split(",")
     return [host for one in named if (host := re.sub(r":\d*$", "", one))]

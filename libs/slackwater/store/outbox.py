@@ -1,12 +1,13 @@
-"""The relay: what the outbox holds goes to the bus in order, at least once, and the bus drops what it has seen.
+"""Relays the outbox to the bus in order and at least once; the bus deduplicates by event id.
 
-One relay per schema works at a time, guarded by an advisory lock on the very session that reads and deletes: when the
-session goes, the lock and the work go together. Of a sharded service every replica relays, each the partitions that it
-owns: a replica that stands still holds up nobody, and neither does a subject that fails (sending). It wakes when a
-commit is told (bell), so it is published within milliseconds; the poll is a floor for what was lost with a connection.
+One relay per schema works at a time, guarded by an advisory lock on the session that reads and
+deletes: lock and work end together with the session. In a sharded service every replica relays the
+partitions it owns, so a stalled replica delays only those; a failing subject delays only itself
+(sending). A commit notification (bell) wakes the relay within milliseconds; the poll is the
+fallback for notifications lost with a connection.
 
-What is committed while others are on their way is not kept waiting for their answers. An exchange with PostgreSQL costs
-a busy service more than a millisecond, so one does both: it deletes what is through and reads what has come.
+New commits do not wait for the answers of earlier ones. An exchange with PostgreSQL costs a busy
+service more than a millisecond, so one statement deletes published rows and reads new ones.
 """
 
 from __future__ import annotations
@@ -35,13 +36,15 @@ from slackwater.telemetry.metrics import process_meters
 POLL_SECONDS = 5.0
 _BATCH = 200
 _FLYING = 1000
-"""Subjects on their way at once; what has come for others waits then, and only then, for one of them to land."""
+"""Limit of subjects in flight; beyond it, rows of other subjects wait until one completes."""
 _MANY = 10
-"""So many subjects that failed, and none that did not, are a bus that is away: the rest of the outbox is not tried one
-after the other. Fewer rest by themselves: what is committed for another meanwhile must not wait for them."""
+"""This many failed subjects without a success mean that the bus is unavailable, and the rest of the
+outbox is not tried. Fewer back off separately, so that other subjects continue.
+"""
 _SETTLE_SECONDS = 0.02
-"""What has landed is deleted with the next commit's rows, or after so long: an exchange of its own would be in the way
-of whatever is committed meanwhile. Where rows are waiting for room it is done at once."""
+"""Longest delay before published rows are deleted, normally together with reading the next commit's
+rows; a separate exchange would delay new commits. Rows waiting for capacity trigger it at once.
+"""
 _PRUNE_SECONDS = 600.0
 
 _DELETE = "DELETE FROM outbox WHERE position = ANY($1::bigint[])"
@@ -66,7 +69,9 @@ AskBacklog = Callable[[], Awaitable[Backlog | None]]
 
 
 class OutboxRelay:
-    """slackwater.store.port.Relay on PostgreSQL. `publish` is the bus's: idempotent by event id, raises Unavailable."""
+    """slackwater.store.port.Relay on PostgreSQL. `publish` is Bus.publish: idempotent by event id,
+    raises Unavailable.
+    """
 
     def __init__(
         self,
@@ -95,7 +100,9 @@ class OutboxRelay:
         self._pruned_at = float("-inf")
 
     async def run(self) -> None:
-        """Relay until cancelled; outages of database and bus are waited out with a growing, jittered pause."""
+        """Relay until cancelled; retries with a growing, jittered pause while database or bus is
+        unavailable.
+        """
         while True:
             try:
                 with connecting():
@@ -104,8 +111,10 @@ class OutboxRelay:
                 await self._rest()
 
     async def backlog(self) -> Backlog:
-        """Asked through the service's pool: health looks every few seconds, and a session costs PostgreSQL a process.
-        Raises Unavailable when PostgreSQL does not answer."""
+        """Returns the backlog, read through the service's pool: health queries it every few
+        seconds, and a session costs a PostgreSQL process. Raises Unavailable when PostgreSQL does
+        not answer.
+        """
         return await self._ask() or Backlog(0, 0.0)
 
     async def _connect(self) -> asyncpg.Connection[Any]:
@@ -139,13 +148,15 @@ class OutboxRelay:
                 connection.terminate()
 
     async def _own(self, connection: asyncpg.Connection[Any]) -> bool:
-        """Tried, not waited for: a waiting statement would hold back vacuum for as long as the other relay lives."""
+        """Try the lock without waiting: a waiting statement would hold back vacuum while the other
+        relay lives.
+        """
         if self._fence is not None:
             return True
         return bool(await connection.fetchval("SELECT pg_try_advisory_lock($1)", lock_key("outbox", self._service)))
 
     async def _pass(self, connection: asyncpg.Connection[Any], sender: Sender) -> None:
-        """Settle what has landed and begin with one batch more."""
+        """Settle completed rows and begin one more batch."""
         outcome, ended = sender.take_outcome()
         if outcome.failed >= _MANY and not outcome.published and not outcome.refused:
             await self._rest()  # nothing gets through: the bus is away
@@ -167,7 +178,7 @@ class OutboxRelay:
     async def _exchange(
         self, connection: asyncpg.Connection[Any], published: Sequence[int], busy: Sequence[str], room: int
     ) -> Sequence[asyncpg.Record]:
-        """Delete what is through; read what waits, in order, of subjects of which nothing is on its way."""
+        """Delete published rows; read waiting rows in order, without subjects in flight."""
         if published:
             self._pause = FIRST_PAUSE_SECONDS
         if self._fence is None:
@@ -191,7 +202,9 @@ class OutboxRelay:
         self._published.inc()
 
     def _is_mine(self, subject: str) -> bool:
-        """Asked before each publish: a process may have been stopped since it read its rows."""
+        """Returns whether this replica owns the subject now. Checked before each publish, because
+        the process may have stalled after reading.
+        """
         return self._fence is None or self._fence.holds(partition_in(subject))
 
     async def _prune(self, connection: asyncpg.Connection[Any]) -> None:
@@ -201,9 +214,12 @@ class OutboxRelay:
             await connection.execute(_REFUSE_WITHOUT_SHARD)
 
     async def _wait(self, sender: Sender) -> None:
-        """Until a commit is told, the session ends, something new is owned, answers are there, a subject has rested,
-        or the poll is due. One event for all of them: in a busy process each step from task to task takes as long as
-        the loop is busy with others, and waiting for the first of several tasks takes six."""
+        """Wait for a commit, the end of the session, a new partition, an answer, the end of a
+        backoff, or the poll.
+
+        All share one event: in a busy process each switch between tasks waits for the loop, and
+        waiting for the first of several tasks takes six switches.
+        """
         if sender.is_awaiting:
             seconds, then = PATIENCE_SECONDS, sender.wait_no_longer
         else:

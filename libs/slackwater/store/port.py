@@ -1,7 +1,7 @@
-"""What adapters see of the store.
+"""The store as adapters see it.
 
-A unit of work is one transaction that holds a service's state, the events it publishes (outbox) and the events it
-has handled (inbox): either all of it happened or none of it.
+A unit of work is one transaction that holds a service's state, the events it publishes (outbox) and
+the events it has handled (inbox): all or nothing.
 """
 
 from __future__ import annotations
@@ -25,55 +25,61 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 Publish = Callable[[Written], Awaitable[None]]
-"""`Bus.publish`: returns when the broker has stored the event, idempotent by event id, raises Unavailable."""
+"""`Bus.publish`: returns when the broker has stored the event; idempotent by event id, raises
+Unavailable.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """Events that are committed and not yet published, and the age of the oldest of them."""
+    """Events committed and not yet published, and the age of the oldest."""
 
     depth: int
     oldest_age_seconds: float
 
 
 class Fence(Protocol):
-    """What a replica believes to own (slackwater.runtime.sharding.Ownership); the database has the last word."""
+    """The leases a replica assumes it holds (slackwater.runtime.sharding.Ownership); the database
+    is authoritative.
+    """
 
     @property
     def member(self) -> str: ...
 
     def held(self) -> Mapping[int, int]:
-        """Epoch by partition."""
+        """Returns epochs by partition."""
         ...
 
     def holds(self, partition: int) -> bool:
-        """Whether it may act for a partition now; not while its heartbeat is overdue."""
+        """Returns whether the replica may act for a partition now; False while its heartbeat is
+        overdue.
+        """
         ...
 
     def on_change(self, tell: Callable[[], None]) -> None:
-        """Have `tell` called whenever something can be done that could not."""
+        """Register a callback for every change that enables further work."""
         ...
 
     def refused(self, partitions: Iterable[int]) -> None:
-        """These are owned by another: nothing was written."""
+        """Report partitions that another replica owns, after a write was refused."""
         ...
 
 
 class Relay(Protocol):
-    """Carries committed events to the bus. A service runs one beside its consumers."""
+    """Publishes committed events. A service runs one relay beside its consumers."""
 
     async def run(self) -> None:
         """Work until cancelled, through outages of bus and database."""
         ...
 
     async def backlog(self) -> Backlog:
-        """How far behind the relay is now. Raises Unavailable when PostgreSQL does not answer."""
+        """Returns the current backlog. Raises Unavailable when PostgreSQL does not answer."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class RowChange:
-    """`UPDATE … WHERE …` of one row, its values by name, and what is to be said if the row is not there."""
+    """`UPDATE … WHERE …` of one row, its values by name, and the error for a missing row."""
 
     update: str
     values: Mapping[str, Any]
@@ -93,33 +99,39 @@ class UnitOfWork(Protocol):
         ...
 
     def concerns(self, *keys: str) -> None:
-        """This transaction writes what belongs to these nodes (of an event that is published it is known by itself).
+        """Declare that this transaction writes state of these nodes (published events declare
+        theirs themselves).
 
-        Behind a fence the commit raises Fenced, and nothing is written, unless their partitions are held since
-        before the transaction began.
+        Behind a fence the commit raises Fenced, and nothing is written, unless their partitions
+        have been held since before the transaction began.
         """
         ...
 
     def concerns_partition(self, partition: int) -> None:
-        """The same for what belongs to a partition as a whole."""
+        """As `concerns`, for state that belongs to a whole partition."""
         ...
 
     def changes_last(self, change: RowChange) -> None:
-        """Change one row at the end, in one exchange with the events: where nothing else is read or written before,
-        that is the whole transaction. Once at most. Leaving the context raises `change.missed` if there is no such
-        row, and nothing is written."""
+        """Change one row at the end, in one exchange with the events; without earlier reads or
+        writes that is the whole transaction. At most once. If the row does not exist, leaving the
+        context raises `change.missed` and writes nothing.
+        """
         ...
 
     async def first_time(self, consumer: str, event_id: str) -> bool:
-        """Note that `consumer` handles `event_id` in this transaction; False if it had been handled before."""
+        """Record that `consumer` handles `event_id` in this transaction; False if it was handled
+        before.
+        """
         ...
 
     async def first_times(self, consumer: str, event_ids: Collection[str]) -> set[str]:
-        """The same for many at once: those that had not been handled before."""
+        """Record many events at once; returns the new ones."""
         ...
 
     def keyed(self, table: KeyedTable[T], quarantine: Quarantine) -> KeyedRows[T]:
-        """The rows of a table with one row per key. What cannot be read is noted in the quarantine."""
+        """Returns the rows of a table with one row per key. Unreadable rows are recorded in the
+        quarantine.
+        """
         ...
 
 
@@ -131,20 +143,23 @@ class Database(Protocol):
         ...
 
     async def ping(self) -> bool:
-        """A round trip succeeds now, and writes would be taken (for readiness)."""
+        """Returns whether a round trip succeeds now and writes would be accepted (for
+        readiness).
+        """
         ...
 
     def relay(self, publish: Publish) -> Relay:
-        """The relay of this schema's outbox; of several running at once, one works and the others wait. Behind a fence
-        each works for the partitions that it owns."""
+        """Returns the relay of this schema's outbox. Of several running at once, one works and the
+        others wait; behind a fence each works for its own partitions.
+        """
         ...
 
     def leases(self, member: str) -> LeaseStore:
-        """The leases of this service, for one of its replicas; only of a sharded service."""
+        """Returns the leases of a sharded service, for one of its replicas."""
         ...
 
     def fenced(self, fence: Fence) -> Database:
-        """The same schema, where only what `fence` holds can be written."""
+        """Returns the same schema, restricted to writes that `fence` holds."""
         ...
 
     async def close(self) -> None:

@@ -1,4 +1,6 @@
-"""Database, roles, schemas and migrations from an administrator's address; a repeat that finds all done is fast."""
+"""Creates database, roles and schemas and runs migrations, from an administrator's address. A
+repeated run is fast.
+"""
 
 from __future__ import annotations
 
@@ -32,9 +34,10 @@ FROM pg_roles r WHERE rolname = current_user
 
 
 async def prepare_database(admin_dsn: str, schemas: Sequence[Schema]) -> dict[str, str]:
-    """Make what is missing and migrate what is behind; returns the address of each service.
+    """Create what is missing and migrate what is behind; returns the address of each service.
 
-    The administrator needs CREATEROLE and CREATE on the database (a superuser has both). Raises Unavailable.
+    The administrator needs CREATEROLE and CREATE on the database (a superuser has both). Raises
+    Unavailable.
     """
     addresses = {schema.service: service_dsn(admin_dsn, schema.service) for schema in schemas}
     with connecting():
@@ -49,7 +52,9 @@ async def prepare_database(admin_dsn: str, schemas: Sequence[Schema]) -> dict[st
 
 
 async def revisions(admin_dsn: str, schemas: Sequence[Schema]) -> dict[str, str]:
-    """Which revision each schema is at, which may be newer than this version knows. Raises Unavailable."""
+    """Returns the revision of each schema, which may be newer than this version knows. Raises
+    Unavailable.
+    """
     with connecting():
         connection = await _connect(admin_dsn)
         try:
@@ -59,7 +64,9 @@ async def revisions(admin_dsn: str, schemas: Sequence[Schema]) -> dict[str, str]
 
 
 async def prepare_roles(admin_dsn: str, services: Sequence[str]) -> dict[str, str]:
-    """Role and empty schema of each service, for a restore; returns the address of each. Raises Unavailable."""
+    """Create role and empty schema of each service, for a restore; returns their addresses. Raises
+    Unavailable.
+    """
     with connecting():
         connection = await _connect(admin_dsn)
         try:
@@ -74,10 +81,11 @@ async def prepare_roles(admin_dsn: str, services: Sequence[str]) -> dict[str, st
 
 
 async def prepare_service(dsn: str, schema: Schema) -> str:
-    """The address under which one service works, its schema at head.
+    """Returns the address for one service, with its schema migrated to head.
 
-    `dsn` is either an administrator's (role and schema are made) or the service's own role's (only migrations are
-    run: somebody else made role and schema). Raises Unavailable; Misconfigured for a role that is neither.
+    `dsn` is either an administrator's (role and schema are created) or the service's own role's
+    (role and schema exist, and only migrations run). Raises Unavailable; Misconfigured for a role
+    that is neither.
     """
     with connecting():
         try:
@@ -89,12 +97,12 @@ async def prepare_service(dsn: str, schema: Schema) -> str:
             row = await connection.fetchrow(_MAY, schema_of(schema.service))
         finally:
             await connection.close()
-    assert row is not None  # noqa: S101 - whoever asks exists
+    assert row is not None  # noqa: S101 - the session's role exists
     if row["administrator"]:
         return (await prepare_database(dsn, [schema]))[schema.service]
     if not row["owns"]:
         raise Misconfigured(
-            f"PostgreSQL role {row['role']!r} may neither create roles nor does it own schema {schema.service!r}; "
+            f"PostgreSQL role {row['role']!r} cannot create roles and does not own schema {schema.service!r}; "
             f"give the DSN of an administrator once, or of the owner of the schema"
         )
     await migrate(dsn, schema)
@@ -102,7 +110,7 @@ async def prepare_service(dsn: str, schema: Schema) -> str:
 
 
 async def _connect(admin_dsn: str) -> asyncpg.Connection[Any]:
-    """To the database of the address, which is made if the server does not have it."""
+    """Connects to the database of the address, and creates it if the server does not have it."""
     try:
         return await asyncpg.connect(admin_dsn, timeout=5)
     except asyncpg.InvalidCatalogNameError:
@@ -118,7 +126,7 @@ async def _connect(admin_dsn: str) -> asyncpg.Connection[Any]:
 
 
 async def _provision(connection: asyncpg.Connection[Any], admin_dsn: str, schemas: Sequence[Schema]) -> list[Schema]:
-    """The schemas that are behind their head, after making roles and schemas that were missing."""
+    """Create missing roles and schemas; returns the schemas that are behind their head."""
     names = [schema_of(schema.service) for schema in schemas]
     roles = [role_of(schema.service) for schema in schemas]
     state = {row["role"]: row for row in await connection.fetch(_STATE, names, roles, VERSION_TABLE)}
@@ -140,7 +148,9 @@ async def _provision(connection: asyncpg.Connection[Any], admin_dsn: str, schema
 
 
 async def _make(connection: asyncpg.Connection[Any], admin_dsn: str, service: str) -> None:
-    """Role and schema of one service. The names are checked by schema_of, the password is hexadecimal."""
+    """Create role and schema of one service. schema_of checks the names, the password is
+    hexadecimal.
+    """
     role, schema, password = role_of(service), schema_of(service), role_password(admin_dsn, service)
     exists = await connection.fetchval("SELECT 1 FROM pg_roles WHERE rolname = $1", role)
     verb = "ALTER" if exists else "CREATE"
@@ -162,6 +172,8 @@ async def _revisions(connection: asyncpg.Connection[Any], schemas: Sequence[Sche
 
 
 def _mark(admin_dsn: str, service: str) -> str:
-    """Says which password the role was given, without saying the password (256 random bits lie behind it)."""
+    """Returns a mark that identifies the role's password without revealing it (it has 256 random
+    bits).
+    """
     digest = hashlib.sha256(role_password(admin_dsn, service).encode()).hexdigest()
     return f"slackwater {digest[:16]}"

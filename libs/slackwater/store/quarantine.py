@@ -1,8 +1,9 @@
-"""What cannot be read, stored or computed costs its row or node only: it is set aside until an operator releases it.
+"""Isolates a row or node that cannot be read, stored or computed, until an operator releases it.
 
-A use case or adapter calls `note` where a row or node fails and goes on with the others; from then on `holds` says that
-it is out. Writing it down, telling it and what follows from it (an offer is withdrawn) happens beside, in `run`: so a
-failure within a transaction costs no second one, and an outage loses nothing but the note, which the next try renews.
+A use case or adapter calls `note` for the failing row or node and continues with the others; from
+then on `holds` returns True. `run` stores the item, publishes it and applies its consequences (an
+offer is withdrawn) separately. A failure within a transaction therefore causes no second one, and
+an outage loses only the note, which the next failure renews.
 """
 
 from __future__ import annotations
@@ -25,25 +26,25 @@ from slackwater.telemetry.metrics import process_meters
 log = get_logger(__name__)
 
 MOST_ITEMS: Final = 1000
-"""Of one service. What fails beyond that is left out all the same, and not written down."""
+"""Items stored per service. Failures beyond are isolated too, but not stored."""
 DETAIL_CHARACTERS, ROW_CHARACTERS, DOCUMENT_CHARACTERS = 500, 200, 4000
 _REPEAT: Final = timedelta(seconds=10)
-"""So often at most a repeated failure of the same item is written down."""
+"""Minimum interval between two stored repeats of one item."""
 _LOOK_SECONDS: Final = 30.0
 _PAUSE_SECONDS: Final = 1.0
 OF_NO_ROW: Final = (Unavailable, Conflict, Misconfigured, MemoryError)
-"""Failures that say nothing about the row or node in hand: outages, lost races and leases, the machine."""
+"""Failures unrelated to the row or node in hand: outages, lost races and leases, the machine."""
 
 
 class Unreadable(InvalidInput):
-    """A row that is there and cannot be read; it was noted."""
+    """A row that exists and cannot be read; it is in the quarantine."""
 
     code = "unreadable"
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One row or node that is set aside. `document` is what stood in the row, as far as it can be kept."""
+    """A row or node in quarantine. `document` is the row's content, as far as it can be stored."""
 
     service: str
     table: str
@@ -58,24 +59,25 @@ class Item:
 
     @property
     def id(self) -> str:
-        """16 hexadecimal digits, the same for the same row whenever it fails."""
+        """Returns 16 hexadecimal digits, the same for every failure of the same row."""
         return hashlib.sha256(f"{self.service}\0{self.table}\0{self.row}".encode()).hexdigest()[:16]
 
 
 class QuarantineStore(Protocol):
-    """Where the items of one service are kept. Raises Unavailable while the store does not answer."""
+    """Storage of one service's items. Raises Unavailable while the store does not answer."""
 
     async def items(self) -> Sequence[Item]:
-        """All, the oldest first."""
+        """Returns all items, the oldest first."""
         ...
 
     async def put(self, item: Item) -> bool:
-        """Write an item down and tell it; of one that is there its count grows by `item.count`. False if there
-        is no room for another."""
+        """Store an item and publish its event; for an existing item the count grows by
+        `item.count`. Returns False at the limit.
+        """
         ...
 
     async def remove(self, item_id: str, now: datetime) -> Item | None:
-        """Take an item out and tell that it is released; None if there is none of this id."""
+        """Remove an item and publish its release; None for an unknown id."""
         ...
 
 
@@ -95,9 +97,9 @@ class Quarantine:
         self._waiting: dict[str, Item] = {}
         self._nodes: dict[str, int] = {}
         self._unkept: set[str] = set()
-        """Out, and not written down: there was no room."""
+        """Items isolated but not stored, because the limit was reached."""
         self._noted: set[str] = set()
-        """Items of documents that this replica itself could not read."""
+        """Items of documents that this replica could not read."""
         self._to_hold: dict[str, Item] = {}
         self._to_release: dict[str, Item] = {}
         self._on_hold: list[Hook] = []
@@ -106,7 +108,7 @@ class Quarantine:
         self._wake = asyncio.Event()
 
     def holds(self, table: str, row: str) -> bool:
-        """Whether this row is out."""
+        """Returns whether this row is in quarantine."""
         return bool(self._items) and self._key(table, row) in self._items
 
     def left_out(self, event_type: str, count: int = 1) -> None:
@@ -114,12 +116,14 @@ class Quarantine:
         self._metrics.left_out.labels(self.service, event_type).inc(count)
 
     def holds_node(self, node: str) -> bool:
-        """Whether a part of this node's state is out; then nothing is decided about the node here."""
+        """Returns whether a part of this node's state is in quarantine; then no decision is made
+        about the node.
+        """
         return node in self._nodes
 
     @property
     def nodes(self) -> Collection[str]:
-        """Those that are out."""
+        """Returns the nodes in quarantine."""
         return self._nodes.keys()
 
     def note(
@@ -132,7 +136,7 @@ class Quarantine:
         node: str = "",
         document: object = "",
     ) -> None:
-        """From now on this row is out. What is noted again counts once more."""
+        """Quarantine this row. A repeated note increments its count."""
         now = self._clock.now()
         item = Item(
             self.service,
@@ -147,7 +151,7 @@ class Quarantine:
         )
         known, waiting = self._items.get(item.id), self._waiting.get(item.id)
         if known is None:
-            log.error("state is set aside", service=self.service, table=table, row=item.row, reason=item.detail)
+            log.error("state is quarantined", service=self.service, table=table, row=item.row, reason=item.detail)
             self._hold(item)
         if waiting is not None:
             item = replace(item, since=waiting.since, count=waiting.count + 1)
@@ -157,7 +161,9 @@ class Quarantine:
 
     @contextmanager
     def isolating(self, table: str, row: str, *, node: str = "") -> Iterator[None]:
-        """What fails within is noted as this row's and goes no further; outages and lost leases do."""
+        """Quarantines the row on any exception within, which ends here; outages and lost leases
+        pass through.
+        """
         try:
             yield
         except OF_NO_ROW:
@@ -167,15 +173,17 @@ class Quarantine:
             self.note(table, row, error, node=node)
 
     def attempt(self, table: str, row: str, work: Callable[[], T], *, node: str = "") -> T | None:
-        """What `work` returns; None where it fails, which is noted as this row's."""
+        """Returns the result of `work`; None where it fails, which quarantines the row."""
         found: list[T] = []
         with self.isolating(table, row, node=node):
             found.append(work())
         return found[0] if found else None
 
     def follow(self, table: str, problems: Mapping[str, str]) -> None:
-        """The documents of a table that cannot be read now, all of them, each with the reason. One that this replica
-        could not read and now can is released by itself; a replica of another version may read what others cannot."""
+        """Set the unreadable documents of a table, each with its reason. A document that this
+        replica could not read and now can is released automatically; a replica of another version
+        may read documents that others cannot.
+        """
         for row, why in problems.items():
             self._noted.add(self._key(table, row))
             if not self.holds(table, row):
@@ -187,20 +195,21 @@ class Quarantine:
                 self._wake.set()
 
     def on_hold(self, hook: Hook) -> None:
-        """Have `hook` called with each item that has become known here, until it succeeds. It raises Fenced where the
-        item is another replica's."""
+        """Register a hook for each item that becomes known here, retried until it succeeds. It
+        raises Fenced where another replica owns the item.
+        """
         self._on_hold.append(hook)
 
     def on_release(self, hook: Hook) -> None:
-        """Have `hook` called with each item that is tried again."""
+        """Register a hook for each released item."""
         self._on_release.append(hook)
 
     def tell(self) -> None:
-        """Another replica may have changed something."""
+        """Signal that another replica may have changed an item."""
         self._wake.set()
 
     async def load(self) -> None:
-        """Know what is stored. Raises Unavailable."""
+        """Load the stored items. Raises Unavailable."""
         found = {item.id: item for item in await self._store.items()}
         for item in found.values():
             if item.id not in self._items:
@@ -225,7 +234,9 @@ class Quarantine:
             await self._rest(seconds)
 
     async def work(self) -> None:
-        """Write down what was noted, learn what others did, and do what follows from both. Raises Unavailable."""
+        """Store new notes, load other replicas' changes, and run the hooks for both. Raises
+        Unavailable.
+        """
         self._wake.clear()
         for item_id, item in list(self._waiting.items()):
             if not await self._store.put(item):
@@ -248,15 +259,17 @@ class Quarantine:
             self._to_hold.pop(item.id, None)
 
     def known(self) -> Sequence[Item]:
-        """As this process knows them."""
+        """Returns the items known to this process."""
         return list(self._items.values())
 
     async def items(self) -> Sequence[Item]:
-        """As they are stored. Raises Unavailable."""
+        """Returns the stored items. Raises Unavailable."""
         return await self._store.items()
 
     async def release(self, item_id: str) -> Item:
-        """Try an item again: if it still fails it comes back. Raises NotFound, Unavailable."""
+        """Release an item for another try; it returns if it still fails. Raises NotFound,
+        Unavailable.
+        """
         item = await self._store.remove(item_id, self._clock.now())
         if item is None:
             raise NotFound(
@@ -282,7 +295,7 @@ class Quarantine:
             await hook(item)
 
     def _show(self) -> None:
-        """Rows by table; a table that had some shows 0 from then on."""
+        """Update the gauge of rows by table; a table that once had items then shows 0."""
         self._tables |= {item.table for item in self._items.values()} | {"nodes"}
         for table in self._tables:
             count = sum(item.table == table for item in self._items.values())
@@ -304,7 +317,7 @@ class Quarantine:
 
 
 def told_of(item: Item, now: datetime, *, released: bool) -> StateQuarantined:
-    """The event about an item."""
+    """Returns the event about an item."""
     return StateQuarantined(
         service=item.service,
         id=item.id,
@@ -321,7 +334,7 @@ def told_of(item: Item, now: datetime, *, released: bool) -> StateQuarantined:
 
 
 def reason_of(error: BaseException | str) -> QuarantineReason:
-    """The word for what has failed."""
+    """Returns the reason code of a failure."""
     if isinstance(error, Unreadable):
         return QuarantineReason.UNREADABLE
     if isinstance(error, InvalidInput) and error.code == "unstorable":
@@ -330,7 +343,7 @@ def reason_of(error: BaseException | str) -> QuarantineReason:
 
 
 def described(error: BaseException | str) -> str:
-    """One line: the type of a defect, and what it says."""
+    """Returns one line: the type of a defect, and its message."""
     if isinstance(error, str):
         return error
     said = str(error)
@@ -338,6 +351,6 @@ def described(error: BaseException | str) -> str:
 
 
 def readable(value: object, most: int) -> str:
-    """As text that PostgreSQL and JSON hold whatever it is, cut."""
+    """Returns the value as text that PostgreSQL and JSON can hold, truncated."""
     whole = value if isinstance(value, str) else "" if value is None else str(value)
     return whole[:most].replace("\0", "\\0").encode(errors="backslashreplace").decode()[: 2 * most]

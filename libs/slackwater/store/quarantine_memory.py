@@ -1,4 +1,4 @@
-"""The quarantine in memory: what a use case has that is not given a stored one."""
+"""The quarantine in memory, for use cases without a stored one."""
 
 from __future__ import annotations
 
@@ -39,5 +39,5 @@ class MemoryQuarantine:
 
 
 def unstored(service: str = "none") -> Quarantine:
-    """A quarantine that ends with the process."""
+    """Returns a quarantine that ends with the process."""
     return Quarantine(service, MemoryQuarantine())

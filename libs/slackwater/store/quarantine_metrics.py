@@ -1,4 +1,4 @@
-"""What operators watch of the quarantines."""
+"""Metrics of the quarantines."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from slackwater.telemetry.metrics import Meters
 
 
 class QuarantineMetrics:
-    """One per process; `items` by service and table, `left_out` by service and event type."""
+    """Metrics of one process; `items` by service and table, `left_out` by service and event
+    type.
+    """
 
     def __init__(self, meters: Meters) -> None:
         self.items = meters.gauge(

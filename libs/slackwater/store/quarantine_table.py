@@ -1,4 +1,4 @@
-"""The quarantine in a service's schema: items, and the events about them, in one transaction each."""
+"""The quarantine in a service's schema: items, and their events, in one transaction each."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ON CONFLICT (id) DO UPDATE SET count = quarantine.count + excluded.count, failed
 RETURNING xmax = 0 AS is_new
 """)  # noqa: S608 - constants
 _REASONS: Final = frozenset(reason.value for reason in QuarantineReason)
-"""Another version may have written another word."""
+"""Known reasons; another version may have stored others."""
 _REMOVE = text(f"DELETE FROM quarantine WHERE id = :id RETURNING {_READ}")  # noqa: S608 - constants
 _TELL = text("SELECT pg_notify(:channel, 'quarantine')")
 

@@ -89,8 +89,9 @@ async def _read(unit: UnitOfWork, statements: _Statements) -> Sequence[StoredRes
 
 
 def document_of_row(row: Any) -> StoredResource:
-    """A stored row as a document. One that is no JSON object is empty, which no kind can be read from: so it is told
-    and kept to its last good generation like any other that cannot be used."""
+    """Returns a stored row as a document. A row that is not a JSON object becomes an empty
+    document, which no kind accepts: it is reported, and the kind keeps its last good generation.
+    """
     document = row.document if row.document is None or isinstance(row.document, dict) else {}
     return StoredResource(row.name, row.generation, document, row.changed_at)
 

@@ -1,7 +1,8 @@
-"""Carrying rows of the outbox to the bus: subjects side by side, each of them one after the other.
+"""Publishes outbox rows: subjects concurrently, the rows of one subject in order.
 
-A subject that fails rests by itself, longer each time, and one that gets no answer is not waited for: whatever else
-is committed meanwhile goes out. Order is kept within a subject, because nothing of it is begun while it flies or rests.
+A failing subject backs off separately, and one without an answer is not waited for, so all other
+commits are published meanwhile. Order holds because no row of a subject starts while another is in
+flight or backing off.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from slackwater.telemetry.logs import get_logger
 
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.05, 5.0
 PATIENCE_SECONDS = 0.25
-"""So long the answers of what was begun together are waited for, to be settled together, while nothing is committed;
-then it goes on without the subjects that have none yet."""
+"""Longest wait for the answers of rows begun together, so that they are settled together, while no
+new commit arrives. After it, subjects without an answer are left in flight.
+"""
 
 _LONGEST_REASON = 1000
 
@@ -29,7 +31,9 @@ log = get_logger(__name__)
 
 @dataclass(slots=True)
 class Outcome:
-    """Rows that are through, and rows the bus will never take, with its reason; and how many subjects failed."""
+    """Published rows, rows that the bus refuses for good with its reason, and the number of failed
+    subjects.
+    """
 
     published: list[int] = field(default_factory=list)
     refused: list[tuple[int, str]] = field(default_factory=list)
@@ -43,10 +47,13 @@ class _Rest:
 
 
 class Sender:
-    """Of one session of a relay. `publish` takes a row; it raises Unavailable, or InvalidInput for one that can never
-    be taken. Whatever else it raises is a defect at this row: the row is refused, and the others go out. `may` is asked
-    before each publish. `landed` is called when everything that is waited for has ended, and for each that nobody waits
-    for any more."""
+    """Publishes rows for one session of a relay.
+
+    `publish` takes a row; it raises Unavailable, or InvalidInput for a row that can never be
+    published. Any other exception is a defect at this row, which is refused while the others go
+    out. `may` is called before each publish. `landed` is called when all awaited rows have ended,
+    and for each row that is no longer awaited.
+    """
 
     def __init__(
         self,
@@ -65,7 +72,7 @@ class Sender:
         self._outcome = Outcome()
 
     def busy(self, *, but: Collection[str] = ()) -> list[str]:
-        """Subjects of which nothing may be begun now; those in `but` are about to be forgotten."""
+        """Returns subjects that must not start now; those in `but` are about to be forgotten."""
         now = self._clock.monotonic()
         resting = (name for name, rest in self._resting.items() if rest.until > now)
         return [*(name for name in self._flying if name not in but), *resting]
@@ -74,12 +81,12 @@ class Sender:
         return len(self._flying) - len(but)
 
     def rest_seconds(self, longest: float) -> float:
-        """Until the first subject that rests may be tried again."""
+        """Returns the seconds until the first subject's backoff ends."""
         now = self._clock.monotonic()
         return max(0.0, min((rest.until - now for rest in self._resting.values()), default=longest))
 
     def begin(self, rows: Sequence[Any]) -> None:
-        """With these, none of a busy subject."""
+        """Start these rows, none of a busy subject."""
         by_subject: dict[str, list[Any]] = defaultdict(list)
         for row in rows:
             by_subject[row["subject"]].append(row)
@@ -95,26 +102,28 @@ class Sender:
 
     @property
     def is_awaiting(self) -> bool:
-        """Whether answers are waited for that are due within PATIENCE_SECONDS."""
+        """Returns whether answers are due within PATIENCE_SECONDS."""
         return bool(self._awaited)
 
     def wait_no_longer(self) -> None:
-        """Whatever has no answer yet is told of when it has."""
+        """Stop awaiting pending rows; each is reported when it ends."""
         self._awaited.clear()
 
     def take_outcome(self) -> tuple[Outcome, Collection[str]]:
-        """What has come of it so far, and which subjects have ended: `forget` those once the outcome is written."""
+        """Returns the outcome so far and the subjects that ended: `forget` those once the outcome
+        is stored.
+        """
         ended = [subject for subject, task in self._flying.items() if task.done()]
         outcome, self._outcome = self._outcome, Outcome()
         return outcome, frozenset(ended)
 
     def forget(self, ended: Collection[str]) -> None:
-        """These may be begun again. Raises what a defect raised."""
+        """Allow these subjects to start again. Raises what a defect raised."""
         for subject in ended:
             self._flying.pop(subject).result()
 
     async def close(self) -> Outcome:
-        """End everything; returns what is not written yet."""
+        """Stop everything; returns the outcome not yet stored."""
         tasks = list(self._flying.values())
         for task in tasks:
             task.cancel()

@@ -1,4 +1,6 @@
-"""Outbox, inbox and quarantine, part of every service's schema; members and leases of every sharded service."""
+"""Table definitions: outbox, inbox and quarantine of every service; members and leases of sharded
+ones.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +9,15 @@ from typing import Protocol
 from slackwater.model.identifiers import PARTITIONS, SHARDS
 
 HAS_SHARD = r"subject ~ '^sw\.v1(\.[a-z_]+){2}\.([0-9]|[1-5][0-9]|6[0-3])\.'"
-"""Whether a row of the outbox has the subject of an event."""
+"""SQL condition: the outbox row's subject is an event's."""
 PARTITION_OF_ROW = f"CASE WHEN {HAS_SHARD} THEN split_part(subject, '.', 5)::int * {PARTITIONS} / {SHARDS} END"
-"""Of such a row; null for others. PostgreSQL may evaluate a cast before another condition, but not before its CASE."""
+"""SQL partition of such a row; null for others. The CASE is needed because PostgreSQL may evaluate
+a cast before a condition.
+"""
 
 
 class Operations(Protocol):
-    """The part of `alembic.op` that is needed here."""
+    """The subset of `alembic.op` used here."""
 
     def execute(self, sqltext: str) -> None: ...
 
@@ -64,7 +68,9 @@ _LEASES = (
 
 
 def create_lease_tables(op: Operations) -> None:
-    """Who of several replicas owns which partition. An owner lives as long as its member's heartbeat."""
+    """Create the tables of partition ownership. An owner is alive while its member's heartbeat has
+    not expired.
+    """
     for statement in _LEASES:
         op.execute(statement)
 
@@ -91,7 +97,9 @@ _QUARANTINE = """
 
 
 def create_quarantine_table(op: Operations) -> None:
-    """Rows and nodes of the service that cannot be read, stored or computed (store.quarantine)."""
+    """Create the table of rows and nodes that cannot be read, stored or computed
+    (store.quarantine).
+    """
     op.execute(_QUARANTINE)
 
 
@@ -100,28 +108,30 @@ def drop_quarantine_table(op: Operations) -> None:
 
 
 def create_messaging_tables(op: Operations) -> None:
-    """Called as `create_messaging_tables(op)` by the first migration of every service.
+    """Create outbox and inbox; the first migration of every service calls it.
 
-    `refused` holds why the bus will never take a row: such rows stay for an operator and stop nobody.
+    `refused` holds why the bus will never accept a row: such rows stay for an operator and block no
+    others.
     """
     for statement in _MESSAGING:
         op.execute(statement)
 
 
 def keep_events_plain(op: Operations, *, plain: bool = True) -> None:
-    """Events wait in the outbox uncompressed: for milliseconds, and packing was three quarters of what writing one cost
-    (decision 0054). `plain=False` is the way back."""
+    """Store outbox payloads uncompressed: rows live for milliseconds, and compression was three
+    quarters of the cost of writing one (decision 0054). `plain=False` reverts it.
+    """
     op.execute(f"ALTER TABLE outbox ALTER COLUMN payload SET STORAGE {'EXTERNAL' if plain else 'EXTENDED'}")
 
 
 def drop_messaging_tables(op: Operations) -> None:
-    """The way back, for the downgrade of the first migration."""
+    """Drop outbox and inbox, for the downgrade of the first migration."""
     op.execute("DROP TABLE inbox")
     op.execute("DROP TABLE outbox")
 
 
 def create_service_tables(op: Operations) -> None:
-    """What runtime.replicated needs: the first migration of a new service calls it."""
+    """Create the tables of runtime.replicated; the first migration of a new service calls it."""
     create_messaging_tables(op)
     keep_events_plain(op)
     create_lease_tables(op)
@@ -129,7 +139,7 @@ def create_service_tables(op: Operations) -> None:
 
 
 def drop_service_tables(op: Operations) -> None:
-    """What `create_service_tables` has made."""
+    """Drop the tables of `create_service_tables`."""
     drop_quarantine_table(op)
     drop_lease_tables(op)
     drop_messaging_tables(op)

@@ -1,7 +1,9 @@
-"""PostgreSQL over TLS for clients that were built without it: `pg_dump` and `pg_restore` of our wheel are.
+"""TLS proxy for PostgreSQL clients built without TLS, such as the bundled `pg_dump` and
+`pg_restore`.
 
-A socket in a folder that only we may enter; behind it each connection is encrypted as the address says, the server's
-certificate verified included. The client's own login passes through unseen.
+It listens on a socket in a folder that only this user may enter, and encrypts each connection as
+the address requires, including verification of the server's certificate. The client's own login
+passes through unread.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from slackwater.telemetry.logs import get_logger
 
 log = get_logger(__name__)
 ENCRYPTED = ("require", "verify-ca", "verify-full")
-"""Values of `sslmode` with which nothing may be said in the clear."""
+"""Values of `sslmode` that forbid unencrypted traffic."""
 PIECE_BYTES = 64 * 1024
 _SSL_REQUEST = struct.pack("!ii", 8, 80877103)
 _SASL = struct.pack("!i", 10)
@@ -30,7 +32,7 @@ _USUAL_PORT = 5432
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """Where the server is, and how it is spoken to."""
+    """The server's address and its TLS context."""
 
     host: str
     port: int
@@ -39,9 +41,10 @@ class Way:
 
 @asynccontextmanager
 async def reachable(dsn: str) -> AsyncIterator[str]:
-    """`dsn`, or while the context is open an address on this machine that leads there over TLS if `dsn` asks for it.
+    """Yields `dsn`, or, if it asks for TLS, a local address that proxies to it while the context is
+    open.
 
-    Raises Misconfigured for certificates that cannot be used.
+    Raises Misconfigured for unusable certificates.
     """
     parts = urlsplit(dsn)
     way = _way(parts)
@@ -66,7 +69,9 @@ async def reachable(dsn: str) -> AsyncIterator[str]:
 
 
 def _way(parts: SplitResult) -> Way | None:
-    """None where the address does not insist on TLS. Raises Misconfigured."""
+    """Returns the way to the server; None where the address does not require TLS. Raises
+    Misconfigured.
+    """
     given = {name: values[-1] for name, values in parse_qs(parts.query).items()}
     mode = given.get("sslmode", "prefer")
     host = parts.hostname or given.get("host", "")
@@ -83,7 +88,7 @@ def _way(parts: SplitResult) -> Way | None:
 
 
 def _context(mode: str, given: dict[str, str]) -> ssl.SSLContext:
-    """As libpq reads the same words. Raises OSError."""
+    """Returns the TLS context with libpq's meaning of `sslmode`. Raises OSError."""
     root = given.get("sslrootcert")
     context = ssl.create_default_context(cafile=None if root == "system" else root)
     if mode == "require" and root is None:
@@ -107,7 +112,7 @@ def _through(parts: SplitResult, folder: str) -> str:
 
 
 async def _carry(way: Way, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """One client's connection, until either side ends it."""
+    """Proxy one client's connection until either side ends it."""
     try:
         far_reader, far_writer = await _dial(way)
     except (OSError, Unavailable, asyncio.IncompleteReadError) as error:
@@ -126,12 +131,14 @@ async def _carry(way: Way, reader: asyncio.StreamReader, writer: asyncio.StreamW
 
 
 async def _dial(way: Way) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """PostgreSQL is asked for TLS in the clear, and only then spoken to. Raises OSError, Unavailable."""
+    """Opens a TLS connection after PostgreSQL's unencrypted TLS request. Raises OSError,
+    Unavailable.
+    """
     reader, writer = await asyncio.open_connection(way.host, way.port)
     try:
         writer.write(_SSL_REQUEST)
         if await reader.readexactly(1) != b"S":
-            raise Unavailable(f"PostgreSQL at {way.host} has no TLS, and sslmode insists on it")
+            raise Unavailable(f"PostgreSQL at {way.host} has no TLS, and sslmode requires it")
         await writer.start_tls(way.context, server_hostname=way.host)
     except BaseException:
         writer.close()
@@ -140,14 +147,17 @@ async def _dial(way: Way) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
 
 
 async def _answer(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
-    """What the server says; of the ways to log in only those that a client without TLS knows."""
+    """Forward the server's messages; of its login methods only those that a client without TLS
+    supports.
+    """
     kind = b""
     try:
         while kind not in (b"R", b"E"):  # asked to prove itself, or refused
             kind, size = struct.unpack("!ci", await source.readexactly(5))
             body = await source.readexactly(size - 4)
             if kind == b"R" and body.startswith(_SASL):
-                # The client would take the offer for an attack: it sees no TLS, on which this way rests.
+                #                 # The client would treat the offer as an attack, because its own
+                # side of the connection has no TLS.
                 body = body.replace(b"SCRAM-SHA-256-PLUS\0", b"")
             target.write(struct.pack("!ci", kind, len(body) + 4) + body)
     except (OSError, asyncio.IncompleteReadError):

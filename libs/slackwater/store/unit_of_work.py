@@ -1,4 +1,4 @@
-"""One transaction: state, outbox and inbox together, and the proof that its partitions are still owned."""
+"""One transaction with state, outbox and inbox, fenced by the leases on its partitions."""
 
 from __future__ import annotations
 
@@ -34,10 +34,12 @@ _EVENTS = (
 
 @cache
 def _last_exchange(update: str | None, tells: bool, is_fenced: bool) -> TextClause:
-    """The row that is written last, the events, the word to the relay and the fence in one statement: each exchange
-    costs a busy service more than a millisecond. Alone it is a transaction of its own, so it writes nothing at all
-    unless every lease is held and the row is there to change; the row comes first, so that the positions of a row's
-    events follow the order of its locks."""
+    """Returns one statement that writes the last row, the events, the relay notification and the
+    fence check: each exchange costs a busy service more than a millisecond.
+
+    Alone it is a whole transaction, so it writes nothing unless every lease is held and the row
+    exists. The row comes first, so that the positions of its events follow the order of its locks.
+    """
     steps, told = [], []
     if is_fenced:
         steps.append(f"held AS ({STILL_HELD})")
@@ -49,7 +51,7 @@ def _last_exchange(update: str | None, tells: bool, is_fenced: bool) -> TextClau
         source = f"{_EVENTS}, saved" if update is not None else _EVENTS
         condition = f" WHERE {_ALL_HELD}" if is_fenced and update is None else ""
         steps.append(
-            "written AS (INSERT INTO outbox (id, type, subject, headers, payload)"  # noqa: S608 - constants of ours
+            "written AS (INSERT INTO outbox (id, type, subject, headers, payload)"  # noqa: S608 - constants
             f" SELECT given.* FROM {source}{condition})"
         )
         told.append("pg_notify(:channel, :word)")
@@ -57,7 +59,7 @@ def _last_exchange(update: str | None, tells: bool, is_fenced: bool) -> TextClau
 
 
 class Guard:
-    """The leases that were held when a unit of work was asked for; state read after that is theirs."""
+    """The leases held when a unit of work was requested; state read after that belongs to them."""
 
     def __init__(self, fence: Fence) -> None:
         self._fence = fence
@@ -68,19 +70,23 @@ class Guard:
         return self._fence.member
 
     def wanted(self, concerned: set[int]) -> dict[int, int]:
-        """The leases on these partitions. Raises Fenced if one was not held from the beginning."""
+        """Returns the leases on these partitions. Raises Fenced if one was not held from the
+        beginning.
+        """
         self.refuse(concerned - self._held.keys())
         return {partition: self._held[partition] for partition in sorted(concerned)}
 
     def refuse(self, missing: set[int]) -> None:
-        """Raises Fenced if there are any."""
+        """Raises Fenced unless `missing` is empty."""
         if missing:
             self._fence.refused(missing)
             raise Fenced(f"partitions {sorted(missing)} are not owned by {self._fence.member}: nothing was written")
 
 
 class PostgresUnitOfWork:
-    """slackwater.store.port.UnitOfWork; made by PostgresDatabase.unit_of_work, which commits it."""
+    """slackwater.store.port.UnitOfWork; created by PostgresDatabase.unit_of_work, which commits
+    it.
+    """
 
     def __init__(self, connection: AsyncConnection, service: str, bell: Bell, guard: Guard | None = None) -> None:
         self._connection = connection
@@ -97,7 +103,9 @@ class PostgresUnitOfWork:
         return self._connection
 
     async def publish(self, event: Event[Any]) -> None:
-        """Kept until the commit: positions taken last follow the order of the row locks, one INSERT serves all."""
+        """Queue an event until the commit: positions assigned last follow the order of the row
+        locks, and one INSERT writes all.
+        """
         self._events.append(event)
         self.concerns(event.data.shard_key())
 
@@ -119,14 +127,14 @@ class PostgresUnitOfWork:
         return PostgresKeyedRows(self, self._service, table, quarantine)
 
     def changes_last(self, change: RowChange) -> None:
-        assert self._last is None, "a unit of work changes one row last"  # noqa: S101 - a defect of ours
+        assert self._last is None, "a unit of work changes one row last"  # noqa: S101 - a defect of Slackwater
         self._last = change
 
     async def flush(self) -> None:
-        """Write what comes last, the outbox rows and the notification that the commit sends. Raises Fenced before
-        anything is committed.
+        """Write the last row, the outbox rows and the notification. Raises Fenced before anything
+        is committed.
 
-        The fence comes last: from then on no claim of another can slip in before the commit.
+        The fence is checked last, so that no claim can intervene before the commit.
         """
         guard = self._guard if self._concerned else None
         leases = {} if guard is None else guard.wanted(self._concerned)
@@ -147,7 +155,7 @@ class PostgresUnitOfWork:
             raise last.missed
 
     def committed(self) -> None:
-        """To be called when it is: whoever relays hears of what was written."""
+        """Notify the relays; call it after the commit."""
         if self._word:
             self._bell.hear(self._word)
 

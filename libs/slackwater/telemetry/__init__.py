@@ -1,4 +1,4 @@
 """Logs, metrics and traces behind one configure(): structlog, Prometheus, OpenTelemetry.
 
-Import what you need from the module that has it; importing this package alone loads nothing.
+Import from the modules; importing the package itself loads nothing.
 """

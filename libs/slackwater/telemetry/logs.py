@@ -1,6 +1,6 @@
-"""Logs: structlog with the standard library bridged in, one line per event, on stderr.
+"""Logs: structlog and the standard library's logging in one stream, one line per event, on stderr.
 
-`configure` is called once per process by the command line. Everybody else: `log = get_logger(__name__)`.
+The command line calls `configure` once per process. Modules use `log = get_logger(__name__)`.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from slackwater.telemetry.traceparent import span_id_of, trace_id_of
 
 @contextmanager
 def _without_rich() -> Iterator[None]:
-    """structlog.dev loads rich whenever it is installed: 10 MB of which an agent would use nothing."""
+    """Prevent structlog.dev from importing rich, which costs an agent 10 MB of memory and is not used."""
     if "rich" in sys.modules:
         yield
         return
-    sys.modules["rich"] = None  # type: ignore[assignment] # the documented way to make an import fail
+    sys.modules["rich"] = None  # type: ignore[assignment] # documented way to make an import fail
     try:
         yield
     finally:
@@ -34,26 +34,26 @@ with _without_rich():
 Form = Literal["auto", "console", "json"]
 Level = Literal["debug", "info", "warning", "error"]
 _CHATTY = ("uvicorn", "alembic", "asyncio", "nats", "sse_starlette", "httpx2", "httpcore2")
-"""Libraries whose "info" is of no use to an operator."""
+"""Libraries that log at level "info" what an operator does not need; shown from "warning" on."""
 _FIRST = ("time", "level", "event", "service", "logger", "exception", "trace_id", "span_id")
 _OF_SPAN = ("node", "decision_id", "event_id")
-"""Attributes of the current span that its log lines carry, too."""
+"""Attributes of the current span that log lines carry as fields."""
 _COLOURS = {"debug": "\x1b[2m", "warning": "\x1b[33m", "error": "\x1b[31m", "critical": "\x1b[31m"}
 
 
 def leave_out(logger: str, worth_saying: Callable[[logging.LogRecord], bool]) -> None:
-    """Of what a library logs, keep only what is worth saying. Saying the same twice changes nothing."""
+    """Filter the records of a library's logger; `worth_saying` returns whether to keep a record. Idempotent."""
     logging.getLogger(logger).addFilter(worth_saying)
 
 
 def get_logger(name: str) -> structlog.stdlib.BoundLogger:
-    """The logger of one module. An event is named by a constant; what varies goes into fields."""
+    """The logger of a module. Event names are constants; variable data goes into fields."""
     logger: structlog.stdlib.BoundLogger = structlog.get_logger(name)
     return logger
 
 
 def route_to_standard_library() -> None:
-    """Before (or without) `configure`: lines are records of the standard library, as those of any library are."""
+    """Send log lines to the standard library's logging; in effect until `configure` is called."""
     structlog.configure(
         processors=[
             structlog.stdlib.filter_by_level,
@@ -70,7 +70,7 @@ route_to_standard_library()
 
 
 def configure(service: str, level: Level = "info", form: Form = "auto", stream: TextIO | None = None) -> None:
-    """Send all logs of this process to `stream` (stderr): for people on a terminal, as JSON elsewhere."""
+    """Send all logs of this process to `stream` (default stderr): readable lines on a terminal, else JSON."""
     target = stream or sys.stderr
     console = form == "console" or (form == "auto" and target.isatty())
     shared: list[structlog.typing.Processor] = [
@@ -108,8 +108,7 @@ def configure(service: str, level: Level = "info", form: Form = "auto", stream: 
 
 
 class _Stamp:
-    """Adds what every line carries: the service; trace, span and ids of the step it is written in, or of the
-    `traceparent` that is given with it."""
+    """Adds the service, and the trace, span and ids of the current step or of the line's `traceparent` field."""
 
     def __init__(self, service: str) -> None:
         self._service = service

@@ -1,8 +1,8 @@
 """Metrics: `slackwater_<noun>_<unit>`, base units, bounded labels, one registry per process.
 
-Whoever has metrics names them in one place (a service in `adapters/metrics.py`, a library in `metrics.py`) by asking
-Meters; asking twice gives the same one, so a service may be built again in the same process. Each says what it means
-and what to look for: docs/reference/metrics.md is made of that.
+A service declares its metrics in `adapters/metrics.py`, a library in `metrics.py`, through Meters. A second declaration
+returns the same metric, so that a service can be built twice in one process. docs/reference/metrics.md is generated
+from the help text and `look` of each metric.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ BOUNDED_LABELS = frozenset(
         *("stage", "state", "liveness", "writer", "method", "code"),
     }
 )
-"""Labels with few values. A pod, a decision or an address is never one: it belongs into a log or a record."""
+"""Labels with few values. Pods, decisions and addresses are not labels; they belong in logs and records."""
 
 M = TypeVar("M", bound=MetricWrapperBase)
 
 DELAY_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0, 120.0)
-"""Upper bounds in seconds for delays between services: from a hop on one machine to a window of a minute."""
+"""Upper bounds in seconds for delays between services: from a hop on one machine to a one-minute window."""
 
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """One metric as the reference page shows it."""
+    """One metric as listed on the reference page."""
 
     name: str
     kind: str
@@ -46,7 +46,7 @@ class Described:
 
 
 class Meters:
-    """The metrics of one registry. `look` tells an operator what to look for."""
+    """The metrics of one registry. `look` says which values need an operator's attention."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._registry = registry
@@ -54,18 +54,18 @@ class Meters:
         self._described: dict[str, Described] = {}
 
     def described(self) -> Sequence[Described]:
-        """All there are, by name."""
+        """All declared metrics, sorted by name."""
         return [self._described[name] for name in sorted(self._described)]
 
     def counter(self, name: str, text: str, labels: Sequence[str] = (), *, look: str = "") -> Counter:
-        """Only grows; `name` ends in `_total`."""
+        """Declare a counter. Raises InvalidInput unless `name` ends in `_total`."""
         if not name.endswith("_total"):
             raise InvalidInput(f"counter {name!r} must end in _total", field="name")
         about = Described(name, "counter", tuple(labels), text, look)
         return self._one(Counter, about, lambda: Counter(name, text, labels, registry=self._registry))
 
     def gauge(self, name: str, text: str, labels: Sequence[str] = (), *, look: str = "") -> Gauge:
-        """Goes up and down."""
+        """Declare a gauge."""
         about = Described(name, "gauge", tuple(labels), text, look)
         return self._one(Gauge, about, lambda: Gauge(name, text, labels, registry=self._registry))
 
@@ -78,7 +78,7 @@ class Meters:
         buckets: Sequence[float] = Histogram.DEFAULT_BUCKETS,
         look: str = "",
     ) -> Histogram:
-        """Counts by size; `buckets` are upper bounds in the unit of the name."""
+        """Declare a histogram; `buckets` are upper bounds in the unit of the name."""
         about = Described(name, "histogram", tuple(labels), text, look)
         return self._one(
             Histogram, about, lambda: Histogram(name, text, labels, registry=self._registry, buckets=buckets)
@@ -100,7 +100,7 @@ class Meters:
 
 
 class Summed:
-    """A gauge that is the sum over many keys (nodes, agents) which must not be labels."""
+    """A gauge that is the sum over many keys, such as nodes or agents, that are too numerous for labels."""
 
     def __init__(self, gauge: Gauge) -> None:
         self._gauge = gauge
@@ -117,19 +117,19 @@ class Summed:
 
     @property
     def keys(self) -> int:
-        """How many keys are not zero."""
+        """The number of keys with a value other than zero."""
         return len(self._values)
 
 
 @cache
 def process_meters() -> Meters:
-    """The meters of the registry that /metrics shows, without the twin `_created` that each counter would have."""
-    disable_created_metrics()  # type: ignore[no-untyped-call] # as the library has it
+    """The meters of the registry that /metrics serves, without the `_created` series of each counter."""
+    disable_created_metrics()  # type: ignore[no-untyped-call] # untyped in prometheus_client
     return Meters(REGISTRY)
 
 
 def note_build(service: str, meters: Meters | None = None) -> None:
-    """`slackwater_build_info{service,version,python} 1`."""
+    """Set `slackwater_build_info{service,version,python}` to 1."""
     import platform
 
     from slackwater.runtime.version import version

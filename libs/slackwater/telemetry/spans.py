@@ -1,7 +1,8 @@
-"""Spans: exported through OpenTelemetry where an endpoint is configured, else only a traceparent handed on.
+"""Spans: exported through OpenTelemetry where an endpoint is configured, else only propagated as a traceparent.
 
-The SDK is loaded only then, so a process that traces nowhere pays a context variable per step. Who begins a trace
-decides whether it is exported (the sampled flag); everybody after him obeys, so a trace is whole or not there.
+The SDK is loaded only with an endpoint, so that a process without tracing pays one context variable per step. The first
+step of a trace decides whether the trace is exported (the sampled flag) and later steps follow it, so that an exported
+trace is complete.
 """
 
 from __future__ import annotations
@@ -30,39 +31,42 @@ _PROVIDER: ContextVar[TracerProvider | None] = ContextVar("slackwater-tracer-pro
 
 @dataclass(slots=True)
 class Span:
-    """One step. `traceparent` is what to hand on; `attributes` are what a log line of this step is to carry."""
+    """One step. `traceparent` is passed to the next step; log lines of this step carry `attributes`."""
 
     traceparent: str
     attributes: Attributes = field(default_factory=dict)
     real: Any = None
-    """The SDK's span; None when this step is not exported."""
+    """The SDK's span; None if this step is not exported."""
 
     def note(self, attributes: Attributes) -> None:
-        """What became known only on the way."""
+        """Add attributes that become known during the step."""
         if self.real is not None:
             self.real.set_attributes(_named(attributes))
 
     def failed(self, reason: str) -> None:
-        """The step did not do what it was for."""
+        """Mark the step as failed."""
         if self.real is not None:
             from opentelemetry.trace import Status, StatusCode
 
             self.real.set_status(Status(StatusCode.ERROR, reason))
 
     def end(self) -> None:
-        """For spans made by `begin`; `span` ends its own."""
+        """End a span made by `begin`; `span` ends its own."""
         if self.real is not None:
             self.real.end()
 
 
 CURRENT: ContextVar[Span | None] = ContextVar("slackwater-span", default=None)
-"""The step that this task is in: what log lines are stamped with."""
+"""The current step of this task; log lines carry its trace and span ids."""
 
 
 def configure_tracing(service: str) -> bool:
-    """Set up the exporter if an endpoint is given; says whether. Raises Misconfigured if it is not installed.
+    """Set up the exporter if an endpoint is configured; return whether it was.
 
-    To be called before the event loop starts: tasks inherit what is set here.
+    Call it before the event loop starts, because tasks inherit the provider from their context.
+
+    Raises:
+        Misconfigured: an endpoint is configured, but the exporter is not installed.
     """
     if not any(os.environ.get(name) for name in ENDPOINT_VARIABLES):
         return False
@@ -78,7 +82,7 @@ def configure_tracing(service: str) -> bool:
 
 
 def provider_for(service: str, exporter: SpanExporter) -> TracerProvider:
-    """Batches to one exporter, off the event loop's thread, flushed when the process ends."""
+    """A provider that exports batches from a thread of its own and flushes when the process ends."""
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
@@ -94,7 +98,7 @@ def provider_for(service: str, exporter: SpanExporter) -> TracerProvider:
 
 @contextmanager
 def tracing_to(provider: TracerProvider) -> Iterator[None]:
-    """Spans of this block (and of tasks started in it) go to `provider`; what is left is flushed at its end."""
+    """Send the spans of this block, and of tasks started in it, to `provider`; flush it at the end of the block."""
     token = _PROVIDER.set(provider)
     try:
         yield
@@ -104,7 +108,7 @@ def tracing_to(provider: TracerProvider) -> Iterator[None]:
 
 
 def exporting(traceparent: str | None) -> bool:
-    """Whether a step under this parent becomes a span: cheap enough to ask for every message."""
+    """Whether a step under this parent is exported. Cheap enough to call for every message."""
     return _PROVIDER.get() is not None and is_sampled(traceparent)
 
 
@@ -117,7 +121,7 @@ def begin(
     links: Sequence[str | None] = (),
     started_at: datetime | None = None,
 ) -> Span:
-    """A step under `parent` (a traceparent; None begins a trace). Whoever begins it must end it."""
+    """Begin a step under `parent` (a traceparent; None begins a trace). The caller must call `end`."""
     provider = _PROVIDER.get()
     if provider is None or not (parent is None or is_sampled(parent)):
         return Span(parent or new_traceparent(), attributes)
@@ -132,7 +136,7 @@ def begin(
         context=context,
         kind=SpanKind[kind.upper()],
         attributes=_named(attributes),
-        links=[_link(one) for one in links if one is not None and is_sampled(one)],
+        links=[_link(link) for link in links if link is not None and is_sampled(link)],
         start_time=None if started_at is None else int(started_at.timestamp() * 1e9),
     )
     here = real.get_span_context()
@@ -150,7 +154,7 @@ def span(
     links: Sequence[str | None] = (),
     started_at: datetime | None = None,
 ) -> Iterator[Span]:
-    """The same for a block; without a parent it is a step of the current one. An exception marks it as failed."""
+    """Run a block as a step under `parent`, by default the current step. An exception marks the step as failed."""
     outer = CURRENT.get()
     if parent is None and outer is not None:
         parent = outer.traceparent
@@ -168,7 +172,7 @@ def span(
 
 @contextmanager
 def step_of_current(name: str, attributes: Attributes = _NONE) -> Iterator[Span]:
-    """A span within the current one; outside of any, nothing."""
+    """Run a block as a child of the current step; without a current step no span is made."""
     outer = CURRENT.get()
     if outer is None:
         yield Span("")
@@ -181,7 +185,7 @@ def step_of_current(name: str, attributes: Attributes = _NONE) -> Iterator[Span]
 def root_span(
     name: str, attributes: Attributes = _NONE, *, exported: bool, started_at: datetime | None = None
 ) -> Iterator[Span]:
-    """The first step of a new trace; `exported` decides for everything that will come of it."""
+    """Run a block as the first step of a new trace; `exported` sets the sampled flag of the whole trace."""
     parent = None if exported else new_traceparent(sampled=False)
     step = begin(name, parent, attributes, started_at=started_at)
     try:
@@ -191,7 +195,7 @@ def root_span(
 
 
 def _named(attributes: Attributes) -> dict[str, str | int | float | bool]:
-    """`node` as `slackwater.node`; what has a namespace of its own (`messaging_system`, `rpc.system`) keeps it."""
+    """Attributes with full names: `node` becomes `slackwater.node`; `messaging_system` and `rpc.system` keep theirs."""
     return {_name_of(key): value for key, value in attributes.items() if value is not None}
 
 

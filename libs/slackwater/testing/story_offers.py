@@ -111,7 +111,7 @@ def _mid_cpu(moment: Moment) -> list[Part]:
     parts = _floored([("prod_allocated", PROD_REQUESTS_MILLI, "100 % of requests", moment.cause), needs])
     over = sum(value for _, value, _, _ in parts) - MID_MILLI
     if over > 0:
-        parts.append(("cap", -over, "5 % of allocatable at most", "strategy cluster@3"))
+        parts.append(("cap", -over, "at most 5 % of allocatable", "strategy cluster@3"))
     return parts
 
 

@@ -18,10 +18,10 @@ def prediction_record(node: str, at: datetime, decision_id: str, peak: int, caus
     """The prod CPU peak (milli-cores) as the four terms of workload-profile; `cause` is the event behind it."""
     together, coincidence, novelty = peak * 82 // 100, peak * 11 // 100, peak * 2 // 100
     parts = (
-        ("seen_together", together, "the largest hour of two weeks of what is here now, together"),
-        ("coincidence", coincidence, "insured: each at its own largest hour at once"),
-        ("novelty", novelty, "insured: all at their limits"),
-        ("noise", peak - together - coincidence - novelty, "insured: what hourly maxima do not show"),
+        ("seen_together", together, "largest hour of two weeks of the present workloads' combined usage"),
+        ("coincidence", coincidence, "insured: all own largest hours at the same time"),
+        ("novelty", novelty, "insured: all pods at their limits"),
+        ("noise", peak - together - coincidence - novelty, "insured: variation that hourly maxima do not show"),
     )
     terms = tuple(Term(name=name, value=value, note=note) for name, value, note in parts)
     pool = "model of pool default"
@@ -44,9 +44,7 @@ def prediction_record(node: str, at: datetime, decision_id: str, peak: int, caus
         terms=terms,
         result=peak,
         unit="milli",
-        alternatives=(
-            Alternative(what=f"peaks seen together: {together} milli", rejected_because="insures nothing beyond"),
-        ),
+        alternatives=(Alternative(what=f"peaks seen together: {together} milli", rejected_because="insures no risk"),),
         replay=Replay(function="slackwater.testing.story:total", arguments={"values": [t.value for t in terms]}),
     )
 

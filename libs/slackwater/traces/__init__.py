@@ -1,5 +1,4 @@
-"""Recorded usage in memory: series on a grid of five minutes, and who of them is on which machine.
+"""Recorded usage in memory: series on a grid of five minutes, and their placement on machines.
 
-Pure but for `readers`, which read files. Whoever replays a trace (the backtest, the simulation, an assessment) begins
-here.
+Used by the backtest, the simulation and assessments. Pure, except `readers`, which read files.
 """

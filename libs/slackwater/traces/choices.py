@@ -15,7 +15,7 @@ class Resource(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """How amounts are written: 1 is `step` milli-cores or bytes."""
+    """The unit of amounts in the trace: 1 is `step` milli-cores or bytes."""
 
     name: str
     step: float
@@ -25,7 +25,7 @@ UNITS = {Resource.CPU: Unit("cores", 1000.0), Resource.MEMORY: Unit("GiB", 2.0**
 
 
 class TraceFormat(StrEnum):
-    """One reader each."""
+    """The trace formats; each has a reader."""
 
     BITBRAINS = "bitbrains"
     GOOGLE2011 = "google2011"

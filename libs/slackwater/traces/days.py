@@ -1,4 +1,4 @@
-"""Days of a trace, as a command takes them: after its beginning, or by date."""
+"""Parses days of a trace from the command line: days after its start, or dates."""
 
 from __future__ import annotations
 

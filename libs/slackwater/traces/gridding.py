@@ -1,4 +1,4 @@
-"""From rows of a file to a grid: real data has gaps, doubles, late rows, zero limits and usage above the limit."""
+"""Converts rows of a file to a grid. Handles gaps, duplicates, late rows, zero limits and usage above the limit."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from slackwater.traces.choices import Resource
 from slackwater.traces.trace import CELL_SECONDS, DAY_CELLS, Amounts, Repairs, Rows, Trace
 
 LONGEST_GAP_CELLS = DAY_CELLS
-"""A gap up to a day is filled with what was known before; in a longer one the series was not there."""
+"""A gap of up to a day is filled with the previous value; in a longer gap the series is absent."""
 MOST_CELLS = 400_000_000
-"""What two float32 grids and a mask may hold: 3.6 GB. More is almost always a wrong unit of time."""
+"""Limit of cells: 3.6 GB in two float32 grids and a mask. A larger grid is almost always a wrong unit of time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ def grid(
     resource: Resource,
     whole_machines: bool = False,
 ) -> Trace:
-    """Every row into the cell in which its time falls; the order of rows makes no difference.
+    """A trace with every row in the cell of its time; the order of rows is irrelevant.
 
     Raises InvalidInput when nothing usable is left, or when the span of times cannot be a trace.
     """

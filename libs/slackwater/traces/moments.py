@@ -1,4 +1,4 @@
-"""A placed trace cell by cell: who is on which machine, what each uses, and what it may use."""
+"""Iterates over a placed trace by cell: the placement, usage and limit of each series."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Moment:
 
     cell: int
     at_seconds: float
-    """When the cell ends."""
+    """The end of the cell."""
     seats: Seats
     workload: Rows
     """Of each member; the same object as long as `seats` is."""

@@ -1,4 +1,4 @@
-"""CPU and memory of the same series over the same time: what a decision on both needs."""
+"""Aligns the CPU and memory traces of the same series over the same time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from slackwater.traces.trace import Rows, Trace
 
 
 def paired(traces: Mapping[Resource, Trace]) -> dict[Resource, Trace]:
-    """The series that all of them have, in the cells that all of them have; a series is there where it is in all.
+    """The traces restricted to their common series and cells; a series is present where it is present in all.
 
     Raises InvalidInput when nothing is left.
     """

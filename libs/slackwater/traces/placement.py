@@ -1,7 +1,7 @@
-"""Who is on which machine when: drawn at random as a cluster would look that knows nothing of the series.
+"""Random placement of series on machines over time, as in a cluster that schedules without knowledge of the series.
 
-A stay is one pod's time on one machine. Whoever moves begins a new stay: for a model that knows pods it is a new pod,
-for one that knows workloads it is the same workload.
+A stay is the time of one pod on one machine. A move begins a new stay: a new pod for models by pod, the same workload
+for models by workload.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from slackwater.traces.trace import Rows
 
 
 class Chance(Protocol):
-    """The draws that are needed; NumPy's Generator is one."""
+    """The interface of the random generator; NumPy's Generator implements it."""
 
     def permutation(self, x: int, /) -> NDArray[np.int64]: ...
     def integers(self, low: int, high: int, /) -> np.int64: ...
@@ -40,7 +40,7 @@ class Stays:
 
 @dataclass(frozen=True, slots=True)
 class Seats:
-    """Who is there in one cell, ordered by machine. The same object is handed out as long as nothing changes."""
+    """The stays in one cell, ordered by machine. The object is the same as long as the placement does not change."""
 
     stay: Rows
     series: Rows
@@ -48,13 +48,13 @@ class Seats:
 
 
 def each_its_own(present: NDArray[np.bool_]) -> Stays:
-    """Every series is a machine of its own."""
+    """Place each series on a machine of its own."""
     series, begin, end = presences(present)
     return Stays(series.copy(), series, begin, end, present.shape[1])
 
 
 def still(present: NDArray[np.bool_], per_machine: int, chance: Chance) -> Stays:
-    """Everybody stays where it was put; machines differ by at most one in size."""
+    """Place each series on one machine for the whole trace; machines differ by at most one series."""
     machines = machines_for(present.shape[1], per_machine)
     seat = np.asarray(chance.permutation(present.shape[1]), dtype=np.intp) % machines
     series, begin, end = presences(present)
@@ -62,7 +62,7 @@ def still(present: NDArray[np.bool_], per_machine: int, chance: Chance) -> Stays
 
 
 def churned(present: NDArray[np.bool_], per_machine: int, mean_cells: float, chance: Chance) -> Stays:
-    """Each moves to another machine after a time that is exponential with this mean.
+    """Move each series to another machine after exponentially distributed times with this mean.
 
     Raises InvalidInput when there is no other machine to move to.
     """
@@ -101,7 +101,7 @@ def _moves(machine: int, machines: int, cells: int, mean: float, chance: Chance)
 
 
 def presences(present: NDArray[np.bool_]) -> tuple[Rows, Rows, Rows]:
-    """(series, first cell, first cell after) of every unbroken time in which a series is there."""
+    """(series, first cell, first cell after) of every contiguous period in which a series is present."""
     edge = np.zeros((1, present.shape[1]), bool)
     change = np.diff(np.concatenate([edge, present, edge]).astype(np.int8), axis=0)
     series, begin = np.nonzero((change == 1).T)
@@ -134,7 +134,7 @@ def _seats(seated: Rows, stays: Stays) -> Seats:
 
 
 def wrong_keys(workloads: int, share: float, chance: Chance) -> Rows:
-    """For each workload the one whose history is taken for its own: itself, but for `share` of them another's."""
+    """For each workload the workload whose history it uses: its own, or another's for `share` of them."""
     keys = np.arange(workloads)
     confused = np.asarray(chance.permutation(workloads), dtype=np.intp)[: round(share * workloads)]
     if len(confused) > 1:

@@ -1,4 +1,4 @@
-"""Fewer values for the eye."""
+"""Downsamples series for display."""
 
 from __future__ import annotations
 

@@ -20,20 +20,20 @@ Rows = NDArray[np.intp]
 
 @dataclass(frozen=True, slots=True)
 class Repairs:
-    """What was not as it should be in the file, and was mended or left out; shown with every result."""
+    """Counts of defects in the file that were repaired or dropped; shown with every result."""
 
     rows: int = 0
     """Rows read."""
     unusable: int = 0
     """Rows left out: not a number, negative, or of a limit of 0."""
     doubled: int = 0
-    """Rows that met another one of the same series in the same five minutes; their mean counts."""
+    """Rows that share a five-minute cell with another row of the series; the cell is their mean."""
     over_limit: int = 0
-    """Rows that used more than their limit, which is what they count with."""
+    """Rows with usage above the limit, which are clipped to the limit."""
     filled: int = 0
-    """Cells without a row, filled with what was known before."""
+    """Cells without a row, filled with the previous value."""
     empty_series: int = 0
-    """Series left out because no row of theirs was usable."""
+    """Series left out because they have no usable row."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,9 @@
-"""One whole cycle of a node: readings, policies, state and time in; demands, plan and the next state out. Pure.
+"""One whole cycle of a node: takes readings, policies, state and time; returns demands, plan and
+the next state. Pure.
 
-With a loop policy throttling is a closed loop: nothing is decided on a sample that cannot show the last change, limits
-rise with patience, and what is told is told once (slackwater.waterline.loop). Without one each cycle stands alone.
+With a loop policy throttling is a closed loop: no decision uses a sample that cannot show the last
+change, limits rise slowly, and each decision is recorded once (slackwater.waterline.loop). Without
+one each cycle is independent.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ from slackwater.waterline.registry.metric import Metrics
 
 @record(frozen=True, slots=True)
 class CycleState:
-    """Between two cycles of a node."""
+    """The state of a node between two cycles."""
 
     analyzer: AnalyzerState = field(default_factory=AnalyzerState)
     executor: ExecutorState = field(default_factory=ExecutorState)
@@ -49,8 +51,9 @@ class CycleState:
 
 @record(frozen=True, slots=True)
 class Options:
-    """`mode` is the pool's autonomy now: what it does not allow is planned all the same, and told in `would`. `loop`:
-    how the closed loop moves; None: each cycle stands alone."""
+    """`mode` is the pool's current autonomy: actions it forbids are planned all the same, and
+    reported in `would`. `loop`: the closed loop's parameters; None: each cycle is independent.
+    """
 
     mode: Mode = Mode.EVICT
     excess: Excess = field(default_factory=Excess)
@@ -60,9 +63,10 @@ class Options:
 
 @record(frozen=True, slots=True)
 class Cycle:
-    """`plan` is to be carried out; `would` is what previews and the mode keep from being done. `held_because`: why
-    nothing was decided although it might have been. `told` are the decisions worth a record, `would_close` the rules
-    that would close the node and are to be told of now."""
+    """The result of a cycle. `plan` is to be carried out; `would` holds what previews and the mode
+    prevent. `held_because`: why a possible decision was held back. `told` are the decisions to
+    record, `would_close` the rules that would cordon the node and are to be reported now.
+    """
 
     analysis: Analysis
     plan: Plan
@@ -83,7 +87,7 @@ def run_cycle(
     metrics: Metrics = BUILT_IN,
     attempt: Attempt | None = None,
 ) -> Cycle:
-    """See the module's docstring."""
+    """Returns the cycle of one view."""
     given = options or Options()
     analysis = _within(
         given.mode, analyse(view, allowed(policies, given.mode), metrics, before.analyzer, now, given.excess)
@@ -104,7 +108,7 @@ def _steadied(
     policy: LoopPolicy,
     attempt: Attempt | None,
 ) -> Cycle:
-    """The same cycle within a closed loop. While anything is triggered nothing is given back."""
+    """Returns the cycle within a closed loop. While any rule is triggered, nothing is restored."""
     hold = unsettled(view, before.loop, policy, now)
     state = before.loop
     if analysis.throttles:
@@ -129,7 +133,9 @@ def _steadied(
 
 
 def _is_at_rest(verdict: Verdict) -> bool:
-    """What nobody measures is in no episode unless it was above before: it keeps nothing from being told again."""
+    """Returns whether a rule is calm. An unmeasured metric that was not above before is in no
+    episode and does not delay the next report.
+    """
     return verdict.calm or (verdict.reading is None and not verdict.state.in_episode)
 
 
@@ -140,7 +146,7 @@ def _acted_on(analysis: Analysis, hold: str | None) -> Analysis:
 
 
 def _crossing(analysis: Analysis, view: NodeView) -> Crossing:
-    """By how much, over the rules that ask for throttling."""
+    """Returns by how much the waterlines are crossed, over the rules that request throttling."""
     asked = {key for demand in analysis.throttles for key in demand.rules}
     rules = [one for one in analysis.verdicts if one.rule.key in asked]
     return Crossing(
@@ -150,7 +156,9 @@ def _crossing(analysis: Analysis, view: NodeView) -> Crossing:
 
 
 def _acted(state: LoopState, plan: Plan, view: NodeView, now: datetime) -> LoopState:
-    """Quotas that change have to be confirmed; an eviction is credited until it has ended, so nobody waits for it."""
+    """Returns the state after the plan. Changed quotas await confirmation; an eviction is credited
+    until it ends, and is not waited for.
+    """
     changed = [step for step in plan.steps if step.changes]
     if not changed:
         return state
@@ -161,14 +169,16 @@ def _acted(state: LoopState, plan: Plan, view: NodeView, now: datetime) -> LoopS
 
 
 def _within(mode: Mode, analysis: Analysis) -> Analysis:
-    """Evictions beyond the mode become previews."""
+    """Returns the analysis with evictions that the mode forbids turned into previews."""
     if mode is Mode.EVICT:
         return analysis
     return replace(analysis, evictions=(), previews=(*analysis.previews, *analysis.evictions))
 
 
 def allowed(policies: Policies, mode: Mode) -> Policies:
-    """What a mode leaves of them. In mode observe no rule acts: the node stays open, and what was taken goes back."""
+    """Returns the policies that a mode allows. In mode observe no rule acts: the node stays
+    uncordoned, and limits are restored.
+    """
     if mode is not Mode.OBSERVE:
         return policies
     nodes = (replace(one, rules=tuple(replace(rule, is_preview=True) for rule in one.rules)) for one in policies.nodes)

@@ -1,4 +1,6 @@
-"""The record of a decision: its inputs, terms that add up, who was spared and why, and how to repeat it."""
+"""Builds decision records: inputs, terms that add up, spared candidates with reasons, and the
+replay arguments.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ _SPARED_AT_MOST: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """The metric that a decision is about: what its effect is measured by, over the series that its rule selects."""
+    """The metric of a decision, by which its effect is measured, over the series that its rule
+    selects.
+    """
 
     metric: str
     reading: float
@@ -38,8 +42,9 @@ class Trigger:
 
 
 def record_of(decision_id: str, told: Told, cycle: Cycle, source: Deciding) -> DecisionRecord:
-    """The record of one decision of a cycle. Terms and result count what is released by a throttle or an eviction, in
-    the unit of the metric that asked for it, and what is given back by a restore."""
+    """Returns the record of one decision of a cycle. Terms and result count what a throttle or an
+    eviction releases, in the unit of the requesting metric, and what a restore returns.
+    """
     assert source.view is not None  # noqa: S101 - only a report makes a cycle
     demand, left = _worst(told, cycle)
     steps = told.plan.of(told.kind)
@@ -82,7 +87,7 @@ def record_of(decision_id: str, told: Told, cycle: Cycle, source: Deciding) -> D
 
 
 def release_record(decision_id: str, plan: Plan, source: Deciding, tiers: dict[str, str]) -> DecisionRecord:
-    """Everything goes back because the mode allows no throttles any more."""
+    """Returns the record of restoring all limits because the mode forbids throttling."""
     terms = tuple(_term(step, None, None) for step in plan.steps)
     return DecisionRecord(
         id=decision_id,
@@ -114,7 +119,7 @@ def release_record(decision_id: str, plan: Plan, source: Deciding, tiers: dict[s
 
 
 def trigger_of(told: Told, cycle: Cycle) -> Trigger | None:
-    """None: nothing was measured that a decision could be held against."""
+    """Returns the deciding metric; None: no measurement belongs to the decision."""
     demand, _ = _worst(told, cycle)
     read = [one for one in cycle.analysis.verdicts if one.reading is not None]
     if demand is not None:
@@ -129,7 +134,7 @@ def trigger_of(told: Told, cycle: Cycle) -> Trigger | None:
 
 
 def remaining_milli(cycle: Cycle) -> int:
-    """The part of the largest CPU gap that stays open."""
+    """Returns the part of the largest CPU gap that stays open."""
     gaps = {one.metric.name: one.metric.resource for one in (*cycle.analysis.throttles, *cycle.analysis.previews)}
     left = [*cycle.plan.remaining, *cycle.would.remaining]
     known = [one.open or ZERO for one in left if gaps.get(one.metric) is Resource.CPU and one.kind is Kind.THROTTLE]
@@ -140,8 +145,9 @@ def remaining_milli(cycle: Cycle) -> int:
 
 
 def _worst(told: Told, cycle: Cycle) -> tuple[Demand | None, Remaining | None]:
-    """The demand of this kind with the largest gap, those that stay open before all others, and what became of it. A
-    restore has none."""
+    """Returns the demand of this kind with the largest gap, open ones first, and its outcome. A
+    restore has none.
+    """
     asked = {one.metric.name: one for one in _asked(told, cycle)}
     left = [one for one in told.plan.remaining if one.kind is told.kind and one.metric in asked]
     if not left:
@@ -151,14 +157,16 @@ def _worst(told: Told, cycle: Cycle) -> tuple[Demand | None, Remaining | None]:
 
 
 def _asked(told: Told, cycle: Cycle) -> list[Demand]:
-    """All demands of this kind: several metrics may have asked for one decision."""
+    """Returns all demands of this kind: several metrics may have requested one decision."""
     analysis = cycle.analysis
     among = analysis.previews if told.plan is cycle.would else (*analysis.throttles, *analysis.evictions)
     return [one for one in among if one.kind is told.kind]
 
 
 def _chain_of(demand: Demand | None) -> Chain:
-    """The order that a record is told in: whoever of several metrics chose a pod, all keys are of this one."""
+    """Returns the order used in the record: all keys follow this chain, whichever metric chose a
+    pod.
+    """
     return CPU if demand is None else demand.metric.chain
 
 
@@ -181,14 +189,14 @@ def _is_back(step: Step, before: GuardState) -> bool:
 
 
 def _rule(demand: Demand | None, cycle: Cycle) -> str:
-    """Without the policy's name as long as there is one rule."""
+    """Returns the rule's name, without the policy's name while there is only one rule."""
     if demand is not None:
         return ", ".join(key.partition(".")[2] for key in demand.rules)
     return cycle.analysis.verdicts[0].rule.name if cycle.analysis.verdicts else ""
 
 
 def _term(step: Step, metric: Metric | None, pod: PodUse | None) -> Term:
-    """A throttle and an eviction release; a restore gives back."""
+    """Returns the term of a step: a throttle and an eviction release, a restore returns."""
     uses = "" if pod is None or pod.cpu_usage_milli is None else f"uses {int(pod.cpu_usage_milli)}, "
     if step.kind is Kind.RESTORE:
         return Term(name=step.name, value=-int(amount_of(step.changes)), note=uses + _limits(step))
@@ -251,7 +259,7 @@ def _keys(keys: tuple[Number, ...]) -> tuple[float, ...]:
 def _alternatives(
     told: Told, demand: Demand | None, cycle: Cycle, before: GuardState, pods: Mapping[str, PodUse]
 ) -> tuple[Alternative, ...]:
-    """Who was looked at and left alone, in the order of candidates, with what each could have released."""
+    """Returns the spared pods in candidate order, with what each could have released."""
     candidates = {one.pod.uid: one for each in _asked(told, cycle) for one in each.candidates}
     candidates |= {} if demand is None else {one.pod.uid: one for one in demand.candidates}
     chain = _chain_of(demand)
@@ -301,7 +309,7 @@ def _spared(
 
 
 def _at_most(demand: Demand, candidate: Candidate) -> int | None:
-    """What a candidate would have released if it had been asked for all that it may give."""
+    """Returns the most that a candidate could have released."""
     if demand.kind is Kind.EVICT:
         return int(demand.metric.released_by_eviction(candidate.pod))
     if candidate.throttle is None or demand.metric.throttle is None:

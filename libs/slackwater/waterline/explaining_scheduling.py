@@ -1,5 +1,6 @@
-"""The records of a node that is closed for new pods and opened again: by which rules, measured how, and how to repeat
-it."""
+"""Builds the records of cordoning and uncordoning a node: the rules, their measurements, and the
+replay arguments.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ UNIT: Final = "closing rules"
 
 @dataclass(frozen=True, slots=True)
 class _Said:
-    """One rule of a record: whether it counts, what of, and what was measured."""
+    """One rule of a record: whether it counts, its text, and its verdict."""
 
     rule: str
     counts: bool
@@ -33,14 +34,18 @@ class _Said:
 
 
 def closed_record(decision_id: str, cycle: Cycle, source: Deciding) -> DecisionRecord:
-    """The node is closed: one term per rule that is triggered, or that was and holds it still."""
+    """Returns the record of a cordon: one term per rule that is triggered, or that was and still
+    holds it.
+    """
     verdicts = {one.rule.key: one for one in cycle.analysis.verdicts}
     said = [_holding(key, verdicts.get(key)) for key in cycle.analysis.scheduling.scheduling.because]
     return _record(decision_id, Reason.SCHEDULING_WATERLINE_CROSSED, said, source, _by_cycle(source))
 
 
 def would_close_record(decision_id: str, cycle: Cycle, source: Deciding) -> DecisionRecord:
-    """The node would be closed if its pool might act, or if the rules were no previews."""
+    """Returns the record of a cordon prevented by the pool's mode, or by rules that are
+    previews.
+    """
     said = [_triggered(one) for one in cycle.analysis.verdicts if one.rule.key in cycle.would_close]
     return _record(decision_id, Reason.SCHEDULING_OBSERVED_ONLY, said, source, _by_cycle(source, would=True))
 
@@ -48,8 +53,7 @@ def would_close_record(decision_id: str, cycle: Cycle, source: Deciding) -> Deci
 def opened_record(
     decision_id: str, rules: Sequence[str], cycle: Cycle, source: Deciding, *, lapsed: bool = False
 ) -> DecisionRecord:
-    """The node takes pods again: why none of the `rules` that closed it holds it any more, or that the closing has
-    lapsed and nothing closes it anew."""
+    """Returns the record of uncordoning a node: why no rule holds it any more, or that its cordon lapsed."""
     verdicts = {one.rule.key: one for one in cycle.analysis.verdicts if not one.rule.is_preview}
     said = [_quiet(key, verdicts.get(key)) for key in rules]
     reason = Reason.SCHEDULING_LAPSED if lapsed else _why_open(rules, verdicts, source.options.mode)
@@ -59,7 +63,7 @@ def opened_record(
 def opened_under_record(
     decision_id: str, before: Scheduling, source: Deciding, labels: Mapping[str, str]
 ) -> DecisionRecord:
-    """Other rules, or another mode, leave nothing that might hold the node closed: it opens before the next report."""
+    """Returns the record of uncordoning before the next report, because rules or mode changed."""
     observing = source.options.mode is Mode.OBSERVE
     reason = Reason.SCHEDULING_MODE_CHANGED if observing else Reason.SCHEDULING_RULES_GONE
     note = "may not act in this mode" if observing else "is gone, changed, or not for this node any more"
@@ -135,7 +139,7 @@ def _input_of(said: _Said) -> str:
 
 
 def _inputs(said: Sequence[_Said], source: Deciding) -> tuple[Input, ...]:
-    """The mode, and of each rule its reading, its waterline and how long it waits."""
+    """Returns the mode, and the reading, waterline and cool-down of each rule."""
     rules, view = source.rules.source, source.view
     actions = {one.name: one for one in source.rules.policies.actions}
     found = [Input(name="mode", value=source.options.mode, unit="", source=rules)]
@@ -154,8 +158,8 @@ def _inputs(said: Sequence[_Said], source: Deciding) -> tuple[Input, ...]:
 
 
 def _by_cycle(source: Deciding, *, would: bool = False) -> Replay:
-    """Limits and evictions do not matter here, and pods only where a metric is read from them."""
-    assert source.view is not None  # noqa: S101 - only a report makes a cycle
+    """Returns the replay without limits and evictions, and with pods only where a metric reads them."""
+    assert source.view is not None  # noqa: S101 - a cycle always has a report
     state = GuardState(cycle=CycleState(analyzer=source.state.cycle.analyzer, loop=source.state.cycle.loop))
     arguments: dict[str, Any] = replaying.arguments(
         _slim(source.view, source), state, source.rules.policies, source.options, source.now, would=would

@@ -1,6 +1,6 @@
-"""What guards one node, wherever it runs: a view and the state since the last one in, a plan and the next state out.
+"""Guards one node: takes a view and the last state, returns a plan and the next state. Pure.
 
-Ensurance runs this for every report; an agent that is cut off runs it for its own machine. Pure.
+Ensurance runs this for every report; a disconnected agent runs it for its own machine.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from slackwater.waterline.registry.built_in import BUILT_IN
 from slackwater.waterline.registry.metric import Metrics
 
 FORMAT = 2
-"""Of what is stored; 1 was the planner with two metrics."""
+"""Version of the stored state; 1 was the planner with two metrics."""
 
 
 @record(frozen=True, slots=True)
 class GuardState:
-    """What is remembered of a node between two views. `throttles` is in no particular order."""
+    """The state of a node between two views. `throttles` has no particular order."""
 
     throttles: tuple[Throttled, ...] = ()
     cycle: CycleState = field(default_factory=CycleState)
     format: int = FORMAT
 
     def limit_of(self, uid: str) -> int | None:
-        """The limit of ours on a pod, None if there is none."""
+        """Returns the limit set on a pod, None if there is none."""
         return next((one.limit_milli for one in self.throttles if one.uid == uid), None)
 
     def by_uid(self) -> dict[str, Throttled]:
@@ -51,7 +51,9 @@ class GuardState:
 
 @record(frozen=True, slots=True)
 class Guarding:
-    """A cycle and the state that follows if it is carried out. `forgotten` are throttled pods that are gone."""
+    """A cycle and the state that follows if it is carried out. `forgotten` are throttled pods that
+    are gone.
+    """
 
     cycle: Cycle
     state: GuardState
@@ -66,7 +68,9 @@ def guard(
     options: Options,
     metrics: Metrics = BUILT_IN,
 ) -> Guarding:
-    """One cycle. The view's quotas are those of `state` (see loop.in_force.container_of)."""
+    """Returns one cycle. The view's quotas are those of `state` (see
+    loop.in_force.container_of).
+    """
     pods = {pod.uid: pod for pod in view.pods}
     present = tuple(one for one in state.throttles if one.uid in pods)
     forgotten = tuple(sorted(one.uid for one in state.throttles if one.uid not in pods))
@@ -77,8 +81,9 @@ def guard(
 def glance(
     view: NodeView, state: GuardState, policies: Policies, now: datetime, metrics: Metrics = BUILT_IN
 ) -> GuardState | None:
-    """The next state if nothing is to be done whatever the pods are: nothing is triggered, nothing is in force, nothing
-    waits to be forgotten. None: look properly. The view needs no pods, so a calm report costs no candidates.
+    """Returns the next state if no action is possible, whatever the pods are: no rule is triggered,
+    no limit is in force, no entry expires. None: run the full cycle. The view needs no pods, so a
+    calm report builds no candidates.
     """
     cycle = state.cycle
     if state.throttles or cycle.analyzer.scheduling.is_disabled or cycle.loop.told:
@@ -94,8 +99,9 @@ def glance(
 def concerned(
     view: NodeView, state: GuardState, policies: Policies, now: datetime, metrics: Metrics = BUILT_IN
 ) -> frozenset[str] | None:
-    """The only pods that a cycle can be about while nothing is triggered, by uid: those that are held or remembered.
-    None: any pod may be. The view needs none."""
+    """Returns the uids a cycle can affect while no rule is triggered: throttled or remembered pods.
+    None: any pod. The view needs no pods.
+    """
     if _calm_rules(view, state, policies, now, metrics) is None:
         return None
     known = state.cycle.executor
@@ -106,7 +112,7 @@ def concerned(
 def _calm_rules(
     view: NodeView, state: GuardState, policies: Policies, now: datetime, metrics: Metrics
 ) -> tuple[RuleState, ...] | None:
-    """The rules' next counts; None if one is triggered, or cannot be read without pods."""
+    """Returns the rules' next counts; None if one is triggered, or cannot be read without pods."""
     known = {one.rule: one for one in state.cycle.analyzer.rules}
     actions = {one.name for one in policies.actions}
     counted = []
@@ -126,7 +132,7 @@ def _calm_rules(
 
 
 def release(state: GuardState, capacity_milli: int) -> tuple[Plan, GuardState]:
-    """Give every limit back at once because the mode no longer allows any."""
+    """Returns the plan that restores every limit at once because the mode forbids them."""
     steps = tuple(_back(one, capacity_milli) for one in sorted(state.throttles, key=lambda one: one.uid))
     loop = replace(state.cycle.loop, told=(), pending_since=None)
     return Plan(steps=steps), replace(state, throttles=(), cycle=replace(state.cycle, loop=loop))
@@ -147,12 +153,14 @@ def _back(one: Throttled, capacity_milli: int) -> Step:
 
 
 def is_released(state: GuardState, options: Options) -> bool:
-    """Whether limits are in force that the mode does not allow."""
+    """Returns whether limits are in force that the mode does not allow."""
     return options.mode is Mode.OBSERVE and bool(state.throttles)
 
 
 def under_new_rules(state: GuardState) -> GuardState:
-    """Counting starts anew; limits, cool-downs, evictions under way and a closed node stay."""
+    """Returns the state with counts reset; limits, cool-downs, evictions under way and a cordon
+    stay.
+    """
     cycle = state.cycle
     analyzer = AnalyzerState((), cycle.analyzer.scheduling)
     return replace(
@@ -164,7 +172,7 @@ def under_new_rules(state: GuardState) -> GuardState:
 def scheduling_under(
     state: GuardState, policies: Policies, options: Options, labels: Mapping[str, str]
 ) -> SchedulingStep:
-    """Whether a node that is closed for new pods stays so under other rules, in this mode."""
+    """Returns whether a cordoned node stays so under other rules, in this mode."""
     return under(state.cycle.analyzer.scheduling, allowed(policies, options.mode), labels)
 
 
@@ -174,12 +182,16 @@ def with_scheduling(state: GuardState, scheduling: Scheduling) -> GuardState:
 
 
 def confirmed(state: GuardState, observed_at: datetime) -> GuardState:
-    """The node has carried out everything that was asked, its last write at `observed_at`."""
+    """Returns the state after the node carried out every intent, its last write at
+    `observed_at`.
+    """
     return replace(state, cycle=replace(state.cycle, loop=steadying.confirmed(state.cycle.loop, observed_at)))
 
 
 def refused(state: GuardState, uid: str, in_force_milli: int | None, now: datetime, limits: Limits) -> GuardState:
-    """The node could not write this pod's limit; what is in force is what it read back (None = no limit)."""
+    """Returns the state after a failed write of this pod's limit; the limit read back is in force
+    (None = no limit).
+    """
     kept = tuple(
         replace(one, limit_milli=in_force_milli or one.limit_milli) if one.uid == uid else one
         for one in state.throttles
@@ -192,12 +204,16 @@ def refused(state: GuardState, uid: str, in_force_milli: int | None, now: dateti
 
 
 def without(state: GuardState, uid: str) -> GuardState:
-    """A pod has ended: its limit is forgotten. Its eviction stays credited until a view shows that it is gone."""
+    """Returns the state without an ended pod's limit. Its eviction stays credited until a view
+    shows that it is gone.
+    """
     return replace(state, throttles=tuple(one for one in state.throttles if one.uid != uid))
 
 
 def evicted_alone(state: GuardState, at: datetime) -> GuardState:
-    """Whoever stood in for us has ended a pod: it counts for the hour of the node. Told twice, it counts once."""
+    """Returns the state with an eviction by the disconnected agent, which counts towards the node's
+    hourly limit. Idempotent.
+    """
     known = state.cycle.executor
     if at in known.begun_at:
         return state
@@ -205,6 +221,8 @@ def evicted_alone(state: GuardState, at: datetime) -> GuardState:
 
 
 def eviction_failed(state: GuardState, uid: str, because: str, now: datetime, limits: Limits) -> GuardState:
-    """An eviction was refused or came to nothing: no longer credited, and the next candidate is tried."""
+    """Returns the state after an eviction was refused or failed: it is no longer credited, and the
+    next candidate is tried.
+    """
     known = executor.refused(state.cycle.executor, uid, Kind.EVICT, because, now, limits)
     return replace(state, cycle=replace(state.cycle, executor=known))

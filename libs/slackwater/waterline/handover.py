@@ -1,4 +1,4 @@
-"""The rules of a node as one string: what ensurance hands over, and what an agent goes on with when it is cut off."""
+"""Encodes a node's rules as one string, which ensurance sends and a disconnected agent uses."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from slackwater.waterline.replaying import OPTIONS, POLICIES
 
 
 def written(policies: Policies, options: Options) -> str:
-    """What has its default is left out."""
+    """Returns the rules as text; default values are omitted."""
     parts = {
         "policies": POLICIES.dump_python(policies, mode="json", exclude_defaults=True),
         "options": OPTIONS.dump_python(options, mode="json", exclude_defaults=True),
@@ -19,7 +19,9 @@ def written(policies: Policies, options: Options) -> str:
 
 
 def read(text: str) -> tuple[Policies, Options]:
-    """Raises pydantic.ValidationError or ValueError for what no version of ours has written."""
+    """Returns the rules of a text. Raises pydantic.ValidationError or ValueError for any other
+    text.
+    """
     parts = json.loads(text)
     if not isinstance(parts, dict) or not parts.keys() >= {"policies", "options"}:
         raise ValueError("rules are an object with policies and options")

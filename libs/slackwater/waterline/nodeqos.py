@@ -1,8 +1,9 @@
-"""The NodeQOS of the whole cluster, `default`: how far it may go, how CPU is weighted, how throttling moves, and rules.
+"""The NodeQOS `default` of the whole cluster: mode, CPU weights, throttle parameters, and rules.
 
-The field names of the peer where it has them (metricRule, avoidanceThreshold, restoreThreshold); every ratio is 0..1,
-every duration in seconds, and numbers stay as they were written (the peer rounds waterlines up to integers). Documents
-of other names are for some nodes and have rules alone (slackwater.waterline.policies.rules).
+Field names are the peer's where it has them (metricRule, avoidanceThreshold, restoreThreshold).
+Ratios are 0..1, durations in seconds, and numbers stay as written (the peer rounds waterlines up to
+integers). Documents of other names select nodes and have only rules
+(slackwater.waterline.policies.rules).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from slackwater.waterline.registry.metric import Metrics
 from slackwater.waterline.registry.plugins import all_metrics
 
 THROTTLE: Final = "throttle"
-"""The action of rules that name none: it is always there."""
+"""The action of rules that name none; it always exists."""
 KERNEL_MINIMUM_MILLI: Final = 10
 """The kernel refuses a CFS quota below 1 ms; at the usual period of 100 ms that is 10 milli-cores."""
 
@@ -88,8 +89,9 @@ class NodeQos(Resource):
 
     @classmethod
     def parse_stored(cls, document: Any, metrics: Metrics | None = None) -> Self:
-        """One that was stored: what was allowed then is read (a waterline of 0, a metric that is gone). Raises
-        InvalidInput."""
+        """Returns a stored document under the rules of its time (a waterline of 0, a metric that is
+        gone). Raises InvalidInput.
+        """
         try:
             return cls.model_validate(document, context={"stored": True, "metrics": metrics or all_metrics()})
         except ValidationError as error:

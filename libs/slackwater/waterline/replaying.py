@@ -1,6 +1,7 @@
-"""Cycles as JSON and back, without loss, and a cycle made again from the JSON of a decision record.
+"""Converts cycles to JSON and back without loss, and repeats a cycle from the JSON of a decision
+record.
 
-Raises pydantic.ValidationError on nonsense.
+Raises pydantic.ValidationError for invalid JSON values.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ REPLAY_SCHEDULING_UNDER: Final = f"{__name__}:replay_scheduling_under"
 def arguments(
     view: NodeView, state: GuardState, policies: Policies, options: Options, now: datetime, *, would: bool
 ) -> dict[str, Any]:
-    """Those of `replay`. What has its default is left out: of a pod most has."""
+    """Returns the arguments of `replay`. Default values are omitted, because most of a pod's fields
+    have one.
+    """
     return {
         "view": VIEW.dump_python(view, mode="json", exclude_defaults=True),
         "state": STATE.dump_python(state, mode="json", exclude_defaults=True),
@@ -48,18 +51,22 @@ def arguments(
 
 
 def replay(*, view: Any, state: Any, policies: Any, options: Any, now: str, would: bool = False) -> Any:
-    """The plan of slackwater.waterline.guarding.guard as JSON, from JSON: what is to be done, or what would be."""
+    """Returns the plan of slackwater.waterline.guarding.guard as JSON, from JSON: what is to be
+    done, or what would be.
+    """
     cycle = _guarded(view, state, policies, options, now).cycle
     return plan_json(cycle.would if would else cycle.plan)
 
 
 def replay_release(*, state: Any, capacity_milli: int) -> Any:
-    """The plan of slackwater.waterline.guarding.release as JSON, from JSON."""
+    """Returns the plan of slackwater.waterline.guarding.release as JSON, from JSON."""
     return plan_json(release(STATE.validate_python(state), capacity_milli)[0])
 
 
 def replay_scheduling(*, view: Any, state: Any, policies: Any, options: Any, now: str, would: bool = False) -> Any:
-    """Whether the node is closed for new pods, and since which trigger, as JSON; or which rules would close it."""
+    """Returns whether the node is cordoned for new pods, and since which trigger, as JSON; or the
+    rules that would cordon it.
+    """
     cycle = _guarded(view, state, policies, options, now).cycle
     if would:
         return list(cycle.would_close)
@@ -69,7 +76,7 @@ def replay_scheduling(*, view: Any, state: Any, policies: Any, options: Any, now
 def scheduling_arguments(
     scheduling: Scheduling, policies: Policies, options: Options, labels: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Those of `replay_scheduling_under`."""
+    """Returns the arguments of `replay_scheduling_under`."""
     return {
         "scheduling": SCHEDULING.dump_python(scheduling, mode="json", exclude_defaults=True),
         "policies": POLICIES.dump_python(policies, mode="json", exclude_defaults=True),
@@ -79,7 +86,7 @@ def scheduling_arguments(
 
 
 def replay_scheduling_under(*, scheduling: Any, policies: Any, options: Any, labels: Mapping[str, str]) -> Any:
-    """The same under other rules, without a report."""
+    """As `replay_scheduling`, under other rules and without a report."""
     state = with_scheduling(GuardState(), SCHEDULING.validate_python(scheduling))
     step = scheduling_under(state, POLICIES.validate_python(policies), OPTIONS.validate_python(options), labels)
     return SCHEDULING.dump_python(step.scheduling, mode="json")
@@ -97,6 +104,6 @@ def _guarded(view: Any, state: Any, policies: Any, options: Any, now: str) -> Gu
 
 
 def plan_json(plan: Plan) -> Any:
-    """As it is recorded, without the state after it."""
+    """Returns the plan as recorded, without the next state."""
     told = {"steps": plan.steps, "spared": plan.spared, "remaining": plan.remaining}
     return json.decode(json.encode(told))

@@ -1,4 +1,6 @@
-"""All that a cycle needs of the documents in force, as one value that travels: to replicas, into records, to agents."""
+"""Everything a cycle needs of the documents in force, as one value for replicas, records and
+agents.
+"""
 
 from __future__ import annotations
 
@@ -32,13 +34,14 @@ BEST_EFFORT: Final = PodQosSpec(
     ),
     allowed_actions=(THROTTLE,),
 )
-"""The PodQOS `default` as long as nobody has written one: class BE may be throttled, nobody may be evicted."""
+"""The PodQOS `default` until one is applied: class BE may be throttled, no pod may be evicted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Documents:
-    """What operators have written beside the cluster's NodeQOS. `generations` is the sum of those of all documents
-    there are and were: whatever is changed, it rises."""
+    """Operator documents beside the cluster's NodeQOS. `generations` is the sum over all present
+    and deleted documents, so it rises with every change.
+    """
 
     nodes: tuple[NodeQosRules, ...] = ()
     pods: tuple[PodQos, ...] = ()
@@ -49,8 +52,9 @@ class Documents:
 
 @dataclass(frozen=True, slots=True)
 class Rulebook:
-    """`source` says which documents it is made of, `autonomy` how far pools may go, by pool (`cluster`: all others).
-    `revision` rises with every change of any of the documents."""
+    """`source` names the documents it is built from, `autonomy` the autonomy by pool (`cluster`:
+    all others). `revision` rises with every change of any document.
+    """
 
     source: str
     policies: Policies
@@ -74,7 +78,7 @@ class Rulebook:
 
 
 def rulebook_of(cluster: NodeQos, others: Documents | None = None, metrics: Metrics = BUILT_IN) -> Rulebook:
-    """What all documents together mean."""
+    """Returns the rulebook of all documents."""
     given = others or Documents()
     throttle, name = cluster.spec.throttle, cluster.metadata.name
     own = NodePolicy(name, _rules(name, cluster.spec.rules, metrics))
@@ -96,8 +100,9 @@ def rulebook_of(cluster: NodeQos, others: Documents | None = None, metrics: Metr
 
 
 def acting_on_nobody(policies: Policies, metrics: Metrics) -> Mapping[str, str]:
-    """By key, the rules that can act on no pod whatever is measured, and why: told where operators look, for no
-    decision may ever tell it. Rules that are only to close the node are none of them."""
+    """Returns the rules that can act on no pod, by key with the reason, for display to operators:
+    no decision would report it. Rules that only cordon the node are not included.
+    """
     actions = {one.name: one for one in policies.actions}
     allowed = {name for one in policies.pods for name in one.allowed_actions}
     found = {}
@@ -114,12 +119,14 @@ def acting_on_nobody(policies: Policies, metrics: Metrics) -> Mapping[str, str]:
 
 
 def _rules(policy: str, written: Sequence[RuleSpec], metrics: Metrics) -> tuple[Rule, ...]:
-    """A metric that was registered when the rule was written may be gone: its rules rest."""
+    """Returns the rules. A metric may have been uninstalled since the rule was written: such a rule
+    is inactive.
+    """
     return tuple(rule.rule(policy, metrics) for rule in written if metrics.get(rule.metric_rule.name) is not None)
 
 
 def _actions(cluster: NodeQos, written: Sequence[AvoidanceAction]) -> tuple[Action, ...]:
-    """The action that is always there, unless a document of its name says otherwise."""
+    """Returns the actions, with the default action unless a document of its name replaces it."""
     actions = {one.metadata.name: one.action() for one in written}
     throttle = cluster.spec.throttle
     bounds = ThrottleBounds(request_ratio=exact(throttle.min_request_ratio), min_milli=throttle.min_cpu_milli)
@@ -132,7 +139,7 @@ def _pods(written: Sequence[PodQos]) -> tuple[PodQosSpec, ...]:
 
 
 def _source(cluster: NodeQos, others: Documents) -> str:
-    """As records name it: the cluster's document, and how many others took part."""
+    """Returns the source for records: the cluster's document, and how many others contributed."""
     count = len(others.nodes) + len(others.pods) + len(others.actions) + len(others.autonomies)
     more = f" and {count} more" if count else ""
     return f"nodeqos/{cluster.metadata.name}@{cluster.metadata.generation}{more}"

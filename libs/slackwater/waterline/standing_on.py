@@ -1,6 +1,6 @@
-"""What a decision stands on: samples, waterlines, gaps and allowances, each with how it is computed from the others.
+"""The inputs of a decision: samples, waterlines, gaps and allowances, each with its formula.
 
-Whoever has the inputs and terms of a record can redo its arithmetic without the program.
+A reader with the inputs and terms of a record can repeat its arithmetic without the program.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ _UNITS: Final = {Resource.MEMORY: "bytes", Resource.BATCH_MEMORY_REQUEST: "bytes
 
 @record(frozen=True, slots=True)
 class Deciding:
-    """All that a plan was made from. `view` is None when no report but a new policy led to it."""
+    """Everything a plan was made from. `view` is None when a new policy, and no report, caused
+    it.
+    """
 
     node: str
     capacity_milli: int
@@ -52,12 +54,14 @@ class Deciding:
 
 
 def unit_of(resource: Resource) -> str:
-    """What is released is counted in this."""
+    """Returns the unit in which a release is counted."""
     return _UNITS.get(resource, UNIT)
 
 
 def inputs_of(told: Told, demand: Demand | None, cycle: Cycle, source: Deciding) -> tuple[Input, ...]:
-    """Of further demands of the same kind as many gaps as there are: what one reading alone would not explain."""
+    """Returns the inputs. Further demands of the same kind add one gap each, which one reading
+    alone would not explain.
+    """
     found = [Input(name="mode", value=source.options.mode, unit="", source=source.rules.source)]
     view = source.view
     if view is not None:
@@ -81,8 +85,9 @@ def _samples(demand: Demand | None, cycle: Cycle, source: Deciding, view: NodeVi
 
 
 def _decisive(demand: Demand | None, cycle: Cycle, source: Deciding) -> Verdict | None:
-    """Of the rules that asked, the one whose gap is the largest: it decided how far to go. Without a demand the first
-    that has a reading."""
+    """Returns the requesting rule with the largest gap, which decided how far to go. Without a
+    demand, the first with a reading.
+    """
     verdicts = [one for one in cycle.analysis.verdicts if one.metric is not None and one.reading is not None]
     if demand is None or source.view is None:
         return verdicts[0] if verdicts else None
@@ -157,13 +162,13 @@ def _resource_of(left: Remaining, cycle: Cycle) -> Resource:
 
 
 def _credited(left: Remaining, plan: Plan) -> int:
-    """What counts for a gap beside the steps of the record."""
+    """Returns what counts towards a gap in addition to the record's steps."""
     own = sum((dict(step.released).get(left.metric, ZERO) for step in plan.of(left.kind)), ZERO)
     return int(left.released - own)
 
 
 def _allowed(cycle: Cycle, source: Deciding) -> list[Input]:
-    """What a restore stands on."""
+    """Returns the inputs of a restore."""
     view, policy = source.view, source.options.loop
     state = _seen(source)
     said = "the most that prod used since the last trigger"
@@ -203,7 +208,7 @@ def _allowance(one: Restorable, source: Deciding, view: NodeView) -> Allowance:
 
 
 def _seen(source: Deciding) -> LoopState:
-    """The loop's memory as a restore was decided on it: this sample is in it already."""
+    """Returns the loop state on which a restore was decided; it already includes this sample."""
     state = source.state.cycle.loop
     return state if source.view is None else after_calm(source.view, state)
 

@@ -1,4 +1,6 @@
-"""A pool that steps back from evicting, and one that may evict again, as decisions with a record of their own. Pure."""
+"""Decisions about a pool that steps back from evicting, or may evict again, with their records.
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,9 @@ _TIME: Final = TypeAdapter(datetime)
 
 @dataclass(frozen=True, slots=True)
 class Stepping:
-    """One pool before and after a look at its guards. `node` is where it was noticed, `source` the documents in force,
-    `report_id` the report that led to it (None: time or an operator did)."""
+    """One pool before and after its guards were evaluated. `node` is where it was noticed, `source`
+    the documents in force, `report_id` the report that caused it (None: time or an operator did).
+    """
 
     pool: str
     before: AutonomyState
@@ -35,7 +38,7 @@ class Stepping:
 
     @property
     def reason(self) -> Reason | None:
-        """None: the pool may do what it might before."""
+        """Returns the reason; None: the pool's mode did not change."""
         back = self.after.stepped_back_at
         if back is not None and back != self.before.stepped_back_at:
             return Reason.AUTONOMY_STEPPED_BACK
@@ -43,7 +46,7 @@ class Stepping:
 
 
 def stepping_record(decision_id: str, step: Stepping) -> DecisionRecord | None:
-    """The record, with the count of the guard that decided; None if nothing changed."""
+    """Returns the record, with the count of the deciding guard; None if nothing changed."""
     reason = step.reason
     if reason is None:
         return None
@@ -77,14 +80,14 @@ def stepping_record(decision_id: str, step: Stepping) -> DecisionRecord | None:
 
 
 def replay(*, state: Any, policy: Any, now: str) -> Any:
-    """The mode after a look at the guards, and which of them has tripped, from JSON."""
+    """Returns the mode after evaluating the guards, and which of them tripped, from JSON."""
     given = _POLICY.validate_python(policy)
     looked = look(_STATE.validate_python(state), given, _TIME.validate_python(now))
     return {"mode": mode_of(looked, given), "because": looked.because}
 
 
 def _told(step: Stepping) -> tuple[Term | None, str]:
-    """What the guard had counted, and the sentence."""
+    """Returns the guard's count, and the sentence."""
     after, policy = step.after, step.policy
     if after.stepped_back_at is not None:
         if len(after.evictions_at) > policy.evictions_per_hour:

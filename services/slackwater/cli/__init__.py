@@ -1,1 +1,1 @@
-"""The command line. Knows every service by name only, and loads one when a verb needs it."""
+"""The command line. It knows services by name only, and loads a service when a verb needs it."""

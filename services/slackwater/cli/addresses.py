@@ -1,4 +1,4 @@
-"""Addresses that hold a password: given as an option, in the environment, or as the only line of a file."""
+"""Addresses that hold a password: from an option, the environment, or the only line of a file."""
 
 from __future__ import annotations
 
@@ -16,28 +16,31 @@ NATS_VARIABLE = "SLACKWATER_NATS_URL"
 def address(given: str | None, option: str, variable: str) -> str:
     """The given address, or the one in the file that `<variable>_FILE` names.
 
-    Raises InvalidInput that says what may be set; never repeats an address, which may hold a password.
+    Raises: InvalidInput that names what to set. The message never repeats an address, because it may hold a password.
     """
     if given:
         return given
     named = os.environ.get(f"{variable}_FILE")
     if not named:
-        raise InvalidInput(f"{option}: give it, or set {variable} or {variable}_FILE", field=option.lstrip("-"))
+        raise InvalidInput(
+            f"{option}: no address; give it, or set {variable} or {variable}_FILE", field=option.lstrip("-")
+        )
     try:
         found = Path(named).read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidInput(f"{variable}_FILE: {named}: {error}", field=option.lstrip("-")) from None
     if not found:
         raise InvalidInput(
-            f"{variable}_FILE: {named} is empty; wants one line with the address", field=option.lstrip("-")
+            f"{variable}_FILE: {named} is empty; write the address as its only line", field=option.lstrip("-")
         )
     return found
 
 
 def addresses_or_here(postgres: str | None, nats: str | None) -> tuple[str, str]:
-    """The addresses of both servers: as given, else those of the instance that runs in this state directory.
+    """The addresses of PostgreSQL and NATS: the given ones, else those of the instance that runs in this state
+    directory.
 
-    Raises InvalidInput where only one is given, or none and nothing runs here.
+    Raises: InvalidInput if only one is given, or if none is given and no instance runs here.
     """
     named = (POSTGRES_VARIABLE, NATS_VARIABLE)
     if postgres or nats or any(os.environ.get(f"{variable}_FILE") for variable in named):
@@ -48,6 +51,6 @@ def addresses_or_here(postgres: str | None, nats: str | None) -> tuple[str, str]
     except NotFound:
         dsn = None
     if dsn is None:
-        said = f"--postgres: give it, or set {POSTGRES_VARIABLE} or {POSTGRES_VARIABLE}_FILE"
+        said = f"--postgres: no address; give it, or set {POSTGRES_VARIABLE} or {POSTGRES_VARIABLE}_FILE"
         raise InvalidInput(f"{said}; no `slackwater up` runs in {state_dir}", field="postgres")
     return dsn, endpoint.nats_url

@@ -1,4 +1,4 @@
-"""`slackwater agent`: the agent alone, as its own process."""
+"""`slackwater agent`: runs the node agent as its own process."""
 
 from __future__ import annotations
 
@@ -24,5 +24,5 @@ def command(
     arguments = ["--nats", nats, "--state-dir", str(folder)]
     if node is not None:
         arguments += ["--node", node]
-    # Become the small process: the command line's libraries would stay in memory on every node otherwise.
+    # Replace this process, because otherwise the libraries of the command line stay in memory on every node.
     os.execv(sys.executable, [sys.executable, "-m", "slackwater.agent", *arguments])  # noqa: S606 - no shell by intent

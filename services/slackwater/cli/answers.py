@@ -1,4 +1,4 @@
-"""Answers of the API as the commands read them: the parameters of a request, the JSON of an answer, or its error."""
+"""Requests and answers of the API as the commands use them: parameters, the JSON of an answer, or its error."""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ Params = Mapping[str, str | int | None]
 
 
 class Answer(dict[str, Any]):
-    """An object of an answer. Raises Misconfigured for a field that it does not have: the command and the server were
-    not made for one another."""
+    """An object of an answer. Raises Misconfigured for a field that is missing, because then the versions of command
+    and server do not match.
+    """
 
     def __missing__(self, name: str) -> Any:
         raise Misconfigured(
             f"the server's answer has no field {name!r}, which this command ({version()}) needs: upgrade the server, "
-            "or use the slackwater command of its version (GET /version tells it)"
+            "or use the slackwater command of the server's version (GET /version shows it)"
         )
 
 
 def answer_of(response: httpx2.Response) -> Any:
-    """The JSON of a good answer; a problem document becomes the error it stands for."""
+    """The JSON of a successful answer. Raises the error that a problem document describes."""
     if not response.is_error:
         return json.loads(response.content, object_hook=Answer)
     try:

@@ -1,4 +1,4 @@
-"""`slackwater assess`: what could be lent and at which risk, from data one already has. Nothing is installed."""
+"""`slackwater assess`: estimates what could be lent and at which risk, from existing data. It installs nothing."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def command(
                 progress_bar() as bar,
             ):
                 order = settings.PrometheusOrder(asking, seconds_of(since, "since"), seconds_of(step, "step"), retries)
-                found = service.assess_prometheus(order, tried, SystemClock().now().timestamp(), Stages(bar))
+                assessment = service.assess_prometheus(order, tried, SystemClock().now().timestamp(), Stages(bar))
         elif trace is None or form is None:
             raise InvalidInput("give --trace PATH with its --format, or --prometheus URL", field="trace")
         else:
@@ -121,8 +121,8 @@ def command(
                 seed=seed,
             )
             with progress_bar() as bar:
-                found = service.assess_trace(of_trace, tried, Stages(bar))
-        _show(found, output, html)
+                assessment = service.assess_trace(of_trace, tried, Stages(bar))
+        _show(assessment, output, html)
 
 
 def _show(found: Assessment, output: Output, html: Path | None) -> None:
@@ -141,7 +141,7 @@ def _show(found: Assessment, output: Output, html: Path | None) -> None:
 
 
 def lines(answer: Item) -> list[str]:
-    """What was read, what could be lent, the advice, the nodes."""
+    """The text report: what was read, what could be lent, the advice, the nodes."""
     when = f" from {answer['start']}" if answer["start"] else ""
     days = f"{answer['days']:.1f} days{when}; judged from day {answer['judged_from_day']:g}"
     shown = [
@@ -155,7 +155,7 @@ def lines(answer: Item) -> list[str]:
 
 
 def of_resource(name: str, found: Item, say: Any) -> list[str]:
-    """All nodes together, every way that was tried, and the advice."""
+    """The figures of all nodes together, every model that was tried, and the advice."""
     whole, used = found["capacity"], found["used"]
 
     def of(amount: int) -> str:
@@ -168,7 +168,7 @@ def of_resource(name: str, found: Item, say: Any) -> list[str]:
     advised = found["recommendation"]
     field = "cpuReclaimThresholdPercent" if name == "cpu" else "memoryReclaimThresholdPercent"
     said = (
-        ["recommended: nothing; even the usual way was beyond capacity for longer than is accepted"]
+        ["recommended: nothing; even the default settings were beyond capacity for longer than is accepted"]
         if advised is None
         else [f"recommended: {field}: {advised['percent']} with {advised['model']}", f"  because {advised['reason']}"]
     )
@@ -176,7 +176,7 @@ def of_resource(name: str, found: Item, say: Any) -> list[str]:
 
 
 def of_nodes(answer: Item) -> list[str]:
-    """Those with the most to lend first; the rest is in the JSON."""
+    """A table of the nodes with the most reclaimable capacity; the JSON has all nodes."""
     there = [name for name in ("cpu", "memory") if answer[name] is not None]
     ordered = sorted(answer["nodes"], key=lambda node: -float(node[there[0]]["reclaimable_share"]))
     columns = [Column("NODE", lambda node: str(node["node"]))]
@@ -218,8 +218,9 @@ CHOICES = [
     Column("LONGEST", lambda one: f"{one['longest_episode_minutes']:g}m", right=True),
 ]
 LEGEND: Sequence[str] = [
-    "IN USE: of a node, at most, prod's predicted peak and every offer together. RECLAIMABLE: share of the capacity.",
-    "VIOLATION: share of moments after which 24 hours came that went above the predicted peak; SEVERITY: by how much",
-    "of it, over all moments. BEYOND: share of node minutes in which prod as it was and every offer, used to the last",
-    "unit, were more than the node has; LONGEST: on end. No way was judged on what it had seen before it decided.",
+    "IN USE: highest share of a node that prod's predicted peak and all offers together take. RECLAIMABLE: share of",
+    "the capacity. VIOLATION: share of moments whose next 24 hours exceeded the predicted peak; SEVERITY: by how much",
+    "of it, over all moments. BEYOND: share of node minutes in which the real usage of prod and every offer, fully",
+    "used, exceeded the node's capacity; LONGEST: longest run of them. A model is judged only on data that it had not",
+    "seen before its decision.",
 ]

@@ -1,4 +1,4 @@
-"""A certificate authority of one deployment, made with openssl."""
+"""A certificate authority for one deployment, made with openssl."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NAME_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789.-")
 
 
 class Authority:
-    """Key and certificate in a folder of their own, made at the first use. Raises Misconfigured without openssl."""
+    """Key and certificate in a folder of their own, created at the first use. Raises Misconfigured without openssl."""
 
     def __init__(self, folder: Path) -> None:
         self._key = folder / "ca.key"
@@ -32,16 +32,14 @@ class Authority:
 
     @property
     def certificate(self) -> str:
-        """What everybody may know."""
+        """The public certificate of the authority."""
         return self._certificate.read_text(encoding="ascii")
 
     def issue(self, certificate: Path, key: Path, hosts: Sequence[str]) -> None:
-        """A server's certificate for these names. Raises InvalidInput for a name that is none."""
+        """Write a server certificate for these host names. Raises InvalidInput for an invalid host name."""
         for host in hosts:
             if not host or not set(host) <= _NAME_LETTERS:
-                raise InvalidInput(
-                    f"host: {host!r} is not a name of a host; allowed: a-z, 0-9, dots, dashes", field="host"
-                )
+                raise InvalidInput(f"host: {host!r} is not a host name; allowed: a-z, 0-9, dots, dashes", field="host")
         names = ",".join(f"DNS:{host}" for host in hosts)
         with tempfile.TemporaryDirectory() as scratch:
             request, extensions = Path(scratch) / "request", Path(scratch) / "extensions"
@@ -62,7 +60,7 @@ class Authority:
 def _openssl(*arguments: str) -> None:
     tool = shutil.which("openssl")
     if tool is None:
-        raise Misconfigured("openssl is not installed, and the certificates are made with it: install it")
+        raise Misconfigured("openssl is not installed, and the certificates are made with it; install it")
     done = subprocess.run([tool, *arguments], check=False, capture_output=True, text=True)
     if done.returncode:
         raise Misconfigured(f"openssl {arguments[0]} failed: {done.stderr.strip().splitlines()[-1:]}")

@@ -1,4 +1,4 @@
-"""`slackwater backtest`: models of peaks on a recorded trace, beside a perfect forecast."""
+"""`slackwater backtest`: evaluates peak models on a recorded trace, beside a perfect forecast."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def command(
         from slackwater.backtest.service import Order, run
 
         if html is not None and not html.parent.is_dir():
-            raise InvalidInput(f"--html: there is no folder {html.parent}", field="html")
+            raise InvalidInput(f"--html: folder {html.parent} does not exist; create it or name another", field="html")
         order = Order(
             trace=trace,
             form=form,
@@ -97,17 +97,17 @@ def command(
 
 
 def days_of(churn: str) -> float | None:
-    """`none`, or a number of days or hours. Raises InvalidInput."""
+    """Days from a duration such as `2d` or `12h`; None for `none`. Raises InvalidInput."""
     if churn == "none":
         return None
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)([dh])", churn)
-    if found is None or float(found[1]) == 0:
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([dh])", churn)
+    if match is None or float(match[1]) == 0:
         raise InvalidInput(f"--churn: {churn!r} is not allowed; none, or a mean stay: 2d, 12h", field="churn")
-    return float(found[1]) / (1 if found[2] == "d" else 24)
+    return float(match[1]) / (1 if match[2] == "d" else 24)
 
 
 class Told:
-    """Passes on to the bar what the backtest says of itself."""
+    """Forwards the progress that the backtest reports to the progress bar."""
 
     def __init__(self, bar: Progress) -> None:
         self._bar = bar
@@ -121,7 +121,7 @@ class Told:
 
 
 def lines(answer: Item) -> list[str]:
-    """What was judged on, a table, and how to read it."""
+    """The text report: the data that was used, a table of models, and how to read it."""
     return [*heading(answer), "", *table(answer["models"], COLUMNS, wide=False, headers=True), "", *LEGEND]
 
 
@@ -142,7 +142,7 @@ def heading(answer: Item) -> list[str]:
 
 
 def mended(repairs: Item) -> str:
-    """What was mended; rows with their share of all rows."""
+    """The repairs of the trace: the number of rows of each, with their share of all rows."""
     rows = repairs["rows"]
     parts = [
         f"{repairs[name]:,} {said}" + ("" if name in ("filled", "empty_series") else f" ({repairs[name] / rows:.1%})")
@@ -162,7 +162,7 @@ MENDED = {
 
 
 def _percent(value: float) -> str:
-    """Two digits that count, so that 0.03 % and 30 % are both readable."""
+    """A percentage with two significant digits, so that 0.03 % and 30 % are both readable."""
     return f"{value * 100:.2f}%"
 
 
@@ -184,7 +184,7 @@ COLUMNS = [
     Column("SECONDS", lambda one: f"{one['seconds']:.1f}", right=True),
 ]
 LEGEND = [
-    "VIOLATION: share of moments after which 24 hours came that went above the prediction; P50, P90, WORST by machine.",
-    "SEVERITY: by which share of the real peak the prediction was short, mean over all moments. SAVINGS: share of the",
+    "VIOLATION: share of moments whose next 24 hours exceeded the prediction; P50, P90, WORST by machine.",
+    "SEVERITY: share of the real peak by which the prediction was short, mean over all moments. SAVINGS: share of the",
     "limits that the prediction leaves free; P10 by machine. SEEDS: least and greatest of the placements.",
 ]

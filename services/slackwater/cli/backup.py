@@ -1,4 +1,4 @@
-"""`slackwater backup`: the record of every service, and the streams with their positions, into a folder."""
+"""`slackwater backup`: copies the rows of every service, and the streams with their positions, into a folder."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def command(
         str | None, typer.Option(envvar=NATS_VARIABLE, metavar="URL", help="NATS address, nats://host:4222.")
     ] = None,
 ) -> None:
-    """Copy the database and the streams while everything runs, and say their hash.
+    """Copy the database and the streams while everything runs, and print their hash.
 
     Without addresses: those of the `slackwater up` that runs in this state directory.
     """
@@ -36,7 +36,7 @@ def command(
 
     with errors_to_stderr():
         if keep is not None and not dated:
-            raise InvalidInput("--keep: goes with --dated", field="keep")
+            raise InvalidInput("--keep: is allowed only with --dated; add --dated or leave it out", field="keep")
         dsn, url = addresses_or_here(postgres, nats)
         refuse_other_forms(dsn, url)
         now = SystemClock().now()

@@ -1,4 +1,4 @@
-"""`slackwater block`: have every service ignore the agent of a node."""
+"""`slackwater block`: makes every service ignore the agent of a node."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def command(
     dry_run: DRY_RUN = False,
     server: SERVER = None,
 ) -> None:
-    """Block the agent of a node: services acknowledge what it sends unread, at once and until `slackwater unblock`. The
-    node counts as silent: it is soon lost, and its offers are withdrawn. Needs the role admin where tokens are asked
-    for.
+    """Block the agent of a node: services acknowledge its messages without reading them, at once and until `slackwater
+    unblock`. The node counts as silent: it is soon lost, and its offers are withdrawn. Needs the role admin where
+    tokens are required.
 
     Example: `slackwater block edge-7 --reason "sends poison since 12:04"`
     """
@@ -31,7 +31,7 @@ def command(
 
 
 def send(method: str, node: str, body: object, *, dry_run: bool, server: str | None) -> None:
-    """Change the block of a node's agent, and print what the server says."""
+    """Change the block of a node's agent, and print the server's answer."""
     from urllib.parse import quote
 
     from slackwater.cli.client import HttpReader, reading
@@ -44,4 +44,4 @@ def send(method: str, node: str, body: object, *, dry_run: bool, server: str | N
         answer = reader.send(method, path, {"dryRun": "true" if dry_run else None}, body)
         print(answer["message"])
         if not answer["is_node_known"]:
-            message(f"{node!r} has never described itself or reported: see `slackwater get nodes` for the right name")
+            message(f"{node!r} has never described itself or reported; `slackwater get nodes` shows the known names")

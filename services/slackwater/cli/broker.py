@@ -1,4 +1,4 @@
-"""The files of a secured broker: configuration, passwords, and for each agent what its environment needs."""
+"""The files of a secured broker: its configuration, passwords, and the environment of each agent."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ port: {port}
 
 @dataclass(frozen=True, slots=True)
 class Certificates:
-    """What the broker shows, and whose certificates it asks of clients (None: of nobody's)."""
+    """The broker's certificate, and the authority whose client certificates it requires (None: it requires none)."""
 
     certificate: Path
     key: Path
     client_ca: Path | None = None
 
     def block(self) -> str:
-        """As the broker reads it."""
+        """The TLS block of the broker's configuration."""
         lines = [f"  cert_file: {_quoted(self.certificate)}", f"  key_file: {_quoted(self.key)}"]
         if self.client_ca is not None:
             lines += [f"  ca_file: {_quoted(self.client_ca)}", "  verify: true"]
@@ -53,15 +53,15 @@ def registry() -> tuple[list[Part], Part]:
 
 
 def write_config(folder: Path, nodes: Sequence[str], host: str, port: int, tls: Certificates | None) -> Path:
-    """Write everything below `folder`, readable by its owner only; passwords that are there are kept.
+    """Write all files below `folder`, readable by its owner only; existing passwords are kept.
 
-    Raises InvalidInput for a node that is empty or named twice, or a host beyond this machine without TLS.
+    Raises: InvalidInput for a node that is empty or named twice, or for a host beyond this machine without TLS.
     """
     if len(set(nodes)) != len(nodes) or not all(nodes):
-        raise InvalidInput("node: every node needs a name, and only one agent", field="node")
+        raise InvalidInput("node: a name is empty or given twice; name each node once", field="node")
     if tls is None and not is_loopback(host):
         raise InvalidInput(
-            f"host: {host} is beyond this machine, where passwords must not travel in the clear; "
+            f"host: {host} is beyond this machine, and passwords must not travel in the clear; "
             "give --certificate and --key",
             field="host",
         )
@@ -79,7 +79,9 @@ def write_config(folder: Path, nodes: Sequence[str], host: str, port: int, tls: 
 
 
 def names_of_nodes(named: Sequence[str] | None, file: Path | None) -> list[str]:
-    """Nodes given one by one and in a file, one a line. Raises InvalidInput for a file that cannot be read."""
+    """The nodes given one by one and in a file, one name per line. Raises InvalidInput for a file that cannot be
+    read.
+    """
     try:
         lines = [] if file is None else file.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -99,7 +101,7 @@ def _password(file: Path) -> str:
 
 
 def _write(file: Path, text: str) -> None:
-    """Never readable by others, not even for a moment, and whole or not at all."""
+    """Write a file atomically; other accounts can never read it."""
     file.parent.mkdir(mode=0o700, exist_ok=True)
     draft = file.with_name(f".{file.name}.new")
     draft.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Choices that several verbs offer. Imported by `--help`, so it imports nothing."""
+"""Choices that several verbs offer. `--help` imports this module, so it imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class LogLevel(StrEnum):
-    """From which importance on the log is shown."""
+    """The least severe level that the log shows."""
 
     DEBUG = "debug"
     INFO = "info"

@@ -1,6 +1,6 @@
-"""How the reading commands reach a read model: a running instance over HTTP, or the data a stopped one left.
+"""How the reading commands reach a read model: a running instance over HTTP, or the data of a stopped one.
 
-Both answer the same paths with the same JSON, so the commands do not know which they talk to.
+Both answer the same paths with the same JSON, so the commands do not depend on the source.
 """
 
 from __future__ import annotations
@@ -25,11 +25,13 @@ TIMEOUT_SECONDS = 10.0
 
 
 class Reader(Protocol):
-    """Reads the API. `get` raises the error the server named; `live` says whether `follow` can wait for news."""
+    """Reads the API. `get` raises the error that the server named; `live` says whether `follow` can deliver new
+    events.
+    """
 
     @property
     def live(self) -> bool:
-        """Whether there can be news."""
+        """Whether new events are possible."""
         ...
 
     def get(self, path: str, params: Params | None = None) -> Any:
@@ -37,14 +39,15 @@ class Reader(Protocol):
         ...
 
     def follow(self, types: str) -> Iterator[Mapping[str, Any]]:
-        """Something empty as soon as nothing more can be missed, then news of these event types as they arrive, until
-        the server ends the stream. Raises Unavailable when the connection is lost."""
+        """Yields an empty item once no later event can be missed, then the events of these types as they arrive, until
+        the server ends the stream. Raises Unavailable when the connection is lost.
+        """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class HttpReader:
-    """A running instance."""
+    """Reads a running instance."""
 
     client: httpx2.Client
     live: bool = True
@@ -60,17 +63,19 @@ class HttpReader:
         return answer_of(response)
 
     def post(self, path: str, params: Params | None = None) -> Any:
-        """The JSON of what was done; the error of the server otherwise."""
+        """POST to a path; returns the JSON of the answer. Raises the server's error."""
         return self.send("POST", path, params)
 
     def send(self, method: str, path: str, params: Params | None = None, body: object = None) -> Any:
-        """The same with any method, and a body as JSON (None: no body)."""
+        """Send a request with any method and a JSON body (None: no body); returns the JSON of the answer."""
         import httpx2
 
         try:
             response = self.client.request(method, path, params=given(params), json=body)
         except httpx2.HTTPError as error:
-            raise Unavailable(f"no answer from {self.client.base_url}: {error}; look before you repeat it") from None
+            raise Unavailable(
+                f"no answer from {self.client.base_url}: {error}; check its effect before you repeat it"
+            ) from None
         return answer_of(response)
 
     def follow(self, types: str) -> Iterator[Mapping[str, Any]]:
@@ -85,16 +90,20 @@ class HttpReader:
                     response.read()
                     answer_of(response)
                 for place, sent in enumerate(parsed(response.iter_lines())):
-                    if sent.name or place == 0:  # the first only says that the stream is open
+                    if sent.name or place == 0:  # the first event says only that the stream is open
                         yield sent.data
         except httpx2.HTTPError as error:
             why = str(error) or type(error).__name__
-            raise Unavailable(f"the stream of {self.client.base_url} ended: {why}; ask again to go on") from None
+            raise Unavailable(
+                f"the stream of {self.client.base_url} ended: {why}; run the command again to continue"
+            ) from None
 
 
 @contextlib.contextmanager
 def reading(server: str | None = None, state_dir: Path | None = None) -> Iterator[Reader]:
-    """`--server` or SLACKWATER_SERVER if given, else the instance of the state directory, else what it left behind."""
+    """A reader of `--server` or SLACKWATER_SERVER if given, else of the running instance of the state directory, else
+    of the data that a stopped instance left.
+    """
     import httpx2
 
     proof = credentials()
@@ -121,17 +130,17 @@ def reading(server: str | None = None, state_dir: Path | None = None) -> Iterato
 
 
 def _address(server: str | None) -> str | None:
-    """Of `--server` or the variable. Raises InvalidInput that names the one it came from."""
+    """The address of `--server` or of its variable. Raises InvalidInput that names the source."""
     url = server or os.environ.get(SERVER_VARIABLE)
     if url and not re.fullmatch(r"https?://[^\s/?#]+(/[^\s?#]*)?", url):
         origin = "--server" if server else SERVER_VARIABLE
-        raise InvalidInput(f"{origin}: {url!r} is no address; like http://127.0.0.1:8460", field="server")
+        raise InvalidInput(f"{origin}: {url!r} is not an address; use the form http://127.0.0.1:8460", field="server")
     return url
 
 
 @contextlib.contextmanager
 def stopped_instance(state_dir: Path, why_not_running: str) -> Iterator[Reader]:
-    """Read what a stopped instance recorded. Raises NotFound when there is nothing to read."""
+    """Read the data that a stopped instance recorded. Raises NotFound when there is none."""
     if not (state_dir / "postgres" / "data").is_dir():
         raise NotFound(f"{why_not_running}; nothing is recorded in {state_dir}")
     from slackwater.cli.output import message

@@ -24,17 +24,17 @@ class Part:
 
     name: str
     has_schema: bool
-    """Whether it keeps something in PostgreSQL."""
+    """Whether the service stores data in PostgreSQL."""
 
     @property
     def settings(self) -> str:
-        """The name of its settings class."""
+        """The name of the service's settings class."""
         return f"{self.name.capitalize()}Settings"
 
     def build(self, platform: Platform, overrides: Mapping[str, Any] | None = None) -> Service:
-        """The service from its environment variables; `overrides` (of the command line) win.
+        """Build the service from its environment variables; `overrides` (of the command line) win.
 
-        Raises Misconfigured for a setting that is not allowed, naming its variable.
+        Raises: Misconfigured for a setting that is not allowed, with the name of its variable.
         """
         settings_class: type[BaseSettings] = load(f"slackwater.{self.name}.settings:{self.settings}")
         try:
@@ -49,12 +49,13 @@ SHARED = tuple(Part(name, spec.database) for name, spec in service_list().servic
 """The services that `run` can run, in the order of their start."""
 
 PARTS = (*SHARED, *(Part(name, has_schema=False) for name in service_list().node_services))
-"""All services. Those of a node (the agent) start last, so that everything listens when the first report comes; they
-need no database and have verbs of their own."""
+"""All services. Those of a node (the agent) start last, so that all consumers exist when the first report arrives; they
+need no database and have their own verbs.
+"""
 
 
 def load(target: str) -> Any:
-    """What `package.module:name` names. Raises Misconfigured when this installation does not have it."""
+    """Import what `package.module:name` names. Raises Misconfigured when it is not installed."""
     module, _, name = target.partition(":")
     try:
         return getattr(importlib.import_module(module), name)
@@ -65,7 +66,7 @@ def load(target: str) -> Any:
 
 
 def part_named(name: str) -> Part:
-    """A service that runs against shared servers. Raises InvalidInput that lists what there is."""
+    """A service that runs against shared servers. Raises InvalidInput that lists the services."""
     known = {part.name: part for part in SHARED}
     if name in known:
         return known[name]

@@ -1,4 +1,4 @@
-"""Whether a node takes new pods, as `get nodes` and `describe node` show it."""
+"""Whether a node takes new pods, as `get nodes` and `describe node` print it."""
 
 from __future__ import annotations
 
@@ -11,29 +11,31 @@ CLOSED = "SchedulingClosed"
 
 
 def _condition(node: Item) -> Any:
-    return next((one for one in node.get("conditions") or () if one["type"] == CLOSED), None)
+    return next((condition for condition in node.get("conditions") or () if condition["type"] == CLOSED), None)
 
 
 def scheduling(node: Item) -> str:
-    """`open`, or `closed`: it takes no new pods."""
-    found = _condition(node)
-    return "closed" if found is not None and found["status"] == "True" else "open"
+    """`open`, or `closed` when the node takes no new pods."""
+    condition = _condition(node)
+    return "closed" if condition is not None and condition["status"] == "True" else "open"
 
 
 SCHEDULING = Column("SCHEDULING", scheduling)
 
 
 def scheduling_lines(node: Item, now: datetime) -> list[str]:
-    """One line; while it is closed with the rules, until when, and how to ask why."""
-    found = _condition(node)
-    if found is None:
+    """One line with the scheduling state; while the node is closed, also the rules, the expiry, and the command that
+    explains it.
+    """
+    condition = _condition(node)
+    if condition is None:
         return ["New pods:  taken"]
-    since = f"since {clock_time(found['since'])} ({age(found['since'], now)}), {found['reason']}"
-    if found["status"] != "True":
+    since = f"since {clock_time(condition['since'])} ({age(condition['since'], now)}), {condition['reason']}"
+    if condition["status"] != "True":
         return [f"New pods:  taken {since}"]
     return [
         (
-            f"New pods:  not taken {since}, by {', '.join(found['rules'])}; without renewal until"
-            f" {clock_time(found['valid_until'])}; slackwater why node/{node['name']} scheduling"
+            f"New pods:  not taken {since}, by {', '.join(condition['rules'])}; without renewal until"
+            f" {clock_time(condition['valid_until'])}; slackwater why node/{node['name']} scheduling"
         )
     ]

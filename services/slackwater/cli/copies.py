@@ -1,4 +1,4 @@
-"""What a backup is: one folder with the database, the streams, and a manifest that says what they hold."""
+"""A backup: one folder with the database, the streams, and a manifest of their contents."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from slackwater.store import backup as database
 from slackwater.store.provision import prepare_roles
 
 FORM = 1
-"""Of the folder; a newer one is refused."""
+"""Format version of the folder; a newer one is refused."""
 MANIFEST = "manifest.json"
 DATABASE = "database.dump"
 _DATED = "slackwater-"
@@ -35,7 +35,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a backup holds. `state_hash` covers every table of every service."""
+    """The contents of a backup. `state_hash` covers every table of every service."""
 
     form: int
     slackwater: str
@@ -49,11 +49,11 @@ class Manifest:
 async def take(folder: Path, postgres: str, nats: str, now: str, say: Say) -> Manifest:
     """Write a backup while everything runs: first the database, then the streams.
 
-    In this order nothing is lost: what the streams have more than the database is read again after a restore and known
-    by its id; what the database had not yet published is in its outbox. Raises Conflict when the folder holds a backup
-    already, Unavailable, Misconfigured.
+    The order loses nothing. Messages that the streams have beyond the database are redelivered after a restore and
+    deduplicated by id; events that the database has not yet published are in its outbox. Raises Conflict when the
+    folder already holds a backup, Unavailable, Misconfigured.
     """
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # what lies in it is the whole record
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # private, because the folder holds every record
     if any(folder.iterdir()):
         raise Conflict(f"{folder} is not empty; name a new folder for each backup")
     services = [part.name for part in SHARED if part.has_schema]
@@ -67,21 +67,22 @@ async def take(folder: Path, postgres: str, nats: str, now: str, say: Say) -> Ma
             streams[name] = asdict(copied)
             say(f"stream {name}: {counted(copied.messages, 'message')}, {_size(_file(folder, name))}")
     manifest = Manifest(FORM, version(), now, services, database.state_hash(tables), tables, streams)
-    (folder / MANIFEST).write_text(json.dumps(asdict(manifest), indent=1) + "\n")  # last: a folder without is no backup
+    (folder / MANIFEST).write_text(
+        json.dumps(asdict(manifest), indent=1) + "\n"
+    )  # written last: a folder without a manifest is not a backup
     return manifest
 
 
 async def put_back(folder: Path, postgres: str, nats: str, say: Say) -> Manifest:
-    """Restore into an empty database and a broker without these streams, and prove that the rows are the same.
+    """Restore into an empty database and a broker without these streams, and check that the rows are the same.
 
-    Everything that can be refused is refused before anything is changed, so that it can be tried again. Raises
-    InvalidInput for a folder that is no whole backup, Conflict when something is there already or the hashes differ,
-    Unavailable, Misconfigured.
+    Every refusal happens before the first change, so that the command can be repeated. Raises InvalidInput for an
+    incomplete backup, Conflict when data exists already or the hashes differ, Unavailable, Misconfigured.
     """
     manifest = read(folder)
     for file in (folder / DATABASE, *(_file(folder, name) for name in manifest.streams)):
         if not file.is_file():
-            raise InvalidInput(f"{folder} is not a whole backup: {file.name} is missing", field="folder")
+            raise InvalidInput(f"{folder} is not a complete backup: {file.name} is missing", field="folder")
     async with _client(nats) as client:
         await database.refuse_tables(postgres, manifest.services)
         await _refuse_streams(client, list(manifest.streams), say)
@@ -95,20 +96,24 @@ async def put_back(folder: Path, postgres: str, nats: str, say: Say) -> Manifest
                 say(f"stream {name}: {counted(copy.messages, 'message')}, up to position {copy.last_position}")
         except SlackwaterError as error:
             done = ", ".join(["the database", *restored])
-            text = f"{error.message}; restored so far: {done}. Remove that again before the next attempt"
+            text = f"{error.message}; restored so far: {done}. Remove that before the next attempt"
             raise type(error)(text) from error
     return manifest
 
 
 async def _refuse_streams(client: Any, names: Sequence[str], say: Say) -> None:
-    """Raises Conflict for a stream that exists."""
+    """Raises Conflict if one of the streams exists."""
     for name in names:
         try:
-            found = await is_there(client, name)
-        except Unavailable as error:  # the permissions of an older version; each is refused when its turn comes
-            say(f"whether there are streams cannot be asked ({error.message}): make the broker's configuration anew")
+            exists = await is_there(client, name)
+        # With the permissions of an older version. The broker still refuses each existing stream at its restore.
+        except Unavailable as error:
+            say(
+                f"the broker does not allow listing its streams ({error.message}); write its configuration again "
+                "with `slackwater nats-config`"
+            )
             return
-        if found:
+        if exists:
             raise Conflict(f"stream {name} exists already; restore into a broker without streams")
 
 
@@ -129,31 +134,31 @@ def read(folder: Path) -> Manifest:
     try:
         manifest = Manifest(**json.loads(file.read_text()))
     except (OSError, ValueError, TypeError) as error:
-        raise InvalidInput(f"{folder} holds no finished backup: {file.name}: {error}", field="folder") from None
+        raise InvalidInput(f"{folder} is not a finished backup: {file.name}: {error}", field="folder") from None
     if manifest.form > FORM:
         raise InvalidInput(
-            f"{folder}: form {manifest.form} was written by slackwater {manifest.slackwater}; "
-            f"this one reads up to {FORM}: restore with the version that wrote it",
+            f"{folder}: format {manifest.form} was written by slackwater {manifest.slackwater}; "
+            f"this version reads up to {FORM}: restore with the version that wrote it",
             field="folder",
         )
     return manifest
 
 
 def dated_folder(parent: Path, now: datetime) -> Path:
-    """A name that sorts by time, below a folder for backups."""
+    """A folder name that sorts by time, below a folder for backups."""
     return parent / f"{_DATED}{now:%Y-%m-%dT%H%M%SZ}"
 
 
 def newest_below(parent: Path) -> Path:
-    """The newest finished backup that was named by dated_folder. Raises InvalidInput."""
-    found = _finished(parent)
-    if not found:
+    """The newest finished backup that dated_folder named. Raises InvalidInput if there is none."""
+    finished = _finished(parent)
+    if not finished:
         raise InvalidInput(f"{parent} holds no finished backup of `slackwater backup --dated`", field="folder")
-    return found[-1]
+    return finished[-1]
 
 
 def forget_oldest(parent: Path, keep: int, say: Say) -> None:
-    """Remove finished backups named by dated_folder beyond the newest `keep`; nothing else is touched."""
+    """Remove finished backups named by dated_folder beyond the newest `keep`; other files are left alone."""
     for old in _finished(parent)[:-keep]:
         shutil.rmtree(old)
         say(f"removed {old}")

@@ -1,4 +1,4 @@
-"""How the command line proves who it is, and whom it believes: options before the verb, or the environment."""
+"""Credentials of the command line and the authorities it trusts: options before the verb, or the environment."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ KEY_VARIABLE = "SLACKWATER_KEY"
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What was given. Nothing is read before it is needed."""
+    """The given options. Files are read only when they are needed."""
 
     plain: str | None = field(default=None, repr=False)
     token_file: Path | None = None
@@ -28,10 +28,10 @@ class Credentials:
     certificate: Path | None = None
     key: Path | None = None
     options: Sequence[str] = ("--token-file", "--ca", "--cert", "--key")
-    """How the files were asked for, in their order: what a message names."""
+    """The option names that messages use for the files, in their order."""
 
     def token(self) -> str | None:
-        """Raises Misconfigured for a file that cannot be read, and for what no header can carry."""
+        """The API token. Raises Misconfigured for a file that cannot be read, or a token that no header can carry."""
         if self.plain is not None or self.token_file is None:
             return _sendable(self.plain, "--token")
         origin = f"{self.options[0]}: {self.token_file}"
@@ -40,10 +40,12 @@ class Credentials:
         except OSError as error:
             raise Misconfigured(f"{origin}: {error.strerror}", field="token_file") from None
         except UnicodeDecodeError:
-            raise Misconfigured(f"{origin}: is not text", field="token_file") from None
+            raise Misconfigured(
+                f"{origin}: is not UTF-8 text; give a file with the token as its only line", field="token_file"
+            ) from None
 
     def verify(self) -> ssl.SSLContext:
-        """Raises Misconfigured for certificates that cannot be used."""
+        """The TLS context. Raises Misconfigured for certificates that cannot be used."""
         try:
             context = ssl.create_default_context(cafile=self.ca)
             if self.certificate is not None:
@@ -55,23 +57,25 @@ class Credentials:
 
 
 def _sendable(token: str | None, origin: str) -> str | None:
-    """The token itself. It is not repeated in the message. Raises Misconfigured."""
+    """The token, checked. The message does not repeat it. Raises Misconfigured."""
     if token is not None and not (token.isascii() and token.isprintable()):
-        raise Misconfigured(f"{origin}: is no token; allowed: one line of printable ASCII", field="token")
+        raise Misconfigured(f"{origin}: is not a token; allowed: one line of printable ASCII", field="token")
     return token
 
 
 _OPTIONS: ContextVar[Credentials] = ContextVar("credentials", default=Credentials())  # noqa: B039 - frozen
-"""Of the running command line. Not in the environment: what `exec` starts would inherit a token."""
+"""Of the running command line. Not in the environment, because the command that `exec` starts would inherit the
+token.
+"""
 
 
 def remember(given: Credentials) -> None:
-    """The options before the verb, for what runs in this context."""
+    """Store the options before the verb for the current context."""
     _OPTIONS.set(given)
 
 
 def credentials() -> Credentials:
-    """From the options of the running command, else from the environment."""
+    """Credentials from the options of the running command, else from the environment."""
     given = _OPTIONS.get()
 
     def file(option: Path | None, variable: str) -> Path | None:

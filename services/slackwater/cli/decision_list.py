@@ -1,4 +1,4 @@
-"""Decisions as `get` prints them, and which of them it asks for."""
+"""Decisions as `get` prints them, and the filters of their list."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from slackwater.model.errors import InvalidInput
 
 PATH = "/v1/decisions"
 FILTERS = ("kind", "reason", "pod", "spared", "carriedOut", "subject", "since", "until")
-"""Parameters of GET /v1/decisions beside node, pool and limit, under the names that they have there."""
+"""Parameters of GET /v1/decisions beside node, pool and limit, with the same names."""
 
 
 def question(path: str, node: str | None, pool: str | None, where: Sequence[str] | None, limit: int) -> dict[str, Any]:
-    """The parameters of the list of decisions; none for other lists. Raises InvalidInput that names the option."""
+    """The parameters of the list of decisions; empty for other lists. Raises InvalidInput that names the option."""
     if path != PATH:
         if where:
             raise InvalidInput(
                 "--where is for decisions: `slackwater get decisions --where kind=evict`", field="--where"
             )
         return {}
-    found: dict[str, Any] = {"node": node, "pool": pool, "limit": limit}
+    parameters: dict[str, Any] = {"node": node, "pool": pool, "limit": limit}
     for each in where or ():
         name, equals, value = each.partition("=")
         if name not in FILTERS or not equals or not value:
             allowed = ", ".join(f"{known}=…" for known in FILTERS)
             raise InvalidInput(f"--where: {each!r} is not a filter; allowed: {allowed}", field="--where")
-        found[name] = value
-    return found
+        parameters[name] = value
+    return parameters
 
 
 def _text(name: str, *, wide: bool = False) -> Column:
@@ -40,7 +40,7 @@ def _relieved(item: Item) -> str:
 
 
 def _result(item: Item) -> str:
-    """What came of it; a throttle that found nothing to take says so rather than a number."""
+    """The result of a decision; a throttle that found nothing to reclaim shows words instead of a number."""
     return "nothing" if item["kind"] == "throttle" and not item["result"] else amount(item["result"], item["unit"])
 
 

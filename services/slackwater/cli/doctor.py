@@ -1,4 +1,4 @@
-"""`slackwater doctor`: is this machine fit, what runs here, and was anything left behind?"""
+"""`slackwater doctor`: checks this machine, the instance that runs here, and what a stopped instance left behind."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import typer
 
 from slackwater.cli import exits
 
-if TYPE_CHECKING:  # loaded when the command runs
+if TYPE_CHECKING:  # heavy: imported when the command runs
     from slackwater.cli.findings import Finding
 
 _MARKS = {"ok": ("\x1b[32m", "ok  "), "warn": ("\x1b[33m", "warn"), "fail": ("\x1b[31m", "fail")}
@@ -58,7 +58,7 @@ def command(
 
 
 def lines(findings: Sequence[Finding], width: int, *, colours: bool) -> Iterator[str]:
-    """One line per finding, its advice below it, wrapped to `width`; a sum at the end."""
+    """One line per finding, its advice below it, wrapped to `width`; a summary at the end."""
     margin = " " * (len("fail ") + _CHECK_WIDTH + 1)
     for finding in findings:
         colour, mark = _MARKS[finding.level.value]

@@ -1,4 +1,4 @@
-"""Policy documents from files: read, sent, and what the server says of them."""
+"""Policy documents from files: parsed, sent to the server, with the server's answers."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     import httpx2
 
 TRIAL_SECONDS = 120.0
-"""How long a server may take to compute the offers of a large fleet."""
+"""Timeout of a dry run: a server needs this long to compute the offers of a large fleet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One document of a file; `origin` is the file and its number in it, from 1."""
+    """One document of a file; `origin` is the file and the document's number in it, from 1."""
 
     origin: str
     kind: Kind
@@ -34,24 +34,25 @@ class Document:
 
 
 def documents(files: list[Path]) -> Iterator[Document]:
-    """Every document of every file (`-` is standard input). Raises InvalidInput that names file and field, for a file
-    without any document, too: it is another one than was meant."""
+    """Every document of every file (`-` is standard input). Raises InvalidInput that names file and field, also for a
+    file without a document.
+    """
     from slackwater.runtime.yaml_files import yaml_documents
 
     for file in files:
-        found = yaml_documents(file)
-        if not found:
+        bodies = yaml_documents(file)
+        if not bodies:
             raise InvalidInput(f"{file}: holds no document", field="filename")
-        for origin, body in found:
+        for origin, body in bodies:
             yield _document(origin, body)
 
 
 def _document(origin: str, body: Any) -> Document:
     if not isinstance(body, dict):
-        message = f"{origin}: {body!r:.40} is no document: it has apiVersion, kind, metadata and spec"
+        message = f"{origin}: {body!r:.40} is not a document; it needs apiVersion, kind, metadata and spec"
         raise InvalidInput(message, field="kind")
     kind, metadata = body.get("kind"), body.get("metadata")
-    known = {each.name: each for each in catalog.KINDS}
+    known = {kind_of_catalog.name: kind_of_catalog for kind_of_catalog in catalog.KINDS}
     if not isinstance(kind, str) or kind not in known:
         raise InvalidInput(f"{origin}: kind: {kind!r} cannot be applied; allowed: {', '.join(known)}", field="kind")
     name = metadata.get("name") if isinstance(metadata, dict) else None
@@ -59,11 +60,11 @@ def _document(origin: str, body: Any) -> Document:
 
 
 def _name(origin: str, name: Any) -> str:
-    """One that can stand in an address; the rest of what a name may be is the server's to say. Raises InvalidInput."""
+    """A name that is safe in a URL path; the server checks the rest. Raises InvalidInput."""
     if name is None or name == "":
         raise InvalidInput(f"{origin}: metadata.name: is missing; name the document", field="metadata.name")
     if not isinstance(name, str):
-        raise InvalidInput(f"{origin}: metadata.name: {name!r} is no text; put it in quotes", field="metadata.name")
+        raise InvalidInput(f"{origin}: metadata.name: {name!r} is not text; put it in quotes", field="metadata.name")
     if "/" in name or name in (".", ".."):
         message = f"{origin}: metadata.name: {name!r} is not a name; allowed: lower-case letters, digits and '-'"
         raise InvalidInput(message, field="metadata.name")
@@ -71,14 +72,15 @@ def _name(origin: str, name: Any) -> str:
 
 
 def put(client: httpx2.Client, document: Document, *, dry_run: bool, nodes: int | None = None) -> Any:
-    """What the server stored or, as a dry run, would store and change; with `nodes`, also what would be offered then,
-    with so many nodes named. Raises what the server names."""
+    """The document that the server stored or, as a dry run, would store and change. With `nodes`, also the offers that
+    would result, with that many nodes named. Raises the server's error.
+    """
     return _send(client, "PUT", document, dry_run=dry_run, nodes=nodes)
 
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """What applying documents would do: an answer for each, and `offers` of those that are stored together."""
+    """The effect of applying documents: an answer for each, and `offers` of those that are stored together."""
 
     answers: Sequence[Any]
     together: Sequence[Document]
@@ -86,7 +88,7 @@ class Tried:
 
 
 def try_all(client: httpx2.Client, wanted: Sequence[Document], *, nodes: int | None = None) -> Tried:
-    """The trial of each document as in `put`; several of a kind that is stored together are tried with one another."""
+    """Dry-run each document as in `put`; documents of a kind that is stored together are tried together."""
     together = [one.kind for one in wanted if one.kind.together]
     group = [one for one in wanted if one.kind in together[:1]]
     if len(group) <= 1:
@@ -98,18 +100,19 @@ def try_all(client: httpx2.Client, wanted: Sequence[Document], *, nodes: int | N
 
 
 def put_together(client: httpx2.Client, wanted: Sequence[Document], *, dry_run: bool, nodes: int | None = None) -> Any:
-    """As `put`, for several of one kind that is stored together: all, or none."""
+    """As `put`, for several documents of one kind that are stored together: all, or none."""
     origins = ", ".join(document.origin for document in wanted)
     body, params = {"items": [document.body for document in wanted]}, _trial(wanted[0], nodes) if dry_run else {}
     return _answered(client, origins, "POST", wanted[0].kind.path, body, params, nodes)
 
 
 def delete(client: httpx2.Client, document: Document, *, dry_run: bool, nodes: int | None = None) -> Any:
-    """What the server removed or, as a dry run, would; with `nodes` as in `put`. Raises what the server names, NotFound
-    if there is nothing."""
+    """The document that the server removed or, as a dry run, would remove; `nodes` as in `put`. Raises the server's
+    error, NotFound if there is no such document.
+    """
     if document.kind.parent_model and document.name == document.kind.parent:
         raise InvalidInput(
-            f"{document.origin}: {document.title} cannot be deleted, only changed; it is always there",
+            f"{document.origin}: {document.title} always exists and cannot be deleted; use `slackwater apply`",
             field="kind",
         )
     return _send(client, "DELETE", document, dry_run=dry_run, nodes=nodes)
@@ -126,7 +129,7 @@ def _send(client: httpx2.Client, method: str, document: Document, *, dry_run: bo
 def _answered(
     client: httpx2.Client, origin: str, method: str, path: str, body: Any, params: Mapping[str, str], nodes: int | None
 ) -> Any:
-    """Raises what the server names; what it refuses, with where that stands."""
+    """The server's answer. Raises the server's error, with the origin of the document if the server refuses it."""
     import httpx2
 
     timeout = client.timeout if nodes is None else TRIAL_SECONDS

@@ -1,4 +1,6 @@
-"""`--dry-run` as the field writes it: `--dry-run=server` is the same as `--dry-run`, for only it can check."""
+"""`--dry-run` in kubectl's form: `--dry-run=server` is the same as `--dry-run`, because only the server can
+validate.
+"""
 
 from __future__ import annotations
 
@@ -23,5 +25,7 @@ def _plain(argument: str) -> str:
     if flag != FLAG or not equals:
         return argument
     if value != "server":
-        raise typer.BadParameter(f"{FLAG}={value}: allowed is server: it checks and shows, and stores nothing")
+        raise typer.BadParameter(
+            f"{FLAG}={value}: is not allowed; allowed: server, which validates and shows the effect, and stores nothing"
+        )
     return FLAG

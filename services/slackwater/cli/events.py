@@ -1,4 +1,4 @@
-"""`slackwater events`: what happens, as it happens."""
+"""`slackwater events`: prints events as they happen."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from slackwater.model.counting import counted
 
 EMPTY = ""
 BELOW = " " * 4
-"""Before what did not fit beside."""
+"""Indent of the text that does not fit on the line."""
 LONGEST_FIELD = 60
-"""Of an event without words of its own; longer values are in the JSON."""
+"""Longest field shown of an event without its own wording; longer values are in the JSON."""
 QUIET_SECONDS = 1.0
-"""Without --watch: what is kept arrives at once, so a pause this long means that there is no more."""
+"""Without --watch: stored events arrive at once, so a pause this long means that there are no more."""
 _COLOURS = {"throttle": "33", "evict": "31", "restore": "32", "lost": "31", "stale": "33", "gap": "31", "block": "33"}
 Item = Mapping[str, Any]
 
@@ -41,7 +41,7 @@ def command(
     ] = None,
     node: Annotated[str | None, typer.Option("--node", help="names or patterns, e.g. edge-*")] = None,
     since: Annotated[str | None, typer.Option("--since", help="start time, or age (15m)")] = None,
-    after: Annotated[str | None, typer.Option("--after", help="start after this place (of -o json)")] = None,
+    after: Annotated[str | None, typer.Option("--after", help="start after this id (of -o json)")] = None,
     watch: Annotated[bool, typer.Option("-w", "--watch", help="continue until Ctrl-C")] = False,
     output: Annotated[Form, typer.Option("-o", "--output", help="json: one object per line")] = Form.TABLE,
     no_headers: Annotated[bool, typer.Option("--no-headers", help="omit the header")] = False,
@@ -76,7 +76,7 @@ def command(
 
 
 def _kept(follower: Any, show: Callable[[str, Item], None]) -> None:
-    """What the server has of the past: until it falls silent for a moment. Raises Unavailable."""
+    """Show the stored events, until none arrives for a moment. Raises Unavailable."""
     import httpx2
 
     from slackwater.cli.answers import answer_of
@@ -123,7 +123,9 @@ def _write(text: str) -> None:
 
 
 def line_of(item: Item, width: int = 0, *, colours: bool = False) -> str:
-    """One event as a line; on a terminal of `width` columns (0: no terminal) what does not fit goes on below it."""
+    """One event as a line; on a terminal of `width` columns (0: no terminal) the text that does not fit continues
+    below.
+    """
     at = clock_time(item["time"]) if "time" in item else time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime())
     word, text = words_of(item)
     line = f"{at:<20}  {item.get('node', EMPTY) or '-':<16}  {item['type']:<21}  {text}".rstrip()
@@ -133,14 +135,14 @@ def line_of(item: Item, width: int = 0, *, colours: bool = False) -> str:
 
 
 def words_of(item: Item) -> tuple[str, str]:
-    """What kind of thing happened, for its colour, and what to say of it."""
+    """The kind of event, which sets its colour, and its text."""
     if item["type"] == "gap":
         return "gap", f"{item['detail']}"
     return _SAYINGS.get(item["type"], _fields)(item.get("data") or {})
 
 
 def _fields(data: Item) -> tuple[str, str]:
-    """An event without words of its own: its fields of one short value, under their names."""
+    """The text of an event without its own wording: each field with one short value, under its name."""
     short = {name: str(value) for name, value in data.items() if isinstance(value, str | int | float)}
     return "", ", ".join(f"{name} {text}" for name, text in short.items() if text and len(text) <= LONGEST_FIELD)
 

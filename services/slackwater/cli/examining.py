@@ -1,4 +1,4 @@
-"""Reads the machine for `slackwater doctor`: looks only, changes nothing."""
+"""Reads the state of the machine for `slackwater doctor`. Read-only."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _CLOCK_SOURCE = Path("/sys/devices/system/clocksource/clocksource0/current_clock
 
 
 def snapshot(state_dir: Path) -> Snapshot:
-    """One look at the machine and at the state directory."""
+    """A snapshot of the machine and of the state directory."""
     hierarchy = find_hierarchy()
     binaries, trouble = _binaries()
     cgroups = cgroups_of_ours(hierarchy)
@@ -68,14 +68,14 @@ def snapshot(state_dir: Path) -> Snapshot:
 
 
 def access_trouble(http: HttpSettings, nats: NatsAccess, nats_url: str) -> Sequence[str]:
-    """What would keep a process with these settings from starting. Opens no connection."""
-    found = []
+    """The problems that would stop a process with these settings at its start. Opens no connection."""
+    problems = []
 
     def attempt(look: Callable[[], object]) -> None:
         try:
             look()
         except Misconfigured as error:
-            found.append(error.message)
+            problems.append(error.message)
 
     attempt(http.refuse_if_open_to_all)
     attempt(lambda: Gate(http))
@@ -83,16 +83,16 @@ def access_trouble(http: HttpSettings, nats: NatsAccess, nats_url: str) -> Seque
         attempt(lambda: ServerTls(http))
     if nats_url:
         attempt(lambda: nats.options(nats_url))
-    return found
+    return problems
 
 
 def cgroups_of_ours(hierarchy: Hierarchy) -> Mapping[str, Sequence[str]]:
-    """The directories `slackwater-<id>` in every tree, by id."""
-    found: dict[str, list[str]] = {}
+    """The directories `slackwater-<id>` in every hierarchy, by id."""
+    paths_by_id: dict[str, list[str]] = {}
     for tree in hierarchy.trees():
         for path in sorted(tree.glob(f"{_PREFIX}*/")):
-            found.setdefault(path.name.removeprefix(_PREFIX), []).append(str(path))
-    return found
+            paths_by_id.setdefault(path.name.removeprefix(_PREFIX), []).append(str(path))
+    return paths_by_id
 
 
 def _binaries() -> tuple[Mapping[str, str], Mapping[str, str]]:
@@ -113,7 +113,7 @@ def _binaries() -> tuple[Mapping[str, str], Mapping[str, str]]:
 
 
 def _docker_engine() -> str | None:
-    """The server's version, as `docker version` says it; None without a docker command or a server that answers."""
+    """The server's version from `docker version`; None without a docker command or a server that answers."""
     docker = shutil.which("docker")
     if docker is None:
         return None
@@ -159,7 +159,9 @@ def _asked(holder: int, endpoint: Endpoint) -> Instance:
 
 
 def _asks_for_token(url: str) -> bool | None:
-    """Whether a caller without a token is refused: the settings of this shell need not be the instance's."""
+    """Whether the instance refuses a caller without a token. Asked, because its settings may differ from this
+    shell's.
+    """
     try:
         answer = httpx2.get(f"{url}/v1/nodes", params={"limit": 1}, timeout=ASK_SECONDS, trust_env=False)
     except httpx2.HTTPError:
@@ -168,22 +170,22 @@ def _asks_for_token(url: str) -> bool | None:
 
 
 def _shards(url: str, headers: Mapping[str, str]) -> Mapping[str, Mapping[str, int]] | None:
-    """Without a console (or before the first reports) there is nobody to ask."""
+    """Partitions by service and replica; None without a console, or before the first reports."""
     try:
         answer = httpx2.get(f"{url}/v1/shards", headers=headers, timeout=ASK_SECONDS, trust_env=False)
         items = answer.json()["items"] if answer.status_code == 200 else []
     except (httpx2.HTTPError, ValueError, KeyError):
         return None
-    found: dict[str, dict[str, int]] = {}
+    counts: dict[str, dict[str, int]] = {}
     for item in items:
-        owners = found.setdefault(item["service"], {})
+        owners = counts.setdefault(item["service"], {})
         owner = (item["owner"] or "").partition("/")[0]
         owners[owner] = owners.get(owner, 0) + 1
-    return found or None
+    return counts or None
 
 
 def _blocked(url: str, headers: Mapping[str, str]) -> Mapping[str, str]:
-    """Empty where no ingestion answers."""
+    """The blocked agents; empty if no ingestion answers."""
     try:
         answer = httpx2.get(f"{url}/v1/blocks", headers=headers, timeout=ASK_SECONDS, trust_env=False)
         items = answer.json()["items"] if answer.status_code == 200 else []
@@ -193,18 +195,25 @@ def _blocked(url: str, headers: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def _has_pressure(hierarchy: Hierarchy) -> bool:
-    """The root of a v2 tree has no pressure file on some kernels, so any child will do."""
+    """Whether a cgroup has a pressure file. Any child is enough, because the root of a v2 hierarchy has none on some
+    kernels.
+    """
     tree = hierarchy.unified
     return tree is not None and any(_readable(file) for file in (tree / "cpu.pressure", *tree.glob("*/cpu.pressure")))
 
 
 def has_idle(hierarchy: Hierarchy) -> bool:
-    """The root of a v2 tree cannot be idle and has no such file, any child with the cpu controller has. Where nobody
-    has that controller yet, the kernel's version has to do."""
+    """Whether cgroups have cpu.idle. The root of a v2 hierarchy has no such file; a child with the cpu controller has.
+    If no child has that controller yet, the kernel's version decides.
+    """
     tree = hierarchy.cpu
     if tree is None:
         return False
-    weighed = [tree, *tree.glob("*/")] if not hierarchy.pure_v2 else [one.parent for one in tree.glob("*/cpu.weight")]
+    weighed = (
+        [tree, *tree.glob("*/")]
+        if not hierarchy.pure_v2
+        else [weight_file.parent for weight_file in tree.glob("*/cpu.weight")]
+    )
     if not weighed:
         return tuple(int(number) for number in re.findall(r"\d+", platform.release())[:2]) >= _IDLE_SINCE
     return any((group / "cpu.idle").exists() for group in weighed)
@@ -222,12 +231,12 @@ def _cpus() -> int | None:
 
 
 def _existing(path: Path) -> Path:
-    """The path, or the nearest parent that is there: where it would be made."""
+    """The path, or its nearest existing parent, where it would be created."""
     return next(place for place in (path, *path.parents) if place.exists())
 
 
 def _readable(file: Path) -> bool:
-    """Readable in fact: a kernel booted with psi=0 lists the file and refuses to read it."""
+    """Whether a read succeeds: a kernel booted with psi=0 lists the file and refuses to read it."""
     return _text(file) is not None
 
 

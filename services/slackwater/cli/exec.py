@@ -1,4 +1,4 @@
-"""`slackwater exec`: run any command as a managed workload."""
+"""`slackwater exec`: runs a command as a managed workload."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ CONTEXT: dict[str, Any] = {"allow_interspersed_args": False}
 
 def command(
     arguments: Annotated[list[str], typer.Argument(metavar="CMD...", help="The command, after --.")],
-    tier: Annotated[str, typer.Option(help="prod, mid, batch or free: the order of giving way.")],
-    workload: Annotated[str, typer.Option(help="Name that survives restarts and replicas; predictions learn by it.")],
+    tier: Annotated[str, typer.Option(help="prod, mid, batch or free: the order of yielding.")],
+    workload: Annotated[
+        str, typer.Option(help="Name that survives restarts and replicas; predictions are kept by it.")
+    ],
     cpu: Annotated[str, typer.Option(help="CPU request, like 2, 0.5 or 500m; sets the weight.")] = "1",
     cpu_limit: Annotated[str | None, typer.Option(help="Hard CPU limit; none by default.")] = None,
     cpu_period_ms: Annotated[
@@ -36,9 +38,9 @@ def command(
         Path | None, typer.Option(help="The agent's state directory; or SLACKWATER_STATE_DIR.")
     ] = None,
 ) -> None:
-    """Run a command as a managed workload in a cgroup of its own; the exit code is the command's.
+    """Run a command as a managed workload in its own cgroup; the exit code is the command's.
 
-    Ended by signal N it is 128+N; 127 means no such command, 126 not executable.
+    A command ended by signal N exits with 128+N; 127 means no such command, 126 not executable.
     """
     from slackwater.agent.command import run_command
     from slackwater.agent.domain.admission import Command

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 OK = 0
 ERROR = 1
-"""It did not work; stderr says why in one line."""
+"""The command failed; stderr has the reason in one line."""
 USAGE = 2
-"""The command line itself was wrong."""
+"""The command line was wrong."""
 FINDINGS = 3
-"""It worked and found something to look at (doctor, diff)."""
+"""The command worked and reports findings (doctor, diff)."""
 INTERRUPTED = 130
-"""A signal came before the end that was asked for."""
+"""A signal stopped the command before its requested end."""

@@ -1,4 +1,4 @@
-"""What `slackwater doctor` thinks of what it saw: pure functions from one snapshot of a machine to findings."""
+"""Evaluates what `slackwater doctor` read: pure functions from a snapshot of a machine to findings."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from enum import StrEnum
 LEAST_DOCKER_ENGINE = 26
 LEAST_PYTHON = (3, 11)
 EARLIEST = 2025
-"""No machine with this software lives before this year: an earlier clock is not set."""
+"""The software is newer than this year, so an earlier clock is not set."""
 TIGHT_BYTES, FULL_BYTES = 2 * 2**30, 256 * 2**20
 """Below the first, history may fill the disk within weeks; below the second, PostgreSQL and NATS stop soon."""
 
 
 class Level(StrEnum):
-    """`warn`: works, but less than it could. `fail`: something does not work or needs a person."""
+    """`warn`: works with restrictions. `fail`: does not work, or needs an operator."""
 
     OK = "ok"
     WARN = "warn"
@@ -25,7 +25,7 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line: what was looked at, what was seen, and what to do about it (empty if nothing)."""
+    """One line: the check, what it saw, and the remedy (empty if none is needed)."""
 
     check: str
     level: Level
@@ -35,27 +35,27 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """What the state directory says. `holder` is the pid that has its lock, None when nothing runs there."""
+    """The instance of the state directory. `holder` is the pid that has its lock, None when nothing runs there."""
 
     holder: int | None = None
     url: str | None = None
     trouble: str = ""
-    """Why it could not be asked; empty if it could, or if there is nobody to ask."""
+    """Why the instance did not answer; empty if it did, or if none runs."""
     rpc_address: str | None = None
     """HOST:PORT of gRPC, None when it is off."""
     failed_checks: Sequence[str] = ()
-    """Lines of /readyz that are not well."""
+    """Lines of /readyz that report a failure."""
     asks_for_token: bool | None = None
-    """Whether it refuses a caller without a token; None when that could not be asked."""
+    """Whether the instance refuses a caller without a token; None if unknown."""
     shards: Mapping[str, Mapping[str, int]] | None = None
-    """How many partitions each replica of each service owns, `` for nobody; None when that could not be asked."""
+    """Number of partitions by service and replica; the replica `` stands for unowned ones. None if unknown."""
     blocked: Mapping[str, str] = field(default_factory=dict)
-    """Reason by node of each agent that is blocked."""
+    """The reason of each blocked agent, by node."""
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Everything doctor looks at, read once. None = the machine does not have it."""
+    """Everything that doctor evaluates, read once. None: the machine does not have it."""
 
     python: tuple[int, int, int]
     system: str
@@ -65,40 +65,40 @@ class Snapshot:
     psi_global: bool
     psi_per_cgroup: bool
     cpu_idle: bool
-    """Whether groups can be scheduled as idle."""
+    """Whether cgroups can be scheduled as idle."""
     cpus: int | None
     now: datetime
     clock_source: str | None
     postgres: str | None
     nats: str | None
     servers_trouble: Mapping[str, str]
-    """Which server is missing and why, by `postgres` and `nats`."""
+    """Why a server is missing, by `postgres` and `nats`."""
     state_dir: str
     instance_id: str | None
     free_bytes: int | None
     state_writable: bool
     instance: Instance
     cgroups: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Directories named slackwater-<id> by id."""
+    """Directories named slackwater-<id>, by id."""
     live_cgroups: frozenset[str] = frozenset()
-    """The ids below which processes are."""
+    """The ids whose cgroups contain processes."""
     docker: str | None = None
-    """Version of the Docker Engine that answers here; None where none does."""
+    """Version of the Docker Engine that answers here; None without one."""
     asks_for_token: bool = False
-    """Whether the settings here name a token or a file of them."""
+    """Whether the settings here name a token or a file of tokens."""
     access_trouble: Sequence[str] = ()
-    """What stands in the way of the settings of access: files that others may read, halves of TLS …"""
+    """Problems of the access settings: files that other accounts can read, incomplete TLS pairs …"""
     journal_claims: int = 0
-    """Files that the journal of the agent says we have changed."""
+    """Number of files that the agent's journal records as changed."""
 
 
 def examine(seen: Snapshot) -> list[Finding]:
-    """All findings, from the ground up."""
+    """All findings, from the hardware up."""
     return [finding for look in _LOOKS for finding in look(seen)]
 
 
 def exit_needed(findings: Sequence[Finding]) -> bool:
-    """Whether anything failed: warnings alone are no findings for a script."""
+    """Whether anything failed; warnings alone do not change the exit status."""
     return any(finding.level is Level.FAIL for finding in findings)
 
 
@@ -125,7 +125,7 @@ def _cgroups(seen: Snapshot) -> Sequence[Finding]:
 
 def _pressure(seen: Snapshot) -> Sequence[Finding]:
     if not seen.psi_global:
-        advice = "boot with psi=1 (kernel 4.20 or newer): waterlines then see waiting, not only use"
+        advice = "boot with psi=1 (kernel 4.20 or newer): waterlines then measure waiting, not only usage"
         return [Finding("pressure", Level.WARN, "no pressure stall information (PSI)", advice)]
     if not seen.psi_per_cgroup:
         advice = "mount cgroup v2 (also beside v1) and boot without cgroup_disable=pressure to see it per pod"
@@ -146,7 +146,9 @@ def _cpus(seen: Snapshot) -> Sequence[Finding]:
     if not seen.cpus:
         return [Finding("cpus", Level.WARN, "unknown", "make /sys readable for this user")]
     if seen.cpus == 1:
-        advice = "it works, but prod and batch then always wait for each other; two or more show the loop better"
+        advice = (
+            "it works, but prod and batch then always wait for each other; use two or more CPUs to see the loop work"
+        )
         return [Finding("cpus", Level.WARN, "1 online", advice)]
     return [Finding("cpus", Level.OK, f"{seen.cpus} online")]
 
@@ -156,26 +158,26 @@ def _clock(seen: Snapshot) -> Sequence[Finding]:
     if seen.now.year < EARLIEST:
         return [Finding("clock", Level.FAIL, text, "set the clock (NTP): reports with wrong times are refused")]
     if seen.clock_source in {"jiffies", "refined-jiffies"}:
-        return [Finding("clock", Level.WARN, text, "a coarse clock: short delays are measured badly here")]
+        return [Finding("clock", Level.WARN, text, "the clock is coarse: short delays are measured badly here")]
     return [Finding("clock", Level.OK, text)]
 
 
 def _servers(seen: Snapshot) -> Sequence[Finding]:
-    found = []
+    findings = []
     for name, path in (("postgres", seen.postgres), ("nats", seen.nats)):
         if path is not None:
-            found.append(Finding(name, Level.OK, path))
+            findings.append(Finding(name, Level.OK, path))
         else:
             why = seen.servers_trouble.get(name, "not found")
             advice = (
                 "install slackwater[embedded] (in a checkout: make run), or use `slackwater run` with shared servers"
             )
-            found.append(Finding(name, Level.FAIL, why, advice))
-    return found
+            findings.append(Finding(name, Level.FAIL, why, advice))
+    return findings
 
 
 def _docker(seen: Snapshot) -> Sequence[Finding]:
-    """Nothing to say where no Docker is: nothing but the compose file needs it."""
+    """Empty without Docker, because only the compose file needs it."""
     if seen.docker is None:
         return []
     text = f"Docker Engine {seen.docker}"
@@ -190,18 +192,18 @@ def _docker(seen: Snapshot) -> Sequence[Finding]:
 
 def _state(seen: Snapshot) -> Sequence[Finding]:
     if not seen.state_writable:
-        advice = "run as its owner, or set SLACKWATER_STATE_DIR to a directory of your own"
+        advice = "run as its owner, or set SLACKWATER_STATE_DIR to a directory you own"
         return [Finding("state", Level.FAIL, f"{seen.state_dir} is not writable", advice)]
-    found = [Finding("state", Level.OK, seen.state_dir)]
+    findings = [Finding("state", Level.OK, seen.state_dir)]
     if seen.free_bytes is not None:
         text = f"{seen.free_bytes / 2**30:.1f} GiB free"
         if seen.free_bytes < FULL_BYTES:
-            found.append(Finding("disk", Level.FAIL, text, f"free space below {seen.state_dir}: writes fail soon"))
+            findings.append(Finding("disk", Level.FAIL, text, f"free space below {seen.state_dir}: writes fail soon"))
         elif seen.free_bytes < TIGHT_BYTES:
-            found.append(Finding("disk", Level.WARN, text, "free some space, or move SLACKWATER_STATE_DIR"))
+            findings.append(Finding("disk", Level.WARN, text, "free some space, or move SLACKWATER_STATE_DIR"))
         else:
-            found.append(Finding("disk", Level.OK, text))
-    return found
+            findings.append(Finding("disk", Level.OK, text))
+    return findings
 
 
 def _instance(seen: Snapshot) -> Sequence[Finding]:
@@ -217,29 +219,29 @@ def _instance(seen: Snapshot) -> Sequence[Finding]:
         return [Finding("instance", Level.FAIL, f"{where}: {instance.trouble}", advice)]
     if instance.failed_checks:
         return [
-            Finding("instance", Level.FAIL, f"{where}: {line}", "its log says more; it tries again by itself")
+            Finding("instance", Level.FAIL, f"{where}: {line}", "see its log; the service retries by itself")
             for line in instance.failed_checks
         ]
     return [Finding("instance", Level.OK, f"{where}, ready")]
 
 
 def _shards(seen: Snapshot) -> Sequence[Finding]:
-    """Nothing to say where nobody could be asked."""
+    """Findings about partitions; empty if the instance did not answer."""
     services = seen.instance.shards
     if not services:
         return []
     unowned = {service: owners[""] for service, owners in services.items() if owners.get("")}
     if unowned:
         listed = ", ".join(f"{count} of {service}" for service, count in sorted(unowned.items()))
-        advice = "their nodes wait: start a replica, or see `slackwater get shards` for who held them last"
-        return [Finding("shards", Level.WARN, f"partitions that nobody owns: {listed}", advice)]
+        advice = "their nodes wait: start a replica; `slackwater get shards` shows the last owner"
+        return [Finding("shards", Level.WARN, f"partitions without an owner: {listed}", advice)]
     told = ", ".join(f"{name} {len(owners)}" for name, owners in sorted(services.items()))
     return [Finding("shards", Level.OK, f"every partition has an owner; replicas: {told}")]
 
 
 def _blocked(seen: Snapshot) -> Sequence[Finding]:
-    """Nothing to say while no agent is blocked."""
-    advice = "services ignore what it sends; when it is repaired: `slackwater unblock NODE`"
+    """Empty while no agent is blocked."""
+    advice = "services ignore its messages; when it is repaired: `slackwater unblock NODE`"
     return [
         Finding("blocked", Level.WARN, f"the agent of {node} is blocked: {reason}", advice)
         for node, reason in sorted(seen.instance.blocked.items())
@@ -247,22 +249,22 @@ def _blocked(seen: Snapshot) -> Sequence[Finding]:
 
 
 def _access(seen: Snapshot) -> Sequence[Finding]:
-    found = [Finding("access", Level.FAIL, trouble, "see docs/how-to/secure.md") for trouble in seen.access_trouble]
+    findings = [Finding("access", Level.FAIL, trouble, "see docs/how-to/secure.md") for trouble in seen.access_trouble]
     asks = seen.instance.asks_for_token
     if seen.asks_for_token if asks is None else asks:
-        found.append(Finding("access", Level.OK, "callers of the API need a token"))
+        findings.append(Finding("access", Level.OK, "callers of the API need a token"))
     else:
-        text = "no token is set: on loopback everybody on this machine is admin (docs/how-to/secure.md)"
-        found.append(Finding("access", Level.OK, text))
-    return found
+        text = "no token is set: on loopback every user of this machine is admin (docs/how-to/secure.md)"
+        findings.append(Finding("access", Level.OK, text))
+    return findings
 
 
 def _leftovers(seen: Snapshot) -> Sequence[Finding]:
     running = seen.instance_id if seen.instance.holder is not None else None
-    found = [
+    findings = [
         _leftover(seen, owner, paths) for owner, paths in sorted(seen.cgroups.items()) if paths and owner != running
     ]
-    return found or [Finding("leftovers", Level.OK, "no cgroups of instances that do not run")]
+    return findings or [Finding("leftovers", Level.OK, "no cgroups of instances that do not run")]
 
 
 def _leftover(seen: Snapshot, owner: str, paths: Sequence[str]) -> Finding:

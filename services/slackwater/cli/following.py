@@ -1,4 +1,4 @@
-"""Server-sent events as a client reads them: parsed, and resumed by themselves when the connection ends."""
+"""Server-sent events as a client reads them: parsed, and resumed automatically when the connection ends."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 STREAM = "/v1/stream"
 SILENCE_SECONDS = 60.0
-"""Four heartbeats: a connection that brings not even those is dead."""
+"""Four heartbeats: a connection without data for this long is dead."""
 PAUSE_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """One event. `place` is what to send as Last-Event-ID to go on behind it."""
+    """One event. Send `place` as Last-Event-ID to resume after it."""
 
     place: str
     name: str
@@ -30,7 +30,7 @@ class Sent:
 
 
 def parsed(lines: Iterable[str]) -> Iterator[Sent]:
-    """Events out of lines; one without data only moves the place on and has an empty name."""
+    """Events parsed from lines; an event without data only advances the position and has an empty name."""
     place, name, data = "", "", ""
     for line in lines:
         field, _, value = line.partition(": ")
@@ -47,9 +47,9 @@ def parsed(lines: Iterable[str]) -> Iterator[Sent]:
 
 @dataclass(slots=True)
 class Follower:
-    """Reads the stream of a running instance for ever, from where it was when a connection ends.
+    """Reads the stream of a running instance, and resumes after the last event when a connection ends.
 
-    `tell` hears of every lost connection. Before the first answer an error is raised as it is; later it is waited out.
+    `tell` receives every lost connection. An error before the first answer is raised; later errors are retried.
     """
 
     client: httpx2.Client

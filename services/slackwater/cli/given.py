@@ -1,4 +1,4 @@
-"""What was given on the command line: an option that would have no effect is refused, not ignored."""
+"""Options of the command line: one that would have no effect is refused, not ignored."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from slackwater.model.errors import InvalidInput
 
 
 def refuse_given(context: typer.Context, parameters: Iterable[str], because: str) -> None:
-    """Raises InvalidInput that names the first of these parameters that somebody wrote; defaults are nobody's."""
+    """Raises InvalidInput that names the first of these parameters that the command line sets; defaults do not
+    count.
+    """
     wanted = set(parameters)
-    for each in context.command.params:
-        if each.name not in wanted:
+    for parameter in context.command.params:
+        if parameter.name not in wanted:
             continue
-        source = context.get_parameter_source(each.name)
+        source = context.get_parameter_source(parameter.name)
         if source is not None and source.name == "COMMANDLINE":
-            option = max(each.opts, key=len)
+            option = max(parameter.opts, key=len)
             raise InvalidInput(f"{option}: {because}", field=option.removeprefix("--"))

@@ -11,7 +11,7 @@ def selected_nodes(document: Item) -> str:
     if selector is None:
         return "*"
     labels = [f"{key}={value}" for key, value in (selector.get("matchLabels") or {}).items()]
-    return ",".join([*labels, *(one["key"] for one in selector.get("matchExpressions") or ())]) or "*"
+    return ",".join([*labels, *(expression["key"] for expression in selector.get("matchExpressions") or ())]) or "*"
 
 
 def rules(document: Item) -> str:
@@ -29,8 +29,8 @@ def selected_pods(document: Item) -> str:
     """The conditions on pods of a PodQOS."""
     spec = document["spec"]
     conditions = [
-        f"{one['scopeName']} {one['operator']} {','.join(one['values'])}"
-        for one in (spec.get("scopeSelector") or {}).get("matchExpressions") or ()
+        f"{expression['scopeName']} {expression['operator']} {','.join(expression['values'])}"
+        for expression in (spec.get("scopeSelector") or {}).get("matchExpressions") or ()
     ]
     labels = [f"{key}={value}" for key, value in ((spec.get("labelSelector") or {}).get("matchLabels") or {}).items()]
     return "; ".join([*conditions, *labels]) or UNKNOWN

@@ -1,4 +1,4 @@
-"""What every process with services has, however many they are: databases, the one HTTP server, the supervisor."""
+"""Parts of every process with services: databases, the one HTTP server, the supervisor."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from slackwater.store.backlog import OutboxState, outbox_state
 from slackwater.store.engine import PostgresDatabase, connect_database
 from slackwater.telemetry.metrics import note_build
 
-if TYPE_CHECKING:  # grpc is loaded only where a service speaks it
+if TYPE_CHECKING:  # grpc is loaded only for a service that serves it
     from slackwater.runtime.rpc import RpcServer
 
 
 @dataclass(frozen=True, slots=True)
 class Hosted:
-    """What became of it. `rpc_address` is HOST:PORT, None when nothing is served over gRPC."""
+    """The result of hosting. `rpc_address` is HOST:PORT, None when nothing is served over gRPC."""
 
     rpc_address: str | None
 
 
 class HttpService:
-    """The HTTP server as a service: first to start, so that /livez answers early, last to stop."""
+    """The HTTP server as a service: it starts first, so that /livez answers early, and stops last."""
 
     name = "http"
 
@@ -55,7 +55,7 @@ class HttpService:
 
 
 class Databases:
-    """One small pool per service, made when its service asks."""
+    """One small connection pool per service, created when its service requests it."""
 
     def __init__(self, addresses: Mapping[str, str]) -> None:
         self._addresses = addresses
@@ -68,11 +68,11 @@ class Databases:
         return self._open[service]
 
     async def outbox(self, service: str) -> OutboxState | None:
-        """Of a service that asked for its database. Raises Unavailable."""
+        """The outbox of a service that requested its database. Raises Unavailable."""
         return await outbox_state(self._open[service]) if service in self._open else None
 
     def opened(self) -> Mapping[str, PostgresDatabase]:
-        """Those that were asked for, by service."""
+        """The databases that were requested, by service."""
         return dict(self._open)
 
     async def close(self) -> None:
@@ -91,9 +91,9 @@ async def hosting(
     health: HealthReports | None = None,
     rpc: RpcSettings | None = None,
 ) -> AsyncIterator[Hosted]:
-    """HTTP first, then `beside`, then the services with their routes, all supervised while the context is open.
+    """Run HTTP first, then `beside`, then the services with their routes, all supervised while the context is open.
 
-    gRPC comes last where a service speaks it and `rpc` (default: the environment) does not switch it off.
+    gRPC starts last if a service serves it and `rpc` (default: the environment) does not disable it.
     """
     front = HttpService(http)
 
@@ -130,7 +130,7 @@ def _rpc_server(
 
 @asynccontextmanager
 async def _supervised(supervisor: Supervisor, steps: Steps) -> AsyncIterator[None]:
-    """The supervisor runs in the background; should it fail, the block is cancelled and the failure raised."""
+    """Run the supervisor in the background; if it fails, the block is cancelled and the failure raised."""
     ready = asyncio.Event()
 
     async def supervise() -> None:
@@ -146,7 +146,7 @@ async def _supervised(supervisor: Supervisor, steps: Steps) -> AsyncIterator[Non
 
 @contextmanager
 def sole_failure() -> Iterator[None]:
-    """One failure comes out of a task group as itself: an operator is told what to do, not where it was awaited."""
+    """Raise the only failure of a task group as itself, so that the operator sees the remedy and not the task group."""
     try:
         yield
     except BaseExceptionGroup as group:
@@ -159,6 +159,6 @@ def sole_failure() -> Iterator[None]:
 
 
 async def shielded(close: Callable[[], Any]) -> None:
-    """Close, whatever cancellation is under way."""
+    """Run `close` even while a cancellation is pending."""
     with anyio.CancelScope(shield=True):
         await close()

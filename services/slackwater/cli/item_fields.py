@@ -11,34 +11,34 @@ from slackwater.cli.output import UNKNOWN, Item, age, cpu, memory, ratio
 
 def part_of(item: Item, *path: str) -> Any:
     """The value at the end of a path of keys; None where one of them is missing or null."""
-    found: Any = item
+    value: Any = item
     for step in path:
-        if found is None:
+        if value is None:
             return None
-        found = found.get(step)
-    return found
+        value = value.get(step)
+    return value
 
 
 def cpu_at(*path: str) -> Callable[[Item], str]:
-    """Cores for people, of the milli-cores at a path."""
+    """A cell with cores, from the milli-cores at a path."""
     return lambda item: cpu(part_of(item, *path, "cpu_milli"))
 
 
 def memory_at(*path: str) -> Callable[[Item], str]:
-    """Binary units, of the bytes at a path."""
+    """A cell with binary units, from the bytes at a path."""
     return lambda item: memory(part_of(item, *path, "memory_bytes"))
 
 
 def text_at(*path: str) -> Callable[[Item], str]:
-    """The text at a path; unknown where it is empty."""
+    """A cell with the text at a path; unknown if it is empty."""
     return lambda item: str(part_of(item, *path) if part_of(item, *path) not in (None, "") else UNKNOWN)
 
 
 def ratio_at(*path: str) -> Callable[[Item], str]:
-    """Percent, of the ratio at a path."""
+    """A cell with a percentage, from the ratio at a path."""
     return lambda item: ratio(part_of(item, *path))
 
 
 def age_at(*path: str) -> Callable[[Item], str]:
-    """How long ago the time at a path was."""
+    """A cell with the age of the time at a path."""
     return lambda item: age(part_of(item, *path), datetime.now(UTC))

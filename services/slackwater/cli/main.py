@@ -1,7 +1,7 @@
 """The `slackwater` command: a table of verbs, one module each.
 
-A verb module defines `command(...)`, a typer function whose docstring is its help, and imports nothing heavy at
-its top: `slackwater --help` loads them all. It returns for success and raises `typer.Exit(code)` for anything else;
+A verb module defines `command(...)`, a typer function whose docstring is its help. It imports nothing heavy at module
+level, because `slackwater --help` loads all of them. It returns for success and raises `typer.Exit(code)` otherwise;
 errors of the tree end as one line on stderr.
 """
 
@@ -65,7 +65,7 @@ def root(
 
 
 def register(target: typer.Typer) -> None:
-    """Add every verb of the table; a missing module is a broken installation and fails here."""
+    """Add every verb of the table. A missing module fails here, because the installation is broken."""
     for verb in VERBS:
         module = importlib.import_module(f"slackwater.cli.{verb.replace('-', '_')}")
         context, kind = getattr(module, "CONTEXT", None), getattr(module, "COMMAND", None)
@@ -76,13 +76,13 @@ register(app)
 
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""Nothing that a traceback would explain."""
+"""The disk is full; a traceback would not help."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run one command and leave with its status: 0 well, 1 error, 2 usage, 3 findings, 130 interrupted."""
+    """Run one command and exit with its status: 0 success, 1 error, 2 usage, 3 findings, 130 interrupted."""
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a `?` where a terminal or a pipe has no such character, no traceback
+        if isinstance(stream, io.TextIOWrapper):  # print `?` for a character that the terminal or pipe cannot encode
             stream.reconfigure(errors="replace")
     try:
         status = app(args=None if arguments is None else list(arguments), standalone_mode=True)
@@ -91,7 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         status = USAGE if isinstance(error, InvalidInput) else ERROR
     except KeyboardInterrupt:
         status = INTERRUPTED
-    except BrokenPipeError:  # the reader, e.g. `head`, has seen enough
+    except BrokenPipeError:  # the reader, e.g. `head`, closed the pipe
         status = _given_up()
     except OSError as error:
         if error.errno not in NO_ROOM:
@@ -102,6 +102,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _given_up() -> int:
-    """What is still in the buffer goes nowhere, or Python would complain about it at the end."""
+    """Discard the buffered output, because Python would report the closed pipe at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return ERROR

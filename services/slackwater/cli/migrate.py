@@ -1,4 +1,6 @@
-"""`slackwater migrate`: roles, schemas and migrations of every service, with an administrator's address."""
+"""`slackwater migrate`: creates roles and schemas and runs the migrations of every service, with an administrator's
+address.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,9 @@ def command(
 ) -> None:
     """Create missing roles and schemas in PostgreSQL, so that each service needs only its role's address.
 
-    Safe to repeat and to run while an older version works: one at a time, all or nothing. What replicas of that version
-    cannot do any more waits until they are replaced. A schema that a newer version has migrated is left as it is.
+    Safe to repeat and to run while an older version works: one run at a time, all or nothing. A change that replicas of
+    the older version cannot handle waits until they are replaced. A schema that a newer version has migrated is
+    unchanged.
     """
     import asyncio
 

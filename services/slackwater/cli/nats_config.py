@@ -1,4 +1,6 @@
-"""`slackwater nats-config`: a nats-server configuration in which each service and each agent may do its own only."""
+"""`slackwater nats-config`: writes a nats-server configuration that limits each service and agent to its own
+subjects.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ def command(
 ) -> None:
     """Write users, permissions and TLS of a nats-server, derived from what each service consumes and publishes.
 
-    Run it again with more nodes at any time: present passwords are kept, and `nats-server --signal reload` applies it.
+    Run it again with more nodes at any time: existing passwords are kept, and `nats-server --signal reload` applies it.
     """
     from slackwater.cli.broker import Certificates, names_of_nodes, write_config
     from slackwater.cli.output import errors_to_stderr, message
@@ -29,7 +31,9 @@ def command(
     with errors_to_stderr():
         nodes = names_of_nodes(node, nodes_file)
         if (certificate is None) != (key is None) or (client_ca is not None and certificate is None):
-            raise InvalidInput("--certificate and --key go together, and --client-ca needs both", field="certificate")
+            raise InvalidInput(
+                "--certificate and --key must be given together, and --client-ca needs both", field="certificate"
+            )
         tls = Certificates(certificate, key, client_ca) if certificate is not None and key is not None else None
         written = write_config(folder, nodes, host, port, tls)
         message(f"{written}: {len(nodes)} agents; start with: nats-server -c {written}")

@@ -59,14 +59,14 @@ ZONE = (
 
 
 def with_pools(offers: Sequence[Item], reader: Reader, whole: Callable[[Reader, str], Item]) -> Sequence[Item]:
-    """Each offer with the pool of its node, which an offer by itself does not tell."""
+    """Each offer with the pool of its node, because an offer does not contain it."""
     nodes = whole(reader, "/v1/nodes")["items"] if offers else []
     pools = {node["name"]: (node["facts"] or {}).get("pool") for node in nodes}
     return [{**offer, "pool": pools.get(offer["node"])} for offer in offers]
 
 
 def sums_line(answer: Item) -> str:
-    """What a pool offers together, of what it has."""
+    """The sum of a pool's offers, with its capacity."""
     sums = answer["sums"]
     capacity, batch, mid = sums["capacity"], sums["batch"], sums["mid"]
     nodes = f"{counted(sums['nodes'], 'node')} {plural(sums['offering'], 'offers', 'offer')}"
@@ -80,7 +80,9 @@ def sums_line(answer: Item) -> str:
 
 
 def offer_lines(offer: Mapping[str, Any] | None, now: datetime) -> list[str]:
-    """A node's offer in force: how much to whom, why just then, by which strategies, and which records explain it."""
+    """A node's offer in force: amounts by tier, the reason of its last change, its strategies, and the records that
+    explain it.
+    """
     if offer is None:
         return ["Offer:     none yet"]
     since = f"since {clock_time(offer['offered_at'])} ({age(offer['offered_at'], now)} ago)"

@@ -1,4 +1,4 @@
-"""`slackwater openapi`: the description of the API, made from the code without any server or database."""
+"""`slackwater openapi`: prints the API's description, generated from the code without a server or database."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 
 
 def document() -> dict[str, Any]:
-    """The OpenAPI document of a process that runs every service. The same code gives the same document."""
+    """The OpenAPI document of a process that runs every service. Deterministic for the same code."""
     from slackwater.cli.unasked import unasked_services
     from slackwater.runtime.description import openapi_of
     from slackwater.runtime.http import build_app
@@ -16,9 +16,11 @@ def document() -> dict[str, Any]:
         raise AssertionError("the description is made without running anything")
 
     routers = [router for service in unasked_services() for router in service.routers()]
-    found: dict[str, Any] = openapi_of(build_app(routers, never_asked, HttpSettings.local()))
-    found["info"]["version"] = "v1"  # of the API; that of the distribution is known only where one is installed
-    return found
+    description: dict[str, Any] = openapi_of(build_app(routers, never_asked, HttpSettings.local()))
+    description["info"]["version"] = (
+        "v1"  # version of the API; the distribution's version is known only if it is installed
+    )
+    return description
 
 
 def command() -> None:

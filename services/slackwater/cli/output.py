@@ -1,4 +1,4 @@
-"""What the reading commands print: tables, JSON and YAML to stdout, everything else to stderr."""
+"""Output of the reading commands: tables, JSON and YAML to stdout, everything else to stderr."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Format(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column: how to get its text from an API object; `right` aligns numbers; `wide` hides it from `table`."""
+    """One column: a function from an API object to its text; `right` aligns numbers; `wide` hides it from `table`."""
 
     title: str
     text: Callable[[Item], str]
@@ -42,7 +42,7 @@ class Column:
 
 @contextlib.contextmanager
 def errors_to_stderr() -> Iterator[None]:
-    """One line per error of ours; exit status 2 for what the caller must correct in the command, else 1."""
+    """Print one line per Slackwater error; exit status 2 if the caller must correct the command, else 1."""
     import typer
 
     try:
@@ -58,7 +58,7 @@ def errors_to_stderr() -> Iterator[None]:
 
 
 def message(text: str) -> None:
-    """For people, not for pipes."""
+    """Print a message to stderr."""
     print(text, file=sys.stderr, flush=True)
 
 
@@ -79,7 +79,7 @@ def print_object(answer: Any, form: Format) -> None:
 
 
 def _plain(answer: Any) -> Any:
-    """The same of dicts and lists and nothing derived from them: YAML is particular about types."""
+    """A copy made of plain dicts and lists, because YAML does not represent subclasses."""
     match answer:
         case dict():
             return {name: _plain(value) for name, value in answer.items()}
@@ -116,14 +116,14 @@ def ratio(value: float | None) -> str:
 
 
 def amount(value: int, unit: str) -> str:
-    """A number with its unit for people."""
+    """A number with its unit."""
     if unit.startswith("milli"):
         return f"{value / 1000:.10g} core" + ("" if abs(value) == 1000 else "s")
     return format_memory(value) if unit.startswith("byte") else f"{value} {unit}".strip()
 
 
 def short(source: str) -> str:
-    """An id by its last eight digits (the first are a time, alike in all of a minute); anything else whole."""
+    """An id by its last eight digits (the first encode a time and repeat within a minute); other text in full."""
     return f"…{source[-8:]}" if _UUID.fullmatch(source) else source
 
 
@@ -132,12 +132,12 @@ def parse_time(text: str) -> datetime:
 
 
 def clock_time(text: str | None) -> str:
-    """Local-free and short: UTC to the second."""
+    """A time as UTC to the second."""
     return UNKNOWN if text is None else parse_time(text).astimezone(UTC).strftime("%Y-%m-%d %H:%M:%SZ")
 
 
 def age(text: str | None, now: datetime) -> str:
-    """How long ago, in the largest fitting unit: `4s`, `3m`, `2h`, `5d`."""
+    """The age in the largest fitting unit: `4s`, `3m`, `2h`, `5d`."""
     if text is None:
         return UNKNOWN
     seconds = max(0, int((now - parse_time(text)).total_seconds()))

@@ -10,7 +10,7 @@ from slackwater.resources.names import CLUSTER
 
 
 def pool_of(policy: Item) -> str:
-    """The pool a PredictPolicy is for, `*` for all without one."""
+    """The pool of a PredictPolicy; `*` for the policy of all pools without their own."""
     name = str(policy["metadata"]["name"])
     return "*" if name == CLUSTER else str(policy["spec"].get("nodePool") or name)
 
@@ -20,7 +20,7 @@ def _effective(policy: Item) -> Item:
 
 
 def state(policy: Item) -> str:
-    """Whether the stored generation is followed."""
+    """Whether the stored generation is in effect."""
     status = policy.get("status") or {}
     if status.get("problem"):
         return f"keeps to generation {status['observedGeneration']}" if status["observedGeneration"] else "not followed"
@@ -48,7 +48,7 @@ def _yes(value: bool | None) -> str:
 
 
 def policy_lines(policy: Item) -> list[str]:
-    """A PredictPolicy with what it comes to: what is its own, what follows the cluster's."""
+    """A PredictPolicy with its effective values: its own ones and those inherited from the cluster's."""
     metadata, status, effective = policy["metadata"], policy.get("status") or {}, _effective(policy)
     lines = [
         f"Name:        {metadata['name']}",
@@ -89,7 +89,7 @@ def _whose(own: bool) -> str:
 
 
 def predictor_lines(predictor: Item) -> list[str]:
-    """A model with all that can be set."""
+    """A model with all its settings."""
     return [
         f"Name:     {predictor['name']} {predictor['version']}",
         f"From:     {predictor['origin']}",

@@ -1,4 +1,4 @@
-"""The options of `slackwater simulate` that are about policies. Imported by `--help`, so it imports nothing heavy."""
+"""The options of `slackwater simulate` for policies. `--help` imports this module, so it imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _OF_TRACES = ("batch", "batch_pods", "overcommit")
 
 @dataclass(frozen=True, slots=True)
 class PolicyOptions:
-    """As they were written; None: not at all."""
+    """The options as given; None if absent."""
 
     batch: str | None
     batch_pods: int | None
@@ -53,23 +53,26 @@ class PolicyOptions:
     carry_over: str | None
 
     def refuse_all(self) -> None:
-        """Raises InvalidInput for any: they are for policies."""
+        """Raises InvalidInput if any is given, because they apply to policies only."""
         for field in fields(self):
             if getattr(self, field.name) is not None:
                 name = _option(field.name)
                 raise InvalidInput(
-                    f"--{name}: is for policies (NodeQOS …), and these files hold strategies", field=name
+                    f"--{name}: applies to policies (NodeQOS …), and these files hold strategies; leave it out",
+                    field=name,
                 )
 
     def refuse_those_of_traces(self) -> None:
-        """Raises InvalidInput for what says how a trace is laid out."""
+        """Raises InvalidInput for an option that lays out a trace."""
         for each in _OF_TRACES:
             if getattr(self, each) is not None:
                 name = _option(each)
-                raise InvalidInput(f"--{name}: is for --trace; what was recorded has its own pods of batch", field=name)
+                raise InvalidInput(
+                    f"--{name}: applies to --trace; recorded history has its own batch pods; leave it out", field=name
+                )
 
     def terms(self, seed: int) -> PolicyTerms:
-        """Raises InvalidInput that names the option and says what is allowed."""
+        """The terms of the replay. Raises InvalidInput that names the option and the allowed values."""
         from slackwater.simulation.adapters.trace_scenes import BatchLayout, share_of
         from slackwater.simulation.domain.guarded_run import Terms
         from slackwater.simulation.settings import PolicyTerms
@@ -98,11 +101,15 @@ def _after(text: str) -> int:
     try:
         return seconds_of(text, "return")
     except InvalidInput:
-        raise InvalidInput(f"--return: {text!r} is not allowed; never, or like 10m, 1h, 1d", field="return") from None
+        raise InvalidInput(
+            f"--return: {text!r} is not allowed; allowed: never, or a duration such as 10m, 1h, 1d", field="return"
+        ) from None
 
 
 def _percent(text: str) -> int:
-    found = re.fullmatch(r"(\d{1,3})%", text)
-    if found is None or int(found[1]) > 100:
-        raise InvalidInput(f"--carry-over: {text!r} is not allowed; whole percents, 0% to 100%", field="carry-over")
-    return int(found[1])
+    match = re.fullmatch(r"(\d{1,3})%", text)
+    if match is None or int(match[1]) > 100:
+        raise InvalidInput(
+            f"--carry-over: {text!r} is not allowed; allowed: whole percents, 0% to 100%", field="carry-over"
+        )
+    return int(match[1])

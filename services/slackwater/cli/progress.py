@@ -1,4 +1,4 @@
-"""How far a long command is: a bar on stderr, and only on a terminal; it goes away when it is done."""
+"""Progress of a long command: a bar on stderr, on a terminal only, removed at the end."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def progress_bar() -> Iterator[Progress]:
 
 
 class Stages:
-    """One line whose words change: what is done now, and how far that is."""
+    """One line with the current stage and its progress."""
 
     def __init__(self, bar: Progress) -> None:
         self._bar = bar

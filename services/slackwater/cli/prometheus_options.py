@@ -1,4 +1,4 @@
-"""How a Prometheus is reached: options, and the client that follows from them."""
+"""Options for the connection to a Prometheus, and the client made from them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CaOption = Annotated[Path | None, typer.Option("--prometheus-ca", metavar="FILE"
 CertOption = Annotated[Path | None, typer.Option("--prometheus-cert", metavar="FILE", help="client certificate (mTLS)")]
 KeyOption = Annotated[Path | None, typer.Option("--prometheus-key", metavar="FILE", help="its key")]
 PROOF_OPTIONS = ("--bearer-token-file", "--prometheus-ca", "--prometheus-cert", "--prometheus-key")
-"""Who asks, and whom is believed: as `Credentials` names them."""
+"""The option names that `Credentials` uses in messages."""
 InsecureOption = Annotated[
     bool, typer.Option("--insecure-skip-verify", help="accept any certificate; unsafe on shared networks")
 ]
@@ -35,8 +35,9 @@ RetriesOption = Annotated[int, typer.Option("--retries", help="retries of a fail
 
 
 def client(url: str, proof: Credentials, timeout_seconds: int, *, insecure: bool) -> httpx2.Client:
-    """Asks nobody but this server: no proxy of the environment, no token of another one. Raises InvalidInput,
-    Misconfigured."""
+    """A client of this server only: it uses no proxy of the environment and no other token. Raises InvalidInput,
+    Misconfigured.
+    """
     import httpx2
 
     try:
@@ -44,15 +45,17 @@ def client(url: str, proof: Credentials, timeout_seconds: int, *, insecure: bool
     except httpx2.InvalidURL:
         address = None
     if address is None:
-        raise InvalidInput(f"--prometheus: {url!r} is no address; like http://prometheus:9090", field="prometheus")
+        raise InvalidInput(
+            f"--prometheus: {url!r} is not an address; use the form http://prometheus:9090", field="prometheus"
+        )
     token = proof.token()
     if token and address.userinfo:
         raise InvalidInput(
-            "--prometheus: names a user, and --bearer-token-file says who asks as well; give one of them",
+            "--prometheus: names a user, and --bearer-token-file is given as well; give only one of them",
             field="prometheus",
         )
     return httpx2.Client(
-        base_url=address.copy_with(userinfo=b""),  # it is shown, in pages and messages
+        base_url=address.copy_with(userinfo=b""),  # without the user, because pages and messages show it
         auth=httpx2.BasicAuth(address.username, address.password) if address.userinfo else None,
         headers={"Authorization": f"Bearer {token}"} if token else {},
         timeout=timeout_seconds,
@@ -62,8 +65,10 @@ def client(url: str, proof: Credentials, timeout_seconds: int, *, insecure: bool
 
 
 def seconds_of(text: str, option: str) -> int:
-    """Of `90s`, `5m`, `36h` or `7d`. Raises InvalidInput."""
-    found = re.fullmatch(r"(\d{1,6})([smhd])", text)
-    if found is None or not int(found[1]):
-        raise InvalidInput(f"--{option}: {text!r} is not allowed; like 90s, 5m, 36h or 7d", field=option)
-    return int(found[1]) * {"s": 1, "m": 60, "h": 3600, "d": 86_400}[found[2]]
+    """Seconds of a duration such as `90s`, `5m`, `36h` or `7d`. Raises InvalidInput."""
+    match = re.fullmatch(r"(\d{1,6})([smhd])", text)
+    if match is None or not int(match[1]):
+        raise InvalidInput(
+            f"--{option}: {text!r} is not allowed; allowed: a duration such as 90s, 5m, 36h or 7d", field=option
+        )
+    return int(match[1]) * {"s": 1, "m": 60, "h": 3600, "d": 86_400}[match[2]]

@@ -1,4 +1,4 @@
-"""What `slackwater why` prints of throttles, restores and evictions: the arithmetic, the candidates, a pod's story."""
+"""Output of `slackwater why` for throttles, restores and evictions: the arithmetic, the candidates, a pod's history."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DONE = {"throttle": "throttled", "restore": "given back", "evict": "evicted"}
 
 
 def print_reasoning(console: Console, answer: Mapping[str, Any]) -> None:
-    """The arithmetic of a decision, and its candidates in their order; nothing for decisions about no pods."""
+    """Print the arithmetic of a decision and its candidates in their order; nothing for decisions without pods."""
     from rich.text import Text
 
     for line in answer.get("working") or ():
@@ -28,7 +28,7 @@ def print_reasoning(console: Console, answer: Mapping[str, Any]) -> None:
 
 
 def print_candidates(console: Console, rows: Sequence[Mapping[str, Any]], order: str, unit: str) -> None:
-    """What is released is not rounded: it is added up by hand."""
+    """Print the candidates. Released amounts are not rounded, so that the reader can add them up."""
     from rich.text import Text
 
     gives = "GIVEN-BACK" if any((row["released"] or 0) < 0 for row in rows) else "RELEASES"
@@ -55,13 +55,14 @@ def keys(values: Sequence[float]) -> str:
 
 
 def exact(value: int, unit: str) -> str:
-    """Cores with all three decimals, bytes to the last one."""
+    """Cores with three decimals, or bytes, unrounded."""
     return f"{value / 1000:.3f}" if unit.startswith("milli") else f"{value:,}".replace(",", " ")
 
 
 def print_pod(console: Console, answer: Mapping[str, Any], at: str | None = None) -> None:
-    """The pod, the newest decision that touched it (else the newest) in full, and all of them in a table. `at` as it
-    was asked for: how the pod stands is told of now, decisions of then."""
+    """Print the pod, the newest decision that touched it (else the newest) in full, and a table of all. `at` is the
+    option as given: the pod's state is the current one, the decisions are those up to `at`.
+    """
     from rich.text import Text
 
     pod, parts = answer["pod"], answer["decisions"]
@@ -111,7 +112,7 @@ def _standing(answer: Mapping[str, Any]) -> str:
 
 
 def verdict(part: Mapping[str, Any]) -> str:
-    """In a word or two."""
+    """The pod's part in a decision, in one or two words."""
     if not part["chosen"]:
         return "spared"
     done = _DONE.get(part["kind"], part["kind"])

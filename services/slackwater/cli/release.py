@@ -1,4 +1,4 @@
-"""`slackwater release`: have a service try again what it has set aside."""
+"""`slackwater release`: makes a service retry what it has quarantined."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def command(
         str | None, typer.Option("--server", help="URL; default: the instance of this state directory")
     ] = None,
 ) -> None:
-    """Release a quarantined row or node; what still fails returns under the same id. Needs the
-    role operator where tokens are asked for.
+    """Release a quarantined row or node; what still fails returns under the same id. Needs the role operator where
+    tokens are required.
 
     Example: `slackwater release 3f0c2a9be1d47a56`
     """

@@ -1,4 +1,4 @@
-"""`slackwater replay`: give a dead letter another chance."""
+"""`slackwater replay`: publishes a dead letter again."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def command(
         str | None, typer.Option("--server", help="URL; default: the instance of this state directory")
     ] = None,
 ) -> None:
-    """Publish a dead letter again to where it came from. Needs the role operator where tokens are asked for.
+    """Publish a dead letter again to where it came from. Needs the role operator where tokens are required.
 
     Example: `slackwater replay deadletter/12 --dry-run`
     """

@@ -1,4 +1,4 @@
-"""Resources as `get` and `describe` print them: made of the columns that the catalog of kinds declares."""
+"""Resources as `get` and `describe` print them, from the columns that the catalog of kinds declares."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from slackwater.resources.kind import Kind, loaded, text_at
 def columns_of(kind: Kind) -> tuple[Column, ...]:
     """The columns of a kind's table."""
     return tuple(
-        Column(one.title, _cell(one), right=one.type in ("integer", "number"), wide=one.priority > 0)
-        for one in kind.columns
+        Column(column.title, _cell(column), right=column.type in ("integer", "number"), wide=column.priority > 0)
+        for column in kind.columns
     )
 
 
@@ -25,7 +25,7 @@ def _cell(column: Declared) -> Callable[[Item], str]:
 
 
 def shown(value: Any) -> str:
-    """A field's value."""
+    """The text of a field's value."""
     if value in (None, ""):
         return UNKNOWN
     if isinstance(value, bool):
@@ -36,13 +36,13 @@ def shown(value: Any) -> str:
 
 
 def lines_of(kind: Kind) -> Callable[[Item], list[str]]:
-    """What `describe` prints of a document."""
+    """A function from a document to the lines that `describe` prints."""
     lines: Callable[[Item], list[str]] = loaded(kind.describe) if kind.describe else document_lines
     return lines
 
 
 def document_lines(document: Item) -> list[str]:
-    """A document with all that it says, one field a line."""
+    """All fields of a document, one per line."""
     metadata = document["metadata"]
     lines = [
         f"Name:        {metadata['name']}",

@@ -1,4 +1,4 @@
-"""`slackwater restore`: a backup into an empty database and an empty broker, proved by its hash."""
+"""`slackwater restore`: restores a backup into an empty database and an empty broker, and verifies its hash."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`slackwater run SERVICE`: one service against shared servers, in the wiring of `up`."""
+"""`slackwater run SERVICE`: runs one service against shared servers, wired as in `up`."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from slackwater.cli import exits
 from slackwater.cli.addresses import NATS_VARIABLE, POSTGRES_VARIABLE
 from slackwater.cli.choices import LogLevel
 
-if TYPE_CHECKING:  # what is heavy is loaded when the command runs
+if TYPE_CHECKING:  # heavy: imported when the command runs
     from slackwater.cli.composition import Part
     from slackwater.runtime.settings import HttpSettings
 
 
 class RunCommand(TyperCommand):
-    """Names the services in its help. The list is loaded only when the help is printed."""
+    """Lists the services in its help. The list is loaded only when the help is printed."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         from slackwater.runtime.service_list import service_names
@@ -55,7 +55,7 @@ def command(
 ) -> None:
     """Run one service against a PostgreSQL and a NATS that others share.
 
-    Makes the service's schema (if the role of --postgres may) and the streams, serves /livez, /readyz, /metrics and
+    Creates the service's schema (if the role of --postgres may) and the streams, serves /livez, /readyz, /metrics and
     the service's routes, and prints its address. Exit status: 0 after a signal or after --seconds.
     """
     from slackwater.cli.addresses import address

@@ -28,13 +28,13 @@ from slackwater.store.names import service_dsn
 
 FLEET = "fleet"
 NATS_FOLDER = Path("/etc/nats")
-"""Where the broker's container sees its folder, and /data its store."""
+"""The paths inside the broker's container: its folder, and /data for its store."""
 ROLES = (Role.VIEWER, Role.OPERATOR, Role.ADMIN)
 
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """What the secrets are for."""
+    """The deployment that the secrets are for."""
 
     folder: Path
     nodes: tuple[str, ...]
@@ -45,7 +45,7 @@ class Deployment:
 
 
 def write_secrets(deployment: Deployment) -> str:
-    """Make what is missing below the folder; returns the admin's token. Raises InvalidInput, Misconfigured."""
+    """Create what is missing below the folder; returns the admin's token. Raises InvalidInput, Misconfigured."""
     files = _Files(deployment.folder, deployment.shared_volume)
     authority = Authority(deployment.folder / "ca")
     services, agent = registry()
@@ -97,7 +97,7 @@ def _random() -> str:
 
 
 class _Files:
-    """Written whole or not at all, and never readable by more accounts than meant."""
+    """Writes files atomically; no more accounts than intended can ever read them."""
 
     def __init__(self, root: Path, shared: bool) -> None:
         self._root = root
@@ -105,14 +105,14 @@ class _Files:
         root.mkdir(mode=0o755 if shared else 0o700, parents=True, exist_ok=True)
 
     def path(self, file: Path) -> Path:
-        """The place of a file, its folder made."""
+        """The path of a file, with its folder created."""
         path = self._root / file
         for folder in reversed(path.relative_to(self._root).parents[:-1]):
             (self._root / folder).mkdir(mode=0o755 if self._shared else 0o700, exist_ok=True)
         return path
 
     def once(self, file: Path, make: Callable[[], str]) -> str:
-        """The content of a file, made if there is none."""
+        """The content of a file, created if it does not exist."""
         path = self.path(file)
         if not path.exists():
             self.always(file, make() + "\n")

@@ -1,4 +1,4 @@
-"""`slackwater secrets`: everything a deployment must keep secret, made once, one folder for each who needs it."""
+"""`slackwater secrets`: creates all secrets of a deployment once, in one folder per reader."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ def command(
 ) -> None:
     """Make passwords, tokens, certificates and the broker's permissions for docker compose or Kubernetes.
 
-    Run it again at any time, with more nodes too: nothing that exists is changed but the broker's configuration.
+    Run it again at any time, also with more nodes: existing files are kept, and only the broker's configuration is
+    rewritten.
     """
     from slackwater.cli.broker import names_of_nodes
     from slackwater.cli.output import errors_to_stderr, message

@@ -1,4 +1,4 @@
-"""What services have set aside: where it is asked for, and its columns."""
+"""Quarantined items of services: where they are read, and their columns."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ QUARANTINE = "/v1/quarantine"
 
 
 def set_aside(reader: Reader) -> list[Item]:
-    """What every service that answers here has set aside: a process of one service has its own only."""
+    """The quarantined items of every service that answers here; a process with one service has only its own."""
     from slackwater.runtime.service_list import service_names
 
     items: list[Item] = []

@@ -1,4 +1,4 @@
-"""One service on servers that somebody else runs."""
+"""Runs one service on shared servers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from slackwater.telemetry.metrics import process_meters
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """Where a process is reached: the URL of HTTP, and HOST:PORT of gRPC if it speaks it."""
+    """Addresses of a process: the URL of HTTP, and HOST:PORT of gRPC if it is served."""
 
     http_url: str
     rpc: str | None
@@ -40,9 +40,9 @@ class Addresses:
 
 @asynccontextmanager
 async def running_service(part: Part, postgres: str, nats: str, settings: HttpSettings) -> AsyncIterator[Addresses]:
-    """The service works while the context is open; yields its addresses.
+    """Run the service while the context is open; yields its addresses.
 
-    Raises InvalidInput for an address of another form, Unavailable when a server is away, Misconfigured.
+    Raises: InvalidInput for a malformed address, Unavailable when a server does not answer, Misconfigured.
     """
     refuse_other_forms(postgres, nats)
     steps = Steps()
@@ -70,7 +70,7 @@ async def running_service(part: Part, postgres: str, nats: str, settings: HttpSe
 
 
 def refuse_other_forms(postgres: str, nats: str) -> None:
-    """Raises InvalidInput that names the option; never repeats a DSN, which may hold a password."""
+    """Raises InvalidInput that names the option; never repeats a DSN, because it may hold a password."""
     if not postgres.startswith(("postgresql://", "postgres://")):
         raise InvalidInput("--postgres: must look like postgresql://user:password@host:5432/database", field="postgres")
     if not nats.startswith(("nats://", "tls://")):
@@ -79,9 +79,10 @@ def refuse_other_forms(postgres: str, nats: str) -> None:
 
 
 def refuse_a_database_open_to_all(dsn: str, environment: Mapping[str, str]) -> None:
-    """Raises Misconfigured for a database beyond this machine to which nothing is proven and which proves nothing.
+    """Raises Misconfigured for a database beyond this machine without any authentication.
 
-    A password in the environment or in libpq's password file counts, as does TLS that is not merely preferred.
+    A password in the environment or in libpq's password file counts, as does TLS that is required, not merely
+    preferred.
     """
     parts = urlsplit(dsn)
     query = dict(parse_qsl(parts.query))
@@ -92,7 +93,7 @@ def refuse_a_database_open_to_all(dsn: str, environment: Mapping[str, str]) -> N
     proven = parts.password or query.get("password") or environment.get("PGPASSWORD") or environment.get("PGPASSFILE")
     if not (local or encrypted or proven):
         raise Misconfigured(
-            "will not use a PostgreSQL beyond this machine without a password or TLS: give a password in the address "
+            "refuses a PostgreSQL beyond this machine without a password or TLS: give a password in the address "
             "(SLACKWATER_POSTGRES_DSN_FILE keeps it off the command line) or sslmode=verify-full",
             field="postgres",
         )

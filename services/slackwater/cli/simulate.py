@@ -1,4 +1,4 @@
-"""`slackwater simulate`: what another strategy or policy would have done, on recorded history or on a trace."""
+"""`slackwater simulate`: replays recorded history or a trace with another strategy or policy."""
 
 from __future__ import annotations
 
@@ -119,11 +119,11 @@ def command(
             )
         order, resources = None, tuple(Resource) if resource is None else (resource,)
         if trace is None:
-            refuse_given(context, _OF_TRACES, "is for --trace; what was recorded has its own nodes and predictions")
+            refuse_given(context, _OF_TRACES, "is for --trace; recorded history has its own nodes and predictions")
         else:
-            refuse_given(context, ("server",), "is for --since, what an instance recorded")
+            refuse_given(context, ("server",), "is for --since, the recorded history")
             if form is None:
-                raise InvalidInput("--format: is missing; it says how the trace is written", field="format")
+                raise InvalidInput("--format: is missing; give the format of the trace", field="format")
             order = TraceOrder(trace, form, resources, per_node, days_of(churn), seed, model, begin, end)
         options = PolicyOptions(batch, batch_pods, overcommit, control, comes_back, carry_over)
         loaded = load(files)
@@ -139,7 +139,7 @@ def command(
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What is replayed: a trace, or (None) what was recorded since."""
+    """The data to replay: a trace, or (None) the recorded history."""
 
     files: Sequence[DocumentFile]
     order: TraceOrder | None
@@ -149,7 +149,7 @@ class Asked:
 
     @contextmanager
     def recorded(self) -> Iterator[HttpReader]:
-        """The instance that recorded it. Raises InvalidInput where none runs."""
+        """The instance that recorded the history. Raises InvalidInput if none runs."""
         from slackwater.cli.client import HttpReader, reading
 
         with reading(self.server) as reader:
@@ -168,7 +168,9 @@ def _strategies(asked: Asked, options: PolicyOptions, html: Path | None) -> Item
     options.refuse_all()
     if asked.order is not None:
         if asked.step is not None:
-            raise InvalidInput("--step: is for --since, what was recorded; a trace has a cell every 5m", field="step")
+            raise InvalidInput(
+                "--step: applies to --since, recorded history; a trace has a sample every 5m", field="step"
+            )
         with progress_bar() as bar:
             found = simulate_trace(asked.files, asked.order, Stages(bar))
     else:
@@ -189,7 +191,7 @@ def _policies(asked: Asked, options: PolicyOptions, html: Path | None) -> Item:
     from slackwater.simulation.service import simulate_policies_on_trace, simulate_policies_recorded
 
     if asked.step is not None:
-        raise InvalidInput("--step: is for strategies; policies are replayed on every window", field="step")
+        raise InvalidInput("--step: applies to strategies; policies are replayed on every window", field="step")
     if asked.order is not None:
         given = options.terms(asked.order.seed)
         with progress_bar() as bar:
@@ -208,10 +210,10 @@ def _policies(asked: Asked, options: PolicyOptions, html: Path | None) -> Item:
 
 
 def lines(answer: Item) -> list[str]:
-    """What was replayed, a table for each resource, and how to read it."""
+    """The text report: what was replayed, a table for each resource, and how to read it."""
     shown = [*heading(answer["history"])]
     for resource, unit in (("cpu", "core-hours"), ("memory", "GiB-hours")):
-        if any(one[resource]["capacity_hours"] for one in answer["strategies"]):
+        if any(strategy[resource]["capacity_hours"] for strategy in answer["strategies"]):
             shown += ["", *figures(answer, resource, unit)]
     return [*shown, "", *LEGEND]
 
@@ -226,7 +228,7 @@ def heading(history: Item) -> list[str]:
 
 
 def figures(answer: Item, resource: str, unit: str) -> list[str]:
-    """One row a figure, one column a strategy; last what the last one differs by."""
+    """One row per figure, one column per strategy; the last column is the difference of the last strategy."""
     strategies, last = answer["strategies"], answer["differences"][-1]
     one = strategies[0][resource]
     rows = [
@@ -254,7 +256,7 @@ def _value(place: int, name: str) -> Column:
 
 
 def signed(text: Callable[[float], str], value: float) -> str:
-    """With its sign, unless it is shown as nothing."""
+    """The text with its sign; without a sign if it is displayed as zero."""
     said = text(abs(value))
     return said if said == text(0.0) else f"{'+' if value > 0 else '-'}{said}"
 
@@ -291,6 +293,6 @@ FIGURES = (
     ("changes_per_hour", "changes an hour and node", _one),
 )
 LEGEND: Sequence[str] = [
-    "Beyond capacity: prod as it was, and every offer used to its last unit, were more than the node has. Nobody",
-    "throttles here and nothing is given back before the next offer: it is what the offers alone would have done.",
+    "Beyond capacity: real usage of prod and every offer, fully used, exceeded the node's capacity. The replay does",
+    "not throttle and reclaims nothing before the next offer: it shows the effect of the offers alone.",
 ]

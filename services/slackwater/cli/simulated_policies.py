@@ -1,4 +1,4 @@
-"""What `slackwater simulate` prints of policies: a row a figure, a column a policy, and the difference."""
+"""Output of `slackwater simulate` for policies: one row per figure, one column per policy, and the difference."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SHOWN_GAPS = 5
 
 
 def lines(answer: Item) -> list[str]:
-    """What was replayed, what it took, how long nodes were above the waterlines, what was done and what stayed open."""
+    """The text report: what was replayed, the cost, the time above the waterlines, the actions and the open gaps."""
     policies, last = answer["policies"], answer["differences"][-1]
     shown = [*heading(answer["history"]), "", *_table("FIGURE", figures(policies, last), policies, last)]
     shown += ["", *_table("ABOVE", times(policies, last), policies, last)]
@@ -44,7 +44,7 @@ def figures(policies: Sequence[Item], last: Item) -> list[Item]:
 
 
 def times(policies: Sequence[Item], last: Item) -> list[Item]:
-    """Three rows for each waterline of any policy that something here is measured by."""
+    """Three rows for each waterline of any policy that the replayed data can measure."""
     rows: list[Item] = []
     for place, first in enumerate(policies[0]["waterlines"]):
         found = [one["waterlines"][place] for one in policies]
@@ -64,7 +64,7 @@ def times(policies: Sequence[Item], last: Item) -> list[Item]:
 
 
 def waterline(said: Item) -> str:
-    """Its value as people write it."""
+    """The waterline's value as policies write it."""
     value = float(said["value"])
     match said["unit"]:
         case "ratio":
@@ -77,24 +77,24 @@ def waterline(said: Item) -> str:
 
 
 def actions(policies: Sequence[Item]) -> list[Item]:
-    reasons = list(dict.fromkeys(reason for one in policies for reason in one["actions"]))
+    reasons = list(dict.fromkeys(reason for policy in policies for reason in policy["actions"]))
     rows: list[Item] = []
     for reason in reasons:
-        found = [one["actions"].get(reason, {"decisions": 0, "pods": 0}) for one in policies]
-        rows.append({"what": reason, "values": [f"{one['decisions']:,} ({one['pods']:,})" for one in found]})
+        counts = [policy["actions"].get(reason, {"decisions": 0, "pods": 0}) for policy in policies]
+        rows.append({"what": reason, "values": [f"{count['decisions']:,} ({count['pods']:,})" for count in counts]})
     return rows
 
 
 def open_gaps(policies: Sequence[Item]) -> list[str]:
-    """The longest of each policy, and why."""
+    """The longest open gaps of each policy, with the reason."""
     shown = []
-    for one in policies:
-        for gap in one["gaps"][:SHOWN_GAPS]:
+    for policy in policies:
+        for gap in policy["gaps"][:SHOWN_GAPS]:
             most = "" if gap["largest"] is None else f", at most {_amount(gap)}"
-            head = f"{one['name']}: {gap['kind']} for {gap['metric']}, {_count(gap['seconds'])} s{most}"
+            head = f"{policy['name']}: {gap['kind']} for {gap['metric']}, {_count(gap['seconds'])} s{most}"
             shown.append(f"{head}: {gap['because']}")
-        if len(one["gaps"]) > SHOWN_GAPS:
-            shown.append(f"{one['name']}: {len(one['gaps']) - SHOWN_GAPS} more; -o json has all")
+        if len(policy["gaps"]) > SHOWN_GAPS:
+            shown.append(f"{policy['name']}: {len(policy['gaps']) - SHOWN_GAPS} more; -o json has all")
     return shown
 
 
@@ -120,7 +120,7 @@ def _value(place: int, name: str) -> Column:
 
 
 def signed(text: Callable[[float], str], value: float) -> str:
-    """With its sign, unless it is shown as nothing."""
+    """The text with its sign; without a sign if it is displayed as zero."""
     said = text(abs(value))
     return said if said == text(0.0) else f"{'+' if value > 0 else '-'}{said}"
 
@@ -150,6 +150,6 @@ FIGURES: Sequence[tuple[str, str, Callable[[float], str], bool]] = (
     ("step_backs", "steps back from evicting", _count, False),
 )
 LEGEND: Sequence[str] = [
-    "Seconds are of single pods or nodes. Every policy is measured against the waterlines of all; who crosses one is",
-    "above it until the next look at least. What was wanted is the same under all policies.",
+    "Seconds are of single pods or nodes. Every policy is measured against the waterlines of all policies; a node that",
+    "crosses one counts as above it at least until the next look. The demand is the same under all policies.",
 ]

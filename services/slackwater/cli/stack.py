@@ -1,4 +1,4 @@
-"""The whole product in one process: embedded servers, schemas, streams, services, HTTP; ended in reverse order."""
+"""The whole product in one process: embedded servers, schemas, streams, services, HTTP; stopped in reverse order."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ from slackwater.telemetry.metrics import process_meters
 log = get_logger(__name__)
 WATCH_SECONDS = 1.0
 ROOM_BYTES = 32 * 2**20
-"""Less free than this, and neither server gets far: PostgreSQL alone writes a WAL segment of half of it."""
+"""Free bytes below which the servers cannot start: a WAL segment of PostgreSQL alone takes half of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class StackOptions:
-    """What the command line chose. `overrides` are settings by service name."""
+    """The options of the command line. `overrides` are settings by service name."""
 
     http: HttpSettings
     overrides: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -52,7 +52,7 @@ class StackOptions:
 
 
 class EmbeddedServers:
-    """PostgreSQL and NATS of our own, both started at once, and started again should one of them die."""
+    """Embedded PostgreSQL and NATS, started in parallel, and restarted if one of them dies."""
 
     name = "servers"
 
@@ -63,22 +63,24 @@ class EmbeddedServers:
         self._one_at_a_time = asyncio.Lock()
 
     async def start(self) -> None:
-        """Both are there on return. Runs in the main thread: the kernel ends them with the thread that forked them."""
+        """Start both servers and wait for them. Call it in the main thread, because the kernel ends the servers with
+        the thread that forked them.
+        """
         nats = asyncio.create_task(self.nats.start())
-        await asyncio.sleep(0)  # the broker is forked now and comes up while PostgreSQL is waited for
+        await asyncio.sleep(0)  # fork the broker now, so that it starts while this task waits for PostgreSQL
         try:
             self.postgres.start()
         finally:
             await nats
 
     async def restart_broker(self) -> None:
-        """For a broker that is alive and stores nothing any more. What it had acknowledged is on its disk."""
+        """Restart a broker that is alive but no longer stores messages. Acknowledged messages are on its disk."""
         async with self._one_at_a_time:
             await self.nats.stop()
             await self.nats.start()
 
     def has_room(self) -> bool:
-        """Whether the disk of the state directory could hold what a starting broker writes."""
+        """Whether the disk of the state directory can hold what a starting broker writes."""
         return shutil.disk_usage(self._state_dir).free >= ROOM_BYTES
 
     async def stop(self) -> None:
@@ -87,7 +89,9 @@ class EmbeddedServers:
             group.start_soon(anyio.to_thread.run_sync, self.postgres.stop)
 
     async def run(self, started: Callable[[], None]) -> None:
-        """Keep them alive. Starting them is not done here: services need their addresses to be built."""
+        """Restart servers that die. The first start happens elsewhere, because services are built from the servers'
+        addresses.
+        """
         started()
         while True:
             await asyncio.sleep(WATCH_SECONDS)
@@ -99,7 +103,7 @@ class EmbeddedServers:
         log.error("embedded server restarts")
         try:
             await self.start()
-        except (Unavailable, OSError) as error:  # a full disk, mostly: it may get better
+        except (Unavailable, OSError) as error:  # most often a full disk, which may be temporary
             log.error("embedded server does not start", reason=str(error))
             await asyncio.sleep(WATCH_SECONDS)
 
@@ -112,9 +116,9 @@ class EmbeddedServers:
 
 @asynccontextmanager
 async def running_stack(state: StateDir, options: StackOptions, steps: Steps) -> AsyncIterator[Endpoint]:
-    """Everything runs while the context is open; the endpoint is announced in the state directory.
+    """Run everything while the context is open; the state directory announces the endpoint.
 
-    Raises Misconfigured when another instance runs there, or a service cannot be built.
+    Raises: Misconfigured when another instance runs there, or a service cannot be built.
     """
     async with AsyncExitStack() as stack:
         stack.enter_context(state.hold())

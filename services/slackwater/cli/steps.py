@@ -1,4 +1,4 @@
-"""One line per step of a start, with the time it took; on a terminal the line is there from the step's beginning."""
+"""One line per step of a start, with its duration; on a terminal the line appears when the step begins."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TextIO
 
 
 class Steps:
-    """Tells a person how far a start is."""
+    """Reports the progress of a start."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stderr
@@ -20,7 +20,7 @@ class Steps:
 
     @contextmanager
     def step(self, title: str) -> Iterator[None]:
-        """A step that the block does. A failure leaves the line as it is: the error follows."""
+        """Time the block as a step. After a failure the line stays incomplete, because the error follows."""
         if self._terminal:
             self._write(f"  {title} …")
         begin = time.monotonic()
@@ -28,11 +28,11 @@ class Steps:
         self._line(title, time.monotonic() - begin)
 
     def done(self, title: str) -> None:
-        """A step that ended now and began when the one before it ended."""
+        """A step that ends now and began at the end of the previous one."""
         self._line(title, time.monotonic() - self._last)
 
     def say(self, text: str) -> None:
-        """A line without a time."""
+        """Print a line without a time."""
         self._write(f"{self._erase()}{text}\n")
 
     def total_seconds(self) -> float:

@@ -1,6 +1,6 @@
-"""What a stopped instance left behind: its PostgreSQL is started for one question, and stopped again.
+"""Reads the data of a stopped instance: starts its PostgreSQL for one request, and stops it again.
 
-The question goes through the same application as over HTTP, in this process, so the answers cannot differ.
+The request uses the same application as over HTTP, in this process, so that the answers are the same.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SERVICE = "console"
 
 @dataclass(frozen=True, slots=True)
 class StoppedReader:
-    """Answers from the recorded read model; there is nothing to follow."""
+    """Answers from the recorded read model; it has no new events."""
 
     runner: asyncio.Runner
     app: FastAPI
@@ -54,7 +54,7 @@ class StoppedReader:
 
 @contextlib.contextmanager
 def reading_stopped(state_dir: Path) -> Iterator[StoppedReader]:
-    """The read model of the state directory while the context is open. Raises Conflict if it is in use after all."""
+    """The read model of the state directory while the context is open. Raises Conflict if it is in use."""
     with EmbeddedPostgres(state_dir) as server, asyncio.Runner() as runner:
         database = runner.run(_console_database(server.dsn))
         try:

@@ -1,4 +1,4 @@
-"""ColocationStrategies, and what trying one says, as `get`, `describe` and `apply --dry-run` print them."""
+"""ColocationStrategies, and the result of trying one, as `get`, `describe` and `apply --dry-run` print them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from slackwater.resources.names import CLUSTER
 
 
 def selected_nodes(strategy: Item) -> str:
-    """Which nodes a document is for, shortly."""
+    """The nodes that a document selects, in short form."""
     name, spec = str(strategy["metadata"]["name"]), strategy["spec"]
     selector = spec.get("nodeSelector")
     if name == CLUSTER:
@@ -33,7 +33,7 @@ def _status(strategy: Item, name: str) -> Any:
 
 
 def state(strategy: Item) -> str:
-    """Whether the stored generation is followed, and nodes follow it."""
+    """Whether the stored generation is in effect, and whether nodes follow it."""
     problems = [one for one in _status(strategy, "conditions") or () if one["status"] == "False"]
     if any(one["type"] == "Followed" for one in problems):
         observed = _status(strategy, "observedGeneration")
@@ -42,12 +42,12 @@ def state(strategy: Item) -> str:
 
 
 def precedence(strategy: Item) -> str:
-    """Of several that select a node the highest counts."""
+    """The precedence: of several documents that select a node, the highest wins."""
     return str(strategy["spec"].get("precedence") or 0)
 
 
 def strategy_lines(strategy: Item) -> list[str]:
-    """A ColocationStrategy with what it comes to: what is its own, what follows from above."""
+    """A ColocationStrategy with its effective values: its own ones and the inherited ones."""
     metadata, own = strategy["metadata"], strategy["spec"]
     lines = [
         f"Name:        {metadata['name']}",
@@ -57,11 +57,11 @@ def strategy_lines(strategy: Item) -> list[str]:
         f"Nodes:       {_status(strategy, 'nodes') or 0} follow it",
     ]
     lines += [
-        f"Condition:   not {one['type']} ({one['reason']}): {one['message']}"
-        for one in _status(strategy, "conditions") or ()
-        if one["status"] == "False"
+        f"Condition:   not {entry['type']} ({entry['reason']}): {entry['message']}"
+        for entry in _status(strategy, "conditions") or ()
+        if entry["status"] == "False"
     ]
-    lines += [f"  {one['node']}: {one['problem']}" for one in _status(strategy, "problems") or ()]
+    lines += [f"  {entry['node']}: {entry['problem']}" for entry in _status(strategy, "problems") or ()]
     lines.append("Fields:")
     for name, value in (_status(strategy, "effective") or {}).items():
         above = "" if own.get(name) is not None else "(from above)"
@@ -70,9 +70,9 @@ def strategy_lines(strategy: Item) -> list[str]:
 
 
 def tried_lines(offers: Item) -> Iterator[str]:
-    """The sums of the pools, then the nodes that change most, each before and after."""
+    """The sums of the pools, then the nodes with the largest changes, each before and after."""
     pools, nodes = offers["pools"], offers["nodes"]
-    tiers = ("batch", "mid") if any(_lends_to_mid(one) for one in pools) else ("batch",)
+    tiers = ("batch", "mid") if any(_lends_to_mid(pool) for pool in pools) else ("batch",)
     changes = [column for tier in tiers for column in _change(tier)]
     if pools:
         heads = (
@@ -100,7 +100,7 @@ def _lends_to_mid(pool: Item) -> bool:
 
 
 def _change(tier: str) -> Sequence[Column]:
-    """Before, after and difference of both resources."""
+    """Columns before, after and difference, for both resources."""
     title = tier.upper()
 
     def columns(name: str, key: str, say: Callable[[int | None], str]) -> Iterator[Column]:

@@ -1,6 +1,6 @@
-"""Tables of the commands that draw, at any width: no cell is ever cut.
+"""Tables of the commands at any width: no cell is truncated.
 
-Where a row is wider than the terminal, what does not fit stands below it, each cell with its title.
+If a row is wider than the terminal, the cells that do not fit are printed below it, each with its title.
 """
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ if TYPE_CHECKING:
 BETWEEN = 2
 """Blanks between columns."""
 LEAST_WRAPPED = 16
-"""Of the column that wraps; with less it goes below the row."""
+"""Least width of the column that wraps; with less it moves below the row."""
 BELOW = "    "
 
 
 @dataclass(slots=True)
 class Grid:
-    """Rows before it is known how wide they may be. `wraps` is the title of the column of sentences; `spared` are
-    columns that only repeat as a picture what others say, and are left out where there is no room."""
+    """Rows before the width is known. `wraps` is the title of the column that holds sentences; `spared` are columns
+    that only draw what other columns say, and are left out if they do not fit.
+    """
 
     titles: tuple[str, ...]
     right: Sequence[str] = ()
@@ -38,13 +39,13 @@ class Grid:
         self.rows.append(tuple(cell if isinstance(cell, Text) else Text(cell) for cell in cells))
 
     def width_of(self, place: int) -> int:
-        """Of its widest cell, the title included."""
+        """The width of the widest cell, the title included."""
         from rich.cells import cell_len
 
         return max([cell_len(self.titles[place]), *(row[place].cell_len for row in self.rows)])
 
     def least(self, place: int) -> int:
-        """Without cutting anything."""
+        """The least width that truncates nothing."""
         width = self.width_of(place)
         return min(width, LEAST_WRAPPED) if self.titles[place] == self.wraps else width
 
@@ -55,7 +56,7 @@ def columns(*titles: str, right: Sequence[str] = (), wraps: str | None = None, s
 
 
 def put(console: Console, shown: Grid) -> None:
-    """Print without blanks at the ends of lines."""
+    """Print without trailing blanks."""
     every = tuple(range(len(shown.titles)))
     if _needed(shown, every) > console.width:
         every = tuple(place for place in every if shown.titles[place] not in shown.spared)
@@ -69,15 +70,17 @@ def _needed(shown: Grid, places: Sequence[int]) -> int:
 
 
 def _fitting(shown: Grid, places: Sequence[int], width: int) -> tuple[int, ...]:
-    """All columns if they fit; else as many from the left as do, at least the first, and no sentences."""
+    """All columns if they fit; else as many from the left as fit, at least the first, without the column of
+    sentences.
+    """
     if _needed(shown, places) <= width:
         return tuple(places)
-    found: list[int] = []
+    fitting: list[int] = []
     for place in places:
-        if found and (shown.titles[place] == shown.wraps or _needed(shown, [*found, place]) > width):
+        if fitting and (shown.titles[place] == shown.wraps or _needed(shown, [*fitting, place]) > width):
             break
-        found.append(place)
-    return tuple(found)
+        fitting.append(place)
+    return tuple(fitting)
 
 
 def _table_lines(console: Console, shown: Grid, places: Sequence[int]) -> list[str]:
@@ -94,7 +97,7 @@ def _table_lines(console: Console, shown: Grid, places: Sequence[int]) -> list[s
 
 
 def _folded(console: Console, shown: Grid, places: Sequence[int], beside: Sequence[int]) -> Iterator[str]:
-    """A line a row with what fits; below it the rest, wrapped between words."""
+    """One line per row with the cells that fit; below it the rest, wrapped between words."""
     from rich.text import Text
 
     heads = tuple(Text(title) for title in shown.titles)
@@ -112,19 +115,19 @@ def _folded(console: Console, shown: Grid, places: Sequence[int], beside: Sequen
 def _aligned(shown: Grid, places: Sequence[int], cells: Sequence[Text], style: str = "") -> Text:
     from rich.text import Text
 
-    found = Text(style=style)
+    line = Text(style=style)
     for place in places:
         blanks = " " * (shown.width_of(place) - cells[place].cell_len)
-        found.append(blanks if shown.titles[place] in shown.right else "")
-        found.append_text(cells[place])
-        found.append("" if shown.titles[place] in shown.right else blanks)
-        found.append(" " * BETWEEN)
-    found.rstrip()
-    return found
+        line.append(blanks if shown.titles[place] in shown.right else "")
+        line.append_text(cells[place])
+        line.append("" if shown.titles[place] in shown.right else blanks)
+        line.append(" " * BETWEEN)
+    line.rstrip()
+    return line
 
 
 def _printed(console: Console, shown: Table | Text) -> list[str]:
-    """As lines. A text is as wide already as it may be; rich would crop what it measures otherwise."""
+    """The rendered lines. A text is printed at its own width, because rich would crop it."""
     from rich.text import Text
 
     with console.capture() as caught:

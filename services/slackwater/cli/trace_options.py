@@ -1,4 +1,6 @@
-"""The options of every verb that replays a trace on nodes. Imported by `--help`, so it imports nothing heavy."""
+"""The options of every verb that replays a trace on nodes. `--help` imports this module, so it imports nothing
+heavy.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from slackwater.traces.choices import Resource, TraceFormat
 
 
 class Output(StrEnum):
-    """`json` has a stated schema, see the page of the verb."""
+    """`json` has a documented schema, see the page of the verb."""
 
     TABLE = "table"
     JSON = "json"
@@ -35,6 +37,6 @@ PageOption = Annotated[Path | None, typer.Option("--html", metavar="FILE", help=
 
 
 def check_page(html: Path | None) -> None:
-    """Before anything long begins. Raises InvalidInput."""
+    """Check the folder before the long work begins. Raises InvalidInput."""
     if html is not None and not html.parent.is_dir():
-        raise InvalidInput(f"--html: there is no folder {html.parent}", field="html")
+        raise InvalidInput(f"--html: folder {html.parent} does not exist; create it or name another", field="html")

@@ -1,4 +1,4 @@
-"""Every service built as `up` builds it, on servers that are never asked: what can be read off the code alone."""
+"""Every service built as `up` builds it, without a connection: for facts that the code alone determines."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from slackwater.telemetry.metrics import Described, note_build, process_meters
 
 
 def unasked_services() -> Sequence[Service]:
-    """For their routes and metrics. Opens nothing: databases and bus connect on first use."""
+    """The services, for their routes and metrics. Opens nothing: databases and bus connect on first use."""
     nowhere = Databases({part.name: "postgresql://127.0.0.1/none" for part in SHARED})
     platform = Platform(LateBus(), SystemClock(), nowhere.of, Path())
     return [part.build(platform) for part in SHARED]
 
 
 def every_metric() -> Sequence[Described]:
-    """All metrics that any process of ours can show, by name."""
+    """All metrics that a process can expose, by name."""
     meters = process_meters()
     for service in unasked_services():
         note_build(service.name)

@@ -1,4 +1,4 @@
-"""`slackwater unblock`: have services read again what the agent of a node sends."""
+"""`slackwater unblock`: makes services read the messages of a node's agent again."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from slackwater.cli.block import DRY_RUN, NODE, SERVER, send
 
 
 def command(node: NODE, dry_run: DRY_RUN = False, server: SERVER = None) -> None:
-    """End the block of a node's agent. The node is back with its next report; what it sent meanwhile is not read. Needs
-    the role admin where tokens are asked for.
+    """End the block of a node's agent. The node is back with its next report; messages sent during the block are not
+    read. Needs the role admin where tokens are required.
 
     Example: `slackwater unblock edge-7`
     """

@@ -1,4 +1,4 @@
-"""`slackwater up`: everything on this machine, in one process."""
+"""`slackwater up`: runs everything on this machine, in one process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from slackwater.cli import exits
 from slackwater.cli.choices import LogLevel
 from slackwater.model.counting import counted
 
-if TYPE_CHECKING:  # what is heavy is loaded when the command runs
+if TYPE_CHECKING:  # heavy: imported when the command runs
     from slackwater.cli.stack import StackOptions
     from slackwater.cli.steps import Steps
     from slackwater.runtime.state import Endpoint, StateDir
@@ -35,11 +35,11 @@ DEMO_SETTINGS: Mapping[str, Mapping[str, object]] = {
     },
     "colocation": {"cpu_reclaim_threshold_percent": 95, "memory_reclaim_threshold_percent": 90, "rise_windows": 1},
 }
-"""Settings by service that let a loop made for hours be watched in a minute and a half. Nothing else is special."""
+"""Settings by service that shorten a loop made for hours to a minute and a half. Nothing else differs."""
 
 
 class Driver(StrEnum):
-    """What the agent works on."""
+    """The agent's driver."""
 
     AUTO = "auto"
     LINUX = "linux"
@@ -65,8 +65,8 @@ def command(
 ) -> None:
     """Run everything on this machine: PostgreSQL, NATS, all services, the agent and the console.
 
-    Ctrl-C stops it all in order and restores every cgroup file. Exit status: 0 after a signal; 130 if it came before
-    --seconds were over. With --demo: 0 the loop closed, 2 it did not, 3 this host cannot be measured right now.
+    Ctrl-C stops everything in order and restores every cgroup file. Exit status: 0 after a signal; 130 if it came
+    before --seconds were over. With --demo: 0 the loop closed, 2 it did not, 3 this host cannot be measured right now.
     """
     from slackwater.cli.stack import StackOptions
     from slackwater.cli.steps import Steps
@@ -89,7 +89,7 @@ def command(
 
 
 def _finish_demo() -> int:
-    """Everything has stopped: now it can be known what was restored and whether anything is left."""
+    """Verify after the stop what was restored and whether anything is left; returns the exit status."""
     from slackwater.cli.composition import load
     from slackwater.runtime.state import default_state_dir
 
@@ -98,7 +98,9 @@ def _finish_demo() -> int:
 
 
 def choose_driver(wanted: Driver, nodes: int, steps: Steps) -> Driver:
-    """`auto` is the machine itself where its cgroups can be written, else a fleet, with a line that says why."""
+    """For `auto`: the real machine if its cgroups are writable, else a simulated fleet, with a line that gives the
+    reason.
+    """
     if wanted is not Driver.AUTO:
         return wanted
     from slackwater.cli.composition import load
@@ -133,7 +135,7 @@ def _greet(endpoint: Endpoint, steps: Steps) -> None:
 
 
 async def _work(endpoint: Endpoint, state: StateDir, driver: Driver, seconds: int | None, demo: bool) -> int:
-    """What `up` is up for: the demo, the given time, or until a signal. Returns the exit status."""
+    """Run the demo, wait the given time, or wait for a signal. Returns the exit status."""
     if demo:
         from slackwater.cli.composition import load
 

@@ -1,4 +1,4 @@
-"""`slackwater why`: the sum behind a number, and the way from a cause to its effect."""
+"""`slackwater why`: explains the sum behind a number, and the chain from a cause to its effect."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 BAR_CELLS = (12, 32)
 """The narrowest and the widest bar."""
 SOURCE_CELLS = 30
-"""What the last column gets before the bar grows."""
+"""Width of the last column before the bar grows."""
 ENDLESS = 100_000
-"""How wide a pipe is: a row stays a line, whatever reads it."""
+"""Width of a pipe: one row stays one line."""
 _NOUNS = {
     **dict.fromkeys(("node", "nodes", "no"), "node"),
     **dict.fromkeys(("pod", "pods", "po"), "pod"),
@@ -78,7 +78,7 @@ def command(
         if noun != "node" and subject is not None:
             raise InvalidInput(f"{subject!r}: a subject says which number of a node is meant: use it with node/NAME")
         if noun == "decision" and at is not None:
-            raise InvalidInput("--at: a decision is told with all that came of it: leave --at out")
+            raise InvalidInput("--at: is not allowed with a decision, which is shown with its effects; leave --at out")
         with reading(server) as reader:
             if noun == "node":
                 answer = reader.get("/v1/why", {"node": name, "subject": subject or "batch-cpu", "at": at})
@@ -113,7 +113,7 @@ def _console() -> Console:
 def bar(before: int, after: int, low: int, high: int, cells: int = BAR_CELLS[1]) -> str:
     """A bar from `before` to `after` on the scale `low`..`high`, `cells` wide, starting at whole cells.
 
-    A value that is not zero is never invisible; zero has no bar.
+    A nonzero value always draws at least one cell; zero has no bar.
     """
     if before == after:
         return " " * cells
@@ -126,19 +126,21 @@ def bar(before: int, after: int, low: int, high: int, cells: int = BAR_CELLS[1])
 
 
 def exact_time(text: str) -> str:
-    """To the second, or all of it where there is a rest: cut off, `--at` with it would be before what it is of."""
+    """The time to the second, or in full if it has a fraction. A truncated time given as `--at` would precede its
+    event.
+    """
     at = parse_time(text).astimezone(UTC)
     return f"{at:%Y-%m-%dT%H:%M:%S.%fZ}" if at.microsecond else clock_time(text)
 
 
 def _number(value: int, unit: str, *, signed: bool = False) -> str:
-    """As in a column: cores with three decimals, so that the points line up."""
+    """A number in a column: cores with three decimals, so that the decimal points align."""
     plus = "+" if signed and value > 0 else ""
     return plus + (f"{value / 1000:.3f}" if unit.startswith("milli") else amount(value, unit))
 
 
 def print_waterfall(console: Console, answer: Mapping[str, Any]) -> None:
-    """Terms, their bars, the running total, where each came from, and whether the sum is right."""
+    """Print the terms with bars, the running total, the source of each, and whether the sum is right."""
     from rich.text import Text
 
     rows, unit, record = answer["waterfall"], answer["unit"], answer["record"]
@@ -167,8 +169,9 @@ def print_waterfall(console: Console, answer: Mapping[str, Any]) -> None:
 
 
 def in_bytes(rows: Sequence[Mapping[str, Any]], result: int) -> str:
-    """The sum to be redone by hand: `34 359 738 368 - 1 073 741 824 = 33 285 996 544 bytes`. In the table above it each
-    amount is rounded by itself, and rounded amounts do not always add up."""
+    """The sum in bytes: `34 359 738 368 - 1 073 741 824 = 33 285 996 544 bytes`. The table rounds each amount by
+    itself, and rounded amounts do not always add up.
+    """
     parts: list[str] = []
     for row in rows:
         if parts or row["value"] < 0:
@@ -178,7 +181,7 @@ def in_bytes(rows: Sequence[Mapping[str, Any]], result: int) -> str:
 
 
 def _bar_cells(width: int, texts: Sequence[tuple[str, str, str]]) -> int:
-    """What the other columns leave to the bar."""
+    """The width that the other columns leave to the bar."""
     used = sum(max(5, *map(len, column)) + 2 for column in zip(*texts, strict=True)) + 2
     least, most = BAR_CELLS
     return max(least, min(most, width - used - SOURCE_CELLS))
@@ -189,7 +192,7 @@ def _style(value: int) -> str:
 
 
 def _moment(text: str, beside: str) -> str:
-    """A time; of the same day as `beside` only its clock."""
+    """A time; only its clock if it is on the same day as `beside`."""
     at, other = parse_time(text).astimezone(UTC), parse_time(beside).astimezone(UTC)
     return f"{at:%H:%M:%SZ}" if at.date() == other.date() else clock_time(text)
 
@@ -252,10 +255,10 @@ def _reading(value: float | int | str | None) -> str:
 
 
 def print_chain(console: Console, answer: Mapping[str, Any]) -> None:
-    """One line per step, with its time of day (UTC) and the seconds since the first."""
+    """Print one line per step, with its time of day (UTC) and the seconds since the first."""
     from rich.text import Text
 
-    first = next(step["at"] for step in answer["steps"] if step["at"])  # the decision itself always has one
+    first = next(step["at"] for step in answer["steps"] if step["at"])  # the decision itself always has a time
     day = parse_time(first).astimezone(UTC)
     console.print(Text(f"decision {answer['decision_id']}, {day:%Y-%m-%d} UTC", style="bold"), soft_wrap=True)
     table = columns("SECONDS", "TIME", "STEP", "WHAT", right=("SECONDS",), wraps="WHAT")

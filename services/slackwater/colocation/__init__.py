@@ -1,8 +1,8 @@
-"""Colocation decides what mid and batch may use of a node and of its NUMA zones, and when a new value is worth telling.
+"""Computes what mid and batch may use of a node and of its NUMA zones, and when a new value is published.
 
-capacity - safety margin - max(system, reserved) - what prod needs, per resource, floored at zero and sold once; decayed
-when its inputs grow old; published at once on a drop and after a while on a rise. Every offer carries a decision record
-for each tier and resource, and is looked at again every now and then.
+The offer per resource is capacity - safety margin - max(system, reserved) - what prod needs, at least zero and offered
+only once. It decays as its inputs age. A drop is published at once, a rise after a delay. Every offer carries a
+decision record for each tier and resource, and a periodic full pass verifies it.
 """
 
 CONSUMES = ("node.described", "node.liveness_changed", "usage.windowed", "peak.predicted", "agent.block_changed")

@@ -1,4 +1,4 @@
-"""What colocation needs from a store: one state per node, changed by one writer at a time."""
+"""Ports of colocation: the store of node states with one writer at a time, the strategies, and the followers."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from slackwater.events.envelope import Event
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """The strategy that a node follows, and what it was merged from, the weakest first (see ResourcesOffered).
+    """The strategy that a node follows, and its sources, the weakest first (see ResourcesOffered).
 
-    `reason` says why it is not the one which the node's own words ask for; empty where it is. `accepted_at` is when the
-    youngest of its documents was stored, None where that is not known.
+    `reason` says why it is not the one that the node's annotations and labels ask for; empty if it is. `accepted_at` is
+    when the newest of its documents was stored, None if unknown.
     """
 
     strategy: Strategy
@@ -29,80 +29,83 @@ class Followed:
 
 
 class Strategies(Protocol):
-    """Which strategy each node follows now. Asked with every event: it answers from memory."""
+    """Returns the strategy that each node follows now. It is called with every event, so it answers from memory."""
 
     def of(self, state: NodeState) -> Followed: ...
 
 
 class Found(StrEnum):
-    """What became of a node when every offer was looked at."""
+    """Result of the full pass for one node."""
 
     SKIPPED = "skipped"
     SAME = "same"
     FOLLOWED = "followed"
-    """It was decided by another strategy than the one in force; that is no damage."""
+    """The last decision used another strategy than the one in force; this is not damage."""
     AGED = "aged"
-    """Time alone has changed what is said of it, and the timer does not look after offers of nothing."""
+    """Time alone has changed the decision, and the timer does not check offers of nothing."""
     HEALED = "healed"
 
 
 class ColocationTransaction(Protocol):
-    """One transaction: all of it happens on leaving its context, or nothing."""
+    """One transaction: it commits as a whole on leaving its context, or not at all."""
 
     async def expect(self, consumer: str, news: Sequence[tuple[str, str]]) -> None:
-        """These events (id, node) are handled next: what is asked of them one by one is fetched for all at once."""
+        """Prefetches the data of these events (id, node), which are handled next."""
         ...
 
     async def first_time(self, consumer: str, event_id: str) -> bool:
-        """Note that `consumer` handles this event; False if it had handled it before."""
+        """Records that `consumer` handles this event. Returns False if it already has."""
         ...
 
     async def expect_nodes(self, nodes: Sequence[str]) -> None:
-        """The states of these are asked for next: they are fetched, and locked, all at once."""
+        """Prefetches and locks the states of these nodes, which are loaded next."""
         ...
 
     async def load(self, node: str) -> NodeState:
-        """The node's state, locked until the transaction ends; an empty one for a node never heard of. Raises
-        Unreadable for one that is stored and cannot be read, which is in quarantine from then on."""
+        """Returns the node's state, locked until the transaction ends; an empty one for an unknown node.
+
+        Raises Unreadable if the stored state cannot be read; it is in quarantine from then on.
+        """
         ...
 
     async def save(self, state: NodeState) -> None: ...
 
     async def publish(self, event: Event[Any]) -> None:
-        """Put an event into the outbox."""
+        """Puts an event into the outbox."""
         ...
 
 
 class ColocationStore(Protocol):
-    """Raises Unavailable while the store does not answer."""
+    """Methods raise Unavailable while the store does not answer."""
 
     def begin(self) -> AbstractAsyncContextManager[ColocationTransaction]: ...
 
     async def totals(self) -> Sequence[PoolTotals]:
-        """What is offered now, by pool."""
+        """Returns the present offers by pool."""
         ...
 
     async def at_rest(self, at_seconds: float) -> Sequence[str]:
-        """The other nodes: those whose offer time alone has not changed by then."""
+        """Returns the nodes whose offer time alone has not changed by `at_seconds`."""
         ...
 
     async def states_of(self, nodes: Sequence[str]) -> Sequence[NodeState]:
-        """As they are now, locked by nobody; without those that are not known."""
+        """Returns the present states without locks; unknown nodes are left out."""
         ...
 
     async def ageing(self, at_seconds: float) -> Sequence[str]:
-        """Nodes that offer something and whose offer has been due by then (seconds since 1970) to change by itself."""
+        """Returns nodes with an offer that was due to change without events by `at_seconds` (since 1970)."""
         ...
 
     async def told_generation(self, node: str) -> int:
-        """Of the offer that was told last, as far as that can be read; else 0."""
+        """Returns the generation of the last published offer; 0 if it cannot be read."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Followers:
-    """The nodes that follow a document: how many, how many of them have words of their own that cannot be used, and the
-    first few of these by name, each with what is wrong."""
+    """The nodes that follow a document: their number, how many of them have annotations or labels that cannot be used,
+    and the first few of these by name, each with its problem.
+    """
 
     nodes: int = 0
     bad: int = 0
@@ -110,35 +113,40 @@ class Followers:
 
 
 class TellingTransaction(Protocol):
-    """One transaction on what was told of documents that cannot be used."""
+    """One transaction on the published findings about documents."""
 
     async def told(self) -> Mapping[str, str]:
-        """By name of the document, the problem that was told last; only of those that have one."""
+        """Returns the last published problem by name of the document, for documents that have one."""
         ...
 
     async def tell(self, name: str, problem: str, event: Event[Any]) -> None:
-        """Remember what is told now (empty: that it is usable again), and put the event into the outbox."""
+        """Stores the problem published now (empty: the document is usable again), and puts the event into the
+        outbox.
+        """
         ...
 
     async def publish(self, event: Event[Any]) -> None:
-        """Put an event into the outbox that nobody has to remember."""
+        """Puts an event into the outbox without storing a finding."""
         ...
 
 
 class FollowerStore(Protocol):
-    """Who follows which documents, and what was told of these. Raises Unavailable while the store does not answer."""
+    """Queries nodes by the documents they follow. Methods raise Unavailable while the store does not answer."""
 
     async def followers(self, most: int) -> Mapping[str, Followers]:
-        """By source without its generation (`cluster`, `pool/NAME`), naming at most so many nodes with problems."""
+        """Returns the followers by source without its generation (`cluster`, `pool/NAME`), with up to `most` problems
+        each.
+        """
         ...
 
     async def following(self, after: str, limit: int) -> Sequence[NodeState]:
-        """Described nodes whose names come after this one, in order: what each follows, and what that depends on (pool,
-        words). The rest of these states is empty."""
+        """Returns described nodes with names after `after`, in order: what each follows, and its inputs (pool,
+        annotations, labels). The rest of these states is empty.
+        """
         ...
 
     async def page(self, after: str, limit: int) -> Sequence[NodeState]:
-        """States of nodes whose names come after this one, in order; nothing is locked."""
+        """Returns states of nodes with names after `after`, in order, without locks."""
         ...
 
     def telling(self) -> AbstractAsyncContextManager[TellingTransaction]: ...

@@ -27,7 +27,7 @@ from slackwater.telemetry.metrics import process_meters
 
 
 class ColocationService(ReplicatedService):
-    """Offers what is reclaimable. All state is in the store; a restart continues where it was."""
+    """Publishes the offers of nodes. All state is in the store, so a restart continues where the service stopped."""
 
     def __init__(self, settings: ColocationSettings, platform: Platform) -> None:
         replica = Replica("colocation", platform)
@@ -66,14 +66,14 @@ class ColocationService(ReplicatedService):
                     clock=clock,
                     seconds=settings.age_check_seconds,
                     pause_first=True,
-                    missed="ages were not looked at",
+                    missed="ages were not checked",
                 ),
                 "full passes": Repeat(
                     work=passes,
                     clock=clock,
                     seconds=passes.pause_seconds,
                     pause_first=True,
-                    missed="a full pass was broken off",
+                    missed="a full pass was aborted",
                 ),
             },
             checks=lambda: [Check("colocation-strategies", True, news.said())],
@@ -82,5 +82,5 @@ class ColocationService(ReplicatedService):
 
 
 def build(settings: ColocationSettings, platform: Platform) -> ColocationService:
-    """Colocation on PostgreSQL and the process's metrics."""
+    """Builds colocation on PostgreSQL and the process's metrics."""
     return ColocationService(settings, platform)

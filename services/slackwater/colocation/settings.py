@@ -1,4 +1,4 @@
-"""What can be set about colocation: SLACKWATER_COLOCATION_<NAME>."""
+"""Settings of colocation: SLACKWATER_COLOCATION_<NAME>."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ class ColocationSettings(BaseSettings):
     def _ages_in_order(self) -> Self:
         if self.decay_from_seconds >= self.decay_to_seconds:
             raise ValueError(
-                f"decay_from_seconds is {self.decay_from_seconds}, but must be below decay_to_seconds"
-                f" ({self.decay_to_seconds}): lower it or raise the other"
+                f"decay_from_seconds is {self.decay_from_seconds}, it must be below decay_to_seconds"
+                f" ({self.decay_to_seconds}): lower it or raise decay_to_seconds"
             )
         return self
 
     def base(self) -> Spec:
-        """As a ColocationStrategy says it: what the document of the cluster stands on."""
+        """Returns the fields of a ColocationStrategy that the cluster's document is based on."""
         return {
             "enable": self.enable,
             "cpuReclaimThresholdPercent": self.cpu_reclaim_threshold_percent,
@@ -58,10 +58,10 @@ class ColocationSettings(BaseSettings):
         }
 
     def strategy(self) -> Strategy:
-        """What every node follows while nobody wrote a document."""
+        """Returns the strategy of every node while no document is stored."""
         return strategy_of({}, self.base())
 
 
 def _whole(value: float) -> float:
-    """15.0 as 15: what is a whole number is one in a document too."""
+    """Returns whole numbers as integers (15.0 as 15), as documents have them."""
     return int(value) if value == int(value) else value

@@ -1,6 +1,6 @@
-"""Console: reads every fact on the bus, keeps a read model of it, shows it and explains it. It decides nothing.
+"""Console: consumes every event on the bus into a read model, shows it and explains it. It makes no decisions.
 
-The API under /v1, the pages and the command line all answer from this one read model, so they cannot disagree.
+The API under /v1, the pages and the command line answer from this one read model, so that they agree.
 """
 
 CONSUMES = (

@@ -1,4 +1,4 @@
-"""What the console's use cases and edges need: a read model to write and to ask."""
+"""Ports of the console: a read model to write and to query."""
 
 from __future__ import annotations
 
@@ -37,22 +37,22 @@ from slackwater.model.nodes import NodeFacts
 
 
 class Writes(Protocol):
-    """Everything is an upsert by id or by newest time, so a redelivered batch changes nothing."""
+    """Every write is an upsert by id or by newest time, so that a redelivered batch changes nothing."""
 
     async def save_facts(self, rows: Sequence[tuple[NodeFacts, str, datetime]]) -> None:
-        """Facts, boot epoch, described_at: the newest per node stays."""
+        """Facts, boot epoch, described_at: keeps the newest per node."""
         ...
 
     async def save_liveness(self, rows: Sequence[tuple[str, str, datetime]]) -> None:
-        """Node, liveness, changed_at: the newest per node stays."""
+        """Node, liveness, changed_at: keeps the newest per node."""
         ...
 
     async def save_conditions(self, rows: Sequence[tuple[str, NodeCondition]]) -> None:
-        """Node, condition: the one that was told last stays, as it was told. There is one type."""
+        """Node, condition: keeps the last reported one, unchanged. There is one type."""
         ...
 
     async def save_usage(self, rows: Sequence[tuple[UsagePoint, Sequence[PodView]]]) -> None:
-        """Points are kept as history; the newest per node is its latest usage, with its pods."""
+        """Points are stored as history; the newest per node is its latest usage, with its pods."""
         ...
 
     async def save_forecasts(self, rows: Sequence[ForecastView]) -> None: ...
@@ -68,49 +68,49 @@ class Writes(Protocol):
     async def save_evictions(self, rows: Sequence[EvictionView]) -> None: ...
 
     async def save_level(self, level: FleetLevel, at: datetime) -> None:
-        """Keep a level under a round time; the first one kept stays."""
+        """Store a level under a round time; the first one stays."""
         ...
 
     async def save_windows(self, rows: Sequence[WindowView]) -> None: ...
 
     async def save_processes(self, rows: Sequence[ProcessView]) -> None:
-        """The newest report per process stays; those that are long silent are forgotten."""
+        """Keeps the newest report per process; removes processes that have been silent for long."""
         ...
 
     async def save_strategies(self, rows: Sequence[StrategyView]) -> None:
-        """The newest per document stays."""
+        """Keeps the newest per document."""
         ...
 
     async def note_replay(self, replay: ReplayView) -> bool:
-        """False if this replay of the letter is noted already."""
+        """Record a replay. False if this replay of the letter is recorded already."""
         ...
 
     async def forget_replay(self, replay: ReplayView) -> None: ...
 
     async def prune(self, usage_before: datetime, decisions_before: datetime) -> None:
-        """Forget usage, forecasts and offers before the first time, decisions and outcomes before the second."""
+        """Delete usage, forecasts and offers before the first time, decisions and outcomes before the second."""
         ...
 
 
 class FleetReads(Protocol):
-    """The fleet as a whole. `fresh_after`: which reports count. `waterline`: above it prod CPU pressure is too high."""
+    """Fleet-wide reads. `fresh_after`: least time of a fresh report. `waterline`: the limit on prod CPU pressure."""
 
     async def level(self, at: datetime, fresh_after: datetime) -> FleetLevel:
-        """The sums of now over one row per node; `at` is only written down."""
+        """The current sums over one row per node; `at` is only recorded."""
         ...
 
     async def levels(self, since: datetime, until: datetime, step_seconds: int) -> Sequence[FleetLevel]:
-        """Kept levels averaged per step, oldest first. A step without any is absent."""
+        """Stored levels averaged per step, oldest first. A step without levels is absent."""
         ...
 
     async def gained(self, since: datetime, until: datetime) -> Gained:
-        """What was lent and used, from the kept levels."""
+        """The lent and used capacity, from the stored levels."""
         ...
 
     async def totals(self, fresh_after: datetime, waterline: float) -> Totals: ...
 
     async def pools(self, fresh_after: datetime, waterline: float) -> Sequence[PoolRow]:
-        """Those that need somebody first."""
+        """The pools; those that need attention first."""
         ...
 
     async def pool_sums(self, pool: str) -> PoolSums | None:
@@ -118,17 +118,17 @@ class FleetReads(Protocol):
         ...
 
     async def pool_offers(self, pool: str, after: str, limit: int) -> Sequence[OfferView]:
-        """The offers in force of a pool's nodes, by node, of those with a name behind `after`."""
+        """The offers in force of a pool's nodes with a name after `after`, by node."""
         ...
 
     async def nodes_shown(
         self, wanted: NodeQuery, fresh_after: datetime, waterline: float
     ) -> tuple[int, Sequence[NodeView]]:
-        """How many there are in all, and this page of them: those that need somebody first, then by name."""
+        """The total number of nodes, and this page of them: those that need attention first, then by name."""
         ...
 
     async def throttled_pods(self, fresh_after: datetime, limit: int) -> Sequence[PodView]:
-        """Of the nodes under the highest pressure first."""
+        """Throttled pods, those of the nodes under the highest pressure first."""
         ...
 
     async def actions_on(self, nodes: Sequence[str], since: datetime, limit: int) -> Sequence[DecisionSummary]:
@@ -141,22 +141,22 @@ class FleetReads(Protocol):
 
 
 class StrategyReads(Protocol):
-    """ColocationStrategies as they are followed."""
+    """Reads of ColocationStrategies in effect."""
 
     async def strategies(self) -> Sequence[StrategyView]:
-        """Every document that was ever told of, by name."""
+        """Every reported document, by name."""
         ...
 
     async def followers(self) -> Mapping[str, int]:
-        """How many nodes' offers in force name each source, like `pool/web@2`."""
+        """The number of nodes whose offer in force names each source, such as `pool/web@2`."""
         ...
 
 
 class LoopReads(Protocol):
-    """The control loop itself."""
+    """Reads of the control loop's health."""
 
     async def loop_times(self, since: datetime, limit: int) -> Sequence[LoopTime]:
-        """Of throttles, restores and evictions, newest first."""
+        """Times of throttles, restores and evictions, newest first."""
         ...
 
     async def processes(self) -> Sequence[ProcessView]:
@@ -164,22 +164,23 @@ class LoopReads(Protocol):
         ...
 
     async def replays(self, identities: Sequence[str]) -> Sequence[ReplayView]:
-        """Of these letters, in the order they were replayed."""
+        """The replays of these letters, in their order."""
         ...
 
 
 class Reads(FleetReads, LoopReads, StrategyReads, Protocol):
-    """Lists are sorted as their docstrings say; unknown names give None or nothing, never an error. Conditions are as
-    they were told: slackwater.console.domain.conditions.as_of says which still count."""
+    """Lists are sorted as their docstrings say; unknown names give None or an empty list, never an error. Conditions
+    are as reported: slackwater.console.domain.conditions.as_of evaluates their expiry.
+    """
 
     async def nodes(self) -> Sequence[NodeView]:
-        """By name, each with its latest usage and offer."""
+        """Nodes by name, each with its latest usage and offer."""
         ...
 
     async def node(self, name: str) -> NodeView | None: ...
 
     async def pods(self, node: str | None = None) -> Sequence[PodView]:
-        """By node, tier and name."""
+        """Pods by node, tier and name."""
         ...
 
     async def usage(self, node: str, since: datetime, until: datetime) -> Sequence[UsagePoint]:
@@ -203,11 +204,11 @@ class Reads(FleetReads, LoopReads, StrategyReads, Protocol):
     async def decision(self, decision_id: str) -> DecisionRecord | None: ...
 
     async def pods_called(self, name: str, node: str | None = None) -> Sequence[PodIdentity]:
-        """Those with this name or uid that run (on `node`, or anywhere), and those that decisions have looked at."""
+        """Running pods with this name or uid (on `node`, or anywhere), and pods that decisions have considered."""
         ...
 
     async def decisions_about(self, pod_uid: str, limit: int, until: datetime | None) -> Sequence[DecisionRecord]:
-        """Those that chose or spared the pod, newest first."""
+        """The decisions that chose or spared the pod, newest first."""
         ...
 
     async def decision_at(self, node: str, subject: str, at: datetime) -> DecisionRecord | None:
@@ -215,13 +216,13 @@ class Reads(FleetReads, LoopReads, StrategyReads, Protocol):
         ...
 
     async def event(self, event_id: str) -> UsagePoint | ForecastView | WindowView | None:
-        """What an event id stands for, if it is kept."""
+        """The object of an event id, if it is stored."""
         ...
 
     async def effect(self, decision_id: str) -> EffectView | None: ...
 
     async def observations(self, decision_id: str) -> Sequence[ObservationView]:
-        """Those that wrote a limit for the decision, oldest first."""
+        """The observations that wrote a limit for the decision, oldest first."""
         ...
 
     async def last_observation(self, node: str) -> ObservationView | None: ...
@@ -231,43 +232,45 @@ class Reads(FleetReads, LoopReads, StrategyReads, Protocol):
     async def counts(self) -> Counts: ...
 
     async def subjects(self, node: str) -> Sequence[str]:
-        """What has been decided about a node, sorted."""
+        """The subjects of a node's decisions, sorted."""
         ...
 
 
 class ReadModel(Writes, Reads, Protocol):
-    """Both sides."""
+    """Reads and writes."""
 
     async def ping(self) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True)
 class OfferSight:
-    """One unbroken look at the log of offers: the table it filled, and the life of the log that its positions mean."""
+    """A continuous read of the log of offers: the table it filled, and the log's epoch, in which its positions are
+    valid.
+    """
 
     table: OfferTable
     epoch: str
 
 
 class OfferLog(Protocol):
-    """The newest offer of every node, kept up to date for as many watchers as come."""
+    """The newest offer of every node, kept current for any number of watchers."""
 
     @property
     def sight(self) -> OfferSight | None:
-        """Another object when the log began anew: positions of the former mean nothing in it."""
+        """A new object after the log was recreated, because the positions of the former are invalid in it."""
         ...
 
     @property
     def as_of(self) -> datetime:
-        """Everything published before this is in the table."""
+        """Every event published before this time is in the table."""
         ...
 
     def watching(self) -> AbstractContextManager[None]:
-        """Somebody watches: until then nothing needs to be read."""
+        """Registers a watcher; nothing is read without one."""
         ...
 
     async def ready(self) -> OfferSight:
-        """The table once it holds everything. Raises Unavailable if that takes too long."""
+        """The table once it is complete. Raises Unavailable if that takes too long."""
         ...
 
     async def end(self) -> Mark:
@@ -280,8 +283,8 @@ class OfferLog(Protocol):
 
 
 class Meter(Protocol):
-    """What operators watch."""
+    """Metrics of the console."""
 
     def recorded(self, event: str, delay_seconds: float) -> None:
-        """One event of a type is in the read model, so long after its time."""
+        """Count an event that was recorded, with its delay after the event's time."""
         ...

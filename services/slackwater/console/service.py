@@ -50,7 +50,7 @@ class ConsoleService(ReplicatedService):
         level, meter = KeepLevel(model, clock), ConsoleMetrics(process_meters())
 
         async def keep_level() -> None:
-            """A level that cannot be kept is a hole in a chart, nothing more."""
+            """Store the fleet's level. A failure leaves a gap in a chart and has no other effect."""
             with replica.quarantine.isolating("fleet_level", "now"):
                 await level()
 
@@ -78,8 +78,8 @@ class ConsoleService(ReplicatedService):
         return [Check("console-read-model", answers, why)]
 
     def rpc_parts(self) -> Sequence[RpcPart]:
-        """slackwater.runtime.service.SpeaksRpc."""
-        from slackwater.console.edge.rpc import Colocation, rpc_part  # loads grpc
+        """Implements slackwater.runtime.service.SpeaksRpc."""
+        from slackwater.console.edge.rpc import Colocation, rpc_part  # imports grpc
 
         validity = timedelta(seconds=self._settings.offer_validity_seconds)
         return [rpc_part(Colocation(self.model, self._offers, self._clock, validity))]

@@ -1,7 +1,7 @@
-"""The main job: a real service, real batch work and a real surge, to see the loop close on the machine one stands on.
+"""The main job: runs a real service, real batch work and a real surge, to show the control loop on this machine.
 
-Beside the services, not one of them: it starts workloads through the agent, drives load, sets policy over HTTP as
-any operator would, and measures from outside (latencies at the client, CPU and pressure in the kernel's files).
-Services never import it; `slackwater up --demo` calls `director.run` and, when everything is stopped,
-`director.finish`. `service`, `batch` and `load` are programs of their own, standard library only.
+The demo is not a service: it starts workloads through the agent, generates load, sets policy over HTTP like an
+operator, and measures from outside (latencies at the client, CPU and pressure in the kernel's files). Services never
+import it. `slackwater up --demo` calls `director.run` and, after everything has stopped, `director.finish`. `service`,
+`batch` and `load` are separate programs that use only the standard library.
 """

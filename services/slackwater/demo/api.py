@@ -1,4 +1,4 @@
-"""The demo as an operator: policy and questions over the product's own REST API."""
+"""Client of the REST API for the demo: sets policy and queries nodes, pods, decisions and offers."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _PAGE = 500
 
 @dataclass(slots=True)
 class Api:
-    """Raises Unavailable, with the server's own words, when an answer is not what was asked for."""
+    """REST client. Raises Unavailable with the server's message if a request fails."""
 
     endpoint: Endpoint
     since: datetime
     node: str | None = None
-    """Only what concerns this node is told; None: the whole fleet. The database may know nodes of earlier runs."""
+    """Restricts results to this node; None: the whole fleet. The database may contain nodes of earlier runs."""
     _client: httpx2.AsyncClient = field(init=False)
     _before: Counts = field(default_factory=Counts)
 
@@ -45,11 +45,11 @@ class Api:
         return document
 
     async def apply(self, document: Mapping[str, Any]) -> None:
-        """Replace it, whatever is there."""
+        """Replace the NodeQOS document unconditionally."""
         await self._ask("PUT", "/v1/nodeqos/default", json=document, headers={"if-match": "*"})
 
     async def set_mode(self, mode: str, weights: str, waterline: float | None = None) -> None:
-        """Change how pods share CPU, whether waterlines act, and where the pressure's waterline is."""
+        """Set the CPU weight policy, the mode, and the waterline on CPU pressure."""
         document = await self.policy()
         spec = document["spec"]
         spec["mode"], spec["weights"] = mode, weights
@@ -77,7 +77,7 @@ class Api:
         return sorted(own, key=lambda item: (item["decided_at"], item["id"]))
 
     async def counts(self) -> Counts:
-        """What happened since the run began."""
+        """The events since the start of the run."""
         now, before = await self._totals(), self._before
         return Counts(
             reports=max(0, now.reports - before.reports),
@@ -88,7 +88,7 @@ class Api:
         )
 
     async def _decided(self, now: Counts, before: Counts) -> dict[str, int]:
-        """Decisions since the run began by kind. Throttles and restores of other nodes are not of this run."""
+        """The number of decisions by kind since the start of the run, without throttles and restores of other nodes."""
         decided = {kind: n - before.decisions.get(kind, 0) for kind, n in now.decisions.items()}
         if self.node is not None:
             for kind in ("throttle", "restore"):
@@ -100,7 +100,7 @@ class Api:
         return self.node is None or node == self.node
 
     async def offers(self) -> tuple[OfferLine, ...]:
-        """The offer in force of every node that is told of."""
+        """The offer in force of every selected node."""
         return tuple(
             OfferLine(
                 node=item["node"],
@@ -126,7 +126,7 @@ class Api:
         )
 
     async def _windows_closed(self) -> int:
-        """What ingestion counted since this process began; the console has no use for windows."""
+        """Ingestion's count since the start of the process, from its metrics, because the console keeps no windows."""
         try:
             answer = await self._client.get("/metrics")
         except httpx2.HTTPError as error:
@@ -152,6 +152,6 @@ class Api:
 
 
 def counter_total(exposition: str, name: str) -> float:
-    """The sum over all label sets of one counter in the Prometheus text format; 0 if it is not there yet."""
+    """The sum over all label sets of one counter in the Prometheus text format; 0 if it is absent."""
     found = (line.rsplit(" ", 1) for line in exposition.splitlines() if line.startswith((f"{name} ", f"{name}{{")))
     return sum(float(value) for _, value in found)

@@ -1,9 +1,9 @@
-"""The batch workload: compresses and hashes blocks as fast as it is let, and counts what it got done.
+"""The batch workload: compresses and hashes blocks at full speed and counts them.
 
     python -m slackwater.demo.batch --processes 2 [--progress FILE]
 
-Greedy by nature: it takes every CPU it gets and does not care when. Progress (blocks done by all processes) is
-written to FILE twice a second, so that what throttling costs the batch job can be seen in its own terms.
+It uses all CPU time that it is given. Progress (blocks done by all processes) is written to FILE twice a second, which
+shows the cost of throttling in blocks of the batch job.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _COUNTER = struct.Struct("<Q")
 
 
 def crunch(block: bytes, seed: bytes) -> bytes:
-    """One block of work, some 10 ms long; the next block depends on the result."""
+    """One block of work of about 10 ms; the next block depends on the result."""
     return hashlib.sha256(zlib.compress(seed + block, 6)).digest()
 
 
@@ -39,7 +39,7 @@ def _burn(counters: mmap.mmap, slot: int) -> None:
 
 
 def run(processes: int, progress: Path | None) -> int:
-    """Burn until SIGTERM or SIGINT, then end with 0."""
+    """Compute until SIGTERM or SIGINT, then exit with 0."""
     counters = mmap.mmap(-1, processes * _COUNTER.size)
     children = []
     for slot in range(processes):
@@ -71,7 +71,7 @@ def run(processes: int, progress: Path | None) -> int:
 def main() -> int:
     parser = argparse.ArgumentParser(description="Slackwater's demo batch job: compress and hash, greedily.")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--progress", type=Path, help="file that gets the number of blocks done")
+    parser.add_argument("--progress", type=Path, help="file to write the number of finished blocks to")
     given = parser.parse_args()
     return run(given.processes, given.progress)
 

@@ -1,16 +1,15 @@
-"""What two policies cost and brought in the same surges, from the kernel's own counters: pure.
+"""Compares cost and effect of two policies under the same surges, from the kernel's counters. Pure functions.
 
-Every figure can be checked by hand. In each second after a surge began, with C CPUs, batch wanting D:
+For each second after the start of a surge, with C CPUs and a batch demand of D:
 
-    needed = CPU that batch had to leave so that the machine stays at the target: machine - batch + D - target x C,
-             not below 0 and not above D
-    lost   = D - batch: what batch wanted and did not get
+    needed = CPU that batch had to release for the machine to stay at the target: machine - batch + D - target x C,
+             clamped to 0..D
+    lost   = D - batch: demand of batch that was not met
 
-both summed until batch has everything back. D is what batch uses while the service rests, over all surges.
+Both are summed until batch is fully restored. D is the usage of batch while the service is at rest, over all surges.
 
-On a virtual machine the host may run somebody else meanwhile (steal). That time is not there to be used, and counts as
-the machine's use, for the agent as here. No policy can give it back: it is told for itself, and so is the p99 of the
-requests that met none of it.
+On a virtual machine the host may run other guests meanwhile (steal). Steal time counts as usage of the machine, here
+and in the agent. No policy can recover it, so it is reported separately, as is the p99 of the requests without steal.
 """
 
 from __future__ import annotations
@@ -29,13 +28,13 @@ P99_FACTOR, MOST_LOST_ABOVE_NEEDED, BELOW_WITHIN_SECONDS = 1.2, 0.15, 2.0
 _STEP_SECONDS = 0.1
 _PIECE_SECONDS = 0.5
 ENOUGH_REQUESTS = 200
-"""For a p99: of fewer it is one of the two slowest."""
+"""Minimum number of requests for a p99; with fewer, the p99 is one of the two slowest requests."""
 
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """Cumulative CPU seconds at one moment (monotonic seconds): of the whole machine, of batch, and of the host that
-    took them from the machine (part of its use)."""
+    """Cumulative CPU seconds at one time (monotonic seconds): of the whole machine, of batch, and stolen by the host
+    (included in the machine's)."""
 
     at: float
     machine: float
@@ -45,7 +44,7 @@ class Used:
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """At `at` the quota of a batch pod was seen to sink."""
+    """The quota of a batch pod was observed to decrease at `at`."""
 
     at: float
     pod: str
@@ -53,7 +52,7 @@ class Lowered:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What figures are held against: CPUs, and waterline and target as shares of them; `wanted` is batch's, in CPUs."""
+    """Reference values: CPUs, waterline and target as shares of them, and `wanted`, the demand of batch in CPUs."""
 
     cpus: float
     waterline: float
@@ -63,7 +62,8 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class SurgeSeen:
-    """One surge: when it began and ended, and when batch was free again (`until`), with all that was read meanwhile."""
+    """Measurements of one surge: its start and end, the time at which batch was restored (`until`), and the
+    readings."""
 
     policy: str
     began: float
@@ -79,8 +79,10 @@ class _Part(BaseModel):
 
 
 class SurgeFigures(_Part):
-    """Of one surge; CPU in CPU seconds. `seconds_to_below`: from its start to the start of the first whole second at or
-    below the waterline after one above it, None if there was none before its end, or it never was above (`crossed`).
+    """Results of one surge; CPU in CPU seconds.
+
+    `seconds_to_below` counts from its start to the start of the first whole second at or below the waterline after one
+    above it. None if there was no such second before its end, or none above the waterline (`crossed`).
     """
 
     policy: str
@@ -93,11 +95,11 @@ class SurgeFigures(_Part):
     actions: int
     p99_ms: float | None = None
     stolen: float = 0.0
-    """By the host, while the surge lasted."""
+    """CPU seconds stolen by the host during the surge."""
 
 
 class Outcome(_Part):
-    """Of one policy over all its surges. Latencies in milliseconds, CPU in CPU seconds, times in seconds."""
+    """Results of one policy over all its surges. Latencies in milliseconds, CPU in CPU seconds, times in seconds."""
 
     surges: int
     crossed: int
@@ -105,10 +107,10 @@ class Outcome(_Part):
     requests: int
     errors: int
     p99_ms: float | None
-    """Over all requests; `p99_median_ms` of the surge in the middle, which no single stall of the machine can move."""
+    """p99 over all requests. `p99_median_ms` is that of the median surge, which a single stall does not change."""
     p99_median_ms: float | None = None
     p99_undisturbed_ms: float | None = None
-    """Over the requests of pieces of half a second from which the host took nothing; None of fewer than 200."""
+    """p99 over the requests in half-second intervals without steal; None for fewer than 200 requests."""
     stolen: float = 0.0
     needed: float
     lost: float
@@ -122,7 +124,7 @@ class Outcome(_Part):
 
 
 class Comparison(_Part):
-    """`run-summary.json`: comparison. `left_out` says why there is none, or why it ended early."""
+    """The field `comparison` of run-summary.json. `left_out` says why it was skipped or ended early."""
 
     left_out: str = ""
     waterline: float = 0.0
@@ -134,7 +136,7 @@ class Comparison(_Part):
     batch_wanted_cpus: float = 0.0
     alone_p99_ms: float | None = None
     alone_p99_median_ms: float | None = None
-    """Of the service alone, over the very requests that each surge here has, before each pair."""
+    """p99 of the service alone, with the same requests, measured before each pair of surges."""
     alone_p99_undisturbed_ms: float | None = None
     alone_stolen: float = 0.0
     outcomes: Mapping[str, Outcome] = {}
@@ -142,7 +144,7 @@ class Comparison(_Part):
 
 
 def rate(used: Sequence[Used], began: float, ended: float) -> tuple[float, float]:
-    """Mean CPUs of the machine and of batch between two moments, straight lines between readings; 0 without any."""
+    """Mean CPUs of the machine and of batch between two times, interpolated linearly; 0 without readings."""
     if len(used) < 2 or ended <= began:
         return 0.0, 0.0
     first, last = _at(used, began), _at(used, ended)
@@ -162,13 +164,15 @@ def _at(used: Sequence[Used], moment: float) -> Used:
 
 
 def stolen(used: Sequence[Used], began: float, ended: float) -> float:
-    """CPU seconds that the host took between two moments; 0 where nothing is known."""
+    """CPU seconds stolen by the host between two times; 0 without readings."""
     return 0.0 if len(used) < 2 or ended <= began else _at(used, ended).stolen - _at(used, began).stolen
 
 
 def undisturbed(samples: Sequence[Sample], used: Sequence[Used]) -> list[Sample]:
-    """The requests that were meant for a piece of half a second from which, and from the one after it, the host took
-    nothing. Whole pieces go, never a request because it was slow."""
+    """The requests scheduled in half-second intervals without steal, where the following interval has none either.
+
+    Whole intervals are dropped, never single requests, so that slow requests are not filtered out.
+    """
     calm: dict[int, bool] = {}
     found = []
     for sample in samples:
@@ -181,7 +185,7 @@ def undisturbed(samples: Sequence[Sample], used: Sequence[Used]) -> list[Sample]
 
 
 def seconds_of(began: float, until: float) -> Iterator[tuple[float, float]]:
-    """Whole seconds one after the other, the last as long as it is."""
+    """Consecutive intervals of one second; the last may be shorter."""
     at = began
     while at < until - 1e-6:
         yield at, min(until, at + 1.0)
@@ -189,13 +193,13 @@ def seconds_of(began: float, until: float) -> Iterator[tuple[float, float]]:
 
 
 def needed_cpus(machine_cpus: float, batch_cpus: float, machine: Machine) -> float:
-    """See the module's docstring."""
+    """The CPU seconds needed and lost, as defined in the docstring of the module."""
     over = machine_cpus - batch_cpus + machine.wanted - machine.target * machine.cpus
     return min(machine.wanted, max(0.0, over))
 
 
 def figures(seen: SurgeSeen, machine: Machine) -> SurgeFigures:
-    """One surge."""
+    """The results of one surge."""
     needed = lost = above = 0.0
     line = machine.waterline * machine.cpus
     for began, ended in seconds_of(seen.began, seen.until):
@@ -220,7 +224,8 @@ def figures(seen: SurgeSeen, machine: Machine) -> SurgeFigures:
 
 
 def _below(seen: SurgeSeen, line: float) -> tuple[bool, float | None]:
-    """Whether a second of the surge was above, and when the first one at or below began after that."""
+    """Whether a second of the surge was above the waterline, and the start of the first one at or below it after
+    that."""
     crossed = False
     for step in range(max(0, int((seen.ended - seen.began - 1.0) / _STEP_SECONDS + 1e-6)) + 1):
         began = seen.began + step * _STEP_SECONDS
@@ -232,7 +237,7 @@ def _below(seen: SurgeSeen, line: float) -> tuple[bool, float | None]:
 
 
 def outcome(found: Sequence[SurgeFigures], samples: Sequence[Sample], calm: Sequence[Sample] = ()) -> Outcome:
-    """All surges of one policy together; `calm` are those of the requests that the host left undisturbed."""
+    """The results of one policy over all surges; `calm` are the latencies of requests without steal."""
     needed, lost = sum(one.needed for one in found), sum(one.lost for one in found)
     crossed = [one for one in found if one.crossed]
     below = [one.seconds_to_below for one in crossed if one.seconds_to_below is not None]
@@ -259,7 +264,7 @@ def outcome(found: Sequence[SurgeFigures], samples: Sequence[Sample], calm: Sequ
 
 
 def median(values: Sequence[float | None]) -> float | None:
-    """Of those that are known: the one in the middle, or the mean of the two there; None without any."""
+    """The median of the values that are not None; None if all are."""
     known = [value for value in values if value is not None]
     return round(statistics.median(known), 2) if known else None
 

@@ -1,10 +1,9 @@
-"""The same surges under all or nothing and under the precise policy, in turn, on this machine.
+"""Runs the same surges alternately under the precise and the all-or-nothing policy on this machine.
 
-In turn, so that whatever else the machine does hits both alike; each surge begins only when every quota is at its
-original. Before each pair the service has the same requests alone, batch standing still, and the precise policy is the
-first of the pair: a virtual machine may have half of its speed a minute later, and latencies are held against what they
-were just before. What is measured is read
-from the kernel (slackwater.demo.comparison says how it is counted).
+The policies alternate so that other work on the machine affects both alike. A surge begins only when every quota is at
+its original. Before each pair the service gets the same requests alone, with batch frozen, and the precise policy
+follows first: a virtual machine may run at half speed a minute later, so latencies are compared with those measured
+just before. The figures are read from the kernel (slackwater.demo.comparison defines them).
 """
 
 from __future__ import annotations
@@ -41,20 +40,20 @@ from slackwater.demo.reaction import QuotaChange
 from slackwater.demo.workloads import Workloads
 
 BATCH_PODS, BATCH_SHARE = 8, 0.42
-"""Pods, and what they want together as a share of the machine."""
+"""The number of batch pods, and their total demand as a share of the machine."""
 _REST_SECONDS, _SURGE_SECONDS, _SETTLE_SECONDS = 2.5, 12.0, 0.5
-"""Rest and settling are as long as the cool-down: a surge that comes sooner blames what was given back before it. A
-surge is four times as long: whoever gives back while it lasts, because the cool-down is over, shows it, and its p99 is
-more than the worst half a dozen of its requests."""
+"""Rest and settling last as long as the cool-down, because a surge that comes sooner counts as a relapse of the last
+restore. A surge lasts four times as long, so that a restore during the surge shows up and the p99 depends on more than
+the slowest half dozen requests."""
 _CALM_SECONDS = 2.5
-"""After the service alone nobody may step in: a sample that has its last second in it would throttle batch before the
-surge, and what batch wants would be read off pods that are throttled."""
+"""Throttling is disabled after the surge of the service alone. Otherwise a sample that includes its last second would
+throttle batch before the next surge, and the demand of batch would be measured on throttled pods."""
 _FREE_PATIENCE_SECONDS, _START_PATIENCE_SECONDS = 25.0, 20.0
 _POLL_SECONDS = 0.1
 
 
 class Stage(Protocol):
-    """What the comparison runs on: the stack, the workloads, and what the narrator shows beside them."""
+    """The environment of the comparison: the stack, the workloads and the narrator."""
 
     api: Api
     kernel: Kernel
@@ -65,7 +64,7 @@ class Stage(Protocol):
 
 @dataclass(slots=True)
 class Contest:
-    """Directs the comparison. `deadline` (monotonic): no pair of surges begins that would not be over by then."""
+    """Runs the comparison. A pair of surges begins only if it can end before `deadline` (monotonic)."""
 
     stage: Stage
     port: int
@@ -73,16 +72,16 @@ class Contest:
     rest_rate: float
     deadline: float
     alone: list[list[Sample]] = field(default_factory=list)
-    """Every request of each surge without neighbours; `alone_calm` are those that the host left undisturbed."""
+    """The requests of each surge without batch; `alone_calm` are those without steal."""
     alone_calm: list[Sample] = field(default_factory=list)
     alone_stolen: float = 0.0
     seen: list[SurgeSeen] = field(default_factory=list)
     rests: list[tuple[float, float]] = field(default_factory=list)
-    """Stretches in which nobody was throttled and the service rested."""
+    """Periods in which no pod was throttled and the service was at rest."""
     longest_surge: float = 0.0
 
     async def perform(self, crunch: Any) -> Comparison:
-        """All of it; `crunch` is the batch job that makes room for pods whose wants are known."""
+        """Run the comparison. Pods of known demand replace the batch job `crunch`."""
         stage = self.stage
         present = await stage.api.policy()
         stage.doing = f"starting {BATCH_PODS} batch pods"
@@ -92,7 +91,7 @@ class Contest:
         with UseWatch(stage.kernel) as use:
             await stage.workloads.crowd(BATCH_PODS, limit)
             if not await _all_live(stage.kernel, use, BATCH_SHARE * stage.workloads.cpus):
-                return Comparison(left_out=f"{BATCH_PODS} batch pods were not at work in {_START_PATIENCE_SECONDS:g} s")
+                return Comparison(left_out=f"{BATCH_PODS} batch pods were not busy in {_START_PATIENCE_SECONDS:g} s")
             for policy in cycle((PRECISE, ALL_OR_NOTHING)):
                 if policy == PRECISE:
                     if not self._has_time():
@@ -119,12 +118,12 @@ class Contest:
         return not self.seen or ends <= self.deadline
 
     async def _by_itself(self, use: UseWatch) -> None:
-        """The surge without a neighbour that runs."""
+        """Run the surge with batch frozen."""
         stage = self.stage
         number = len(self.seen) // 2 + 1
         stage.doing = f"the service alone, surge {number}"
         settled = time.monotonic() + _SETTLE_SECONDS
-        with stage.kernel.batch_stands_still(), QuotaWatch(stage.kernel):  # what looks on costs CPU, too
+        with stage.kernel.batch_stands_still(), QuotaWatch(stage.kernel):  # the watch costs CPU in both cases
             load = await stage.workloads.load(self.port, self._stretches(), settled, f"alone-{number}")
             await load.process.wait()
         samples = load.samples("surge")
@@ -138,7 +137,7 @@ class Contest:
         return f"rest:{_REST_SECONDS}:{self.rest_rate},surge:{_SURGE_SECONDS}:{self.surge_rate}"
 
     async def _surge(self, policy: str, document: dict[str, Any], use: UseWatch) -> bool:
-        """Rest, surge, until batch has everything back; whether it had in time."""
+        """Run rest and surge, and wait until batch is restored. Return whether it was restored in time."""
         stage = self.stage
         number = sum(one.policy == policy for one in self.seen) + 1
         stage.doing = f"{policy}, surge {number}"
@@ -161,7 +160,7 @@ class Contest:
     async def _until_free(
         self, policy: str, document: dict[str, Any], use: UseWatch, watch: QuotaWatch, began: float, ended: float
     ) -> bool:
-        """Wait for the end of the surge and for batch to have everything back; all or nothing gives back here."""
+        """Wait for the end of the surge and until batch is restored; under all or nothing, restore it."""
         stage, last_above = self.stage, began
         line = policies.COMPARED.waterline * stage.workloads.cpus
         while time.monotonic() < ended + _FREE_PATIENCE_SECONDS:
@@ -181,7 +180,7 @@ class Contest:
         return False
 
     def _machine(self, use: UseWatch) -> Machine:
-        """What batch wants is what it used while it rested, or all that its limits allow where it never rested."""
+        """The demand of batch: its usage while the service was at rest, or its limits if there was no rest."""
         cpus = self.stage.workloads.cpus
         rested = [(rate(use.between(*one), *one)[1], one[1] - one[0]) for one in self.rests]
         seconds = sum(span for _, span in rested)
@@ -227,7 +226,7 @@ class Contest:
 
 
 def lowered_of(changes: Sequence[QuotaChange], originals: Mapping[str, int | None]) -> list[Lowered]:
-    """The changes that took something."""
+    """The changes that lowered a quota."""
     known, found = dict(originals), []
     for change in changes:
         before = known.get(change.pod)
@@ -238,7 +237,7 @@ def lowered_of(changes: Sequence[QuotaChange], originals: Mapping[str, int | Non
 
 
 async def _all_live(kernel: Kernel, use: UseWatch, wanted: float) -> bool:
-    """Wait until every pod is there with its limit, and all together use nearly what they want."""
+    """Wait until every pod runs with its limit and their total usage is close to their demand."""
     deadline = time.monotonic() + _START_PATIENCE_SECONDS
     while time.monotonic() < deadline:
         limits = kernel.batch_limits()

@@ -1,7 +1,7 @@
-"""Directs the main job: starts the workloads, gives the same surge four times under different policies, measures.
+"""Runs the main job: starts the workloads, applies the same surge four times under different policies, and measures.
 
-`run` works while the stack is up and leaves an unfinished summary; `finish` is called when everything is stopped,
-completes it with what was restored and what was left behind, prints it and gives the exit status.
+`run` executes while the stack is up and writes an unfinished summary. `finish` is called after everything has stopped:
+it adds the results of the restore and the leftovers, prints the summary and returns the exit status.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ SUMMARY_FILE = "run-summary.json"
 _GAUGE_SECONDS = 0.5
 _WARM_SECONDS, _WARM_RATE, _LOADED_SECONDS = 1.5, 40.0, 1.5
 _LAST_SURGE_IS_OVER_SECONDS = 1.5
-"""The agent's last sample must not contain the end of the surge before, or that would be answered, too."""
+"""Seconds after which the agent's last sample no longer contains the previous surge, which it would react to."""
 _LOOP_PATIENCE_SECONDS = 8.0
 
 
 async def run(endpoint: Endpoint, state_dir: Path, seconds: int | None, driver: str) -> int:
-    """The main job; the exit status as far as it can be known before the stop. Cancel it to end it early."""
+    """Run the main job; return the exit status as known before the stop. Cancel the task to end it early."""
     (state_dir / SUMMARY_FILE).unlink(missing_ok=True)
     (state_dir / "agent" / "restore-report.json").unlink(missing_ok=True)  # of an earlier run
     if driver != "linux":
@@ -54,7 +54,7 @@ async def run(endpoint: Endpoint, state_dir: Path, seconds: int | None, driver: 
 def finish(state_dir: Path, console: Console | None = None) -> int:
     """After the stop: complete `run-summary.json`, print the table, return the exit status (0, 2 or 3).
 
-    Without a summary of `run` (interrupted before there was one) there is nothing to judge: 0.
+    Returns 0 without a summary of `run`, which was interrupted before it wrote one.
     """
     file = state_dir / SUMMARY_FILE
     if not file.exists():
@@ -72,7 +72,7 @@ def finish(state_dir: Path, console: Console | None = None) -> int:
 
 
 def restored(state_dir: Path) -> tuple[bool | None, int]:
-    """What the agent found when it re-read every file: exact or not, and how many; None if it did not say."""
+    """The agent's report on reading back every file: whether all were restored, and how many; None without a report."""
     try:
         report = json.loads((state_dir / "agent" / "restore-report.json").read_text())
     except FileNotFoundError:
@@ -92,7 +92,7 @@ class Production:
     doing: str = "starting"
     waterline: float | None = None
     told_waterline: float | None = None
-    """The waterline on pressure, while it is the one that decides."""
+    """The waterline on pressure, while it is in force."""
     pressure: PressureSample | None = None
     phases: dict[str, summary.Phase] = field(default_factory=dict)
     seen: set[str] = field(default_factory=set)
@@ -107,7 +107,7 @@ class Production:
         self.workloads = Workloads(self.state_dir, len(os.sched_getaffinity(0)))
 
     async def perform(self) -> int:
-        """All phases; the policy of before is put back afterwards."""
+        """Run all phases, then restore the previous policy."""
         before = await self.api.policy()
         try:
             async with self._watching():
@@ -158,7 +158,7 @@ class Production:
         return result
 
     async def _pair(self, surge: Surge, number: int) -> summary.Reaction:
-        """The service alone, and at once the same surge under Slackwater."""
+        """Measure the service alone and, immediately after, the same surge under Slackwater."""
         with self.kernel.batch_stands_still():
             doing = "the service alone, batch stands still: what Slackwater is held against"
             await surge.phase(nth(ALONE, number), doing)
@@ -169,8 +169,11 @@ class Production:
             return await surge.guarded(nth(SLACKWATER, number), watch)
 
     async def _compare(self, port: int, parts: schedule.Lengths, crunch: Process) -> Comparison:
-        """The two policies in turn, if there is time for it. What a request costs, and what everything else here takes,
-        is known better by now: from four surges, where a moment before the first was all there was."""
+        """Run the comparison of the two policies, if there is time.
+
+        The CPU cost per request and the usage by other work are taken from the four surges, which is more accurate than
+        the short measurement before the first.
+        """
         if not parts.comparison:
             return Comparison(left_out=f"left out: it needs SECONDS={schedule.COMPARED_SECONDS} or more")
         cpus, phases = self.workloads.cpus, self.phases.values()
@@ -191,8 +194,10 @@ class Production:
         return found
 
     async def _cost(self, port: int) -> float:
-        """CPU seconds of one request, measured on the service itself under the load of a surge: a machine whose speed
-        sinks with its load would else be given surges of more than their share."""
+        """CPU seconds of one request, measured on the service under the load of a surge.
+
+        The cost at rest would give surges that are too large on a machine that slows down under load.
+        """
         first = await self._cost_at(port, "warm", _WARM_SECONDS, _WARM_RATE)
         rate = round(schedule.rates(self.workloads.cpus, first).surge, 1)
         return await self._cost_at(port, "loaded", _LOADED_SECONDS, rate)
@@ -209,7 +214,7 @@ class Production:
         self.narrator.say(f"waterline on prod's CPU pressure: {self.waterline:.3f} (from the pressure it makes alone)")
 
     last_surge: tuple[float, float] = (0.0, 0.0)
-    """Monotonic seconds."""
+    """Times in monotonic seconds."""
 
     async def _batch_lives(self) -> None:
         for _ in range(200):
@@ -218,7 +223,7 @@ class Production:
             await asyncio.sleep(0.05)
 
     async def _conclude(self, reacted: summary.Reaction, workload: dict[str, float], compared: Comparison) -> Summary:
-        """The summary so far, on disk; waits a little for the slow half of the loop (windows, predictions, offers)."""
+        """Write the summary so far; waits briefly for windows, predictions and offers, the slow half of the loop."""
         for _ in range(int(_LOOP_PATIENCE_SECONDS / 0.5)):
             counts, offers = await self.api.counts(), await self.api.offers()
             if counts.predictions and counts.decisions.get("restore") and offers:
@@ -245,13 +250,13 @@ class Production:
             offers=offers,
             conclusion=summary.conclusion(self.phases),
         )
-        stopped_well = found.model_copy(update={"restored_exactly": True})  # what only `finish` can know
+        stopped_well = found.model_copy(update={"restored_exactly": True})  # assumed here; `finish` checks it
         found = found.model_copy(update={"failures": summary.failures(stopped_well)})
         write_atomically(self.state_dir / SUMMARY_FILE, found.model_dump_json(indent=1) + "\n")
         return found
 
     async def _go_on(self, surge: Surge, found: Summary) -> None:
-        """Without a given duration: show the table, then surge again and again until cancelled."""
+        """Without a duration: print the table, then repeat surges until cancelled."""
         self.narrator.__exit__()
         table.show(found, table.console())
         self.narrator.__enter__()
@@ -261,7 +266,7 @@ class Production:
 
     @asynccontextmanager
     async def _watching(self) -> AsyncIterator[None]:
-        """Gauges and decisions are read in the background; a fault there is raised here."""
+        """Read gauges and decisions in the background during the block; raise their errors here."""
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(self._watch_gauges()), group.create_task(self._watch_decisions())]
             yield
@@ -286,7 +291,7 @@ class Production:
 
 @dataclass(slots=True)
 class Surge:
-    """The same surge for every phase: same arrivals, same rates."""
+    """Runs phases with the same surge: the same arrivals at the same rates."""
 
     production: Production
     port: int
@@ -294,8 +299,10 @@ class Surge:
     parts: schedule.Lengths
 
     async def first(self) -> None:
-        """Rest and a shorter surge, before there is anybody else. No latency is held against it: on a virtual machine
-        the service alone may have half of its speed when Slackwater's turn comes."""
+        """Run rest and a shorter surge before batch starts.
+
+        Its latencies are not compared with later ones, because a virtual machine may run at half speed by then.
+        """
         parts = replace(self.parts, surge=self.parts.first)
         load, began, ended = await replace(self, parts=parts)._begin("first", "the service by itself", tail=0.0)
         await self._until(ended + 0.1)
@@ -303,7 +310,7 @@ class Surge:
         self.production.last_surge = (began, ended)
 
     async def phase(self, name: str, doing: str, *, keep: bool = True) -> None:
-        """Rest, surge, measure."""
+        """Run rest and surge, and measure the phase."""
         load, began, ended = await self._begin(name, doing, tail=0.0)
         await self._until(ended + 0.1)
         await load.process.wait()
@@ -311,7 +318,7 @@ class Surge:
             self._measure(name, load, began, ended)
 
     async def guarded(self, name: str, watch: QuotaWatch) -> summary.Reaction:
-        """The phase in which the waterline acts; ends when batch has everything back, or nobody waits any longer."""
+        """Run the phase with the waterline; ends when batch is restored or the timeout expires."""
         production = self.production
         doing = "Slackwater: tier weights and the waterline"
         load, began, ended = await self._begin(name, doing, tail=self.parts.restore_patience)

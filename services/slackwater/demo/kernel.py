@@ -1,4 +1,4 @@
-"""What the demo reads from the kernel by itself, so that the product is not its own witness: pressure, CPU, quotas."""
+"""Reads pressure, CPU and quotas from the kernel, independently of the product's own measurements."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _POLL_SECONDS, _USE_SECONDS = 0.02, 0.1
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Cumulative at one moment: seconds in which some prod task waited, CPU seconds of each tier and of the machine;
-    `stolen_cpu` of these were taken by its host."""
+    """Cumulative counters at one time: seconds in which some prod task was stalled, CPU seconds of each tier and of the
+    machine; `stolen_cpu` is the part of these that the host stole."""
 
     at: float
     waited: float | None
@@ -50,15 +50,15 @@ class Kernel:
         return Reading(time.monotonic(), self._waited("prod"), self._cpu("prod"), self._cpu("batch"), busy, stolen)
 
     def batch_limits(self) -> dict[str, int | None]:
-        """CPU limit in milli-cores (None = unlimited) by name of every batch pod that lives now."""
+        """The CPU limit in milli-cores (None = unlimited) of every live batch pod, by name."""
         return self.limits_of(self.batch_folders())
 
     def batch_folders(self) -> dict[str, Path]:
-        """Where the limit of each batch pod stands, by its name."""
+        """The file with the CPU limit of each batch pod, by name."""
         return {one["name"]: self._cpu_folder(f"batch/{one['uid']}") for one in self._entries("batch")}
 
     def limits_of(self, folders: Mapping[str, Path]) -> dict[str, int | None]:
-        """As `batch_limits`, without looking for pods; those that have ended are missing."""
+        """The limits as in `batch_limits`, without discovery of pods; ended pods are omitted."""
         limits: dict[str, int | None] = {}
         for name, folder in folders.items():
             try:
@@ -69,7 +69,7 @@ class Kernel:
 
     @contextmanager
     def batch_stands_still(self) -> Iterator[None]:
-        """While this lasts no process of batch runs; each goes on afterwards."""
+        """Stop all batch processes during the block and continue them afterwards."""
         self._signal_batch(signals.SIGSTOP)
         try:
             yield
@@ -86,7 +86,7 @@ class Kernel:
                     os.kill(int(pid), signal)
 
     def remains(self) -> list[str]:
-        """What of this instance is still there: cgroups and processes in them."""
+        """The remaining cgroups of this instance and the processes in them."""
         found = []
         for folder in self.hierarchy.directories(self.root):
             if folder.is_dir():
@@ -139,7 +139,7 @@ class Kernel:
 
 @dataclass(slots=True)
 class QuotaWatch:
-    """Polls every batch quota 50 times a second in a thread of its own; keeps what changed."""
+    """Polls every batch quota 50 times a second in a separate thread and records changes."""
 
     kernel: Kernel
     originals: Mapping[str, int | None] = field(default_factory=dict)
@@ -149,7 +149,7 @@ class QuotaWatch:
     _thread: threading.Thread | None = None
 
     def __enter__(self) -> QuotaWatch:
-        """Enter before anything may be throttled: what is seen now are the originals."""
+        """Start before any throttle, because the first readings are taken as the originals."""
         self._folders = self.kernel.batch_folders()
         self.originals = self.kernel.limits_of(self._folders)
         self._thread = threading.Thread(target=self._poll, name="quota-watch", daemon=True)
@@ -162,7 +162,7 @@ class QuotaWatch:
             self._thread.join()
 
     def now(self) -> dict[str, int | None]:
-        """Every quota as last seen."""
+        """The last reading of every quota."""
         return {**self.originals, **{change.pod: change.limit_milli for change in tuple(self.changes)}}
 
     def all_original(self) -> bool:
@@ -179,7 +179,7 @@ class QuotaWatch:
 
 @dataclass(slots=True)
 class UseWatch:
-    """Reads ten times a second, in a thread of its own, what the machine and what batch have used."""
+    """Reads the CPU usage of the machine and of batch ten times a second in a separate thread."""
 
     kernel: Kernel
     used: list[Used] = field(default_factory=list)
@@ -197,11 +197,11 @@ class UseWatch:
             self._thread.join()
 
     def between(self, began: float, ended: float) -> list[Used]:
-        """Readings of a stretch, with one more on each side where there is one."""
+        """The readings in a period, with the adjacent one on each side if it exists."""
         return [one for one in tuple(self.used) if began - 0.5 <= one.at <= ended + 0.5]
 
     def last_second(self) -> float:
-        """CPUs that the machine used in the last second."""
+        """CPUs used by the machine in the last second."""
         used = self.used[-15:]
         return rate(used, used[-1].at - 1.0, used[-1].at)[0] if used and used[-1].at - used[0].at >= 1.0 else 0.0
 
@@ -213,20 +213,20 @@ class UseWatch:
 
 @dataclass(slots=True)
 class Gauge:
-    """Readings at half-second distance, turned into pressure of the last second and mean CPU of a stretch."""
+    """Half-second readings; gives the pressure of the last second and the mean CPU of a period."""
 
     kernel: Kernel
     readings: list[Reading] = field(default_factory=list)
 
     def tick(self) -> PressureSample | None:
-        """Read once; the pressure of about the last second, None until there is one."""
+        """Read once and return the pressure of about the last second; None before the second reading."""
         now = self.kernel.read()
         self.readings.append(now)
         before = next((r for r in reversed(self.readings) if now.at - r.at >= 0.95), None)
         return None if before is None else pressure(before, now)
 
     def pressures(self, began: float, ended: float) -> list[PressureSample]:
-        """Every one-second pressure within the stretch, overlapping by half."""
+        """The one-second pressures within the period, overlapping by half."""
         within = [r for r in self.readings if began - 0.1 <= r.at <= ended + 0.1]
         found = []
         for index, now in enumerate(within):
@@ -237,7 +237,7 @@ class Gauge:
         return found
 
     def cores(self, began: float, ended: float) -> tuple[float, float, float, float]:
-        """Mean cores in the stretch: used by prod, by batch, by everything else on this machine, taken by its host."""
+        """Mean cores in the period: used by prod, by batch, by the rest of the machine, and stolen by the host."""
         within = [r for r in self.readings if began - 0.3 <= r.at <= ended + 0.3]
         if len(within) < 2 or within[-1].at <= within[0].at:
             return 0.0, 0.0, 0.0, 0.0
@@ -250,8 +250,7 @@ class Gauge:
 
 
 def machine_cpu(proc: Path = Path("/proc")) -> tuple[float, float]:
-    """CPU seconds since the machine started (man 5 proc) that it had not left to give, counted as the agent does, and
-    those of them in which its host ran somebody else (steal)."""
+    """CPU seconds used since boot (man 5 proc), counted as in the agent, and the part of them that was steal."""
     user, nice, system, _idle, _iowait, irq, softirq, steal = (
         int(word) / os.sysconf("SC_CLK_TCK") for word in (proc / "stat").read_text().splitlines()[0].split()[1:9]
     )
@@ -259,7 +258,7 @@ def machine_cpu(proc: Path = Path("/proc")) -> tuple[float, float]:
 
 
 def pressure(before: Reading, now: Reading) -> PressureSample | None:
-    """The share of the time between two readings in which some prod task waited."""
+    """The share of the time between two readings in which some prod task was stalled."""
     if before.waited is None or now.waited is None or now.at <= before.at:
         return None
     return PressureSample(before.at, now.at, min(1.0, max(0.0, (now.waited - before.waited) / (now.at - before.at))))

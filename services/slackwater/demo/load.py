@@ -1,10 +1,10 @@
-"""The load generator: an open loop with a fixed schedule, so that a slow service cannot slow the load down.
+"""The load generator: an open loop with a fixed schedule, so that a slow service does not reduce the load.
 
     python -m slackwater.demo.load --port P --schedule rest:3:20,surge:10:200 --seed 7 --out FILE
 
-Arrivals are a Poisson process, the same for the same seed. Latency counts from the moment a request was *meant* to
-be sent: what the generator or the service delays is latency, not a missing sample. One line per request goes to
-FILE: phase, intended time (seconds of the machine's monotonic clock), latency in seconds, 1 or 0 for ok.
+Arrivals are a Poisson process, identical for the same seed. Latency counts from the intended send time, so that delays
+in the generator or the service count as latency and no sample is missing. FILE gets one line per request: phase,
+intended time (seconds of the machine's monotonic clock), latency in seconds, 1 or 0 for ok.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from typing import TextIO
 
 _REQUEST = b"GET /quote HTTP/1.1\r\nHost: demo\r\nConnection: close\r\n\r\n"
 _MOST_IN_FLIGHT = 900
-"""select() cannot watch more than 1024 descriptors; beyond this a request fails at once and is counted as an error."""
+"""Limit of open requests, because select() supports 1024 descriptors; above it a request fails at once as an error."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """A part of the schedule: `rate` requests a second for `seconds`."""
+    """A part of the schedule: `rate` requests per second for `seconds`."""
 
     name: str
     seconds: float
@@ -40,7 +40,7 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One request: its stretch, when it was meant to be sent (monotonic), seconds it took, whether it was answered."""
+    """One request: its stretch, intended send time (monotonic), latency in seconds, and whether it was answered."""
 
     stretch: str
     intended: float
@@ -49,7 +49,7 @@ class Sample:
 
 
 def parse_schedule(text: str) -> list[Stretch]:
-    """`rest:3:20,surge:10:200` as stretches; ValueError names the part that is wrong."""
+    """The stretches of `rest:3:20,surge:10:200`. Raises ValueError with the invalid part."""
     stretches = []
     for part in text.split(","):
         try:
@@ -64,7 +64,7 @@ def parse_schedule(text: str) -> list[Stretch]:
 
 
 def arrivals(schedule: Sequence[Stretch], seed: int) -> Iterator[tuple[float, str]]:
-    """(seconds from start, stretch name) of every request, rising: Poisson within each stretch."""
+    """(seconds from start, stretch name) of every request in ascending order: Poisson within each stretch."""
     start = 0.0
     for number, stretch in enumerate(schedule):
         source = random.Random(seed * 1_000_003 + number)
@@ -86,7 +86,7 @@ def percentile(values: Sequence[float], q: float) -> float:
 
 
 def raise_priority() -> None:
-    """Be served before what is measured, where permitted, so that the generator's own waits are not measured."""
+    """Raise the scheduling priority of this process, where permitted, so that its own waits are not measured."""
     with contextlib.suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, 0, -10)
     with contextlib.suppress(OSError):  # sessions are scheduled as groups: without this the line above has no effect
@@ -94,7 +94,7 @@ def raise_priority() -> None:
 
 
 class Generator:
-    """Sends on schedule and collects answers in one thread: no event loop, about 0.1 ms of CPU per request."""
+    """Sends requests on schedule and collects answers in one thread without an event loop: about 0.1 ms CPU each."""
 
     def __init__(self, port: int, patience_seconds: float) -> None:
         self._address = ("127.0.0.1", port)
@@ -104,7 +104,7 @@ class Generator:
         self.samples: list[Sample] = []
 
     def run(self, schedule: Sequence[Stretch], seed: int, start: float, out: TextIO) -> None:
-        """Work through the schedule, then wait for the last answers (at most the patience)."""
+        """Execute the schedule, then wait for the last answers, at most for the timeout."""
         for offset, name in arrivals(schedule, seed):
             self._wait_until(start + offset)
             self._send(start + offset, name)
@@ -185,7 +185,7 @@ class Generator:
 
 
 def read_samples(path: Path) -> list[Sample]:
-    """What the generator has written so far; a last line still being written is left out."""
+    """The requests that the generator has written so far, without an incomplete last line."""
     samples = []
     for line in path.read_text().splitlines(keepends=True):
         if line.endswith("\n"):

@@ -1,4 +1,4 @@
-"""What a person sees while the run goes on: one line per event; on a terminal a status line below that changes."""
+"""Prints the progress of a run: one line per event and, on a terminal, a status line below that is updated."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ONE_BY_ONE = 2
 
 @dataclass(slots=True)
 class Narrator:
-    """`now` is what the status line shows; on anything but a terminal it is a line every few seconds."""
+    """Prints events and the status line; without a terminal the status is a line every few seconds."""
 
     console: Console = field(default_factory=lambda: Console(highlight=False, soft_wrap=True))
     every_seconds: float = 5.0
@@ -39,11 +39,11 @@ class Narrator:
             self._status = None
 
     def say(self, text: str) -> None:
-        """One line with the seconds since the start."""
+        """Print one line with the seconds since the start."""
         self.console.print(f"{time.monotonic() - self.began:6.1f} s  {text}", markup=False)
 
     def now(self, doing: str, pressure: PressureSample | None, limits: Mapping[str, int | None]) -> None:
-        """The state of things; replaces itself on a terminal."""
+        """Show the current state; a terminal replaces the previous one."""
         parts = [doing]
         if pressure is not None:
             parts.append(f"prod pressure {pressure.some:.2f}")
@@ -56,13 +56,13 @@ class Narrator:
             self.say(text)
 
     def greet(self, endpoint: Endpoint, node: str) -> None:
-        """Where to look and what to ask."""
+        """Print the URL of the console and example commands."""
         self.say(f"console: {endpoint.http_url}/")
         for command in (f"why node/{node} batch-cpu", "get decisions", "why decision/ID"):
             self.say(f"try: slackwater {command}")
 
     def decision(self, item: Mapping[str, Any], pressure: PressureSample | None, waterline: float | None) -> None:
-        """A decision as it arrives: what it does to whom, on which reading, and the id to ask about."""
+        """Print a decision: its actions, the reading that triggered it, and its id."""
         because = ""
         if pressure is not None and waterline is not None:
             because = f" (prod pressure {pressure.some:.2f}, waterline {waterline:.2f})"
@@ -72,22 +72,23 @@ class Narrator:
 
 
 def actions_words(actions: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What is done to whom: a line for each pod, one for all of them where there are many."""
+    """The actions as text: a line per pod, or one line for all of them if there are many."""
 
     def change(before: int | None, after: int | None) -> str:
         return f"{limit_words(before)} -> {limit_words(after)}"
 
-    limits = [(each["cpu_limit_before_milli"], each["cpu_limit_after_milli"]) for each in actions]
+    limits = [(action["cpu_limit_before_milli"], action["cpu_limit_after_milli"]) for action in actions]
     if len(actions) <= _ONE_BY_ONE:
         return [
-            f"{each['tier']}/{each['pod_name']} {change(*both)}" for each, both in zip(actions, limits, strict=True)
+            f"{action['tier']}/{action['pod_name']} {change(*limit)}"
+            for action, limit in zip(actions, limits, strict=True)
         ]
     before, after = (_sum(list(side)) for side in zip(*limits, strict=True))
     return [f"{len(actions)} pods of {actions[0]['tier']} {change(before, after)} in all"]
 
 
 def limits_words(limits: Mapping[str, int | None]) -> list[str]:
-    """The limits of batch: of each pod, or of all together where there are many."""
+    """The CPU limits of the batch pods as text: per pod, or their sum if there are many."""
     if len(limits) <= _ONE_BY_ONE:
         return [f"batch/{pod} {limit_words(limit)}" for pod, limit in limits.items()]
     return [f"{len(limits)} pods of batch {limit_words(_sum(list(limits.values())))} in all"]
@@ -99,5 +100,5 @@ def _sum(limits: Sequence[int | None]) -> int | None:
 
 
 def limit_words(limit_milli: int | None) -> str:
-    """A CPU limit for people."""
+    """A CPU limit as text."""
     return "unlimited" if limit_milli is None else f"{format_cpu(limit_milli)} CPU"

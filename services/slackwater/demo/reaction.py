@@ -1,4 +1,4 @@
-"""How fast the loop was, from polled quotas and pressure samples: pure."""
+"""Reaction times of the control loop, computed from polled quotas and pressure samples. Pure functions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from slackwater.demo.summary import Reaction
 
 @dataclass(frozen=True, slots=True)
 class QuotaChange:
-    """At `at` (monotonic seconds) a pod's CPU limit was seen to be `limit_milli` (None = unlimited)."""
+    """The CPU limit of a pod observed at `at` (monotonic seconds); None = unlimited."""
 
     at: float
     pod: str
@@ -19,7 +19,7 @@ class QuotaChange:
 
 @dataclass(frozen=True, slots=True)
 class PressureSample:
-    """Share of (`began`, `ended`] (monotonic seconds) in which some prod task waited."""
+    """The share of (`began`, `ended`] (monotonic seconds) in which some prod task was stalled."""
 
     began: float
     ended: float
@@ -33,7 +33,7 @@ def reaction(
     surge: tuple[float, float],
     waterline: float,
 ) -> Reaction:
-    """See `Reaction`. If a quota was low before the surge and none had to sink further, that counts as 0 s."""
+    """The reaction times of a surge, see `Reaction`. A quota that was low before and did not decrease counts as 0 s."""
     began, ended = surge
     lowered = _lowered_at(changes, originals, surge)
     if lowered is None:
@@ -50,7 +50,7 @@ def reaction(
 def _lowered_at(
     changes: Sequence[QuotaChange], originals: Mapping[str, int | None], surge: tuple[float, float]
 ) -> float | None:
-    """When a quota first sank within the surge; its start if one was low already and none had to sink further."""
+    """The time of the first decrease of a quota in the surge; the start if one was low and none decreased further."""
     began, ended = surge
     known = dict(originals)
     low_at_start = False
@@ -70,7 +70,7 @@ def _below(limit_milli: int | None, other: int | None) -> bool:
 
 
 def _restored_at(changes: Sequence[QuotaChange], originals: Mapping[str, int | None]) -> float | None:
-    """When the last quota came back; None while any is away from its original."""
+    """The time at which the last quota was restored; None while any differs from its original."""
     last = {change.pod: change for change in changes}
     if any(change.limit_milli != originals.get(pod) for pod, change in last.items()):
         return None

@@ -1,4 +1,4 @@
-"""How long each phase lasts and how hard it is, from the seconds given and from what one request costs: pure."""
+"""Duration and load of each phase, from the available seconds and the CPU cost of one request. Pure functions."""
 
 from __future__ import annotations
 
@@ -13,26 +13,29 @@ _LEAST_SECONDS, DEFAULT_SECONDS = 20, 120
 _SURE_SURGE_SECONDS = 8.0
 _AGAIN_PATIENCE_SECONDS = 15.0
 _START_SECONDS, _LEAD_SECONDS, _BETWEEN_SECONDS, _OFFERS_SECONDS = 20.0, 0.6, 1.5, 8.0
-"""The service and its cost; before each load; between the two surges of a pair; for the first offers at the end."""
+"""Seconds to start the service and measure its cost; before each load; between the surges of a pair; for the first
+offers at the end."""
 _LAST_RESTORES_SECONDS = 50.0
-"""Of the last two surges of the comparison, which began in time."""
+"""Seconds by which the last two surges of the comparison, begun in time, may exceed the deadline."""
 OVERTIME_SECONDS = 200
-"""`longest` is at most so much more than what was asked for."""
+"""Limit of `longest` above the requested duration."""
 EXCESS_RATIO = 1.0
 """Release twice the measured gap: "some" pressure is a lower bound, and a surge of seconds leaves few cycles."""
 REST_LOAD = 0.05
 SURGE_LOAD, _LEAST_SURGE_LOAD = 0.60, 0.30
 LEFT_TO_BATCH = 1 / 3
 REQUEST_SECONDS = 0.0075
-"""CPU time of one request that the service aims at. A wait for batch lasts about a time slice of some 3 ms: short
-requests show it clearly in pressure (0.08 at 3 ms, 0.05 at 6 ms, 0.03 at 8 ms next to batch at tier weight, 0.01 to
-0.02 alone), long ones suffer less from it in proportion. With 6 ms one run of five missed its limit on two CPUs."""
+"""Target CPU time of one request. A stall caused by batch lasts about one time slice of 3 ms: short requests show it
+clearly in pressure (0.08 at 3 ms, 0.05 at 6 ms, 0.03 at 8 ms next to batch at tier weight, 0.01 to 0.02 alone), long
+ones are delayed less in proportion. With 6 ms, one run of five missed its limit on two CPUs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lengths:
-    """Seconds of each part. Every phase is a rest and the same surge; after the last surge the load rests again.
-    `first` is the shorter surge that only tells what pressure the service makes by itself."""
+    """Seconds of each part. Every phase is a rest and the same surge; a rest follows the last surge.
+
+    `first` is a shorter surge that measures only the pressure that the service causes by itself.
+    """
 
     rest: float
     first: float
@@ -40,20 +43,22 @@ class Lengths:
     settle: float
     restore_patience: float
     comparison: float = 0.0
-    """For the two policies in turn; 0: they are left out."""
+    """For the comparison of the two policies; 0: it is skipped."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Requests a second at rest and in the surge."""
+    """Requests per second at rest and in the surge."""
 
     rest: float
     surge: float
 
 
 def lengths(seconds: int | None) -> Lengths:
-    """90 s hold the first surge and four of 11.5 s; other durations scale, down to surges of 2.6 s. From 110 s on (and
-    without an end) most of the time is for the two policies in turn."""
+    """The parts of a run. 90 s fit the first surge and four of 11.5 s; other durations scale, down to surges of 2.6 s.
+
+    From 110 s on, and without a limit, most of the time is for the comparison of the two policies.
+    """
     given = max(_LEAST_SECONDS, seconds or DEFAULT_SECONDS)
     comparison = max(given - FULL_SECONDS, _COMPARED_SHARE * given) if given >= COMPARED_SECONDS else 0.0
     scale = (given - comparison) / FULL_SECONDS
@@ -62,15 +67,17 @@ def lengths(seconds: int | None) -> Lengths:
 
 
 def in_doubt(given: Lengths) -> Lengths:
-    """For the two pairs that are measured again because of a doubt: long enough for a p99 (that of the shortest surge
-    hangs on five requests), and no longer. How long a restore takes was measured in the first pair."""
+    """The parts of the two pairs that are repeated if the first is out of bounds: just long enough for a p99.
+
+    The p99 of the shortest surge depends on five requests. The first pair has already measured the restore.
+    """
     return replace(
         given, surge=_SURE_SURGE_SECONDS, restore_patience=min(given.restore_patience, _AGAIN_PATIENCE_SECONDS)
     )
 
 
 def longest(seconds: int) -> float:
-    """Upper bound of the measurements in seconds: everything waited for as long as it is waited for at all."""
+    """Upper bound of the duration of the measurements in seconds, with every wait at its timeout."""
     given = lengths(seconds)
     again = in_doubt(given)
 
@@ -83,25 +90,28 @@ def longest(seconds: int) -> float:
 
 
 def rates(cpus: int, seconds_per_request: float) -> Rates:
-    """Rates that load `cpus` to 5 % and 60 % with requests of this CPU cost."""
+    """The request rates that load `cpus` to 5 % and 60 % at this CPU cost per request."""
     capacity = cpus / seconds_per_request
     return Rates(rest=REST_LOAD * capacity, surge=SURGE_LOAD * capacity)
 
 
 def compared(cpus: int, seconds_per_request: float, other_cpus: float, kept_cpus: float, batch_cpus: float) -> Rates:
-    """Rates for the two policies in turn: with `other_cpus` used by everything else and `kept_cpus` to be used at most,
-    the surge leaves batch a third of the `batch_cpus` that it wants. Where a surge needs all of it, every policy does
-    the same. Never above the surges of the phases, nor below 30 % of the machine."""
+    """The request rates for the comparison: the surge leaves batch a third of its demand `batch_cpus`.
+
+    `other_cpus` is used by everything else, `kept_cpus` is the target. If a surge needed all of batch's CPU, both
+    policies would act alike. Rates are at most those of the phases and at least 30 % of the machine.
+    """
     room = kept_cpus - other_cpus - LEFT_TO_BATCH * batch_cpus
     prod = min(SURGE_LOAD * cpus, max(_LEAST_SURGE_LOAD * cpus, room))
     return Rates(rest=REST_LOAD * cpus / seconds_per_request, surge=prod / seconds_per_request)
 
 
 def waterline(alone: Sequence[float]) -> float:
-    """The pressure above which prod suffers from others, from its one-second samples without any neighbour.
+    """The waterline on prod's CPU pressure, from its one-second samples without batch.
 
-    The lower quartile is what prod causes itself, even if something else was busy for a part of the time. On a quiet
-    virtual machine with two CPUs it is 0.01 to 0.02; next to batch at tier weight single seconds reach 0.03 to 0.17.
+    The lower quartile is the pressure that prod causes itself, even if other work disturbed part of the samples. On a
+    quiet virtual machine with two CPUs it is 0.01 to 0.02; next to batch at tier weight single seconds reach 0.03 to
+    0.17.
     """
     own = percentile(alone, 0.25) if alone else 0.0
     return round(min(0.10, max(0.02, 1.25 * own + 0.010)), 3)

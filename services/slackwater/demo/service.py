@@ -2,9 +2,9 @@
 
     python -m slackwater.demo.service --workers 2 --rounds 30000 --announce FILE [--port 0]
 
-Workers are processes that block in accept() on one shared socket, so an idle worker takes the next request and
-what cannot be taken waits in the listen queue, not on a CPU: the pressure measured is contention with others.
-A request costs a fixed amount of work (`--rounds` of key stretching to sign a document), never a fixed time.
+Workers are processes that block in accept() on one shared socket, so an idle worker accepts the next request. Other
+requests wait in the listen queue, not on a CPU, so the measured pressure is contention with other work. A request costs
+a fixed amount of work (`--rounds` of key stretching to sign a document), not a fixed time.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ _CLIENT_PATIENCE_SECONDS = 5.0
 def answer(rounds: int) -> bytes:
     """The work of one request: a quote, signed with a key stretched over `rounds` iterations of HMAC-SHA256.
 
-    Key stretching keeps to registers and cache: its cost is linear in the rounds and does not depend on how memory
-    is allocated, as compressing in a hot loop does.
+    Key stretching runs in registers and cache: its cost is linear in the rounds and, unlike compression in a hot loop,
+    independent of memory allocation.
     """
     key = hashlib.pbkdf2_hmac("sha256", _DOCUMENT, b"slackwater-demo", rounds)
     return hmac.digest(key, _DOCUMENT, "sha256").hex().encode()
 
 
 def seconds_per_round(budget_seconds: float = 0.3) -> float:
-    """CPU seconds of one round here: a mean over CPU time, so that time spent waiting for neighbours is not counted."""
+    """CPU seconds of one round on this machine, measured in CPU time so that contention is not counted."""
     rounds, began = 0, time.thread_time()
     while (spent := time.thread_time() - began) < budget_seconds:
         answer(_CALIBRATION_ROUNDS)
@@ -48,7 +48,7 @@ def seconds_per_round(budget_seconds: float = 0.3) -> float:
 
 
 def rounds_for(target_seconds: float) -> int:
-    """How many rounds cost about `target_seconds` of CPU here; at least one."""
+    """The number of rounds that cost about `target_seconds` of CPU on this machine; at least one."""
     return max(1, round(target_seconds / seconds_per_round()))
 
 
@@ -71,12 +71,12 @@ def _work(listener: socket.socket, rounds: int) -> None:
             connection, _ = listener.accept()
             with connection:
                 _handle(connection, rounds)
-        except OSError:  # the client went away or was too slow: the next one is waiting
+        except OSError:  # the client disconnected or was too slow
             continue
 
 
 def serve(port: int, workers: int, rounds: int, announce: Path | None) -> int:
-    """Run until SIGTERM or SIGINT. If a worker ends by itself the service ends with 1, as it would be missed."""
+    """Run until SIGTERM or SIGINT. Exit with 1 if a worker ends by itself, because capacity is missing then."""
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind(("127.0.0.1", port))
@@ -95,7 +95,7 @@ def serve(port: int, workers: int, rounds: int, announce: Path | None) -> int:
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
     try:
-        if announce is not None:  # who reads it may end us at once
+        if announce is not None:  # a reader may terminate this process at once
             facts = {"port": listener.getsockname()[1], "rounds": rounds, "pid": os.getpid()}
             draft = announce.with_suffix(".tmp")
             draft.write_text(json.dumps(facts))
@@ -115,8 +115,8 @@ def main() -> int:
     parser.add_argument("--port", type=int, default=0, help="0 takes any free port")
     parser.add_argument("--workers", type=int, default=max(2, os.cpu_count() or 2))
     parser.add_argument("--rounds", type=int, default=0, help="work per request; 0 calibrates to --request-ms")
-    parser.add_argument("--request-ms", type=float, default=6.0, help="CPU time that a request should cost about")
-    parser.add_argument("--announce", type=Path, help="file that gets port, rounds and pid once ready")
+    parser.add_argument("--request-ms", type=float, default=6.0, help="approximate CPU time per request")
+    parser.add_argument("--announce", type=Path, help="file to write port, rounds and pid to when ready")
     given = parser.parse_args()
     return serve(given.port, given.workers, given.rounds or rounds_for(given.request_ms / 1000), given.announce)
 

@@ -1,8 +1,8 @@
-"""The main job where cgroups cannot be written: a simulated fleet under the same loop, the same policies, the same API.
+"""The main job on machines without writable cgroups: a simulated fleet under the same loop, policies and API.
 
 The fleet's prod demand follows the wall clock (slackwater.agent.adapters.simulated), so each phase waits for the next
-high tide. What the loop decided is read over the API (limits of all pods); what that means for the service (usage,
-pressure, p99) is computed by the driver's own model, for the service alone with batch taken away.
+peak of demand. The limits of all pods are read from the API. The effect on the service (usage, pressure, p99) is
+computed by the driver's model; for the service alone, without batch.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _NOTE = "no cgroups to write: latency and pressure are computed; root or a deleg
 
 
 async def direct(endpoint: Endpoint, state_dir: Path, seconds: int | None, summary_file: str) -> int:
-    """Three tides under three policies. Takes about a minute whatever `seconds` says; without it, goes on."""
+    """Run three peaks under three policies, in about a minute for any `seconds`; None: until cancelled."""
     started_at = datetime.now(UTC)
     async with Api(endpoint, started_at) as api:
         with Narrator() as narrator:
@@ -64,7 +64,7 @@ async def direct(endpoint: Endpoint, state_dir: Path, seconds: int | None, summa
 
 @dataclass(slots=True)
 class Moment:
-    """The fleet at one time under the limits then in force."""
+    """The state of the fleet at one time under the limits in force."""
 
     at: float
     shares: Sequence[Shares]
@@ -93,7 +93,7 @@ class Tides:
     narrator: Narrator
     phases: dict[str, Phase] = field(default_factory=dict)
     nodes: dict[str, int] = field(default_factory=dict)
-    """Capacity in milli-cores by name."""
+    """Capacity in milli-cores by node."""
     changes: list[QuotaChange] = field(default_factory=list)
     seen: set[str] = field(default_factory=set)
     limits: dict[str, int | None] = field(default_factory=dict)
@@ -145,7 +145,7 @@ class Tides:
         raise Unavailable(f"not every simulated node reported within {_FLEET_PATIENCE_SECONDS} s")
 
     async def _surge(self, name: str, policy: Policy, doing: str, line: float | None = None) -> Reaction:
-        """Wait for the tide, watch it, and (with a waterline) watch the restore after it."""
+        """Wait for the peak, record it and, with a waterline, the restore after it."""
         self.narrator.say(doing)
         high = _next_tide(datetime.now(UTC))
         await asyncio.sleep(max(0.0, (high - datetime.now(UTC)).total_seconds()))
@@ -170,7 +170,7 @@ class Tides:
         return reaction(self.changes, pressures, originals, (began, ended), line or 1.0)
 
     async def _look(self, pods: Sequence[dict[str, Any]], line: float | None) -> None:
-        """Note which limits changed and show new decisions of the first node."""
+        """Record changed limits and print new decisions of the first node."""
         for pod in pods:
             limit = pod["cpu_limit_milli"]
             if pod["tier"] == "batch" and self.limits.get(pod["uid"]) != limit:
@@ -218,7 +218,7 @@ def _pod(item: dict[str, Any]) -> Pod:
 
 
 def _shares(pods: Sequence[Pod], limits: dict[str, int | None], policy: Policy, capacity: int, load: float) -> Shares:
-    """The driver's model under what the API says."""
+    """The driver's model with the limits that the API returns."""
     weights = weigh(pods, policy)
     requested = sum(pod.request.cpu_milli for pod in pods if pod.tier is Tier.PROD) or 1
     claims = [
@@ -235,7 +235,7 @@ def _shares(pods: Sequence[Pod], limits: dict[str, int | None], policy: Policy, 
 
 
 def _phase(name: str, moments: Sequence[Moment]) -> Phase:
-    """Means over the tide; percentiles of latency are the model's, not measured."""
+    """A phase of means over the peak; latency percentiles come from the model and are not measured."""
     count = max(1, len(moments))
     prod = sum(moment.cores(Tier.PROD) for moment in moments) / count
     pressures = [moment.pressure() for moment in moments]

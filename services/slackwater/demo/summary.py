@@ -1,4 +1,4 @@
-"""What the run found, as one document: measured phases, the reaction, counts, and the verdict. Pure."""
+"""The summary of a run: measured phases, reaction times, counts and the verdict. Pure functions."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from slackwater.demo.load import Sample, percentile
 
 ALONE, PLAIN, WEIGHTS, SLACKWATER = "alone", "plain", "weights", "slackwater"
 PAIRS = 3
-"""A surge alone, batch standing still, and just after it one under Slackwater are a pair. Where the first is beyond the
-bound two more are measured, always both, and the middle one of the three decides (decision 0063)."""
+"""A pair is a surge with batch frozen and, just after it, one under Slackwater. If the first pair is out of bounds, two
+more are measured, and the median of the three decides (decision 0063)."""
 HARDLY = 1.1
-"""Times the waterline, in nine seconds of ten."""
+"""Factor on the waterline for the p90 of the seconds."""
 P99_FACTOR, P99_ALLOWANCE_MS = 1.5, 5.0
 _NOTICEABLE_MS = 2.0
 _DISTURBING_SHARE, _STOLEN_SHARE = 0.15, 0.02
 MOST_STEAL = 0.03
-"""Of the machine's CPUs: above it a latency says more about the host than about Slackwater."""
+"""Limit of steal as a share of the machine's CPUs. Above it, latencies depend on the host more than on Slackwater."""
 EXIT_CLOSED, EXIT_OPEN, EXIT_NOT_MEASURABLE = 0, 2, 3
 EXITS = {
     EXIT_CLOSED: "the loop closed",
@@ -36,7 +36,7 @@ class _Part(BaseModel):
 
 
 class Phase(_Part):
-    """One surge. Latencies in milliseconds from the intended send time; CPU in cores; pressure 0..1 per second."""
+    """Measurements of a surge. Latencies in ms from the intended send time; CPU in cores; pressure 0..1 per second."""
 
     name: str
     seconds: float
@@ -50,14 +50,14 @@ class Phase(_Part):
     prod_cpu: float
     batch_cpu: float
     other_cpu: float = 0.0
-    """What neither prod nor batch nor the host took: Slackwater, the load generator, whatever else runs here."""
+    """CPU used by neither prod nor batch nor the host: Slackwater, the load generator and other processes."""
     stolen_cpu: float = 0.0
-    """What a virtual machine did not get: its host ran somebody else."""
+    """CPU that the host gave to other guests (steal)."""
 
 
 class Reaction(_Part):
-    """Seconds from the start of the surge to the first lowered quota and to pressure at the waterline; from the end
-    of the surge to every quota back at its original. None: did not happen."""
+    """Reaction times: seconds from the start of the surge to the first lowered quota and to pressure at the waterline,
+    and from the end of the surge until every quota is restored. None: did not happen."""
 
     seconds_to_lowered: float | None = None
     seconds_to_relief: float | None = None
@@ -65,7 +65,7 @@ class Reaction(_Part):
 
 
 class Counts(_Part):
-    """Of this run. `decisions` by kind."""
+    """Counts of this run; `decisions` by kind."""
 
     reports: int = 0
     windows: int = 0
@@ -75,7 +75,7 @@ class Counts(_Part):
 
 
 class OfferLine(_Part):
-    """A last offer with the ids that `slackwater why decision/ID` explains."""
+    """The last offer of a node, with the decision ids for `slackwater why decision/ID`."""
 
     node: str
     cpu_milli: int
@@ -84,7 +84,7 @@ class OfferLine(_Part):
 
 
 class Summary(_Part):
-    """`.slackwater/run-summary.json`. `finished` turns true when everything is stopped and checked."""
+    """The document `.slackwater/run-summary.json`. `finished` is true after everything was stopped and checked."""
 
     driver: str
     driver_note: str
@@ -106,11 +106,11 @@ class Summary(_Part):
     failures: tuple[str, ...] = ()
     conclusion: str = ""
     took_seconds: float | None = None
-    """From the start of the demo to the end of its measurements."""
+    """Seconds from the start of the demo to the end of its measurements."""
     exit: int | None = None
-    """The exit status, once `finished`: make itself ends with 2 for every status but 0."""
+    """The exit status, once `finished`. make itself exits with 2 for every status other than 0."""
     not_measurable: str = ""
-    """What was seen of a host on which the latency bound says nothing; empty where it does."""
+    """Why the latency bound is not meaningful on this host; empty if it is."""
 
     @property
     def ok(self) -> bool:
@@ -124,7 +124,7 @@ def phase(
     pressures: Sequence[float],
     cores: tuple[float, float, float, float],
 ) -> Phase:
-    """A phase from its raw measurements; `cores` used by prod, by batch and by everything else, and taken by the host.
+    """A phase from its raw measurements; `cores` are used by prod, by batch and by the rest, and stolen by the host.
 
     Failed requests count as errors and, with the time they took, as latency.
     """
@@ -147,7 +147,7 @@ def phase(
 
 
 def cpu_seconds_per_request(phases: Iterable[Phase]) -> float:
-    """What a request cost the service in these surges, with neighbours and without. Raises ValueError without any."""
+    """CPU cost per request in these surges, with and without batch. Raises ValueError without any request."""
     seen = [(each.prod_cpu * each.seconds, each.requests) for each in phases if each.requests]
     if not seen:
         raise ValueError("phases: none of them has a request to count")
@@ -155,23 +155,23 @@ def cpu_seconds_per_request(phases: Iterable[Phase]) -> float:
 
 
 def allowed_p99_ms(alone_p99_ms: float) -> float:
-    """What the service's p99 may be under Slackwater."""
+    """The upper bound of the service's p99 under Slackwater, in milliseconds."""
     return P99_FACTOR * alone_p99_ms + P99_ALLOWANCE_MS
 
 
 def nth(name: str, number: int) -> str:
-    """The name of this phase in the pair of that number, from 1: the first has none."""
+    """The name of a phase in the pair `number` (from 1); the first pair has no suffix."""
     return name if number == 1 else f"{name}-{number}"
 
 
 def pairs(phases: Mapping[str, Phase]) -> list[tuple[Phase, Phase]]:
-    """Alone and under Slackwater, as far as both were measured; in the order in which they were."""
+    """The pairs (alone, under Slackwater) of which both were measured, in order of measurement."""
     found = [(phases.get(nth(ALONE, number)), phases.get(nth(SLACKWATER, number))) for number in range(1, PAIRS + 1)]
     return [(alone, ours) for alone, ours in found if alone and ours and _both_known(alone, ours)]
 
 
 def deciding_pair(phases: Mapping[str, Phase]) -> tuple[Phase, Phase] | None:
-    """The middle one of three by how far it is from its bound; the first while there are fewer; None without any."""
+    """The median of three pairs by distance from the bound; the first if there are fewer; None without pairs."""
     measured = pairs(phases)
     if len(measured) < PAIRS:
         return measured[0] if measured else None
@@ -193,18 +193,18 @@ def _times_allowed(pair: tuple[Phase, Phase]) -> float:
 
 
 def failures(summary: Summary) -> tuple[str, ...]:
-    """Every condition of the run that does not hold, one line each; empty when the loop closed and nothing is left."""
+    """The failed conditions of the run, one line each; empty if the run succeeded and left nothing behind."""
     return (*_latency(summary), *_loop(summary), *_left_behind(summary))
 
 
 def is_too_slow(phases: Mapping[str, Phase]) -> bool:
-    """Whether the service was slower under Slackwater than it may be, as far as both are known."""
+    """Whether the p99 of the service under Slackwater exceeds its bound; False if either is unknown."""
     pair = deciding_pair(phases)
     return pair is not None and _times_allowed(pair) > 1
 
 
 def exit_status(summary: Summary) -> int:
-    """0 where nothing failed, 3 where only latencies and requests did on a host that cannot be measured, else 2."""
+    """0 if nothing failed, 3 if only latencies or requests failed on a host that is not measurable, else 2."""
     if not failures(summary):
         return EXIT_CLOSED
     if _loop(summary) or _left_behind(summary) or deciding_pair(summary.phases) is None:
@@ -213,10 +213,10 @@ def exit_status(summary: Summary) -> int:
 
 
 def why_not_measurable(summary: Summary) -> str:
-    """What was seen of a host whose latencies say nothing about Slackwater; empty where they do.
+    """Why latencies on this host are not meaningful; empty if they are.
 
-    The host took more than 3 % of the CPUs in a surge of a pair; or the service alone failed requests, or was itself
-    beyond the bound that Slackwater is held to when it was measured again.
+    Reasons: steal above 3 % of the CPUs in a surge of a pair; failed requests of the service alone; or a p99 of the
+    service alone that exceeds Slackwater's bound when it is measured again.
     """
     measured, cpus, found = pairs(summary.phases), float(summary.machine.get("cpus", 0)), []
     stolen = max((phase.stolen_cpu for pair in measured for phase in pair), default=0.0)
@@ -233,7 +233,7 @@ def why_not_measurable(summary: Summary) -> str:
 
 
 def last_line(summary: Summary) -> str:
-    """The exit status in words, for a caller that sees only make's."""
+    """The exit status as text, because make replaces the status itself."""
     status = exit_status(summary)
     why = f": {summary.not_measurable}" if status == EXIT_NOT_MEASURABLE else ""
     return f"exit {status}: {EXITS[status]}{why}"
@@ -263,15 +263,17 @@ def _failed_requests(summary: Summary) -> list[str]:
 
 
 def told_pairs(measured: Sequence[tuple[Phase, Phase]]) -> str:
-    """Each pair as what was seen of what was allowed."""
+    """The measured and allowed p99 of each pair as text."""
     p99s = [_p99s(pair) for pair in measured]
     return ", ".join(f"{ours:.1f} of {allowed_p99_ms(alone):.1f}" for alone, ours in p99s)
 
 
 def nothing_was_to_be_taken(summary: Summary) -> bool:
-    """Whether prod hardly waited above its waterline under Slackwater: then it is right that nobody was throttled. On a
-    machine whose neighbours are quiet the weights may be enough, and what a tenth more asks for is less than a
-    hundredth of the node, which is not worth a change."""
+    """Whether prod's pressure under Slackwater stayed close to its waterline, so that no throttle was needed.
+
+    On a quiet machine the weights may be enough: an excess of a tenth asks for less than a hundredth of the node, which
+    is not worth a change.
+    """
     ours = summary.phases.get(SLACKWATER)
     if ours is None or ours.pressure_p90 is None or summary.waterline is None:
         return False
@@ -306,7 +308,7 @@ def _left_behind(summary: Summary) -> list[str]:
 
 
 def disturbance(phases: Mapping[str, Phase], cpus: float) -> str:
-    """A warning when something else took part of the machine during the surges; empty when it was quiet."""
+    """A warning about other work on the machine during the surges; empty if there was none."""
     most = max((phase.other_cpu for phase in phases.values()), default=0.0)
     stolen = max((phase.stolen_cpu for phase in phases.values()), default=0.0)
     found = []
@@ -319,7 +321,7 @@ def disturbance(phases: Mapping[str, Phase], cpus: float) -> str:
 
 
 def conclusion(phases: Mapping[str, Phase]) -> str:
-    """What the numbers say, in one or two sentences: what sharing costs, what weights give, what the waterline adds."""
+    """One or two sentences on the cost of plain sharing, the effect of weights and the effect of the waterline."""
     pair = deciding_pair(phases)
     if pair is None or any(phases.get(name) is None or phases[name].p99_ms is None for name in (PLAIN, WEIGHTS)):
         return "Not every phase was measured, so nothing can be concluded."

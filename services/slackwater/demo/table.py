@@ -1,4 +1,4 @@
-"""The summary as a table for people."""
+"""Renders the summary as a table."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ TITLES = {
 
 
 def console() -> Console:
-    """A terminal as wide as it is; into a file wide enough for the table."""
+    """A console as wide as the terminal, or wide enough for the table if the output is a file."""
     return Console(highlight=False) if sys.stdout.isatty() else Console(highlight=False, width=130)
 
 
 def show(summary: Summary, console: Console) -> None:
-    """Phases, reaction, counts, what was left, and the sentence that the numbers support."""
+    """Print phases, reaction times, counts, leftovers and the conclusion."""
     console.print(phases_of(summary.phases))
     if summary.comparison.outcomes:
         console.print(versus.compared(summary.comparison))
@@ -55,7 +55,7 @@ def show(summary: Summary, console: Console) -> None:
 
 
 def lines(summary: Summary) -> list[str]:
-    """Everything below the table of phases."""
+    """The lines below the table of phases."""
     reaction, counts = summary.reaction, summary.counts
     found = [
         f"driver: {summary.driver}{f' ({summary.driver_note})' if summary.driver_note else ''}",
@@ -96,7 +96,7 @@ def lines(summary: Summary) -> list[str]:
 
 
 def phases_of(phases: Mapping[str, Phase]) -> Table:
-    """A row for each phase."""
+    """A table with a row per phase."""
     table = Table(title=f"the same surge, {len(phases)} times", title_justify="left")
     table.add_column("", no_wrap=True)
     for column in (

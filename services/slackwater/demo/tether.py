@@ -1,8 +1,8 @@
-"""Run a command that ends when its parent ends, however that happens.
+"""Run a command that is terminated when its parent exits, for any reason.
 
     python -m slackwater.demo.tether CMD…
 
-Asks the kernel for SIGTERM at the parent's death (Linux), then becomes the command; the request survives exec.
+Requests SIGTERM at the parent's death from the kernel (Linux) and executes the command; the setting survives exec.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from slackwater.runtime.parent_death import die_with_parent
 def main() -> NoReturn:
     parent = os.getppid()
     die_with_parent()
-    if os.getppid() != parent:  # it died before the request was made
+    if os.getppid() != parent:  # the parent exited before the request took effect
         sys.exit(1)
     os.execvp(sys.argv[1], sys.argv[1:])  # noqa: S606 - no shell is wanted
 

@@ -1,4 +1,4 @@
-"""The two policies side by side, for people."""
+"""Renders the comparison of the two policies as a table."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TITLES = {ALL_OR_NOTHING: "all or nothing", PRECISE: "precise"}
 
 
 def compared(comparison: Comparison) -> Table:
-    """A row for each figure, a column for each policy, and what is wanted of the precise one."""
+    """A table with a row per figure, a column per policy, and the goal for the precise one."""
     count = sum(one.surges for one in comparison.outcomes.values())
     table = Table(
         title=f"all or nothing and precise in turn, {count} surges of {comparison.surge_seconds:g} s, "
@@ -70,7 +70,7 @@ def _rows(comparison: Comparison, names: list[str]) -> list[tuple[str, list[str]
 
 
 def _where_nothing_was_taken(comparison: Comparison, outcomes: list[Outcome]) -> list[tuple[str, list[str], str]]:
-    """Two rows more where a host took time from this machine."""
+    """Adds two rows if there was steal."""
     if comparison.alone_stolen + sum(one.stolen for one in outcomes) <= 0:
         return []
     alone = comparison.alone_p99_undisturbed_ms
@@ -89,7 +89,7 @@ def _where_nothing_was_taken(comparison: Comparison, outcomes: list[Outcome]) ->
 
 
 def lines(comparison: Comparison) -> list[str]:
-    """Why there is no comparison or only part of one; how its figures are counted."""
+    """The notes on the table: why the comparison is missing or partial, and how its figures are defined."""
     found = [f"all or nothing against precise: {comparison.left_out}"] if comparison.left_out else []
     if comparison.outcomes:
         wanted, kept = comparison.batch_wanted_cpus, comparison.target * comparison.cpus
@@ -108,7 +108,10 @@ def lines(comparison: Comparison) -> list[str]:
 
 
 def _took_everything(comparison: Comparison) -> bool:
-    """Whether the surges left batch next to nothing: then each policy has to take all, and the cool-down decides."""
+    """Whether the surges left batch almost no CPU.
+
+    Both policies then throttle all of it, and the cool-down decides the result.
+    """
     one = comparison.outcomes.get(PRECISE)
     if one is None:
         return False
@@ -116,7 +119,7 @@ def _took_everything(comparison: Comparison) -> bool:
 
 
 def judged(comparison: Comparison) -> str:
-    """Which of the three wishes came true; figures of a machine that does other work are its own."""
+    """The verdict on each of the three goals; other work on the machine affects the figures."""
     one = comparison.outcomes.get(PRECISE)
     if one is None or not one.actions:
         return "precise: not measured" if one is None else "precise: it never had to act, so nothing was proved"

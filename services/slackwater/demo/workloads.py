@@ -1,4 +1,4 @@
-"""Starts the demo's programs as any user would: through `slackwater exec`, tethered to this process."""
+"""Starts the demo's programs through `slackwater exec`; they are terminated when this process exits."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PROD_WORKLOAD, BATCH_WORKLOAD, CROWD = "quotes", "crunch", "reindex"
 
 @dataclass(slots=True)
 class Workloads:
-    """The processes of one run. `folder` holds what they say: the service's port, progress, latencies."""
+    """The processes of one run. `folder` contains their output: the service's port, progress, latencies."""
 
     state_dir: Path
     cpus: int
@@ -32,7 +32,7 @@ class Workloads:
         return self.state_dir / "demo"
 
     async def service(self, request_seconds: float) -> tuple[int, int]:
-        """Start the prod service; its port and its rounds per request. Raises Unavailable if it does not come up."""
+        """Start the prod service; return its port and rounds per request. Raises Unavailable if it does not start."""
         self.folder.mkdir(parents=True, exist_ok=True)
         announced = self.folder / "service.json"
         announced.unlink(missing_ok=True)
@@ -49,7 +49,7 @@ class Workloads:
         raise Unavailable(f"the demo service was not ready after {_START_SECONDS:g} s")
 
     async def batch(self) -> Process:
-        """Start the batch job: twice as many greedy processes as CPUs, in one pod."""
+        """Start the batch job: two CPU-bound processes per CPU, in one pod."""
         command = ("slackwater.demo.batch", "--processes", str(2 * self.cpus))
         progress = str(self.folder / "batch-progress")
         flags = ("--cpu-period-ms", "1000")  # the four phases share CPU by weights (decision 0010)
@@ -58,7 +58,7 @@ class Workloads:
         )
 
     async def crowd(self, count: int, cpu_milli: int) -> list[Process]:
-        """Start `count` greedy batch pods, each limited to `cpu_milli`: what batch wants is known to the milli-core."""
+        """Start `count` CPU-bound batch pods, each limited to `cpu_milli`, so that its demand is known."""
         command = ("slackwater.demo.batch", "--processes", str(-(-cpu_milli // 1000)))
         limit = ("--cpu-limit", f"{cpu_milli}m")
         return [
@@ -66,14 +66,14 @@ class Workloads:
         ]
 
     async def load(self, port: int, schedule: str, start: float, name: str) -> Load:
-        """Start the load generator; what it measures goes to a file."""
+        """Start the load generator, which writes its measurements to a file."""
         out = self.folder / f"latencies-{name}.txt"
         out.unlink(missing_ok=True)
         arguments = ("--port", str(port), "--schedule", schedule, "--start", repr(start), "--out", str(out))
         return Load(await self._start("slackwater.demo.load", *arguments), out)
 
     async def stop(self, process: Process) -> None:
-        """SIGTERM, some patience, SIGKILL."""
+        """Stop the process: SIGTERM, then SIGKILL after a timeout."""
         if process.returncode is not None:
             return
         process.terminate()
@@ -84,7 +84,7 @@ class Workloads:
             await process.wait()
 
     async def stop_all(self) -> None:
-        """End whatever still runs, all at once."""
+        """Stop all running processes concurrently."""
         await asyncio.gather(*(self.stop(process) for process in self.started))
 
     async def _managed(
@@ -101,7 +101,7 @@ class Workloads:
                 stdin=DEVNULL,
                 stdout=DEVNULL,
                 env=os.environ | {"SLACKWATER_STATE_DIR": str(self.state_dir)},
-                start_new_session=True,  # Ctrl-C is for us; we stop them in order
+                start_new_session=True,  # Ctrl-C goes to this process, which stops them in order
             )
         except OSError as error:
             raise Misconfigured(f"{module} cannot be started: {error}") from error
@@ -117,7 +117,7 @@ class Load:
     out: Path
 
     def samples(self, stretch: str) -> list[Sample]:
-        """What was measured so far in one stretch of the schedule."""
+        """The measurements so far in one stretch of the schedule."""
         if not self.out.exists():
             return []
         return [sample for sample in read_samples(self.out) if sample.stretch == stretch]

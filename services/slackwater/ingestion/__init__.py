@@ -1,7 +1,7 @@
-"""Ingestion decides what a node's report is worth: accepted into history, or refused with a reason; and who is alive.
+"""Accepts node reports into history or refuses them with a reason, and tracks the liveness of nodes.
 
-It keeps the inventory of nodes and pods, writes every accepted report to history, and closes aligned windows of
-usage from that history, each exactly once. It keeps which agents an operator has blocked, and publishes that.
+Keeps the inventory of nodes and pods, writes every accepted report to history, and closes aligned windows of usage from
+that history exactly once. Stores which agents an operator has blocked and publishes the blocks.
 """
 
 CONSUMES = ("node.described", "usage.reported", "agent.block_changed")

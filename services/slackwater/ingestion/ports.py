@@ -1,4 +1,4 @@
-"""What the use cases need: one ledger per unit of work, and nothing else."""
+"""Ports of the use cases: the ledger, the block book and the meter."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from slackwater.store.port import UnitOfWork
 
 @dataclass(frozen=True, slots=True)
 class PodPresence:
-    """When a pod was last in a report, and what was concluded from it."""
+    """When a pod was last in a report, and its liveness."""
 
     uid: str
     node: str
@@ -28,42 +28,47 @@ class PodPresence:
 
 
 class Ledger(Protocol):
-    """Inventory and history within one transaction. Methods that return nodes lock them until its end."""
+    """Inventory and history within one transaction. Methods that return nodes lock them until the transaction ends."""
 
     async def nodes(self, names: Sequence[str]) -> Mapping[str, KnownNode]:
-        """Those of the named nodes that are known."""
+        """Returns the named nodes that are known."""
         ...
 
     async def describe(self, facts: NodeFacts, boot_epoch: str, described_at: datetime) -> bool:
-        """Keep what a node says it is; False when something newer is known."""
+        """Stores a node's description. Returns False if a newer one is stored."""
         ...
 
     async def append(self, history: History) -> None:
-        """Accepted reports into history, their pods into the inventory. Raises InvalidInput if one cannot be kept."""
+        """Appends accepted reports to history and their pods to the inventory. Raises InvalidInput if one cannot be
+        stored.
+        """
         ...
 
     async def save(self, nodes: Sequence[KnownNode]) -> None:
-        """Write back nodes that were locked by this unit of work (all but their description)."""
+        """Writes back nodes that this unit of work has locked, except their descriptions."""
         ...
 
     async def count_refusals(self, counts: Mapping[tuple[str, Refusal], int], at: datetime) -> None:
-        """Add to the counts per node (by subject) and reason."""
+        """Adds to the refusal counts per node (by subject) and reason."""
         ...
 
     async def silent_nodes(self, since: datetime, partitions: Collection[int] = ALL_PARTITIONS) -> Sequence[KnownNode]:
-        """Nodes of these partitions not heard of since then and not yet lost."""
+        """Returns nodes of these partitions without a report since then that are not yet lost."""
         ...
 
     async def count_by_liveness(self, lost_since: datetime) -> Mapping[str, int]:
-        """How many nodes are `fresh`, `stale`, `lost`, or `silent` (described, never reported).
+        """Counts the nodes that are `fresh`, `stale`, `lost`, or `silent` (described, never reported).
 
         A lost node whose last report is older than `lost_since` is not counted.
         """
         ...
 
     async def gone_pods(self, since: datetime, partitions: Collection[int] = ALL_PARTITIONS) -> Sequence[PodPresence]:
-        """Pods of these partitions that their nodes no longer report, not seen since then and not yet lost. A pod that
-        was in its node's last report is as alive as the node: of it nothing is written while the node is silent."""
+        """Returns pods of these partitions that their nodes no longer report, not seen since then and not yet lost.
+
+        A pod in its node's last report has the liveness of the node, so nothing is written for it while the node is
+        silent.
+        """
         ...
 
     async def save_pods(self, pods: Sequence[PodPresence]) -> None: ...
@@ -78,30 +83,35 @@ class Ledger(Protocol):
         partitions: Collection[int] = ALL_PARTITIONS,
         among: Sequence[str] | None = None,
     ) -> Sequence[KnownNode]:
-        """Up to `limit` nodes of these partitions (and only of those named) after this name that may have a window to
-        close: a window's length of history behind their mark and no report missing, or a window behind their mark that
-        was over at `until` and either such a history or no report since `silent_since`."""
+        """Returns up to `limit` nodes of these partitions after the name `after` that may have a window to close.
+
+        `among` restricts them to the named nodes. A node qualifies with a window's length of history past its watermark
+        and no report missing. It also qualifies with a window past its watermark that was over at `until`, if it has
+        such history or no report since `silent_since`.
+        """
         ...
 
     async def history(self, nodes: Sequence[str], since: datetime, until: datetime) -> Sequence[HistoryRow]:
-        """Accepted reports with since <= midpoint < until."""
+        """Returns accepted reports with since <= midpoint < until."""
         ...
 
     async def columns_within(self, spans: Mapping[str, tuple[datetime, datetime]]) -> History:
-        """The same by columns, with a span (since, until) of its own for each node. A pod is described as it is known
-        now; one that was forgotten is left out."""
+        """Returns accepted reports as columns, with one span (since, until) per node.
+
+        Pods have their present description; pods whose description was deleted are left out.
+        """
         ...
 
     async def before(self, heads: Mapping[Agent, HistoryRow], oldest: datetime) -> Mapping[Agent, Before]:
-        """What had come of each agent before this report of it, back to `oldest`."""
+        """Returns what came of each agent before its given report, back to `oldest`."""
         ...
 
     async def keep_days(self, days: Sequence[date]) -> None:
-        """Make room in history for these days (UTC)."""
+        """Creates partitions of history for these days (UTC)."""
         ...
 
     async def forget_before(self, day: date) -> None:
-        """Drop the history of all days before `day`, and pods last seen before it."""
+        """Drops the history of all days before `day`, and pods last seen before it."""
         ...
 
 
@@ -109,37 +119,40 @@ class BlockBook(Protocol):
     """Blocks of agents within one transaction. Every change is kept."""
 
     async def lock(self) -> None:
-        """Let no other transaction change a block until this one ends."""
+        """Locks blocks against changes by other transactions until this one ends."""
         ...
 
     async def last(self, node: str) -> AgentBlock | None:
-        """The newest change of a node; None if its agent was never blocked."""
+        """Returns the newest change of a node; None if its agent was never blocked."""
         ...
 
     async def in_force(self) -> Sequence[AgentBlock]:
-        """The newest change of every node whose agent is blocked, by node."""
+        """Returns the newest change of every node whose agent is blocked, by node."""
         ...
 
     async def append(self, block: AgentBlock) -> None:
-        """Add a change, which is the newest of its node from then on."""
+        """Adds a change, which becomes the newest of its node."""
         ...
 
 
 class Meter(Protocol):
-    """What operators watch."""
+    """Metrics of ingestion."""
 
     def accepted(self, late: int, delays_seconds: Iterable[float]) -> None:
-        """Reports that went into history, each with its delay since the sample; and how many were late."""
+        """Counts reports stored in history, each with its delay since the sample, and the late ones among them."""
         ...
 
     def refused(self, reason: str) -> None: ...
 
     def closed(self, windows: int, missing: int) -> None:
-        """Windows, and reports missing from them: sooner nobody can know, for what was in hand elsewhere may come."""
+        """Counts closed windows, and the reports missing from them.
+
+        Missing reports are counted only at closing, because redelivery may bring them earlier.
+        """
         ...
 
     def nodes(self, counts: Mapping[str, int]) -> None:
-        """The inventory by liveness."""
+        """Sets the number of nodes by liveness."""
         ...
 
 

@@ -39,7 +39,7 @@ HISTORY_SECONDS, COUNT_SECONDS, ANNOUNCE_SECONDS = 3600.0, 10.0, 60.0
 
 
 class IngestionService(ReplicatedService):
-    """Accepts reports, closes windows, watches liveness."""
+    """Accepts reports, closes windows and updates liveness."""
 
     def __init__(self, settings: IngestionSettings, platform: Platform) -> None:
         replica = Replica("ingestion", platform)
@@ -105,5 +105,5 @@ class IngestionService(ReplicatedService):
 
 
 def build(settings: IngestionSettings, platform: Platform) -> IngestionService:
-    """Ingestion on PostgreSQL and the process's metrics."""
+    """Builds ingestion on PostgreSQL and the process's metrics."""
     return IngestionService(settings, platform)

@@ -1,7 +1,7 @@
-"""Prediction decides what peak a node's owners will need: per pod, per tier, for the system and for the node.
+"""Predicts the peak usage of each node over the next 24 hours: per pod, per tier, for the system and for the node.
 
-It folds every usage.windowed exactly once, in order of arrival, into the models that the policy of each pool names, and
-publishes peak.predicted on a clock, with one decision record for the CPU and one for the memory peak of tier prod.
+Folds every usage.windowed exactly once, in order of arrival, into the models that the policy of each pool names.
+Publishes peak.predicted on a timer, with one decision record each for the CPU and the memory peak of tier prod.
 """
 
 CONSUMES = ("node.described", "usage.windowed", "agent.block_changed")

@@ -1,4 +1,4 @@
-"""What prediction needs from a store: a place for snapshots, for what was published, and for what nodes are."""
+"""Ports of prediction: the store of snapshots, published predictions and descriptions, the models, and the meter."""
 
 from __future__ import annotations
 
@@ -17,63 +17,63 @@ from slackwater.prediction.domain.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """What is known of a node apart from its windows: what is allocatable, and its pool."""
+    """A node's description: its allocatable resources, and its pool."""
 
     allocatable: Resources
     pool: str
 
 
 class PredictionTransaction(Protocol):
-    """One transaction: all of it happens on leaving its context, or nothing."""
+    """One transaction: it commits as a whole on leaving its context, or not at all."""
 
     async def publish(self, event: Event[Any]) -> None:
-        """Put an event into the outbox."""
+        """Puts an event into the outbox."""
         ...
 
     async def set_published(self, nodes: Mapping[str, Published]) -> None:
-        """What of each node is in the outbox with this transaction, or was before."""
+        """Stores the last prediction of each node that is in the outbox with this transaction."""
         ...
 
     async def keep_snapshot(self, partition: int, snapshot: Snapshot, *, keep: int) -> None:
-        """Store the newest snapshot of a partition and drop all but its `keep` newest."""
+        """Stores the newest snapshot of a partition and drops all but its `keep` newest."""
         ...
 
     async def describe(self, node: str, described: Described, described_at: datetime) -> bool:
-        """Remember what a node is; False if a younger description is known."""
+        """Stores a node's description. Returns False if a newer one is stored."""
         ...
 
 
 class PredictionStore(Protocol):
-    """Raises Unavailable while the store does not answer."""
+    """Methods raise Unavailable while the store does not answer."""
 
     def begin(self) -> AbstractAsyncContextManager[PredictionTransaction]: ...
 
     async def snapshots(self, partition: int) -> Sequence[Snapshot]:
-        """All that are kept of a partition, newest first."""
+        """Returns the stored snapshots of a partition, newest first."""
         ...
 
     async def published(self) -> Mapping[str, Published]: ...
 
     async def nodes(self) -> Mapping[str, Described]:
-        """Every node that was described."""
+        """Returns every described node."""
         ...
 
 
 class Predictors(Protocol):
-    """The models that there are."""
+    """The installed models."""
 
     def check(self, choice: ModelChoice, resource: str) -> None:
         """Raises InvalidInput that names the model and the setting, Misconfigured if the model cannot be loaded."""
         ...
 
     def takes_rate(self, name: str) -> bool:
-        """Whether the model can be told an accepted rate of violations. False for one that there is not."""
+        """Returns whether the model accepts a rate of violations. False for an unknown model."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What came of earlier predictions of one resource in one pool; the fields of events.peak_predicted.Calibration."""
+    """Results of earlier predictions of one resource in one pool; the fields of events.peak_predicted.Calibration."""
 
     stated_rate: float | None = None
     measured_rate: float | None = None
@@ -82,21 +82,21 @@ class Measured:
 
 
 class PredictionMeter(Protocol):
-    """What operators watch of the predictions themselves; adapters.metrics.CalibrationMetrics is it.
+    """Metrics of the predictions; implemented by adapters.metrics.CalibrationMetrics.
 
-    `measured` once per report and partition for every pool and resource, from the ledger; what partitions say of a pool
-    is added up here. `published` with every batch that was committed. `cold` beside `measured`. `dropped` when a
-    partition is given away or lost, so that it is not counted twice in the fleet.
+    `measured` is called once per report and partition for every pool and resource, with the ledger's values; the meter
+    adds up the partitions of a pool. `published` is called with every committed batch, `cold` together with `measured`.
+    `dropped` is called when a partition is released or lost, so that it is not counted twice in the fleet.
     """
 
     def measured(self, partition: int, pool: str, resource: str, measured: Measured) -> None: ...
 
     def published(self, cause: str, predictions: int, newest: datetime) -> None:
-        """`cause` is that of the event: first, report, diff or force; `newest` its predicted_at."""
+        """Counts predictions. `cause` is that of the event: first, report, diff or force; `newest` its predicted_at."""
         ...
 
     def cold(self, partition: int, pool: str, nodes: int, share: float) -> None:
-        """The mean cold-start share (0..1) over the pool's nodes in this partition."""
+        """Sets the mean cold-start ratio (0..1) over the pool's nodes in this partition."""
         ...
 
     def dropped(self, partition: int) -> None: ...

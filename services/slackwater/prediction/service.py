@@ -35,7 +35,7 @@ from slackwater.telemetry.metrics import process_meters
 
 
 class PredictionService(ReplicatedService):
-    """Folds windows into models and publishes peaks. A partition that is taken starts from what the store holds."""
+    """Folds windows into models and publishes peaks. A new owner of a partition starts from the stored snapshot."""
 
     def __init__(self, settings: PredictionSettings, platform: Platform) -> None:
         replica = Replica("prediction", platform)
@@ -47,7 +47,7 @@ class PredictionService(ReplicatedService):
         meter = ResourceMetrics(process_meters(), replica.name, PREDICT_POLICY.name, why)
         hooks = PredictPolicyHooks(catalogue, settings.first_policy())
         self.policies = policies = PoliciesInForce(documents, hooks, meter)
-        """Ask `policies.policies` for those of now, or have `policies.on_policies` notified."""
+        """Read `policies.policies` for the present policies, or subscribe with `policies.on_policies`."""
         news, changed = ResourceNews(policies, clock), asyncio.Event()
         replica.partitions.on_news(news.tell)
         policies.on_read(lambda problems: quarantine.follow("policies", problems))
@@ -98,11 +98,11 @@ class PredictionService(ReplicatedService):
 
 
 def policy_store(database: Database) -> PostgresResourceStore:
-    """Where the PredictPolicy documents are."""
+    """Returns the store of the PredictPolicy documents."""
     return PostgresResourceStore(database, PREDICT_POLICY)
 
 
 def build(settings: PredictionSettings, platform: Platform) -> PredictionService:
-    """Prediction on PostgreSQL and the process's metrics. Raises Misconfigured."""
+    """Builds prediction on PostgreSQL and the process's metrics. Raises Misconfigured."""
     refuse_unusable(settings)
     return PredictionService(settings, platform)

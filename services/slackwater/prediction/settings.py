@@ -1,4 +1,4 @@
-"""What can be set about prediction: SLACKWATER_PREDICTION_<NAME>."""
+"""Settings of prediction: SLACKWATER_PREDICTION_<NAME>."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class PredictionSettings(BaseSettings):
     force_update_seconds: float = Field(600.0, gt=0, le=86_400, description="no published prediction is older")
 
     def first_policy(self) -> PoolPolicy:
-        """What the cluster's document says when there is none yet; from then on, PredictPolicy documents count."""
+        """Returns the cluster's policy as long as no PredictPolicy document exists for it."""
         return PoolPolicy(
             cpu=ModelChoice(self.cpu_model, self.cpu_settings),
             memory=ModelChoice(self.memory_model, self.memory_settings),
@@ -52,6 +52,6 @@ class PredictionSettings(BaseSettings):
         )
 
     def policy(self, make: MakeModel) -> PredictionPolicy:
-        """As the use cases take it."""
+        """Returns the policy in the form that the use cases take."""
         keeping = Keeping(self.pod_retention_seconds, self.node_retention_seconds, self.workload_retention_seconds)
         return PredictionPolicy(make, Policies(self.first_policy()), keeping, self.keep_snapshots)

@@ -88,7 +88,7 @@ async def test_an_existing_database_or_stream_is_never_overwritten(
 ) -> None:
     before, after = databases
     await take(tmp_path / "copy", before, nats_url, NOW.isoformat(), quiet)
-    with pytest.raises(Conflict, match=r"holds tables already.*empty database"):
+    with pytest.raises(Conflict, match=r"already holds tables.*empty database"):
         await put_back(tmp_path / "copy", before, nats_url, quiet)
     with pytest.raises(Conflict, match="stream WINDOWS exists"):
         await put_back(tmp_path / "copy", after, nats_url, quiet)

@@ -287,7 +287,7 @@ async def test_a_bad_document_is_told_of_once_and_a_replica_that_starts_catches_
 
 
 async def write(address: str, name: str, generation: int, body: dict[str, Any]) -> None:
-    """Past every check, as another version of ours would."""
+    """Past every check, as another version of Slackwater would."""
     database = connect_database(address, "colocation", SystemClock())
     async with strategy_store(database).changing() as transaction:
         await transaction.save(StoredResource(name, generation, body))

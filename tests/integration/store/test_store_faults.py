@@ -138,14 +138,14 @@ async def test_a_schema_that_another_version_has_changed_is_an_outage_to_this_on
 ) -> None:
     database = connect_database((await fresh_database([PROBE]))["probe"], "probe", SystemClock())
     for statement in ("SELECT not_yet FROM facts", "SELECT * FROM not_yet"):
-        with pytest.raises(Unavailable, match="another version of ours has changed the schema"):
+        with pytest.raises(Unavailable, match="another version of Slackwater has changed the schema"):
             async with database.unit_of_work() as unit:
                 await unit.connection.execute(text(statement))
     for table, columns in (("facts", ("name", "not_yet")), ("not_yet", ("name", "value"))):
-        with pytest.raises(Unavailable, match="another version of ours has changed the schema"):
+        with pytest.raises(Unavailable, match="another version of Slackwater has changed the schema"):
             async with database.unit_of_work() as unit:
                 await copy_rows(unit.connection, table, columns, [("a", 1)])
-    with pytest.raises(Unavailable, match="another version of ours has changed the schema"):
+    with pytest.raises(Unavailable, match="another version of Slackwater has changed the schema"):
         await database.leases("me/1").beat(5.0)  # this service has none
     await database.close()
 

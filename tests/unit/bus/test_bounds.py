@@ -144,7 +144,7 @@ DEEP: Any = json.loads("[" * 40 + "]" * 40)
         ({"a": float("nan")}, "beyond"),
         ({"a": list(range(70_000))}, "more than"),
         ({"a": "x" * (bounds.MOST_DOCUMENT + 1)}, "characters"),
-        ({"a": {1, 2}}, "JSON has not"),
+        ({"a": {1, 2}}, "JSON does not have"),
     ],
     ids=lambda value: repr(value)[:20],
 )

@@ -34,13 +34,13 @@ def test_without_addresses_it_is_the_instance_that_runs_here(here: Path) -> None
 
 
 def test_where_nothing_runs_the_refusal_says_both_ways(here: Path) -> None:
-    with pytest.raises(InvalidInput, match=rf"--postgres: give it, .*no `slackwater up` runs in {here}"):
+    with pytest.raises(InvalidInput, match=rf"--postgres: no address; .*no `slackwater up` runs in {here}"):
         addresses_or_here(None, None)
 
 
 def test_one_address_alone_is_refused_and_never_mixed_with_those_of_the_instance() -> None:
     assert addresses_or_here("postgresql://a", "nats://b") == ("postgresql://a", "nats://b")
-    with pytest.raises(InvalidInput, match="--nats: give it"):
+    with pytest.raises(InvalidInput, match="--nats: no address; give it"):
         addresses_or_here("postgresql://a", None)
-    with pytest.raises(InvalidInput, match="--postgres: give it"):
+    with pytest.raises(InvalidInput, match="--postgres: no address; give it"):
         addresses_or_here(None, "nats://b")

@@ -92,10 +92,10 @@ def test_nothing_is_stored_when_any_document_is_wrong(url: str, tmp_path: Path) 
         ("kind: NodeQOS\n", "metadata.name"),
         ("a: [\n", "is not YAML"),
         ("7", "kind"),
-        ("- a\n", "document 1: ['a'] is no document: it has apiVersion, kind, metadata and spec"),
+        ("- a\n", "document 1: ['a'] is not a document; it needs apiVersion, kind, metadata and spec"),
         ("", "policy.yaml: holds no document"),
         ("# only words\n---\n", "policy.yaml: holds no document"),
-        ("kind: NodeQOS\nmetadata: {name: 7}\n", "metadata.name: 7 is no text; put it in quotes"),
+        ("kind: NodeQOS\nmetadata: {name: 7}\n", "metadata.name: 7 is not text; put it in quotes"),
         (
             "kind: NodeQOS\nmetadata: {name: 2026-01-05}\n",
             "metadata.name: 2026-01-05 is a date to YAML; put it in quotes",
@@ -106,9 +106,12 @@ def test_nothing_is_stored_when_any_document_is_wrong(url: str, tmp_path: Path) 
         (POLICY.replace("observe", "-.inf"), "spec.mode: -inf is not allowed; a finite number"),
         (POLICY.replace("observe", "2026-13-45"), "is not YAML"),
         (POLICY.replace("observe", "!!set {a}"), "spec.mode: {'a'} is a set to YAML"),
-        (POLICY.replace("{mode: observe}", "&own {rules: [*own]}"), "spec.rules.0: holds itself; write it out"),
-        (POLICY + "spec: {mode: throttle}\n", "'spec' is said twice; leave one out"),
-        (POLICY.replace("observe", "observe, mode: throttle"), "'mode' is said twice; leave one out"),
+        (
+            POLICY.replace("{mode: observe}", "&own {rules: [*own]}"),
+            "spec.rules.0: contains itself; write the value out",
+        ),
+        (POLICY + "spec: {mode: throttle}\n", "duplicate key 'spec'; remove one"),
+        (POLICY.replace("observe", "observe, mode: throttle"), "duplicate key 'mode'; remove one"),
         ("[" * 5000, "is nested too deeply"),
     ],
 )

@@ -78,7 +78,7 @@ def test_a_page_is_written_where_it_was_asked_for(tmp_path: Path) -> None:
         (("--churn", "0d"), "--churn: '0d' is not allowed"),
         (("--models", "crystal-ball"), "there is no model 'crystal-ball'"),
         (("--vms-per-node", "6", "--churn", "2d"), "churn needs two machines"),
-        (("--html", "/nowhere/report.html"), "--html: there is no folder /nowhere"),
+        (("--html", "/nowhere/report.html"), "--html: folder /nowhere does not exist"),
         (("--from", "4"), "nothing to evaluate"),
     ],
 )

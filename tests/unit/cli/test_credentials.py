@@ -65,7 +65,7 @@ def test_an_address_of_another_form_is_named_with_where_it_came_from(
     done = CliRunner().invoke(app, ["get", "nodes", "--server", address])
     assert (done.exit_code, done.stderr) == (
         2,
-        f"slackwater: --server: {address!r} is no address; like http://127.0.0.1:8460\n",
+        f"slackwater: --server: {address!r} is not an address; use the form http://127.0.0.1:8460\n",
     )
     monkeypatch.setenv("SLACKWATER_SERVER", address)
     assert "slackwater: SLACKWATER_SERVER: " in CliRunner().invoke(app, ["events"]).stderr

@@ -206,7 +206,7 @@ def test_text_stays_within_the_width(width: int, texts: list[str]) -> None:
 
 def test_it_says_who_may_do_what_without_a_token_and_what_stands_in_the_way(tmp_path: Path) -> None:
     seen = [finding for finding in examine(WELL) if finding.check == "access"]
-    assert [(one.level, "everybody on this machine is admin" in one.seen) for one in seen] == [(Level.OK, True)]
+    assert [(one.level, "every user of this machine is admin" in one.seen) for one in seen] == [(Level.OK, True)]
     tokens = tmp_path / "tokens"
     tokens.write_text("anna viewer a-token-for-anna\n")
     tokens.chmod(0o644)

@@ -179,5 +179,5 @@ def test_a_refusal_is_one_line_that_says_why(do: Do, verb: str, text: str, said:
 def test_only_the_server_can_try(do: Do) -> None:
     done = do("apply", GOLD, "--dry-run=client")
     assert done.exit_code == 2
-    assert "allowed is server" in done.output
+    assert "allowed: server" in done.output
     assert do("delete", GOLD, "--dry-run=server").exit_code == 0

@@ -170,7 +170,7 @@ def test_a_term_says_how_pods_were_counted_and_stands_on_what_the_largest_was_co
     assert held(used, pod(None, request=301)).input == "prod_requests"
     together = held(used, known, peak=Resources(700, 0))
     assert together == TierHolds(
-        1000, "peak predicted for all of prod; 1 by predicted peak, 1 by usage", "prod_predicted_peaks"
+        1000, "predicted peak of all prod pods; 1 by predicted peak, 1 by usage", "prod_predicted_peaks"
     )
 
 

@@ -149,7 +149,7 @@ def test_a_node_is_withdrawn_though_it_was_offered_again_since_and_the_reader_wa
 def test_positions_must_rise() -> None:
     table = OfferTable()
     table.offered(2, offer("a", 1))
-    with pytest.raises(ValueError, match="not behind 2"):
+    with pytest.raises(ValueError, match="not after 2"):
         table.offered(2, offer("b", 1))
 
 

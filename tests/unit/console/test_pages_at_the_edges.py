@@ -68,7 +68,7 @@ async def test_an_overview_to_which_nobody_reports_says_so_and_shows_no_zeros(
         body = await text(client, "/")
     assert f"Used {NOTHING} of {NOTHING} cores" in body
     assert f"Offered to batch {NOTHING} cores Borrowed {NOTHING} cores Throttled now {NOTHING} pods" in body
-    assert "No node reports now: whether pods are held back is not known." in body
+    assert "No node reports now: whether pods are throttled is unknown." in body
     assert "No pod is held back" not in body
 
 
@@ -104,7 +104,7 @@ async def test_a_page_behind_the_last_is_not_taken_for_an_empty_fleet(pages: htt
 @pytest.mark.parametrize("path", ["/nodes?page=0", "/nodes?page=two", "/deadletters?before=x", "/deadletters/0"])
 async def test_an_address_with_a_slip_is_told_on_a_page(pages: httpx2.AsyncClient, path: str) -> None:
     """It was JSON, in a browser."""
-    assert "is not allowed; a whole number from 1" in await text(pages, path, 400)
+    assert "is not allowed; allowed: a whole number from 1" in await text(pages, path, 400)
 
 
 async def test_every_part_that_changes_is_fetched_again_when_the_stream_is_back(pages: httpx2.AsyncClient) -> None:

@@ -216,7 +216,7 @@ async def test_a_pod_that_is_gone_keeps_its_story() -> None:
     assert [one.id for one in before.decisions] == ["d0"]
     spared = await why_pod(model, "name-p", None, None, None, 20)
     assert {one.because for one in spared.decisions} == {"tier prod is protected"}
-    with pytest.raises(NotFound, match="no decision that is kept has looked at it"):
+    with pytest.raises(NotFound, match="no stored decision has considered it"):
         await why_pod(model, "name-z", None, None, None, 20)
     with pytest.raises(NotFound, match="in node 'n2'"):
         await why_pod(model, "name-a", "n2", None, None, 20)

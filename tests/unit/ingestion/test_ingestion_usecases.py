@@ -61,7 +61,7 @@ def _description(node: str, cpu_milli: int, key: str | None = None) -> Received[
 
 async def test_a_description_under_a_foreign_name_or_without_capacity_is_refused(world: World) -> None:
     assert await world.describe(_description("n", 4000, key="m")) == Reject(
-        Refusal.WRONG_NODE, "node: 'n' on the subject of 'm'"
+        Refusal.WRONG_NODE, "node: 'n' on the subject of 'm'; both must name the same node"
     )
     refused = await world.describe(_description("n", 0))
     assert isinstance(refused, Reject)

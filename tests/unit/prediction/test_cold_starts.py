@@ -113,9 +113,7 @@ def test_they_still_count_as_not_known_and_why_says_what_stands_in() -> None:
     assert formula["cold_stand_in"] == pytest.approx(290, rel=1e-3)
     assert "cold_limits" not in reasons(found.seen["cpu"], state.nodes["old"].number).formula
     assert _fallback(pool.pods.models["cpu"]) == "class priors, shares of the limit: prod/LS: 0.29 (30 known)"
-    assert (
-        _fallback(seasoned("request").pools[DEFAULT_POOL].pods.models["cpu"]) == "the limits of those who are not known"
-    )
+    assert _fallback(seasoned("request").pools[DEFAULT_POOL].pods.models["cpu"]) == "the limits of unknown pods"
 
 
 def test_what_a_class_needs_survives_a_restart_bit_for_bit_and_a_policy_that_wants_it_later() -> None:

@@ -181,7 +181,7 @@ def test_what_raises_lends_nothing_until_it_works_again_and_says_why() -> None:
 
 def test_a_state_that_cannot_be_told_or_taken_makes_the_model_begin_anew() -> None:
     held = Contained(lambda: Odd(None, "state"))
-    with pytest.raises(InvalidInput, match="could not be kept"):
+    with pytest.raises(InvalidInput, match="could not be stored"):
         Contained(Odd).restore(held.state())
     with pytest.raises(InvalidInput, match="restore raised ZeroDivisionError") as error:
         Contained(lambda: Odd(None, "restore")).restore(Contained(Odd).state())

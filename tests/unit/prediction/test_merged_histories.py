@@ -71,12 +71,12 @@ def test_absorbing_a_matrix_is_merging_each_of_its_rows(rows: list[tuple[list[An
     np.testing.assert_array_equal(ours.reference, one_by_one.reference)
     np.testing.assert_array_equal(ours.weights, one_by_one.weights)
     np.testing.assert_array_equal(ours.totals, one_by_one.totals)
-    with pytest.raises(InvalidInput, match="same buckets"):
+    with pytest.raises(InvalidInput, match="equal buckets"):
         ours.absorb(HistogramMatrix(CPU_MILLI, 60.0))
 
 
 def test_only_the_same_layout_and_half_life_merge() -> None:
-    with pytest.raises(InvalidInput, match="same buckets"):
+    with pytest.raises(InvalidInput, match="equal buckets"):
         histogram([]).merge(0, histogram([], half_life=60.0), 0)
 
 

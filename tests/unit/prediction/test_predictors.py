@@ -58,7 +58,7 @@ def test_settings_may_come_checked() -> None:
 @pytest.mark.parametrize(
     ("name", "settings", "message"),
     [
-        ("nsigma", {}, "'nsigma' is unknown; there are borg-default, "),
+        ("nsigma", {}, "'nsigma' is unknown; use one of borg-default, "),
         ("nsigma-v1", {"sigmas": -1}, "model nsigma-v1: setting sigmas is -1: .*greater than or equal to 0"),
         ("nsigma-v1", {"sigma": 1}, "model nsigma-v1: setting sigma is 1: "),
         ("max", {"models": [["histogram", {"margin": "x"}]]}, "model histogram: setting margin is 'x'"),
@@ -97,7 +97,7 @@ def test_others_may_bring_models_but_not_take_a_name(monkeypatch: pytest.MonkeyP
     assert "theirs" in names()
     assert make_model("theirs", {"sigmas": 1}, "cpu").name == "nsigma-v1"
     monkeypatch.setattr(registry, "entry_points", lambda group: [EntryPoint("max", "other:max", GROUP)])
-    with pytest.raises(Misconfigured, match="two distributions bring a model max"):
+    with pytest.raises(Misconfigured, match="two distributions install a model max"):
         names()
     monkeypatch.setattr(registry, "entry_points", lambda group: [EntryPoint("gone", "no_such_module:x", GROUP)])
     with pytest.raises(Misconfigured, match="entry point no_such_module:x must name a pair"):

@@ -66,7 +66,7 @@ async def test_a_rollout_is_a_term_with_its_workload_and_its_cause() -> None:
     peak, record = await told(changed)
     terms = {term.name: term for term in record.terms}
     assert terms["rollout"].value > 0
-    assert terms["rollout"].note == "w-q asks for something else since 2026-01-05T00:05Z"
+    assert terms["rollout"].note == "w-q has other requests since 2026-01-05T00:05Z"
     inputs = {each.name: each for each in record.inputs}
     assert inputs["rollout_share"].source == terms["rollout"].note
     assert inputs["rollout_share"].value == pytest.approx(3 / 5)
@@ -82,7 +82,7 @@ async def test_where_nothing_changes_and_all_are_known_nothing_is_said() -> None
 
 
 @pytest.mark.parametrize(("chosen", "source"), [
-    ({}, "the limits of those who are not known"),
+    ({}, "the limits of unknown pods"),
     ({"cold_start": "class-prior"}, "class priors, shares of the limit: none known yet: the limit"),
 ])  # fmt: skip
 async def test_what_stands_in_for_the_unknown_is_among_the_inputs(chosen: dict[str, object], source: str) -> None:

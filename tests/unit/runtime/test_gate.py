@@ -28,9 +28,9 @@ async def changing(dry_run: DryRun = False) -> bool:
 def test_a_route_without_a_role_cannot_be_made() -> None:
     with pytest.raises(TypeError, match="role"):
         Routes().get("/nodes")  # type: ignore[call-arg]  # what is shown here
-    with pytest.raises(Misconfigured, match="/raw says no role"):
+    with pytest.raises(Misconfigured, match="/raw declares no role"):
         Routes().add_api_route("/raw", no_checks)
-    with pytest.raises(Misconfigured, match="/raw says no role"):
+    with pytest.raises(Misconfigured, match="/raw declares no role"):
         RoleRoute("/raw", no_checks)
 
 
@@ -52,7 +52,7 @@ def test_an_application_with_a_route_that_says_no_role_is_not_built() -> None:
     mounted = FastAPI()
     mounted.mount("/mounted", FastAPI())
     for router in (plain, inner, socket, mounted.router):
-        with pytest.raises(Misconfigured, match="says no role"):
+        with pytest.raises(Misconfigured, match="declares no role"):
             build_app([router], no_checks, HttpSettings.local())
 
 

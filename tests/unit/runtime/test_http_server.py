@@ -132,7 +132,7 @@ async def test_with_a_token_only_probes_are_open() -> None:
     assert refused.status_code == wrong.status_code == 401
     assert refused.json()["code"] == wrong.json()["code"] == "unauthorized"
     assert "send the header" in refused.json()["detail"]
-    assert "not known here" in wrong.json()["detail"]
+    assert "unknown here" in wrong.json()["detail"]
     assert right.status_code == 200
 
 

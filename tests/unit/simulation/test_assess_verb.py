@@ -209,7 +209,7 @@ def test_a_password_in_the_address_is_sent_and_never_shown(small: SmallPrometheu
     token = tmp_path / "token"
     token.write_text("x")
     both_given = assess("--prometheus", address, "--bearer-token-file", token)
-    assert "give one of them" in both_given.stderr
+    assert "give only one of them" in both_given.stderr
 
 
 def test_a_bad_answer_is_one_line_and_status_1(small: SmallPrometheus) -> None:
@@ -227,14 +227,14 @@ def test_a_bad_answer_is_one_line_and_status_1(small: SmallPrometheus) -> None:
         ((), "give --trace PATH with its --format, or --prometheus URL"),
         (("--trace", "x.csv"), "give --trace PATH with its --format"),
         (("--trace", "x.csv", "--prometheus", "http://p"), "give one of them"),
-        (("--prometheus", "p:9090"), "is no address"),
-        (("--prometheus", "http://p:x"), "is no address"),
+        (("--prometheus", "p:9090"), "is not an address"),
+        (("--prometheus", "http://p:x"), "is not an address"),
         (("--prometheus", "http://p", "--seed", "3"), "--seed: is for --trace"),
         (("--prometheus", "http://p", "--resource", "cpu"), "--resource: is for --trace"),
         (("--trace", "x.csv", "--format", "csv", "--since", "7d"), "--since: is for --prometheus"),
         (("--trace", "x.csv", "--format", "csv", "--bearer-token-file", "x"), "--bearer-token-file: is for"),
         (("--trace", "x.csv", "--format", "csv", "--seed", "-1"), "--seed: -1 is not allowed; from 0"),
-        (("--prometheus", "http://p", "--since", "7"), "--since: '7' is not allowed; like 90s"),
+        (("--prometheus", "http://p", "--since", "7"), "--since: '7' is not allowed; allowed: a duration such as 90s"),
         (("--prometheus", "http://p", "--step", "1s"), "--step: 1 s is not allowed"),
         (("--prometheus", "http://p", "--since", "6m"), "are not two steps"),
         (("--prometheus", "http://p", "--retries", "-1"), "--retries: -1 is not allowed"),

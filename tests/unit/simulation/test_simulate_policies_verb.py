@@ -114,11 +114,11 @@ def test_mistakes_are_said_in_one_line(folder: Path) -> None:
     policy, trace = ("-f", folder / "strict.yaml"), ("--trace", folder / "usage.csv")
     for more, said in {
         ("--control", "7s"): "--control: 7 s do not fit into samples of 300 s; give a part of it, such as 5s or 300s",
-        ("--control", "x"): "--control: 'x' is not allowed; like 90s",
-        ("--return", "x"): "--return: 'x' is not allowed; never, or like 10m",
-        ("--carry-over", "0.5"): "--carry-over: '0.5' is not allowed; whole percents, 0% to 100%",
+        ("--control", "x"): "--control: 'x' is not allowed; allowed: a duration such as 90s",
+        ("--return", "x"): "--return: 'x' is not allowed; allowed: never, or a duration such as 10m",
+        ("--carry-over", "0.5"): "--carry-over: '0.5' is not allowed; allowed: whole percents, 0% to 100%",
         ("--batch", "most"): "--batch: 'most' is not allowed; `fill`, or a share",
-        ("--step", "5m"): "--step: is for strategies; policies are replayed on every window",
+        ("--step", "5m"): "--step: applies to strategies; policies are replayed on every window",
         ("-f", str(folder / "bold.yaml")): "give them in two calls",
     }.items():
         done = simulate(*policy, *trace, *SMALL, *more)
@@ -126,7 +126,7 @@ def test_mistakes_are_said_in_one_line(folder: Path) -> None:
         assert said in done.stderr
     done = simulate(*policy, "--since", "1h", "--overcommit", "2")
     assert done.exit_code == 2
-    assert "--overcommit: is for --trace; what was recorded has its own pods of batch" in done.stderr
+    assert "--overcommit: applies to --trace; recorded history has its own batch pods" in done.stderr
 
 
 def test_the_page_says_what_it_leaves_out(folder: Path) -> None:

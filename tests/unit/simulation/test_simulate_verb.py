@@ -134,11 +134,14 @@ def test_one_history_is_asked_for_and_a_trace_needs_its_format(folder: Path) -> 
         (trace, "--format: is missing"),
         (("--since", "yesterday"), "--since: 'yesterday' is not allowed"),
         (("--since", "1h", "--step", "x"), "--step: 'x' is not allowed"),
-        (("--since", "1h", "--model", "max"), "--model: is for --trace; what was recorded has its own nodes"),
+        (("--since", "1h", "--model", "max"), "--model: is for --trace; recorded history has its own nodes"),
         (("--since", "1h", "--from", "1"), "--from: is for --trace"),
-        ((*trace, "--format", "csv", "--step", "5m"), "--step: is for --since"),
+        ((*trace, "--format", "csv", "--step", "5m"), "--step: applies to --since"),
         ((*trace, "--format", "csv", "--server", "http://x"), "--server: is for --since"),
-        (("--since", "1h", "--batch", "fill"), "--batch: is for policies (NodeQOS …), and these files hold strategies"),
+        (
+            ("--since", "1h", "--batch", "fill"),
+            "--batch: applies to policies (NodeQOS …), and these files hold strategies",
+        ),
     ):
         done = simulate(*strategy, *arguments)
         assert done.exit_code == 2, done.output
@@ -153,7 +156,7 @@ def test_other_mistakes_are_said_in_one_line(folder: Path) -> None:
         ("--model", "none"): "--model: there is no model 'none'",
         ("--seed", "-1"): "--seed: -1 is not allowed; from 0",
         ("--vms-per-node", "0"): "at least 1",
-        ("--html", str(folder / "no" / "x.html")): "there is no folder",
+        ("--html", str(folder / "no" / "x.html")): "does not exist; create it",
     }.items():
         done = simulate(*strategy, *trace, *SMALL, *more)
         assert done.exit_code == 2, done.output

@@ -38,5 +38,5 @@ def test_a_wrong_statement_stays_a_defect() -> None:
 
 def test_a_table_that_is_not_there_is_another_version_of_ours() -> None:
     """Whichever driver says so: schemas move forward under replicas that are about to be replaced."""
-    with pytest.raises(Unavailable, match=r"another version of ours.*nothing"), translated():
+    with pytest.raises(Unavailable, match=r"another version of Slackwater.*nothing"), translated():
         raise asyncpg.UndefinedTableError('relation "nothing" does not exist')

@@ -1,1 +1,3 @@
-"""What can be done to one pod, and how much it releases or gives: arithmetic only, nothing is written here."""
+"""Actions on one pod, and how much each releases or restores: arithmetic only, nothing is written
+here.
+"""

@@ -1,6 +1,8 @@
-"""CPU quotas of one pod, container by container: how far down, how far up again, and what that releases or gives.
+"""CPU quotas of one pod by container: how far to lower or raise each, and what that releases or
+restores.
 
-Everything is in the kernel's own unit, microseconds per period, so that a restore ends on the very number of before.
+All quotas are in the kernel's unit, microseconds per period, so that a restore ends exactly at the
+original value.
 """
 
 from __future__ import annotations
@@ -18,9 +20,13 @@ KERNEL_MINIMUM_US: Final = 1000
 """The kernel refuses a quota below one millisecond."""
 _ONE: Final = Decimal(1)
 WAITING_CAP: Final = Decimal("0.9")
-"""Who waited nearly all the time wanted much more than he had, and the share no longer tells how much."""
+"""Upper bound of the waiting share. A task that waited nearly all the time wanted much more than it
+got, and the share no longer measures how much.
+"""
 BINDING_RATIO: Final = Decimal("0.9")
-"""A quota of which less is used holds nobody back: raising it takes nothing, so headroom does not bound it."""
+"""A quota used less than this does not limit its container: raising it costs nothing, so headroom
+does not bound it.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +34,11 @@ class ThrottleBounds:
     """How far one cycle may lower a container. All ratios are 0..1.
 
     min_ratio      of its declared limit stays
-    step_ratio     of what it has is taken at most; 1: as far as the gap asks
+    step_ratio     of its quota is cut at most; 1: as far as the gap requires
     request_ratio  of its request stays
     min_milli      stays in any case, and never less than the kernel takes
     whole_steps    take the whole step even if less would close the gap, and from the quota instead of the usage:
-                   the peer's way, which also lowers quotas that nobody reaches
+                   the peer's behaviour, which also lowers unused quotas
     """
 
     min_ratio: Decimal = ZERO
@@ -44,8 +50,10 @@ class ThrottleBounds:
 
 @dataclass(frozen=True, slots=True)
 class RestoreBounds:
-    """How far one cycle may raise a container: `step_ratio` of its quota, and never beyond the headroom unless
-    `whole_steps`. `unlimited_at_milli`: who had no limit is without one again when its quota would reach this."""
+    """How far one cycle may raise a container: `step_ratio` of its quota, and never beyond the
+    headroom unless `whole_steps`. `unlimited_at_milli`: a container without an original limit loses
+    its quota when it would reach this.
+    """
 
     step_ratio: Decimal = Decimal("0.5")
     whole_steps: bool = False
@@ -54,8 +62,10 @@ class RestoreBounds:
 
 @record(frozen=True, slots=True)
 class QuotaChange:
-    """One quota before and after, microseconds per period (None = unlimited). `amount_milli` is what a cut releases,
-    or what a raise may cost: the CPU that the container may use now beyond what it used."""
+    """One quota before and after, microseconds per period (None = unlimited). `amount_milli` is
+    what a cut releases, or what a raise may cost: the CPU that the container may use beyond what it
+    used.
+    """
 
     uid: str
     container: str
@@ -66,7 +76,7 @@ class QuotaChange:
 
 
 def amount_of(changes: Iterable[QuotaChange]) -> Decimal:
-    """What the changes of a pod release, or what they may cost."""
+    """Returns the sum that the changes of a pod release, or that they may cost."""
     amount = ZERO
     for change in changes:
         amount += change.amount_milli
@@ -78,8 +88,9 @@ def milli_of(quota_us: int, period_us: int) -> Decimal:
 
 
 def beyond_milli(container: Container) -> Decimal:
-    """What it used beyond its quota: it ran in parts of two periods, or before the quota was in force. It will not go
-    on like that."""
+    """Returns its usage beyond its quota, which is transient: it ran in parts of two periods, or
+    before the quota applied.
+    """
     usage, quota = container.usage_milli, container.quota_us
     if quota is None or usage is None or usage * container.period_us <= quota * 1000:
         return ZERO
@@ -87,10 +98,13 @@ def beyond_milli(container: Container) -> Decimal:
 
 
 def steady_milli(container: Container) -> Decimal | None:
-    """What it uses as soon as CPU is free: tasks that ran for U and waited a share p of their time wanted U / (1 - p),
-    and its quota gives no more than itself. Who waited nearly all the time, because CPU was short or its quota used up,
-    has at least one task that runs for that share when it may. Without a quota there is no saying, and what it used
-    counts. None: not measured."""
+    """Returns the usage to expect once CPU is free; None if usage was not measured.
+
+    Tasks that ran for U and waited a share p of their time wanted U / (1 - p), bounded by the
+    quota. A container that waited nearly all the time, because CPU was short or its quota used up,
+    has at least one task that runs for that share when possible. Without a quota the demand is
+    unknown, and the usage counts.
+    """
     if container.usage_milli is None:
         return None
     usage = exact(container.usage_milli)
@@ -109,12 +123,12 @@ def _us_of(milli: Decimal, period_us: int) -> int:
 
 
 def quota_of(milli: Decimal, container: Container) -> int:
-    """The largest quota that a container can be given for so much CPU."""
+    """Returns the largest quota within so much CPU."""
     return _us_of(milli, container.period_us) // container.grain_us * container.grain_us
 
 
 def floor_us(container: Container, bounds: ThrottleBounds) -> int:
-    """The lowest quota that this container may get."""
+    """Returns the lowest quota allowed for this container."""
     lowest = _lowest_us(container, bounds)
     return -(-lowest // container.grain_us) * container.grain_us
 
@@ -132,7 +146,7 @@ def _lowest_us(container: Container, bounds: ThrottleBounds) -> int:
 
 
 def waited_milli(container: Container) -> Decimal:
-    """What of `steady_milli` it did not get."""
+    """Returns the part of `steady_milli` that it did not get."""
     if container.quota_us is None or not container.waiting_ratio:
         return ZERO
     steady = steady_milli(container)
@@ -140,7 +154,9 @@ def waited_milli(container: Container) -> Decimal:
 
 
 def throttle_cpu(pod: PodUse, bounds: ThrottleBounds, gap_milli: Decimal | None) -> tuple[QuotaChange, ...]:
-    """The cuts of a pod, for a gap or (None) as far as the bounds allow. Their amounts add up to its release."""
+    """Returns the cuts of a pod, for a gap or (None) as far as the bounds allow. Their amounts add
+    up to its release.
+    """
     left, changes = gap_milli, []
     for container in pod.containers:
         if left is not None and left <= 0 and not bounds.whole_steps:
@@ -153,10 +169,12 @@ def throttle_cpu(pod: PodUse, bounds: ThrottleBounds, gap_milli: Decimal | None)
 
 
 def _cut(uid: str, container: Container, bounds: ThrottleBounds, gap: Decimal | None) -> QuotaChange | None:
-    """None: nothing would be released, or (whole steps) nothing would be written.
+    """Returns the cut of one container; None if it would release nothing, or (whole steps) change
+    nothing.
 
-    A quota that is in force but not yet seen in the usage is credited: the container uses at most its quota. What it
-    waits for within its quota has to be cut as well, or it takes that instead of what it lost.
+    A quota in force but not yet visible in the usage is credited: the container uses at most its
+    quota. The CPU it waits for within its quota must be cut as well, because it would otherwise
+    replace what was cut.
     """
     if not container.name or container.usage_milli is None or not container.is_readable:
         return None
@@ -177,7 +195,9 @@ def _cut(uid: str, container: Container, bounds: ThrottleBounds, gap: Decimal | 
 
 
 def _cut_to(milli: Decimal, container: Container) -> int:
-    """In whole grains a cut stays short of the gap rather than going beyond it."""
+    """Returns the quota rounded up to whole grains, so that a cut stays short of the gap rather
+    than beyond it.
+    """
     if container.grain_us == 1:
         return _us_of(milli, container.period_us)
     us = (milli * container.period_us / 1000).to_integral_value(ROUND_CEILING)
@@ -185,7 +205,9 @@ def _cut_to(milli: Decimal, container: Container) -> int:
 
 
 def restore_cpu(pod: PodUse, bounds: RestoreBounds, headroom_milli: Decimal | None) -> tuple[QuotaChange, ...]:
-    """The raises of a pod, the last container first, within the headroom or (None) by a whole step each."""
+    """Returns the raises of a pod, the last container first, within the headroom or (None) by a
+    whole step each.
+    """
     left, changes = headroom_milli, []
     for container in reversed(pod.containers):
         if left is not None and left <= 0 and not bounds.whole_steps:

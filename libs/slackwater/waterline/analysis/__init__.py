@@ -1,1 +1,3 @@
-"""From a node's readings to demands: which waterlines are crossed, by how much, and who may be asked to give way."""
+"""From a node's readings to demands: which waterlines are crossed, by how much, and which pods are
+candidates.
+"""

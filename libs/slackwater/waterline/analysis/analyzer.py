@@ -1,4 +1,6 @@
-"""One cycle of analysis: count, decide about scheduling, collect demands and what may be restored. Pure."""
+"""One cycle of analysis: count samples, decide about scheduling, collect demands and restorable
+pods. Pure.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,9 @@ from slackwater.waterline.registry.metric import Metrics, Resource, Restore
 
 @record(frozen=True, slots=True)
 class Excess:
-    """What is asked for beyond the gap, so that a waterline is not crossed again at once; and what is given back
-    beyond the headroom, which is nothing unless one wants the peer's swing."""
+    """Hysteresis ratios: released beyond the gap, so that a waterline is not crossed again at once;
+    and restored beyond the headroom, normally 0 (the peer's behaviour oscillates).
+    """
 
     gap_ratio: Decimal = Decimal("0.10")
     headroom_ratio: Decimal = Decimal(0)
@@ -30,7 +33,7 @@ class Excess:
 
 @record(frozen=True, slots=True)
 class AnalyzerState:
-    """Between two cycles of a node."""
+    """The analysis state of a node between two cycles."""
 
     rules: tuple[RuleState, ...] = ()
     scheduling: Scheduling = field(default_factory=Scheduling)
@@ -38,7 +41,7 @@ class AnalyzerState:
 
 @record(frozen=True, slots=True)
 class Ignored:
-    """A rule that could not take part, and why."""
+    """A rule that was ignored, and why."""
 
     rule: str
     because: str
@@ -46,8 +49,10 @@ class Ignored:
 
 @record(frozen=True, slots=True)
 class Analysis:
-    """`previews` are the demands of rules with strategy Preview: planned and told like the others, never done.
-    `would_close` are those of these rules that would close the node."""
+    """The result of one cycle's analysis. `previews` are the demands of rules with strategy
+    Preview: planned and recorded, never carried out. `would_close` are those of these rules that
+    would cordon the node.
+    """
 
     verdicts: tuple[Verdict, ...]
     throttles: tuple[Demand, ...]
@@ -69,7 +74,9 @@ def analyse(
     now: datetime,
     excess: Excess | None = None,
 ) -> Analysis:
-    """See the module's docstring. Rules whose action does not exist are ignored and told; they count nothing."""
+    """Returns the analysis of one view. A rule whose action does not exist is reported as ignored
+    and does not count.
+    """
     beyond = excess or Excess()
     actions = {action.name: action for action in policies.actions}
     rules = _rules(policies, view)
@@ -139,9 +146,11 @@ def _restorable(
     excess: Decimal,
     now: datetime,
 ) -> tuple[Restorable, ...]:
-    """Throttled pods whose every rule about CPU is calm and past its cool-down, those among them that would evict. A
-    metric that is triggered anywhere gives nothing back, and neither does one that is no longer measured since; a pod
-    that no rule throttles any more gets everything back when the others let it, and one that is leaving nothing."""
+    """Returns throttled pods that may be restored: every CPU rule about them, evicting ones
+    included, is calm and past its cool-down. A metric triggered anywhere blocks all restores, as
+    does one that is no longer measured. A pod that no rule throttles any more gets its limits back
+    in full when the others allow it, a terminating one gets nothing.
+    """
     throttling = [
         one for one in verdicts if one.metric is not None and acts(Kind.THROTTLE, actions[one.rule.action], one.metric)
     ]
@@ -179,7 +188,9 @@ def _restorable(
 
 
 def _way_of(own: Sequence[Verdict]) -> Restore | None:
-    """Of the metrics that throttle a pod, the most urgent that gives back in a way of its own."""
+    """Returns the restore function of the most urgent metric that throttles the pod and has its
+    own.
+    """
     metrics = [one.metric for one in own if one.metric is not None]
     ranked = sorted(metrics, key=lambda metric: (-metric.action_priority, metric.name))
     ways = (metric.restore for metric in ranked)
@@ -187,7 +198,9 @@ def _way_of(own: Sequence[Verdict]) -> Restore | None:
 
 
 def _holds(verdict: Verdict, now: datetime) -> bool:
-    """A rule that was never above and is not measured holds nothing back; its cool-down needs no samples to hold."""
+    """Returns whether a rule blocks a restore. A rule never above and unmeasured does not; its
+    cool-down applies without samples.
+    """
     is_calm = verdict.calm if verdict.reading is not None else not verdict.state.in_episode
     return not is_calm or not verdict.is_over(now)
 

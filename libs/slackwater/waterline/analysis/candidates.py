@@ -1,4 +1,4 @@
-"""Who may be asked to give way. Some never are, whatever a policy says."""
+"""Selects the pods that may be throttled or evicted. Some are protected, whatever a policy says."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OWNERS_OF_CPUS: Final = frozenset({QoSClass.LSE, QoSClass.LSR})
 
 
 class Exposure(Struct, frozen=True, gc=False):
-    """What may happen to one pod: the actions that policies allow, or why none may."""
+    """The actions that policies allow on one pod, or why none is allowed."""
 
     pod: PodUse
     actions: frozenset[str]
@@ -28,7 +28,7 @@ class Exposure(Struct, frozen=True, gc=False):
 def protection(
     pod: PodUse, named: frozenset[QoSClass] = frozenset(), tiers: frozenset[Tier] = PROTECTED_TIERS
 ) -> str | None:
-    """Why a pod is never touched, or None. `named`: QoS classes that its policies ask for by name."""
+    """Returns why a pod is protected, or None. `named`: QoS classes that its policies name."""
     if pod.is_own:
         return "it is the agent itself"
     if pod.is_system or pod.qos is QoSClass.SYSTEM:
@@ -45,15 +45,18 @@ def protection(
 
 
 class Exposed:
-    """All pods of one cycle by uid, and their orders: each is made once, however many demands use it. A chain is what
-    it compares: two of the same name need not be the same."""
+    """All pods of one cycle by uid, and their orders, each computed once. A chain is identified by
+    its comparators, because two chains of one name may differ.
+    """
 
     def __init__(self, by_uid: Mapping[str, Exposure]) -> None:
         self.by_uid = by_uid
         self._ranked: dict[Chain, list[tuple[tuple[Number, ...], Exposure]]] = {}
 
     def ranked(self, chain: Chain) -> list[tuple[tuple[Number, ...], Exposure]]:
-        """Those who may suffer anything, in the order of a chain, with the keys that decided."""
+        """Returns the pods that any action may affect, in the order of a chain, with the deciding
+        keys.
+        """
         found = self._ranked.get(chain)
         if found is None:
             there = [one for one in self.by_uid.values() if one.actions]
@@ -63,8 +66,9 @@ class Exposed:
 
 
 class _Allowing:
-    """What policies allow, told once for pods that are alike in all that a scope can name; labels are asked each
-    time."""
+    """The actions that policies allow, cached for pods equal in all scope attributes; labels are
+    checked each time.
+    """
 
     def __init__(self, policies: Sequence[PodQosSpec]) -> None:
         self._by_label = [one for one in policies if one.label_selector is not None]
@@ -72,7 +76,7 @@ class _Allowing:
         self._known: dict[tuple[QoSClass | None, int | None, str], frozenset[str] | None] = {}
 
     def actions(self, pod: PodUse) -> frozenset[str] | None:
-        """None: no policy names the pod."""
+        """Returns the allowed actions; None: no policy names the pod."""
         scope = pod.qos, pod.priority, pod.namespace
         found = self._known[scope] if scope in self._known else self._known.setdefault(scope, _of(self._by_scope, pod))
         if not self._by_label:
@@ -82,7 +86,9 @@ class _Allowing:
 
 
 def _of(policies: Sequence[PodQosSpec], pod: PodUse) -> frozenset[str] | None:
-    """Policies add up. Who owns CPUs is only meant by those that name his class."""
+    """Returns the union of the policies' actions. A pod with exclusive CPUs is covered only by
+    policies that name its class.
+    """
     owns = pod.qos in OWNERS_OF_CPUS
     actions: frozenset[str] | None = None
     for one in policies:
@@ -92,7 +98,7 @@ def _of(policies: Sequence[PodQosSpec], pod: PodUse) -> frozenset[str] | None:
 
 
 def expose(pods: Sequence[PodUse], policies: Sequence[PodQosSpec], tiers: frozenset[Tier] = PROTECTED_TIERS) -> Exposed:
-    """The policies of a pod add up."""
+    """Returns the exposure of every pod; the policies of a pod add up."""
     allowing = _Allowing(policies)
     return Exposed({pod.uid: _exposure(pod, allowing, tiers) for pod in pods})
 

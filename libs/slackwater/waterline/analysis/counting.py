@@ -16,8 +16,10 @@ from slackwater.waterline.registry.metric import Metric, MetricFailed
 
 @record(frozen=True, slots=True)
 class RuleState:
-    """What is remembered of one rule. `in_episode`: it has triggered and was not restored since. `missing`: why the
-    last sample did not count. `last_trigger_at` is the last sample that really was above while it counted."""
+    """The state of one rule. `in_episode`: it triggered and was not restored since. `missing`: why
+    the last sample did not count. `last_trigger_at` is the last sample above the waterline while it
+    counted.
+    """
 
     rule: str
     above: int = 0
@@ -29,11 +31,11 @@ class RuleState:
 
 @record(frozen=True, slots=True)
 class Verdict:
-    """What one rule says of one sample.
+    """The result of one rule for one sample.
 
     triggered  above for long enough; again with every further sample above
-    calm       at or below for long enough; again with every further sample, whatever was before
-    restored   calm for the first time since it triggered: what is told as an event
+    calm       at or below for long enough; again with every further sample, whatever preceded
+    restored   calm for the first time since it triggered; published as an event
     """
 
     rule: Rule
@@ -45,14 +47,15 @@ class Verdict:
     restored: bool = False
 
     def is_over(self, now: datetime) -> bool:
-        """Whether the cool-down since the last trigger is over."""
+        """Returns whether the cool-down since the last trigger is over."""
         last = self.state.last_trigger_at
         return last is None or (now - last).total_seconds() >= self.rule.cool_down_seconds
 
 
 def reading_of(metric: Metric, view: NodeView, selector: LabelSelector | None) -> Decimal | None:
-    """The largest of the series that are selected; None if there is none. What is no finite number is not measured:
-    neither a record nor a stored row could hold it. Raises MetricFailed."""
+    """Returns the largest selected series; None without one. A non-finite number is not measured,
+    because neither a record nor a stored row can hold it. Raises MetricFailed.
+    """
     series = metric.read(view)
     chosen = [one.value for one in series if selector is None or selector.matches(one.labels)]
     known = [value for value in map(exact, chosen) if value.is_finite()]
@@ -60,7 +63,7 @@ def reading_of(metric: Metric, view: NodeView, selector: LabelSelector | None) -
 
 
 def _read(rule: Rule, metric: Metric | None, view: NodeView) -> tuple[Decimal | None, str]:
-    """The reading, or why there is none."""
+    """Returns the reading, or why there is none."""
     if metric is None:
         return None, f"{rule.metric} is not a metric"
     try:
@@ -70,7 +73,9 @@ def _read(rule: Rule, metric: Metric | None, view: NodeView) -> tuple[Decimal | 
 
 
 def judge(rule: Rule, metric: Metric | None, view: NodeView, before: RuleState, now: datetime) -> Verdict:
-    """Count one sample. A metric that is unknown or has no sample leaves the counts as they were, and says why."""
+    """Returns the verdict on one sample. An unknown metric, or one without a sample, keeps the
+    counts and sets `missing`.
+    """
     reading, why = _read(rule, metric, view)
     if metric is None or reading is None:
         return Verdict(rule, metric, None, replace(before, missing=why))

@@ -1,7 +1,8 @@
-"""What is asked for: gaps per metric and kind of action, and for each pod the largest gap that it may help to close.
+"""Computes demands: gaps per metric and kind of action, and for each pod the largest gap that it
+may help to close.
 
-The strictest waterline of a kind and metric counts, but a pod that only a laxer rule may touch is touched for the gap
-of that rule alone.
+The strictest waterline of a kind and metric counts, but a pod that only a laxer rule may affect is
+used for that rule's gap alone.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from slackwater.waterline.registry.metric import Metric, Restore
 
 
 class Kind(StrEnum):
-    """What is done to a pod."""
+    """The kind of action on a pod."""
 
     THROTTLE = "throttle"
     RESTORE = "restore"
@@ -34,10 +35,10 @@ class Kind(StrEnum):
 
 
 class Candidate(Struct, frozen=True, gc=False):
-    """A pod within one demand. `gap` is what it may be asked to help closing, None if that cannot be told.
+    """A pod within one demand. `gap` is the part it may help to close, None if unknown.
 
-    Of several actions the most careful limits hold: the highest floors, the smallest step, the shortest grace.
-    `keys` decided about its place.
+    Of several actions the strictest limits apply: the highest floors, the smallest step, the shortest grace.
+    `keys` decided its place.
     """
 
     pod: PodUse
@@ -49,8 +50,10 @@ class Candidate(Struct, frozen=True, gc=False):
 
 @record(frozen=True, slots=True)
 class Demand:
-    """A metric above its waterline. `gap` is the largest of its rules, None if it cannot be told, `because` why;
-    `waited_milli` is the part of it that candidates wait for within their limits and would take from each other."""
+    """A metric above its waterline. `gap` is the largest of its rules, None if unknown, and then
+    `because` says why; `waited_milli` is the part that candidates wait for within their limits and
+    would take from each other.
+    """
 
     kind: Kind
     metric: Metric
@@ -65,9 +68,10 @@ class Demand:
 
 @record(frozen=True, slots=True)
 class Restorable:
-    """A pod whose limits may rise: by `headroom` in milli-cores in all, or (None) by a step. `cool_down_seconds` is the
-    longest of its rules; without `is_covered` no rule throttles it any more. `restore`: how the metric that had it
-    throttled gives back, where that has a way of its own."""
+    """A pod whose limits may rise: by `headroom` milli-cores in total, or (None) by a step.
+    `cool_down_seconds` is the longest of its rules; without `is_covered` no rule throttles it any
+    more. `restore` is the restore function of the metric that throttled it, where it has one.
+    """
 
     pod: PodUse
     headroom: Decimal | None
@@ -78,7 +82,7 @@ class Restorable:
 
 
 def gap_of(verdict: Verdict, view: NodeView, excess: Decimal) -> Decimal | None:
-    """max(0, (1 + excess) x what lies between reading and target), in what the metric's resource is measured in."""
+    """Returns max(0, (1 + excess) x (reading - target)), in the unit of the metric's resource."""
     if verdict.metric is None or verdict.reading is None:
         return None
     between = verdict.metric.release(view, verdict.reading, verdict.rule.target)
@@ -86,15 +90,18 @@ def gap_of(verdict: Verdict, view: NodeView, excess: Decimal) -> Decimal | None:
 
 
 def beyond_of(verdict: Verdict, view: NodeView) -> Decimal:
-    """By how much the waterline itself is crossed, in what the metric's resource is measured in; 0 if that cannot be
-    told."""
+    """Returns by how much the waterline itself is crossed, in the unit of the metric's resource; 0
+    if unknown.
+    """
     if verdict.metric is None or verdict.reading is None:
         return ZERO
     return max(ZERO, verdict.metric.release(view, verdict.reading, verdict.rule.waterline) or ZERO)
 
 
 def headroom_of(verdict: Verdict, view: NodeView, excess: Decimal) -> Decimal | None:
-    """The gap the other way round: max(0, (1 + excess) x what lies between waterline and reading). None: no bound."""
+    """Returns max(0, (1 + excess) x (waterline - reading)), the inverse of the gap. None: no
+    bound.
+    """
     if verdict.metric is None or verdict.reading is None or not verdict.metric.throttle_quantified:
         return None
     between = verdict.metric.release(view, verdict.reading, verdict.rule.waterline)
@@ -102,7 +109,7 @@ def headroom_of(verdict: Verdict, view: NodeView, excess: Decimal) -> Decimal | 
 
 
 def acts(kind: Kind, action: Action, metric: Metric) -> bool:
-    """Whether an action does something of this kind about this metric."""
+    """Returns whether an action includes this kind for this metric."""
     if kind is Kind.THROTTLE:
         return action.throttle is not None and metric.throttleable
     return action.evicts and metric.evictable
@@ -116,7 +123,9 @@ def demands(
     view: NodeView,
     excess: Decimal,
 ) -> tuple[Demand, ...]:
-    """One per metric that has a triggered rule with an action of this kind; the highest action priority first."""
+    """Returns a demand per metric with a triggered rule and an action of this kind; the highest
+    action priority first.
+    """
     by_metric: dict[str, list[Verdict]] = {}
     for one in verdicts:
         if one.triggered and one.metric is not None and acts(kind, actions[one.rule.action], one.metric):
@@ -126,7 +135,9 @@ def demands(
 
 
 def _with_shortest_grace(made: Sequence[Demand]) -> tuple[Demand, ...]:
-    """Whichever demand chooses a pod, the shortest grace of all that apply to it counts."""
+    """Returns the demands with each pod's shortest applicable grace, whichever demand chooses
+    it.
+    """
     if len(made) < 2 or made[0].kind is not Kind.EVICT:
         return tuple(made)
     shortest: dict[str, int] = {}
@@ -179,8 +190,9 @@ def _demand(
 
 
 def _waited(metric: Metric, asking: Sequence[Action], exposed: Exposed, view: NodeView) -> Decimal:
-    """What candidates get as soon as one of them gives way: in all that they have then more than what they used. What
-    others used beyond their limits meanwhile is in the reading already."""
+    """Returns the CPU that candidates would take once one of them is throttled: what all may use
+    now, less what they used. Usage of others beyond their limits is already in the reading.
+    """
     waiting = [(one, each) for one in exposed.by_uid.values() for each in one.pod.containers if each.waiting_ratio]
     if not waiting:
         return ZERO
@@ -192,7 +204,9 @@ def _waited(metric: Metric, asking: Sequence[Action], exposed: Exposed, view: No
 def _candidates(
     metric: Metric, gaps: Sequence[tuple[Decimal | None, Action]], exposed: Exposed
 ) -> tuple[Candidate, ...]:
-    """In the metric's order. What is asked of a pod depends on its allowed actions alone: told once for each set."""
+    """Returns the candidates in the metric's order. A pod's bounds depend only on its allowed
+    actions, and are computed once per set of them.
+    """
     asked: dict[frozenset[str], _Asked | None] = {}
     found = []
     for keys, one in exposed.ranked(metric.chain):
@@ -211,7 +225,9 @@ class _Asked(Struct, frozen=True, gc=False):
 
 
 def _asked(gaps: Sequence[tuple[Decimal | None, Action]], allowed: frozenset[str]) -> _Asked | None:
-    """Of all rules whose action is allowed: the largest gap, the most careful limits."""
+    """Returns the largest gap and the strictest limits over all rules whose action is allowed; None
+    without one.
+    """
     applicable = [(gap, action) for gap, action in gaps if action.name in allowed]
     if not applicable:
         return None

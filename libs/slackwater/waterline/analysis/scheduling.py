@@ -1,7 +1,8 @@
-"""Whether a node is closed for new pods: a state of its own, told as an event and a node condition.
+"""Decides whether a node is cordoned for new pods: a separate state, published as an event and a
+node condition.
 
-It is computed anew in every cycle from the rules, so nothing can be left behind: neither by a restore that fell into
-the cool-down, nor by a policy that is gone, nor by a metric that is no longer measured.
+It is recomputed from the rules in every cycle, so no cordon is left behind by a restore during the
+cool-down, a deleted policy, or a metric that is no longer measured.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ CONDITION: Final = "slackwater.io/interference-identified"
 
 @record(frozen=True, slots=True)
 class Scheduling:
-    """`because` are the rules that closed the node in this episode; the longest of their cool-downs counts."""
+    """The cordon state. `because` are the rules that cordoned the node in this episode; their
+    longest cool-down applies.
+    """
 
     is_disabled: bool = False
     last_trigger_at: datetime | None = None
@@ -38,7 +41,9 @@ class SchedulingStep:
 def step(
     before: Scheduling, verdicts: Sequence[Verdict], actions: Mapping[str, Action], now: datetime
 ) -> SchedulingStep:
-    """`verdicts` are those of rules whose action exists and that are not previews."""
+    """Returns the next state. `verdicts` are those of rules whose action exists and that are not
+    previews.
+    """
     closing = [one for one in verdicts if actions[one.rule.action].disables_scheduling]
     triggered = {one.rule.key for one in closing if one.triggered}
     if triggered:
@@ -52,13 +57,16 @@ def step(
 
 
 def reopened(before: Scheduling) -> Scheduling:
-    """Open, whatever the rules say: nobody has seen the node for so long that it counts as open to everybody else."""
+    """Returns the state uncordoned, whatever the rules say: without reports for so long, other
+    components treat the node as open.
+    """
     return Scheduling(False, before.last_trigger_at) if before.is_disabled else before
 
 
 def under(before: Scheduling, policies: Policies, labels: Mapping[str, str]) -> SchedulingStep:
-    """Under other rules, before anything is measured: open at once if none of those that closed the node may do so any
-    more. Who is left of them decides with the next sample."""
+    """Returns the state under other rules, before a new measurement. Uncordons at once if none of
+    the cordoning rules remains; otherwise the remaining ones decide with the next sample.
+    """
     if not before.is_disabled:
         return SchedulingStep(before)
     left = tuple(key for key in before.because if key in _closing(policies, labels))
@@ -68,7 +76,7 @@ def under(before: Scheduling, policies: Policies, labels: Mapping[str, str]) -> 
 
 
 def _closing(policies: Policies, labels: Mapping[str, str]) -> frozenset[str]:
-    """The rules for a node that may close it."""
+    """Returns the rules for a node that may cordon it."""
     actions = {one.name for one in policies.actions if one.disables_scheduling}
     return frozenset(
         rule.key
@@ -80,7 +88,7 @@ def _closing(policies: Policies, labels: Mapping[str, str]) -> frozenset[str]:
 
 
 def would_close(previews: Sequence[Verdict], actions: Mapping[str, Action]) -> tuple[str, ...]:
-    """The rules with strategy Preview that are triggered and would close the node."""
+    """Returns the triggered rules with strategy Preview that would cordon the node."""
     return tuple(
         sorted(one.rule.key for one in previews if one.triggered and actions[one.rule.action].disables_scheduling)
     )

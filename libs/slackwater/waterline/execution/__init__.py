@@ -1,1 +1,3 @@
-"""From demands to a plan: exactly as far as each gap, in order, one pass, and what stayed open with its reason."""
+"""From demands to a plan: in order, one pass, exactly as far as each gap, with the reason for what
+stays open.
+"""

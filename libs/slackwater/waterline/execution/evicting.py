@@ -1,4 +1,6 @@
-"""End pods: as few as close the gaps, in order; every metric is credited; only success counts."""
+"""Evicts as few pods as close the gaps, in order. Every metric is credited, for successful
+evictions only.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +16,16 @@ from slackwater.waterline.facts.amounts import ZERO
 from slackwater.waterline.facts.pods import PodUse
 
 Attempt = Callable[[PodUse], str | None]
-"""Begins an eviction; the reason if it was refused. Without one, what is planned counts as begun."""
+"""Begins an eviction; returns the reason if it was refused. Without one, planned evictions count as
+begun.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """How many evictions may begin in this cycle, and what to say when they are used up. None: no bound."""
+    """How many evictions may begin in this cycle, and the reason once they are used up. None: no
+    bound.
+    """
 
     count: int | None
     because: str
@@ -32,8 +38,9 @@ class _Choice:
 
 
 class _Levels:
-    """The gaps of one demand: each pod has that of its own rules, and whoever may help with less may not be kept for
-    more. What is not quantified has none: it keeps nobody but those it has chosen itself."""
+    """The gaps of one demand by pod. A pod that can help with a smaller gap is not evicted for a
+    larger one. An unquantified demand has no gap and keeps only the pods it chose itself.
+    """
 
     def __init__(self, demand: Demand) -> None:
         self._demand = demand
@@ -41,8 +48,9 @@ class _Levels:
         self._all = frozenset(self._own.values())
 
     def does_without(self, uid: str, credited: Mapping[str, Decimal], ledger: Ledger) -> bool:
-        """Whether without this pod its own gap is closed, and each that is closed with it: or somebody has to go who
-        was spared for it."""
+        """Returns whether the gaps that this pod helps with are closed without it, and no other pod
+        would have to be evicted instead.
+        """
         released = ledger.released(self._demand)
         amount = credited.get(self._demand.metric.name, ZERO)
         left = released - amount
@@ -52,8 +60,9 @@ class _Levels:
 
 
 class EvictionPass:
-    """The eviction demands of one cycle. `underway` are on their way out already: what nobody can quantify waits for
-    what they bring before it asks for more."""
+    """The eviction demands of one cycle. `underway` are evictions already begun: an unquantified
+    demand waits for their effect before it requests more.
+    """
 
     def __init__(
         self,
@@ -78,7 +87,9 @@ class EvictionPass:
         self._known: dict[str, dict[str, Decimal]] = {}
 
     def run(self, ledger: Ledger, attempt: Attempt | None = None) -> tuple[Remaining, ...]:
-        """Choose as if all went well; begin in order; after a refusal choose anew with the others."""
+        """Choose as if every eviction succeeded; begin in order; after a refusal choose again among
+        the others.
+        """
         choices = self._choose(ledger)
         while choices:
             refused = False
@@ -96,8 +107,10 @@ class EvictionPass:
     # ---- choosing
 
     def _choose(self, ledger: Ledger) -> list[_Choice]:
-        """Who goes for a metric that cannot be quantified goes in any case, so he is credited to the others first. The
-        budget cuts off the end of all who are needed: nobody begins whom a later cycle would find needless."""
+        """Returns the pods to evict. Evictions for unquantified metrics happen in any case, so they
+        are credited to the others first. The budget cuts off the end of the needed pods, so that no
+        eviction begins that a later cycle would find unnecessary.
+        """
         trial, chosen, blanket = ledger.copy(), dict[str, _Choice](), self._blanket
         for demand in sorted(self._demands, key=lambda one: one.gap is not None):
             for candidate in demand.candidates:
@@ -121,7 +134,9 @@ class EvictionPass:
         return trial.left_for(candidate, demand) > 0 and demand.metric.name in self._credited(pod)
 
     def _without_needless(self, chosen: list[_Choice], trial: Ledger) -> list[_Choice]:
-        """Who came early with little is let go if those after it close the gaps alone; the last chosen first."""
+        """Returns the choices without early small ones that later choices make unnecessary; checked
+        from the last chosen.
+        """
         if len(chosen) < 2:
             return chosen
         levels = [_Levels(demand) for demand in self._demands if demand.gap is not None]
@@ -135,7 +150,7 @@ class EvictionPass:
         return kept
 
     def _credited(self, pod: PodUse) -> dict[str, Decimal]:
-        """What its end releases, less what a throttle of this cycle already took from it."""
+        """Returns what its end releases, less what a throttle of this cycle already released."""
         known = self._known.get(pod.uid)
         if known is None:
             taken = self._taken.get(pod.uid)

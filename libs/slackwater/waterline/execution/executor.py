@@ -1,6 +1,7 @@
-"""One cycle of execution: throttle first, evict what that leaves open, restore what is calm. Pure.
+"""One cycle of execution: throttle first, evict for what stays open, restore calm pods. Pure.
 
-What an earlier stage releases is credited to the later one, so both together go no further than the gap.
+The release of an earlier stage is credited to the later one, so both together go no further than
+the gap.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from slackwater.waterline.facts.amounts import ZERO
 
 HOUR: Final = timedelta(hours=1)
 Restore = Callable[[Sequence[Restorable], Mapping[str, str]], tuple[tuple[Step, ...], tuple[Spared, ...]]]
-"""Which quotas rise: of these pods, except (by uid, with the reason) those that were refused."""
+"""Returns the quotas to raise among these pods, except those refused (reason by uid)."""
 
 
 def execute(
@@ -37,8 +38,9 @@ def execute(
     restore: Restore = give_back,
     already: Plan | None = None,
 ) -> Plan:
-    """The plan of a cycle and the state after it. `attempt` begins evictions one by one; see Attempt.
-    `already`: what is done anyway, and counts for evictions."""
+    """Returns the plan of a cycle and the next state. `attempt` begins evictions one by one; see
+    Attempt. `already`: actions that happen anyway, and count for evictions.
+    """
     state = _still_true(before, analysis, now)
     quotas, ledger = Ledger(), Ledger()
     throttling = ThrottlePass(_without(analysis.throttles, state), _refused(state, Kind.THROTTLE), limits)
@@ -71,8 +73,9 @@ def execute(
 def preview(
     analysis: Analysis, before: ExecutorState, limits: Limits, now: datetime, already: Plan | None = None
 ) -> Plan:
-    """What rules with strategy Preview would do now, beyond `already`: the same plan of their demands; nothing of it
-    it is begun."""
+    """Returns what rules with strategy Preview would do now, beyond `already`. Nothing is carried
+    out.
+    """
     if not analysis.previews:
         return Plan(state=before)
     asked = replace(
@@ -85,8 +88,9 @@ def preview(
 
 
 def refused(state: ExecutorState, uid: str, kind: Kind, because: str, now: datetime, limits: Limits) -> ExecutorState:
-    """What was begun was refused later (a budget, a file that cannot be written): not credited from now on, and an
-    eviction that ended nobody leaves the hour to the next candidate."""
+    """Returns the state after a begun action was refused (a budget, an unwritable file). It is no
+    longer credited, and a failed eviction does not count towards the hourly limit.
+    """
     until = now + timedelta(seconds=limits.retry_seconds)
     in_vain = [one.begun_at for one in state.underway if one.uid == uid and kind is Kind.EVICT]
     return replace(
@@ -101,7 +105,7 @@ def refused(state: ExecutorState, uid: str, kind: Kind, because: str, now: datet
 
 
 def _less(times: Sequence[datetime], in_vain: Sequence[datetime | None]) -> tuple[datetime, ...]:
-    """Without one for each of those in vain: several may have begun at once."""
+    """Returns the times without one for each failed eviction: several may have begun at once."""
     left = list(times)
     for one in in_vain:
         if one in left:
@@ -110,7 +114,7 @@ def _less(times: Sequence[datetime], in_vain: Sequence[datetime | None]) -> tupl
 
 
 def _still_true(state: ExecutorState, analysis: Analysis, now: datetime) -> ExecutorState:
-    """Forget what is gone or over."""
+    """Returns the state without finished or expired entries."""
     there = analysis.exposed.keys()
     return ExecutorState(
         underway=tuple(one for one in state.underway if one.uid in there and one.until > now),
@@ -124,7 +128,7 @@ def _refused(state: ExecutorState, kind: Kind) -> dict[str, str]:
 
 
 def _without(demands: Sequence[Demand], state: ExecutorState) -> tuple[Demand, ...]:
-    """Who is already being evicted is no candidate."""
+    """Returns the demands without pods that are already being evicted."""
     leaving = {one.uid for one in state.underway}
     if not leaving:
         return tuple(demands)
@@ -142,7 +146,7 @@ def _credit_throttles(ledger: Ledger, taken: Mapping[str, Decimal], analysis: An
 
 
 def _credit_underway(ledger: Ledger, state: ExecutorState, analysis: Analysis) -> None:
-    """With what the pod still uses: that is what will go."""
+    """Credit evictions in progress with the pod's current usage, which is what will be released."""
     for one in state.underway:
         pod = analysis.exposed[one.uid].pod
         ledger.credit(nonzero((each.metric.name, each.metric.released_by_eviction(pod)) for each in analysis.evictions))
@@ -157,7 +161,7 @@ def _budget(state: ExecutorState, limits: Limits) -> Budget:
 
 
 def _protected(analysis: Analysis) -> list[Spared]:
-    """Told when anybody is asked at all."""
+    """Returns the protected pods, for a plan that affects any pod."""
     kinds = [kind for kind, asked in ((Kind.THROTTLE, analysis.throttles), (Kind.EVICT, analysis.evictions)) if asked]
     return [_spared(kind, one) for kind in kinds for one in analysis.exposed.values() if one.protected_because]
 

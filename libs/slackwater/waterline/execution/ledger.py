@@ -1,4 +1,4 @@
-"""What has been released for each metric so far, and what stays open for each pod to help with."""
+"""Tracks what has been released for each metric, and what stays open for each pod to help with."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CLOSED: Final = "the gap is closed"
 
 
 class Ledger:
-    """Credits by metric. Every action is credited to every metric, whichever asked for it."""
+    """Credits by metric. Every action is credited to every metric, whichever requested it."""
 
     def __init__(self, released: Amounts | None = None) -> None:
         self._released: dict[str, Decimal] = dict(released or {})
@@ -30,17 +30,19 @@ class Ledger:
         return self._released.get(demand.metric.name, ZERO)
 
     def open(self, demand: Demand) -> Decimal:
-        """What is left of a demand whose gap is known."""
+        """Returns the open part of a demand whose gap is known."""
         left = (demand.gap or ZERO) - self.released(demand)
         return left if left > ZERO else ZERO
 
     def left_for(self, candidate: Candidate, demand: Demand) -> Decimal:
-        """What is left of the gap that this pod may help with."""
+        """Returns the open part of the gap that this pod may help with."""
         left = (candidate.gap or ZERO) - self.released(demand)
         return left if left > ZERO else ZERO
 
     def is_closed(self, demand: Demand) -> bool:
-        """Nobody can help any more: no candidate's gap is larger than the demand's. Never true of an unknown gap."""
+        """Returns whether the demand is closed: no candidate's gap is larger than the demand's.
+        Never true of an unknown gap.
+        """
         return demand.gap is not None and self.released(demand) >= demand.gap
 
 

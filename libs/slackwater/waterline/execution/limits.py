@@ -1,4 +1,4 @@
-"""How much may happen at once, whatever the gaps say."""
+"""Upper bounds of concurrent actions, regardless of the gaps."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Final
 
 AFTER_GRACE_SECONDS: Final = 30.0
-"""Who outlives his grace is killed; until that is done and told so long may pass."""
+"""Upper bound between the end of the grace period and the eviction's completion event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,5 +34,7 @@ class Limits:
     smallest_of_a_pod_milli: int = 0
 
     def credited_seconds(self, grace_seconds: float | None) -> float:
-        """How long an eviction with this grace (None: the usual one) counts as under way: as long as it may take."""
+        """Returns how long an eviction with this grace (None: the default) counts as under way: the
+        longest it may take.
+        """
         return max(self.underway_seconds, (grace_seconds or 0.0) + AFTER_GRACE_SECONDS)

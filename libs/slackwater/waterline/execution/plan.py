@@ -1,4 +1,4 @@
-"""What is to be done to whom, why not to others, and what could not be closed."""
+"""The plan: actions on pods, reasons for sparing others, and gaps that stay open."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from slackwater.waterline.facts.amounts import Number
 
 
 class Step(Struct, frozen=True, gc=False):
-    """One pod that was chosen. `keys` are its place in the order, `released` what it means per metric (a restore:
-    what it may cost). `metric` is the demand that chose it."""
+    """One chosen pod. `keys` are its place in the order, `released` the effect per metric (a
+    restore: its cost). `metric` is the demand that chose it.
+    """
 
     kind: Kind
     uid: str
@@ -29,7 +30,7 @@ class Step(Struct, frozen=True, gc=False):
 
 
 class Spared(Struct, frozen=True, gc=False):
-    """A pod that was looked at and left alone."""
+    """A candidate that was spared, and why."""
 
     kind: Kind
     uid: str
@@ -39,7 +40,9 @@ class Spared(Struct, frozen=True, gc=False):
 
 @record(frozen=True, slots=True)
 class Remaining:
-    """What became of one demand. `gap` None: it could not be told. `open` is what stays, `because` why it does."""
+    """The outcome of one demand. `gap` None: unknown. `open` is the part that stays open, `because`
+    the reason.
+    """
 
     kind: Kind
     metric: str
@@ -55,8 +58,10 @@ class Remaining:
 
 @record(frozen=True, slots=True)
 class Underway:
-    """An eviction that was begun: credited with what the pod uses until it is gone or `until`. `begun_at` is what it
-    counts for in `ExecutorState.begun_at` (None: another owner's, or noted by an earlier version)."""
+    """An eviction in progress: credited with the pod's usage until it is gone or `until`.
+    `begun_at` is its entry in `ExecutorState.begun_at` (None: begun by another owner, or stored by
+    an earlier version).
+    """
 
     uid: str
     until: datetime
@@ -65,7 +70,7 @@ class Underway:
 
 @record(frozen=True, slots=True)
 class Refused:
-    """A pod whose eviction or limit was refused: not tried again, and never credited, before `until`."""
+    """A pod whose eviction or limit was refused: not retried, and not credited, before `until`."""
 
     uid: str
     kind: Kind
@@ -75,7 +80,9 @@ class Refused:
 
 @record(frozen=True, slots=True)
 class ExecutorState:
-    """Between two cycles of a node, by pod uid. `begun_at` are the evictions of the last hour."""
+    """The execution state of a node between two cycles, by pod uid. `begun_at` are the evictions of
+    the last hour.
+    """
 
     underway: tuple[Underway, ...] = ()
     refused: tuple[Refused, ...] = ()
@@ -84,7 +91,7 @@ class ExecutorState:
 
 @record(frozen=True, slots=True)
 class Plan:
-    """All of one cycle; the order of steps is the order of doing."""
+    """The actions of one cycle, in order of execution."""
 
     steps: tuple[Step, ...] = ()
     spared: tuple[Spared, ...] = ()

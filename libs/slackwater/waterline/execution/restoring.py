@@ -1,4 +1,6 @@
-"""Give quotas back: who gave way last comes first, stepwise while there is headroom, to the exact original."""
+"""Restores quotas: the last throttled pod first, stepwise within the headroom, to the exact
+original.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from slackwater.waterline.ordering.chains import CPU, Chain
 def give_back(
     restorable: Sequence[Restorable], refused: Mapping[str, str], chain: Chain = CPU
 ) -> tuple[tuple[Step, ...], tuple[Spared, ...]]:
-    """The raises of one cycle. What one pod gets is no longer there for the others."""
+    """Returns the raises of one cycle. CPU given to one pod is not available to the others."""
     by_uid = {one.pod.uid: one for one in restorable}
     given, steps, spared = ZERO, [], []
     for pod in reversed(chain.order(one.pod for one in restorable)):

@@ -1,4 +1,4 @@
-"""Lower quotas: sorted candidates, one pass, stop when the gap is closed."""
+"""Lowers quotas: sorted candidates, one pass, ends when the gap is closed."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ NOT_WORTH_IT: Final = "what is left of the gap is not worth a write"
 
 
 class ThrottlePass:
-    """One pass over the throttle demands of a cycle. Who was asked once is not asked again: what it is cut by is the
-    largest gap that any demand has for it."""
+    """One pass over the throttle demands of a cycle. Each pod is cut once, for the largest gap that
+    any demand has for it.
+    """
 
     def __init__(self, demands: Sequence[Demand], refused: dict[str, str], limits: Limits) -> None:
         self.steps: list[Step] = []
@@ -37,7 +38,9 @@ class ThrottlePass:
         }
 
     def run(self, ledger: Ledger) -> tuple[Remaining, ...]:
-        """What cannot be quantified comes last: a small step for it must not keep anybody from a cut to measure."""
+        """Returns the remaining gaps. Unquantified demands come last, so that their small step does
+        not replace a measured cut.
+        """
         return tuple(self._work_off(one, ledger) for one in sorted(self._demands, key=lambda one: one.gap is None))
 
     def _work_off(self, demand: Demand, ledger: Ledger) -> Remaining:
@@ -76,7 +79,7 @@ class ThrottlePass:
         return True
 
     def _largest_gap(self, demand: Demand, candidate: Candidate, ledger: Ledger) -> Decimal:
-        """Over all demands that this pod may help with."""
+        """Returns the largest gap over all demands that this pod may help with."""
         if len(self._demands) == 1:
             return ledger.left_for(candidate, demand)
         return max(
@@ -94,8 +97,9 @@ class ThrottlePass:
         return demand.metric.throttle(candidate.pod, bounds, gap)
 
     def _blanket(self, demand: Demand, ledger: Ledger) -> Remaining:
-        """Nobody can tell how much is enough: a few pods by a small step, for all such metrics together, and it is
-        said."""
+        """Throttle a few pods by a small step for all unquantified metrics together, and record the
+        reason: the needed amount is unknown.
+        """
         most = self._limits.blanket_throttles
         for candidate in demand.candidates:
             if self._blankets >= most:

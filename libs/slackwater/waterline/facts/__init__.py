@@ -1,1 +1,3 @@
-"""What a decision about one node may look at: the node, its pods, and what is known of each. Values only."""
+"""The inputs of a decision about one node: the node, its pods, and their attributes. Values
+only.
+"""

@@ -1,4 +1,4 @@
-"""Exact amounts: what is measured comes as int or float, what decides is a decimal."""
+"""Exact amounts: measurements are int or float, decisions use decimals."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ ZERO: Final = Decimal(0)
 
 
 def exact(value: Number) -> Decimal:
-    """The decimal that a person would write for it: 0.1 stays 0.1, whatever the binary neighbour of it is."""
+    """Returns the shortest decimal of a number: 0.1 stays 0.1, without its binary rounding
+    error.
+    """
     if isinstance(value, float):
         return Decimal(repr(value))
     return Decimal(value)

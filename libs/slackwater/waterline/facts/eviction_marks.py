@@ -1,4 +1,6 @@
-"""What a pod's labels and annotations say about its eviction. The peer's keys are read as aliases."""
+"""Reads eviction settings from a pod's labels and annotations. The peer's keys are read as
+aliases.
+"""
 
 from __future__ import annotations
 
@@ -12,28 +14,29 @@ PRIORITY: Final = ("slackwater.io/eviction-priority", "koordinator.sh/eviction-p
 ENABLED: Final = ("slackwater.io/eviction-enabled", "koordinator.sh/eviction-enabled")
 LABEL_PRIORITY: Final = ("slackwater.io/priority", "koordinator.sh/priority")
 PROTECTED: Final = ("slackwater.io/protected",)
-"""Set by the agent alone: AGENT, STATIC or SYSTEM."""
+"""Set only by the agent: AGENT, STATIC or SYSTEM."""
 AGENT: Final = "agent"
 STATIC: Final = "static"
 SYSTEM: Final = "system"
 SOURCE: Final = ("kubernetes.io/config.source",)
-"""Where a kubelet has a pod from: what does not come from the API server is static."""
+"""The kubelet's source of a pod: one that does not come from the API server is static."""
 STATIC_SOURCES: Final = frozenset({"file", "http"})
 SYSTEM_CRITICAL: Final = 2_000_000_000
-"""Kubernetes' priority of what the cluster cannot live without, and above."""
+"""Lowest Kubernetes priority of system-critical pods."""
 SYSTEM_NAMESPACES: Final = frozenset({"kube-system", "slackwater-system"})
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _WHOLE = re.compile(r"[-+]?\d{1,18}")
 
 
 def first_of(marks: Mapping[str, str], keys: tuple[str, ...]) -> str | None:
-    """The value under the first key that is there."""
+    """Returns the value of the first key that is set."""
     return next((marks[key] for key in keys if key in marks), None)
 
 
 def eviction_policies(annotation: str | None) -> frozenset[str] | None:
-    """Who may evict the pod: all (None) without the annotation, else a JSON list of names, or (labels can hold no more)
-    one name; nobody if it is neither."""
+    """Returns the policies that may evict the pod: all (None) without the annotation, else those of
+    a JSON list or of a single name (a label cannot hold more); none if it is neither.
+    """
     if annotation is None:
         return None
     if _NAME.fullmatch(annotation):
@@ -52,17 +55,17 @@ def allows(policies: frozenset[str] | None, policy: str) -> bool:
 
 
 def whole_number(text: str | None) -> int | None:
-    """An integer, or None for anything else."""
+    """Returns an integer, or None for any other text."""
     return int(text) if text is not None and _WHOLE.fullmatch(text.strip()) else None
 
 
 def truth(text: str | None) -> bool | None:
-    """`true` and `false`; None for anything else."""
+    """Returns the boolean of `true` and `false`; None for any other text."""
     return {"true": True, "false": False}.get(text or "")
 
 
 def refusal(enabled: bool | None, policies: frozenset[str] | None, by: frozenset[str]) -> str | None:
-    """Why a pod does not let itself be evicted by any of these names, or None."""
+    """Returns why a pod refuses eviction by all of these names, or None."""
     if enabled is False:
         return "it does not let itself be evicted"
     if policies is not None and not policies & by:

@@ -15,7 +15,7 @@ from slackwater.waterline.facts.pods import PodUse
 
 @record(frozen=True, slots=True)
 class Series:
-    """One measured value, and what it belongs to (a disk, an interface), by label."""
+    """One measured value, with labels for its source (a disk, an interface)."""
 
     value: Number
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -23,10 +23,10 @@ class Series:
 
 @record(frozen=True, slots=True)
 class BestEffortCpu:
-    """CPU of all BE pods together over one stretch of time, in milli-cores.
+    """CPU of all BE pods together over one time window, in milli-cores.
 
-    `limit_milli` is what they may use, `allocatable_milli` what the node offers them (None = it does not say),
-    `covered_ratio` the share (0..1) of the stretch that has samples.
+    `limit_milli` is the CPU they may use, `allocatable_milli` the CPU the node offers them (None =
+    unknown), `covered_ratio` the share (0..1) of the window that has samples.
     """
 
     usage_milli: Number
@@ -38,10 +38,11 @@ class BestEffortCpu:
 
 @record(frozen=True, slots=True)
 class NodeView:
-    """What was read of a node at `sampled_at`. `readings` are by metric name; a metric that is absent is not known.
+    """The readings of a node at `sampled_at`, by metric name; an absent metric is unknown.
 
-    `best_effort_window` and `best_effort_last` are the same over the window of satisfaction and over the last interval.
-    `extended_*_allocatable` is what the node offers to batch (None = it does not say), `mid_*` to mid.
+    `best_effort_window` and `best_effort_last` have the same form, over the satisfaction window and
+    over the last interval. `extended_*_allocatable` is the node's batch offer (None = unknown),
+    `mid_*` its mid offer.
     """
 
     node: str
@@ -64,7 +65,7 @@ class NodeView:
 
 @record(frozen=True, slots=True)
 class UsageShares:
-    """A node's usage cut in three: the pods and host applications that were chosen, and the system."""
+    """A node's usage in three parts: selected pods, selected host applications, and the system."""
 
     pods: Number
     host_applications: Number
@@ -73,7 +74,7 @@ class UsageShares:
 
 @record(frozen=True, slots=True)
 class Consumer:
-    """A pod or host application, what it uses, and whether it is among those who are chosen."""
+    """A pod or host application, its usage, and whether it is selected."""
 
     usage: Number
     is_chosen: bool
@@ -82,7 +83,9 @@ class Consumer:
 def usage_shares(
     node_usage: Number, reserved: Number, pods: Iterable[Consumer], host_applications: Iterable[Consumer] = ()
 ) -> UsageShares:
-    """The system is what nobody else uses, but no less than what is reserved for it."""
+    """Returns the three shares. The system's is the remaining usage, but at least its
+    reservation.
+    """
     all_pods, all_hosts = tuple(pods), tuple(host_applications)
     rest = exact(node_usage) - _sum(all_pods) - _sum(all_hosts)
     return UsageShares(

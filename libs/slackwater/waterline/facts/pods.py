@@ -1,4 +1,4 @@
-"""One pod as candidate: who it is, what it uses, what holds it, and what forbids to touch it."""
+"""One pod as a candidate: identity, usage, limits, and protections."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from slackwater.model.tiers import QoSClass, Tier
 from slackwater.waterline.facts.amounts import Number
 
 PERIOD_US = 100_000
-"""The kernel's usual CFS period."""
+"""The kernel's default CFS period."""
 
 
 @record(frozen=True, slots=True)
 class Container:
-    """One place where a CPU quota is written. On plain Linux a pod has exactly one.
+    """A place where a CPU quota is written. On plain Linux a pod has exactly one.
 
     usage_milli        in the last sampling interval; None = not measured, so it is left alone
     quota_us           in force, microseconds per period; None = unlimited
-    original_quota_us  before any throttle of ours; None = unlimited
-    request_milli      what was asked for in plain CPU; None = nothing
-    limit_milli        what its owner declared as limit; None = none
+    original_quota_us  before any throttle by Slackwater; None = unlimited
+    request_milli      requested plain CPU; None = nothing
+    limit_milli        the declared limit; None = none
     is_readable        False: the quota in force could not be read, so nothing is written
     grain_us           quotas are only written in multiples of this
     waiting_ratio      share of that interval in which a task of it waited for a CPU (PSI); None = not measured
@@ -42,15 +42,15 @@ class Container:
 
 @record(frozen=True, slots=True)
 class PodUse:
-    """A pod on the node. What is None was not measured or not said; that is never the same as nothing.
+    """A pod on the node. None means not measured or not declared, which differs from 0.
 
     extended_*           batch resources: what the pod uses, asked for and may use at most
     usages               anything else that is measured per pod, by a name that metrics of one's own agree on
     is_static, is_system started by the node itself, or part of the platform
-    is_own               the agent itself
-    is_terminating       already on its way out
+    is_own               the agent's own pod
+    is_terminating       termination has begun
     is_active            neither finished nor failed
-    eviction_priority    who goes first among equals, by annotation: the lower the sooner
+    eviction_priority    order among equals, by annotation: lower values are evicted first
     label_priority       a second priority by label; the pod's own where there is none
     eviction_policies    the only ways in which the pod lets itself be evicted; None = all
     """

@@ -1,1 +1,3 @@
-"""What keeps throttling steady: one node's CPU as a closed loop with memory, patience and careful steps back up."""
+"""Keeps throttling stable: one node's CPU as a closed loop with state, hysteresis and gradual
+restores.
+"""

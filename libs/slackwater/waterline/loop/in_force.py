@@ -1,6 +1,7 @@
-"""The limits of ours on one node, in milli-cores: what intents say, what is stored, and what the planner's quotas are.
+"""Converts the limits in force on one node between intents, stored milli-cores and the planner's
+quotas.
 
-They are the truth about what is throttled: a report may not show a limit yet that is on its way.
+They are authoritative for what is throttled: a report may not yet show a limit that was just sent.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from slackwater.waterline.facts.amounts import Number
 from slackwater.waterline.facts.pods import PERIOD_US, Container, PodUse
 
 GRAIN_US: Final = PERIOD_US // 1000
-"""One milli-core: limits travel in whole ones."""
+"""One milli-core: limits are sent in whole ones."""
 
 
 @record(frozen=True, slots=True)
 class Throttled:
-    """A limit in force (or on its way), and the one to go back to (None = unlimited)."""
+    """A limit in force (or just sent), and the original limit (None = unlimited)."""
 
     uid: str
     name: str
@@ -36,7 +37,9 @@ def container_of(
     ours: Throttled | None,
     waiting_ratio: Number | None = None,
 ) -> Container:
-    """A pod's only container. `original_milli` is its limit before any throttle (None = unlimited)."""
+    """Returns a pod's only container. `original_milli` is its limit before any throttle (None =
+    unlimited).
+    """
     if ours is not None:
         original_milli = ours.original_limit_milli
     original = None if original_milli is None else original_milli * GRAIN_US
@@ -59,13 +62,15 @@ def milli_of_quota(quota_us: int | None) -> int | None:
 
 
 def limits_of(step: Step) -> tuple[int | None, int | None]:
-    """The limit of a pod before and after a step, in milli-cores (None = unlimited)."""
+    """Returns the limit of a pod before and after a step, in milli-cores (None = unlimited)."""
     change = step.changes[0]
     return milli_of_quota(change.before_us), milli_of_quota(change.after_us)
 
 
 def after(before: Iterable[Throttled], plan: Plan, pods: Mapping[str, PodUse]) -> tuple[Throttled, ...]:
-    """The limits in force once a plan is carried out: what went back to its original is forgotten."""
+    """Returns the limits in force once a plan is carried out; pods back at their original are
+    dropped.
+    """
     kept = {one.uid: one for one in before}
     for step in plan.steps:
         if not step.changes:

@@ -1,4 +1,6 @@
-"""A managed pod of plain Linux as candidate: one function, so that ensurance and a cut-off agent see the same pod."""
+"""Converts a managed pod of plain Linux to a candidate, the same for ensurance and a disconnected
+agent.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,9 @@ def use_of(
     is_terminating: bool = False,
     waiting_ratio: Number | None = None,
 ) -> PodUse:
-    """What the pod is and uses. `original_limit_milli` is its CPU limit before any of ours, `ours` the one in force.
-    Requests of lower tiers are requests of what was lent."""
+    """Returns the pod as a candidate. `original_limit_milli` is its CPU limit before any throttle,
+    `ours` the one in force. Requests of lower tiers are requests of lent resources.
+    """
     lent = pod.tier in BORROWING_TIERS
     plain = PodUse(
         pod.uid,
@@ -52,7 +55,7 @@ def use_of(
 
 
 def _marked(pod: PodUse) -> PodUse:
-    """What its labels say of itself."""
+    """Returns the pod with the attributes in its labels."""
     labels, kept = pod.labels, marks.first_of(pod.labels, marks.PROTECTED)
     return replace(
         pod,

@@ -1,4 +1,4 @@
-"""How a node's closed loop moves: how patiently it waits, how carefully it gives back."""
+"""Parameters of a node's closed loop: waiting times and restore steps."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ class LoopPolicy:
     min_change_ratio      a change of the node that is smaller is not worth a write; of a pod, 10 milli-cores
     step_ratio            is given back per cycle
     release_ratio         prod usage at or below this share of its demand at the trigger: the demand is gone
-    headroom_margin_ratio stays idle when limits rise although the demand is still high
+    headroom_margin_ratio stays idle when limits rise while the demand is still high
     settle_seconds        a sample counts only if it ends this long after the last write was observed
-    pending_seconds       a write that nobody confirmed for so long is no longer waited for
-    relapse_seconds       a trigger this soon after a raise blames the raise: the next ones come later and smaller
+    pending_seconds       an unconfirmed write is no longer waited for after this time
+    relapse_seconds       a trigger this soon after a raise is attributed to it: the next ones come later and smaller
     probe_seconds         calm for so long allows small raises, up to the originals, whatever prod uses:
     probe_ratio           this much per cycle
     """
@@ -34,10 +34,11 @@ class LoopPolicy:
     probe_ratio: float = 0.05
 
     def smallest_milli(self, capacity_milli: int) -> int:
-        """Of a node: gaps and headrooms below this are not worth a write."""
+        """Returns the smallest gap or headroom of a node that is worth a write."""
         return max(1, int(self.min_change_ratio * capacity_milli))
 
     def smallest_of_a_pod_milli(self, capacity_milli: int) -> int:
-        """Of one pod: on a large node a hundredth of the CPU is more than many a pod has, and all of them together are
-        what can be taken."""
+        """Returns the smallest change of one pod. On a large node a hundredth of the CPU exceeds
+        many a pod's limit, and all pods together are the capacity that can be taken.
+        """
         return min(self.smallest_milli(capacity_milli), SMALLEST_OF_A_POD_MILLI)

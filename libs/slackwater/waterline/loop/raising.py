@@ -1,5 +1,6 @@
-"""Give quotas back as far as the closed loop allows: who gave way last comes first, the last step to the very number of
-before."""
+"""Restores quotas within the closed loop: the last throttled pod first, its last step to the exact
+original.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +21,10 @@ Allow = Callable[[Restorable], Allowance]
 
 @dataclass(frozen=True, slots=True)
 class Raising:
-    """A way to restore, for slackwater.waterline.execution.executor. What is given counts as the limits rise, whoever
-    uses it: what a pod does not use now it may use in the next moment. `smallest_milli`: a raise of one pod that is
-    smaller is not worth a write."""
+    """A restore function for slackwater.waterline.execution.executor. Raises count in full,
+    whichever pod uses the CPU, because a pod may use it at any moment. `smallest_milli`: a smaller
+    raise of one pod is not written.
+    """
 
     allow: Allow
     capacity_milli: int
@@ -61,7 +63,9 @@ class Raising:
     def _permitted(
         self, pod: PodUse, wanted: Sequence[QuotaChange], allowed: Allowance, left: Decimal
     ) -> tuple[QuotaChange, ...]:
-        """What a metric's own way wants, as far as the loop allows it; what it costs is counted here."""
+        """Returns the changes of a metric's own restore function, bounded by the loop, which counts
+        their cost here.
+        """
         containers = {container.name: container for container in pod.containers}
         changes = []
         for change in wanted:
@@ -91,7 +95,7 @@ class Raising:
         return QuotaChange(uid, container.name, before, after, container.period_us, raised)
 
     def _limit(self, quota_us: int | None, container: Container) -> Decimal:
-        """What a quota means: no pod can use more than the node has."""
+        """Returns the CPU that a quota allows, at most the node's capacity."""
         capacity = Decimal(self.capacity_milli)
         return capacity if quota_us is None else min(milli_of(quota_us, container.period_us), capacity)
 

@@ -1,8 +1,9 @@
-"""The memory of a node's closed loop: when a sample may be acted on, what prod wanted, how much may go back. Pure.
+"""The feedback state of a node's closed loop: which samples count, prod's demand, and the restore
+allowance. Pure.
 
-Backoff: a raise that is answered by a trigger doubles the next wait and halves the next raise. Holding: nothing is
-decided on a sample that cannot show the last change yet. Probing: after a long calm small raises find out whether the
-demand is gone, whatever the estimate of it says.
+Backoff: a trigger after a raise doubles the next wait and halves the next raise. Holding: no
+decision uses a sample that cannot show the last change. Probing: after a long calm, small raises
+test whether the demand is gone, whatever its estimate.
 """
 
 from __future__ import annotations
@@ -21,9 +22,11 @@ from slackwater.waterline.registry.built_in import PRESSURE_CAP
 
 BACKOFF_LIMIT: Final = 6
 CLOCKS_APART_SECONDS: Final = 60.0
-"""A node's clock may be ahead of ours by less."""
+"""A node's clock may be ahead of the service's by less than this."""
 SAMPLES_LATELY: Final = 4
-"""As many as a cool-down of three seconds has. One alone may be quiet by chance (decision 0051 has what that cost)."""
+"""Number of samples in a cool-down of three seconds. A single one may be low by chance (decision
+0051 has the cost).
+"""
 
 
 @record(frozen=True, slots=True)
@@ -33,12 +36,12 @@ class LoopState:
     demand_at_trigger_milli  what prod wanted when a waterline was last crossed: usage / (1 - pressure)
     pending_since            something was changed then and the node has not confirmed it yet
     settled_at               when the node confirmed its last change: older samples do not show it
-    demand_at_raise_milli    what prod wanted when limits were last raised (None: never, or it was triggered since)
-    backoff                  how many raises in a row were answered by a new trigger
+    demand_at_raise_milli    prod's demand when limits were last raised (None: never, or triggered since)
+    backoff                  consecutive raises that were followed by a new trigger
     prod_peak_milli          the most that prod used when a waterline was last crossed, and in calm samples since
                              (None: state of an earlier version)
     used_lately_milli        what the node used in the last calm samples since limits last changed, oldest first
-    told                     what this episode has told already, so that it is told once (see loop.telling)
+    told                     decisions recorded in this episode, so that each is recorded once (see loop.telling)
     """
 
     demand_at_trigger_milli: int = 0
@@ -55,8 +58,9 @@ class LoopState:
 
 @record(frozen=True, slots=True)
 class Crossing:
-    """What a trigger is judged by: `beyond_milli` is the CPU by which the waterline was crossed, at the worst rule, and
-    `cool_down_seconds` the longest of the rules that were."""
+    """The measure of a trigger: `beyond_milli` is the CPU by which the waterline was crossed, at
+    the worst rule, and `cool_down_seconds` the longest cool-down of the crossed rules.
+    """
 
     beyond_milli: Number
     cool_down_seconds: float
@@ -64,8 +68,9 @@ class Crossing:
 
 @record(frozen=True, slots=True)
 class Allowance:
-    """How much may be given back now (milli-cores), whether limits may go altogether; or why nothing may. `formula`:
-    how `milli` came to be, in words."""
+    """How much may be restored now (milli-cores) and whether limits may be removed; or why nothing
+    may. `formula`: the derivation of `milli` in words.
+    """
 
     milli: int
     to_original: bool = False
@@ -75,19 +80,22 @@ class Allowance:
 
 
 EVERYTHING: Final = Allowance(0, to_original=True, all_at_once=True)
-"""For whom no rule covers any more."""
+"""The allowance of pods that no rule covers any more."""
 
 
 def confirmed(state: LoopState, observed_at: datetime) -> LoopState:
-    """The node has carried out everything that was asked, its last write at `observed_at`."""
+    """Returns the state after the node carried out every intent, its last write at
+    `observed_at`.
+    """
     if state.pending_since is None:
         return state
     return replace(state, pending_since=None, settled_at=observed_at)
 
 
 def unsettled(view: NodeView, state: LoopState, policy: LoopPolicy, now: datetime) -> str | None:
-    """Why this sample may not yet show the last change, or None if it does. A change that lies further ahead than one
-    is waited for is from before the clock was set back: nobody would wait for that hour to pass once more."""
+    """Returns why this sample may not yet show the last change, or None if it does. A change
+    further ahead than the pending time was recorded before the clock was set back, and is ignored.
+    """
     patience = policy.pending_seconds
     if state.pending_since is not None and abs((now - state.pending_since).total_seconds()) < patience:
         return "the node has not confirmed the last change"
@@ -99,8 +107,9 @@ def unsettled(view: NodeView, state: LoopState, policy: LoopPolicy, now: datetim
 
 
 def prod_demand_milli(view: NodeView) -> int:
-    """What prod wanted: tasks that ran for R and waited a share p of their time wanted R / (1 - p). A lower bound; more
-    than the node has can be wanted but not had. Without pressure, what prod used."""
+    """Returns prod's demand: tasks that ran for R and waited a share p of their time wanted R / (1
+    - p), at most the node's capacity. A lower bound; without pressure, the usage of prod.
+    """
     pressure = min(_largest(view, "prod_cpu_pressure") or 0.0, float(PRESSURE_CAP))
     wanted = round(float(view.prod_usage_milli or 0) / (1 - pressure))
     return wanted if view.capacity_milli is None else min(view.capacity_milli, wanted)
@@ -115,9 +124,11 @@ def after_trigger(
     fresh: bool,
     crossing: Crossing | None = None,
 ) -> LoopState:
-    """Restart the cool-down, and once per raise blame it if it was answered by this trigger.
+    """Returns the state with the cool-down restarted and, once per raise, the backoff increased if
+    this trigger is its relapse.
 
-    A sample from before the last change was visible neither renews the estimate of the demand nor blames anybody.
+    A sample from before the last change was visible changes neither the demand estimate nor the
+    backoff.
     """
     if not fresh:
         return replace(state, last_trigger_at=now)
@@ -141,7 +152,9 @@ def after_trigger(
 
 
 def after_calm(view: NodeView, state: LoopState) -> LoopState:
-    """Remember what node and prod use under the limits that are in force: one quiet second does not tell it."""
+    """Returns the state with the usage of node and prod under the current limits added: a single
+    calm second is not conclusive.
+    """
     used, prod = _largest(view, "node_cpu_usage"), round(float(view.prod_usage_milli or 0))
     lately = state.used_lately_milli if used is None else (*state.used_lately_milli, math.ceil(used))[-SAMPLES_LATELY:]
     peak = None if state.prod_peak_milli is None else max(prod, state.prod_peak_milli)
@@ -151,11 +164,12 @@ def after_calm(view: NodeView, state: LoopState) -> LoopState:
 def is_relapse(
     state: LoopState, policy: LoopPolicy, demand_milli: int, crossing: Crossing | None, now: datetime
 ) -> bool:
-    """Whether the last raise is to blame for this trigger: it came soon after, and not because prod wants more since.
+    """Returns whether this trigger is a relapse of the last raise: it came soon after, and not
+    because prod's demand grew.
 
-    More: when limits rose prod wanted `release_ratio` of what it wants now or less, and by no more than has come on top
-    the waterline is crossed. Within the rules' own cool-down the raise is to blame whatever prod wants: it waited as
-    long as it was told to, and that was too short.
+    Demand grew if at the raise it was at most `release_ratio` of the current one, and the waterline
+    is crossed by no more than the increase. Within the rules' own cool-down the trigger is always a
+    relapse: the raise waited as long as configured, which was too short.
     """
     if state.last_raise_at is None:
         return False
@@ -169,7 +183,7 @@ def is_relapse(
 
 
 def quiet_until(state: LoopState, seconds: float, now: datetime) -> float:
-    """Seconds still to wait since the last trigger; every raise that was answered by a trigger doubles the wait."""
+    """Returns the seconds still to wait since the last trigger; every relapse doubles the wait."""
     if state.last_trigger_at is None:
         return 0.0
     return seconds * (1 << state.backoff) - (now - state.last_trigger_at).total_seconds()
@@ -183,8 +197,10 @@ def allowance(
     cool_down_seconds: float,
     now: datetime,
 ) -> Allowance:
-    """How much may be given back in this cycle to a pod whose rules are calm, whose longest cool-down is
-    `cool_down_seconds`, and whose metrics leave `bound` milli-cores of headroom (None: they set no bound)."""
+    """Returns how much may be restored in this cycle to a pod whose rules are calm, whose longest
+    cool-down is `cool_down_seconds`, and whose metrics leave `bound` milli-cores of headroom (None:
+    no bound).
+    """
     if quiet_until(state, cool_down_seconds, now) > 0:
         return Allowance(0, idle_because="cool-down since the last trigger is not over")
     used = _largest(view, "node_cpu_usage")
@@ -198,19 +214,24 @@ def allowance(
 
 
 def busiest_milli(state: LoopState, used_milli: float) -> float:
-    """The most that the node used lately: idle is what was idle all the time, not in one sample by chance."""
+    """Returns the node's highest recent usage: CPU is idle only if it was idle in all recent
+    samples.
+    """
     return max(used_milli, *state.used_lately_milli) if state.used_lately_milli else used_milli
 
 
 def wanted_milli(state: LoopState) -> int:
-    """What prod's demand is measured by: the most that it really used since the last trigger. What it wanted at the
-    trigger, by its pressure, may have been twice of that, and half of it would pass for the end of the demand."""
+    """Returns the measure of prod's demand: its highest usage since the last trigger. The demand
+    estimated from pressure at the trigger may be twice that, and half of it would look like the end
+    of the demand.
+    """
     return state.demand_at_trigger_milli if state.prod_peak_milli is None else state.prod_peak_milli
 
 
 def _demand_gone(capacity: int, idle: int, bound: int | None, policy: LoopPolicy) -> Allowance:
-    """A step of the capacity, up to the originals. When no more than a step is idle everything goes at once:
-    all pods together cannot take more than what is idle."""
+    """Returns a step of the capacity, up to the originals. When no more than a step is idle,
+    everything is restored at once: all pods together cannot use more than what is idle.
+    """
     step = int(policy.step_ratio * capacity)
     said = f"prod's demand is gone: {policy.step_ratio:g} x capacity"
     if bound is None:
@@ -223,8 +244,9 @@ def _demand_gone(capacity: int, idle: int, bound: int | None, policy: LoopPolicy
 def _demand_high(
     capacity: int, state: LoopState, idle: int, bound: int | None, policy: LoopPolicy, now: datetime
 ) -> Allowance:
-    """CPU that is idle goes back so that slack is not wasted, but no limit goes altogether. After a long calm small
-    raises probe whether the demand has gone in the meantime, however the estimate of it was."""
+    """Returns idle CPU, so that slack is not wasted, but no limit is removed. After a long calm,
+    small raises probe whether the demand is gone, whatever its estimate.
+    """
     smallest = policy.smallest_milli(capacity)
     headroom = min(int(policy.step_ratio * capacity), idle - int(policy.headroom_margin_ratio * capacity))
     if bound is not None:

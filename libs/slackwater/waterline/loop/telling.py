@@ -1,4 +1,6 @@
-"""What of a cycle is worth a record: whatever is done, and once per episode what would be done or cannot be done."""
+"""Selects the decisions to record: every action, and once per episode what would be done or cannot
+be done.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ _ASKED: Final = (Kind.THROTTLE, Kind.EVICT)
 
 @record(frozen=True, slots=True)
 class Told:
-    """One decision of a cycle. `carried_out` False: only told, for a preview or because nobody can be asked."""
+    """One decision of a cycle. `carried_out` False: recorded only, for a preview or without
+    candidates.
+    """
 
     kind: Kind
     plan: Plan
@@ -23,7 +27,7 @@ class Told:
 
 
 def tell(plan: Plan, would: Plan, state: LoopState) -> tuple[tuple[Told, ...], LoopState]:
-    """The decisions, and the state that remembers what was told."""
+    """Returns the decisions to record, and the state that remembers them."""
     known, found = set(state.told), [Told(kind, plan, True) for kind in Kind if plan.of(kind)]
     for kind in _ASKED:
         if not plan.of(kind) and _is_open(plan, kind) and (mark := f"open/{kind}") not in known:
@@ -39,13 +43,14 @@ def tell(plan: Plan, would: Plan, state: LoopState) -> tuple[tuple[Told, ...], L
 
 
 def _is_open(plan: Plan, kind: Kind) -> bool:
-    """A gap of at least one unit that nobody can be asked to close, or one that cannot be told."""
+    """Returns whether a gap of at least one unit stays without candidates, or a gap is unknown."""
     return any(one.kind is kind and (one.open is None or one.open >= 1) for one in plan.remaining)
 
 
 def tell_closing(rules: tuple[str, ...], state: LoopState) -> tuple[tuple[str, ...], LoopState]:
-    """Those of the rules that would close the node and were not told of in this episode, and the state that remembers
-    them."""
+    """Returns the rules that would cordon the node and were not reported in this episode, and the
+    state that remembers them.
+    """
     known = set(state.told)
     new = tuple(rule for rule in rules if f"would/close/{rule}" not in known)
     if not new:

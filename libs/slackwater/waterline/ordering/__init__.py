@@ -1,1 +1,1 @@
-"""In which order candidates give way: small comparators, and chains of them."""
+"""The order of candidates: single-property comparators, and chains of them."""

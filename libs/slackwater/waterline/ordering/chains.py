@@ -1,4 +1,6 @@
-"""Chains of comparators: the first that decides counts, the uid decides what is left. Total, stable, deterministic."""
+"""Chains of comparators: the first that decides counts, the uid breaks ties. Total, stable,
+deterministic.
+"""
 
 from __future__ import annotations
 
@@ -18,33 +20,34 @@ _uid: Final = attrgetter("uid")
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """A named order of pods: who gives way first comes first. Restoring goes through it from its end."""
+    """A named order of pods, the first candidate first. Restoring uses the reverse order."""
 
     name: str
     comparators: tuple[Comparator, ...]
 
     def keys(self, pod: PodUse) -> tuple[Number, ...]:
-        """What decided about a pod's place, one key per comparator."""
+        """Returns the keys of a pod's place, one per comparator."""
         return tuple(comparator.key(pod) for comparator in self.comparators)
 
     def order(self, pods: Iterable[PodUse]) -> list[PodUse]:
-        """Whatever order they come in, the same order comes out."""
+        """Returns the pods in order, independent of their input order."""
         return [pod for _, pod in self.ranked(pods)]
 
     def ranked(self, pods: Iterable[PodUse]) -> list[tuple[tuple[Number, ...], PodUse]]:
-        """In order, each with the keys that decided."""
+        """Returns the pods in order, each with the deciding keys."""
         there = list(pods)
         return [(keys, there[index]) for keys, index in self.places(there)]
 
     def places(self, pods: Sequence[PodUse]) -> list[tuple[tuple[Number, ...], int]]:
-        """The same with the pods' indexes: one key after the other over all pods, and flat tuples to sort, which takes
-        two thirds of what a key of its own per pod did."""
+        """Returns the order as indexes. It computes one key at a time over all pods and sorts flat
+        tuples, which takes two thirds of the time of a key function per pod.
+        """
         columns = [map(comparator.key, pods) for comparator in self.comparators]
         found = sorted(zip(*columns, map(_uid, pods), range(len(pods)), strict=True))
         return [(place[:-2], place[-1]) for place in found]
 
     def then(self, *more: Comparator, name: str = "") -> Chain:
-        """The same with further comparators behind."""
+        """Returns the chain with further comparators appended."""
         return Chain(name or self.name, (*self.comparators, *more))
 
     def __str__(self) -> str:

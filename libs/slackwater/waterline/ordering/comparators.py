@@ -1,6 +1,7 @@
-"""Small comparators: each says who of two pods gives way first by one property alone. The first is acted on first.
+"""Comparators: each orders two pods by one property. The first in order is acted on first.
 
-Each is a key, not a function of two: keys make every comparator transitive, so that a chain of any of them is an order.
+Each is a key, not a function of two pods: keys make every comparator transitive, so that any chain
+is an order.
 """
 
 from __future__ import annotations
@@ -18,15 +19,15 @@ Key = Callable[[PodUse], Number]
 _TIERS: Final = {Tier.FREE: 0, Tier.BATCH: 1, Tier.MID: 2, Tier.PROD: 3}
 _CLASSES: Final = {None: 0, QoSClass.BE: 1, QoSClass.LS: 2, QoSClass.LSR: 3, QoSClass.LSE: 4, QoSClass.SYSTEM: 5}
 _GRAINS_PER_MILLI: Final = 1_000_000
-"""Usage is compared in whole billionths of a core: less is noise of the arithmetic."""
+"""Usage is compared in whole billionths of a core; smaller differences are rounding errors."""
 
 _LATER_THAN_ALL: Final = -float(2**53)
-"""Finite: keys are part of records, and JSON has no infinity."""
+"""A finite maximum: keys are part of records, and JSON has no infinity."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparator:
-    """The pod with the smaller key comes first; pods with equal keys are left to the next comparator."""
+    """The pod with the smaller key comes first; the next comparator decides between equal keys."""
 
     name: str
     key: Key
@@ -37,7 +38,7 @@ class Comparator:
         return (mine > theirs) - (mine < theirs)
 
     def turned(self) -> Comparator:
-        """The other way round."""
+        """Returns the reversed comparator."""
         key = self.key
         return Comparator(f"{self.name} (turned)", lambda pod: -key(pod))
 
@@ -51,7 +52,9 @@ def _started(pod: PodUse) -> float:
 
 
 def _extended_usage(pod: PodUse) -> Number | None:
-    """Who says nothing else uses its batch CPU with all that it uses."""
+    """Returns batch CPU usage; a pod that does not report it separately uses batch CPU for all its
+    usage.
+    """
     return pod.cpu_usage_milli if pod.extended_cpu_usage_milli is None else pod.extended_cpu_usage_milli
 
 
@@ -73,7 +76,7 @@ CPU_OVER_REQUEST: Final = Comparator(
     lambda pod: -_ratio(pod.cpu_usage_milli, pod.extended_cpu_request_milli or pod.cpu_request_milli),
 )
 RUNNING_TIME: Final = Comparator("started later", _started)
-"""Who has run longest has most to lose; who does not say since when comes first."""
+"""The longest-running pod loses most and comes last; a pod without a start time comes first."""
 EVICTION_PRIORITY: Final = Comparator("lower eviction priority", lambda pod: pod.eviction_priority)
 LABEL_PRIORITY: Final = Comparator(
     "lower priority by label", lambda pod: (pod.priority or 0) if pod.label_priority is None else pod.label_priority

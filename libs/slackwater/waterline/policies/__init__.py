@@ -1,1 +1,3 @@
-"""What operators decide, as validated values: NodeQOS, PodQOS, AvoidanceAction, and how far a pool may go."""
+"""Operator policies as validated values: NodeQOS, PodQOS, AvoidanceAction, and a pool's
+autonomy.
+"""

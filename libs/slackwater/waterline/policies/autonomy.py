@@ -1,4 +1,6 @@
-"""How far a pool may go: observe, throttle, evict; and the automatic step back from evict when a guard trips. Pure."""
+"""A pool's autonomy: observe, throttle, evict; and the automatic step back from evict when a guard
+trips. Pure.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ class AutonomyPolicy:
 
 @dataclass(frozen=True, slots=True)
 class AutonomyState:
-    """`stepped_back_at`: since when the pool only throttles although it may evict; `because` says which guard."""
+    """`stepped_back_at`: since when the pool only throttles although eviction is granted; `because`
+    names the guard.
+    """
 
     generation: int = 0
     evictions_at: tuple[datetime, ...] = ()
@@ -39,22 +43,24 @@ class AutonomyState:
 
 
 def mode_of(state: AutonomyState, policy: AutonomyPolicy) -> Mode:
-    """What the pool may do now: never more than was granted."""
+    """Returns what the pool may do now: never more than was granted."""
     return Mode.THROTTLE if policy.mode is Mode.EVICT and state.stepped_back_at is not None else policy.mode
 
 
 def evicted(state: AutonomyState, policy: AutonomyPolicy, now: datetime) -> AutonomyState:
-    """One more eviction began."""
+    """Returns the state with one more eviction begun."""
     return look(replace(state, evictions_at=(*state.evictions_at, now)), policy, now)
 
 
 def effect_seen(state: AutonomyState, policy: AutonomyPolicy, now: datetime, *, relieved: bool) -> AutonomyState:
-    """What an eviction brought."""
+    """Returns the state with the effect of an eviction."""
     return look(replace(state, missed_in_a_row=0 if relieved else state.missed_in_a_row + 1), policy, now)
 
 
 def look(state: AutonomyState, policy: AutonomyPolicy, now: datetime) -> AutonomyState:
-    """Once a cycle: forget what is old, step back if a guard trips, step forward again after the hold."""
+    """Returns the state of a new cycle: drops old entries, steps back if a guard trips, and forward
+    again after the hold.
+    """
     if policy.generation != state.generation:
         return AutonomyState(policy.generation, _recent(state, now))
     state = replace(state, evictions_at=_recent(state, now))

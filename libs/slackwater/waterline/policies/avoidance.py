@@ -1,4 +1,4 @@
-"""AvoidanceAction: throttle, evict, or only close the node for new pods."""
+"""AvoidanceAction: throttle, evict, or only cordon the node for new pods."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Autonomy: how far a pool may go, and what makes it step back from evicting."""
+"""Autonomy: a pool's highest mode, and the guards that make it step back from evicting."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Autonomy(Resource):
         return self.spec.node_pool or self.metadata.name
 
     def limits(self) -> Limits:
-        """Of one node."""
+        """Returns the limits of one node."""
         spec = self.spec
         return Limits(
             spec.node_evictions_per_cycle,

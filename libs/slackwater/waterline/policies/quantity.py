@@ -1,4 +1,4 @@
-"""Exact quantities, one unit per dimension: cores, bytes, ratios. Nothing is rounded, whatever way it is written."""
+"""Exact quantities, one unit per dimension: cores, bytes, ratios. No notation is rounded."""
 
 from __future__ import annotations
 
@@ -31,17 +31,21 @@ _FOREIGN: Final = {
     Dimension.RATIO: _LARGE,
     Dimension.BYTES_PER_SECOND: _SMALL,
 }
-"""By dimension, suffixes of another one: 512m is no half of a GiB but half a byte, and 4Gi no number of cores."""
+"""Suffixes of another dimension, by dimension: 512m is half a byte rather than half a GiB, and 4Gi
+is no number of cores.
+"""
 _NUMBER: Final = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", re.ASCII)
 _EXACTLY: Final = Context(prec=28, traps=[Inexact, InvalidOperation])
-"""What decisions are computed with, and anything that would be rounded is refused instead."""
+"""Arithmetic of decisions; anything that would be rounded is refused instead."""
 _LARGEST: Final = Decimal("1e21")
 _SMALLEST: Final = Decimal("1e-9")
-"""Beyond these no node is: and what is compared travels as a float, which has neither 1e400 nor 1e-400."""
+"""Bounds of plausible values. Compared values travel as floats, which have neither 1e400 nor
+1e-400.
+"""
 
 
 def quantity(text: str) -> Decimal:
-    """The number that a Kubernetes quantity stands for, exactly. Raises ValueError."""
+    """Returns the exact number of a Kubernetes quantity. Raises ValueError."""
     suffix = _suffix_of(text)
     written = text.strip().removesuffix(suffix)
     try:
@@ -61,7 +65,7 @@ def _suffix_of(text: str) -> str:
 
 
 def foreign_unit(dimension: Dimension, text: str) -> str | None:
-    """What is wrong with a quantity that is written in the unit of another dimension; None: it is not."""
+    """Returns the error of a quantity in another dimension's unit; None if there is none."""
     suffix = _suffix_of(text)
     if suffix not in _FOREIGN.get(dimension, frozenset()):
         return None
@@ -69,7 +73,7 @@ def foreign_unit(dimension: Dimension, text: str) -> str | None:
 
 
 def _within_reason(text: str, number: Decimal, unit: Decimal) -> Decimal:
-    """The product; refused where it would have to be rounded, or is beyond all that can be measured."""
+    """Returns the product; refuses one that would be rounded, or is outside the plausible range."""
     try:
         found = _EXACTLY.multiply(number, unit)
     except DecimalException:
@@ -80,7 +84,9 @@ def _within_reason(text: str, number: Decimal, unit: Decimal) -> Decimal:
 
 
 def in_unit_of(dimension: Dimension, text: str) -> Decimal:
-    """A quantity in milli-cores, bytes or as a ratio. Raises ValueError that says what is allowed."""
+    """Returns a quantity in milli-cores, bytes or as a ratio. Raises ValueError that says what is
+    allowed.
+    """
     try:
         if dimension is Dimension.RATIO:
             return percentage(text) if text.strip().endswith("%") else quantity(text)
@@ -91,7 +97,9 @@ def in_unit_of(dimension: Dimension, text: str) -> Decimal:
 
 
 def percentage(text: str) -> Decimal:
-    """The ratio of `85%`. Raises ValueError for anything but a number of 0 or more with one sign."""
+    """Returns the ratio of `85%`. Raises ValueError for anything but a non-negative number with one
+    sign.
+    """
     stripped = text.strip()
     written = stripped.removesuffix("%")
     number = Decimal(written) if _NUMBER.fullmatch(written) else Decimal("NaN")
@@ -107,9 +115,9 @@ def _as_written(value: Any) -> str | int | float:
 
 
 def text_of(written: str | float) -> str:
-    """The text that a person wrote for a number: 0.1 is 0.1."""
+    """Returns the shortest text of a number: 0.1 is 0.1."""
     return repr(written) if isinstance(written, float) else str(written)
 
 
 Written = Annotated[str | int | float, BeforeValidator(_as_written)]
-"""A quantity as it was written, number or text; its dimension is that of the metric it belongs to."""
+"""A quantity as written, number or text; its dimension is that of its metric."""

@@ -1,6 +1,6 @@
-"""NodeQOS: rules with any metric of the registry, selectors over series, named actions.
+"""NodeQOS: rules with any registered metric, selectors over series, named actions.
 
-These are the documents for some nodes; the one for the whole cluster, `default`, is slackwater.waterline.nodeqos.
+These documents select nodes; the cluster's, `default`, is slackwater.waterline.nodeqos.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _metric(name: str, info: ValidationInfo) -> Metric:
 
 
 class MetricRuleSpec(Part):
-    """A metric, the series that count, the waterline, and the target that is released down to (the waterline itself).
+    """A metric, the series that count, the waterline, and the target of a release (default: the waterline itself).
 
     Quantities in the metric's dimension: cores, bytes, ratios.
     """
@@ -46,7 +46,7 @@ class MetricRuleSpec(Part):
     def _fits(self, info: ValidationInfo) -> Self:
         stored = bool((info.context or {}).get("stored"))
         if stored and (info.context or {}).get("metrics", all_metrics()).get(self.name) is None:
-            return self  # what it was is not known any more; the rule rests
+            return self  # the metric is gone; the rule is inactive
         metric = _metric(self.name, info)
         value, target = self.amounts(metric)
         if value < 0 or (value == 0 and not stored):
@@ -61,7 +61,7 @@ class MetricRuleSpec(Part):
         return self
 
     def _nonsense(self, metric: Metric, value: Decimal, target: Decimal | None) -> str | None:
-        """What is refused in what is applied, although one that was stored before is read."""
+        """Returns the error of a value that is refused on apply but accepted from the store."""
         if target is not None and target < 0:
             return f"target {self.target} must not be below 0"
         if metric.dimension in (Dimension.MEMORY, Dimension.BYTES_PER_SECOND) and value < 1:
@@ -70,14 +70,14 @@ class MetricRuleSpec(Part):
         return next((wrong for one in written if (wrong := foreign_unit(metric.dimension, one)) is not None), None)
 
     def amounts(self, metric: Metric) -> tuple[Decimal, Decimal | None]:
-        """Value and target in the metric's unit. Raises ValueError."""
+        """Returns value and target in the metric's unit. Raises ValueError."""
         value = in_unit_of(metric.dimension, text_of(self.value))
         return value, None if self.target is None else in_unit_of(metric.dimension, text_of(self.target))
 
 
 class RuleSpec(Part):
     """See slackwater.waterline.policies.values.Rule. `coolDownSeconds` counts from the last trigger; before it is over
-    nothing is given back. Strategy Preview plans and tells, and does nothing."""
+    nothing is restored. Strategy Preview plans and records, and changes nothing."""
 
     name: Label
     metric_rule: MetricRuleSpec
@@ -130,7 +130,9 @@ class NodeQosRules(Resource):
 
     @classmethod
     def parse(cls, document: Any, metrics: Metrics = BUILT_IN) -> Self:
-        """Against the metrics that there are. Raises InvalidInput that names the first wrong field."""
+        """Returns a document checked against the given metrics. Raises InvalidInput that names the
+        first wrong field.
+        """
         try:
             return cls.model_validate(document, context={"metrics": metrics})
         except ValidationError as error:
@@ -138,7 +140,9 @@ class NodeQosRules(Resource):
 
     @classmethod
     def parse_stored(cls, document: Any, metrics: Metrics | None = None) -> Self:
-        """One that was stored: the metric of a rule may have been uninstalled since. Raises InvalidInput."""
+        """Returns a stored document; the metric of a rule may have been uninstalled since. Raises
+        InvalidInput.
+        """
         try:
             return cls.model_validate(document, context={"stored": True, "metrics": metrics or all_metrics()})
         except ValidationError as error:

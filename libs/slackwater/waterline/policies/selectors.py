@@ -1,4 +1,4 @@
-"""Which pods a policy is for: by QoS class, priority and namespace."""
+"""Selects pods by QoS class, priority and namespace."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ class ScopeExpression(Part):
 
     @cached_property
     def classes(self) -> frozenset[QoSClass]:
-        """The QoS classes that are named, Kubernetes' own names translated."""
+        """Returns the named QoS classes, with Kubernetes' names translated."""
         if self.scope_name != "QOSClass":
             return frozenset()
         named = (_KUBERNETES.get(value) or frozenset({QoSClass(value)}) for value in self.values)
         return frozenset().union(*named)
 
     def matches(self, pod: PodUse) -> bool:
-        """What a pod does not say is in no list: In fails, NotIn holds."""
+        """Returns whether the pod matches. A missing attribute is in no list: In fails, NotIn holds."""
         return self._is_in(pod) == (self.operator == "In")
 
     def _is_in(self, pod: PodUse) -> bool:
@@ -83,6 +83,6 @@ class ScopeSelector(Part):
 
     @cached_property
     def named_classes(self) -> frozenset[QoSClass]:
-        """QoS classes that are asked for by name."""
+        """Returns the QoS classes selected by name."""
         named = (one.classes for one in self.match_expressions if one.operator == "In")
         return frozenset().union(*named)

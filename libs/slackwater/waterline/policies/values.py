@@ -1,4 +1,4 @@
-"""Policies as the planner takes them: rules, actions, and who may suffer which action."""
+"""Policies in the planner's form: rules, actions, and the pods that each action may affect."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ _STEPWISE = RestoreBounds()
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One waterline: strictly above it for `avoidance_threshold` consecutive samples triggers, at or below it for
-    `restore_threshold` restores. `target` is what is released down to. `is_preview`: planned and told, never done."""
+    """One waterline: strictly above it for `avoidance_threshold` consecutive samples triggers, at
+    or below it for `restore_threshold` restores. A release goes down to `target`. `is_preview`:
+    planned and recorded, never carried out.
+    """
 
     policy: str
     name: str
@@ -36,7 +38,9 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """What a rule does when it triggers. None of both: the node is only closed for new pods."""
+    """The actions of a triggered rule. Without throttle and evict, the node is only cordoned for
+    new pods.
+    """
 
     name: str
     throttle: ThrottleBounds | None = None
@@ -58,7 +62,7 @@ class NodePolicy:
 
 @dataclass(frozen=True, slots=True)
 class Policies:
-    """All that was applied."""
+    """All applied policies."""
 
     nodes: tuple[NodePolicy, ...] = ()
     actions: tuple[Action, ...] = ()

@@ -1,1 +1,1 @@
-"""Which metrics may carry a waterline, and what each can do: declared once, found by name."""
+"""The registry of metrics that may carry a waterline, with their capabilities, found by name."""

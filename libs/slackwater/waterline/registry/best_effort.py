@@ -1,7 +1,8 @@
-"""Eviction of batch by how little of its CPU it gets, by memory and CPU thresholds, and by what was promised.
+"""Metrics that evict batch pods: CPU satisfaction, memory and CPU thresholds, and overcommitted
+offers.
 
-They are metrics like all others. Each is released down to a target of its own below the waterline; percentages of
-thresholds are whole ones, cut, as in the field.
+They are ordinary metrics. Each is released down to its own target below the waterline; threshold
+percentages are truncated to whole ones, as in the field.
 """
 
 from __future__ import annotations
@@ -17,15 +18,19 @@ from slackwater.waterline.ordering.chains import BEST_EFFORT_CPU, BEST_EFFORT_ME
 from slackwater.waterline.registry.metric import Dimension, Evict, Fact, Metric, Resource
 
 USAGE_GATE: Final = Decimal("0.9")
-"""Who does not use what it may use lacks nothing, however little it may."""
+"""Pods that use less than this share of what they may use lack no CPU, however small their share
+is.
+"""
 WHOLE_CORE_MILLI: Final = 1000
-"""Below one core usage says little: the gate is open."""
+"""Below one core the usage is inconclusive: the gate is open."""
 DEFAULT_BELOW: Final = Decimal("0.02")
 """A threshold without a target is released two percent below itself."""
 PROMISED_IN_VAIN: Final = Decimal(1000)
-"""How many times more is requested than offered if nothing is: finite, for readings travel as JSON."""
+"""Reading if resources are requested but none are offered: finite, because readings travel as
+JSON.
+"""
 LEAST_COVERED: Final = Decimal(1) / 3
-"""A window with fewer samples than this share of it is no window."""
+"""A window needs samples for at least this share of it."""
 
 
 def is_best_effort(pod: PodUse) -> bool:
@@ -33,7 +38,7 @@ def is_best_effort(pod: PodUse) -> bool:
 
 
 def is_gate_open(limit: Decimal, usage: Decimal, gate: Decimal) -> bool:
-    """Whether BE pods use so much of what they may use that they must lack something."""
+    """Returns whether BE pods use so much of what they may use that they can lack CPU."""
     if limit <= 0:
         return False
     return limit < WHOLE_CORE_MILLI or usage / limit >= gate
@@ -48,7 +53,9 @@ def _limit_of(seen: BestEffortCpu, by_allocatable: bool) -> Decimal:
 
 
 def _shortfall(seen: BestEffortCpu, gate: Decimal, by_allocatable: bool) -> Decimal:
-    """1 - limit / request: the share of their requests that BE pods do not get. 0 while nothing tells of a lack."""
+    """Returns 1 - limit / request: the share of their requests that BE pods do not get. 0 while
+    they lack nothing.
+    """
     limit, request = _limit_of(seen, by_allocatable), exact(seen.request_milli)
     if request <= 0 or not is_gate_open(limit, exact(seen.usage_milli), gate):
         return ZERO
@@ -56,8 +63,9 @@ def _shortfall(seen: BestEffortCpu, gate: Decimal, by_allocatable: bool) -> Deci
 
 
 def satisfaction(name: str, *, gate: Decimal = USAGE_GATE, by_allocatable: bool = False) -> Metric:
-    """Reading: the shortfall of BE CPU, the smaller of window and last sample. A rule's value is 1 - lower bound of
-    satisfaction, its target 1 - upper bound."""
+    """Returns the metric of the shortfall of BE CPU, the smaller of window and last sample. A
+    rule's value is 1 - lower bound of satisfaction, its target 1 - upper bound.
+    """
 
     def seen(view: NodeView) -> tuple[BestEffortCpu, ...]:
         window, last = view.best_effort_window, view.best_effort_last
@@ -72,7 +80,9 @@ def satisfaction(name: str, *, gate: Decimal = USAGE_GATE, by_allocatable: bool 
         return (Series(min(shortfalls)),) if shortfalls else ()
 
     def release(view: NodeView, _reading: Decimal, target: Decimal) -> Decimal | None:
-        """What neither the window nor the last sample denies, in milli-cores of requests, cut."""
+        """Returns the smaller release of window and last sample, in milli-cores of requests,
+        truncated.
+        """
         amounts = [(_shortfall(one, gate, by_allocatable) - target) * exact(one.request_milli) for one in seen(view)]
         return Decimal(int(min(amounts))) if amounts else None
 
@@ -107,7 +117,9 @@ def satisfaction(name: str, *, gate: Decimal = USAGE_GATE, by_allocatable: bool 
 
 
 def check_satisfaction(value: Decimal, target: Decimal | None) -> str | None:
-    """A shortfall triggers at 0.4 or more (60 % satisfied or less); its target is above 0 and not above the value."""
+    """Checks a rule: a shortfall triggers at 0.4 or more (60 % satisfied or less); its target is
+    above 0 and at most the value.
+    """
     if target is None:
         return "needs a target: the shortfall that is tolerated"
     if not Decimal("0.4") <= value < 1:
@@ -118,7 +130,7 @@ def check_satisfaction(value: Decimal, target: Decimal | None) -> str | None:
 
 
 def check_threshold(value: Decimal, target: Decimal | None) -> str | None:
-    """Without a target, two percent below the value."""
+    """Checks a rule; without a target, it is two percent below the value."""
     if value < 0:
         return f"value {value} must not be negative"
     return f"target {target} must be below the value {value}" if target is not None and target >= value else None
@@ -137,7 +149,9 @@ def batch_memory_request(pod: PodUse) -> Decimal | None:
 
 
 def whole_percent(used: Number, capacity: int) -> Decimal:
-    """The part that is used as a ratio of whole percents, cut: 0.9583 is 0.95. Raises ZeroDivisionError."""
+    """Returns the used share in whole percents, truncated: 0.9583 is 0.95. Raises
+    ZeroDivisionError.
+    """
     return Decimal(int(exact(used) * 100 / capacity)) / 100
 
 
@@ -183,8 +197,9 @@ def _threshold(name: str, source: str, resource: Resource) -> Metric:
 
 
 def _promised(name: str, tier: Tier, resource: Resource, evict: Evict) -> Metric:
-    """Requests of a tier over what the node offers it. What is not offered at all is not known, so nothing happens;
-    what is offered as nothing is promised in vain, and all of it is to go."""
+    """Returns the metric of a tier's requests over the node's offer. An unknown offer gives no
+    reading, so no action; against an offer of 0 all requests are to be released.
+    """
     is_cpu = resource in (Resource.BATCH_CPU_REQUEST, Resource.MID_CPU_REQUEST)
 
     def offered(view: NodeView) -> int | None:

@@ -1,4 +1,4 @@
-"""The metrics that are built in. CPU in milli-cores, memory in bytes, everything else as a ratio 0..1."""
+"""The built-in metrics. CPU in milli-cores, memory in bytes, everything else as a ratio 0..1."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ from slackwater.waterline.registry.limited import beyond_limits, net_beyond
 from slackwater.waterline.registry.metric import Dimension, Fact, Metric, Metrics, Resource
 
 PRESSURE_CAP: Final = Decimal("0.9")
-"""When prod waited nearly all the time, its pressure no longer tells how much it lacked: the gap would explode."""
+"""When prod waited nearly all the time, pressure no longer measures the shortage: the gap would
+diverge.
+"""
 
 
 def _exact_or_none(value: Number | None) -> Decimal | None:
@@ -34,7 +36,7 @@ def memory_of(pod: PodUse) -> Decimal | None:
 
 
 def uses_batch_cpu(pod: PodUse) -> bool:
-    """Whoever lives on CPU that was lent."""
+    """Returns whether the pod uses lent CPU."""
     return pod.extended_cpu_limit_milli > 0 or pod.tier in (Tier.BATCH, Tier.FREE)
 
 
@@ -74,9 +76,10 @@ def _less(series: tuple[Series, ...], beyond: Decimal) -> tuple[Series, ...]:
 
 
 def _lacked_by_prod(view: NodeView, reading: Decimal, target: Decimal) -> Decimal | None:
-    """The CPU that prod lacked: tasks that ran for R and waited a share p of their time wanted R / (1 - p).
+    """Returns the CPU that prod lacked: tasks that ran for R and waited a share p of their time
+    wanted R / (1 - p).
 
-    Headroom cannot be told from pressure: a restore needs another metric beside it.
+    Pressure gives no headroom: a restore needs a further metric.
     """
     if view.prod_usage_milli is None or reading <= target:
         return None
@@ -100,7 +103,7 @@ def _mid_cpu(view: NodeView) -> tuple[Series, ...]:
 
 
 def _summed(name: str, view: NodeView, used: Sequence[Decimal | None]) -> tuple[Series, ...]:
-    """As read, else the sum over the pods; unknown if it is unknown for one of them."""
+    """Returns the reading, else the sum over the pods; unknown if it is unknown for one of them."""
     if name in view.readings:
         return view.readings[name]
     known = [amount for amount in used if amount is not None]

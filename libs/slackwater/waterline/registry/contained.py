@@ -1,8 +1,9 @@
-"""Metrics of other distributions, kept within bounds: what they raise or make up stops nobody else's waterline.
+"""Sandboxes metrics of other distributions, so that their errors do not affect other waterlines.
 
-A reading that cannot be made is none, and why is told; a gap that cannot be computed is not known, so nobody is acted
-on for it beyond what is allowed where nothing can be quantified; a pod of which something cannot be told releases
-nothing and is cut by nothing, and what was cut is given back in the built-in way where its own fails.
+A failed reading is missing, and its error is reported. A gap that cannot be computed is unknown, so
+actions for it stay within the limits of unquantified metrics. A pod for which a function fails
+releases nothing and is not cut, and a cut is restored by the built-in function where the metric's
+own fails.
 """
 
 from __future__ import annotations
@@ -32,12 +33,13 @@ from slackwater.waterline.registry.metric import (
 )
 
 Tell = Callable[[str, str, str], None]
-"""Hears (metric, which of its functions, what it raised)."""
+"""Called with (metric, function, exception text)."""
 
 
 def contained(metric: Metric, tell: Tell = lambda metric, part, why: None) -> Metric:
-    """The same metric, whose functions fail for themselves alone. What stays unknown because one of them raises is told
-    to `tell`, each kind of error once; readings and checks say it themselves."""
+    """Returns the metric with failures contained. An error that leaves a value unknown is reported
+    to `tell`, once per kind; readings and checks report their errors themselves.
+    """
 
     def heard(part: str, function: Callable[..., Any]) -> Callable[..., Any]:
         known = set[type[Exception]]()
@@ -70,10 +72,10 @@ def contained(metric: Metric, tell: Tell = lambda metric, part, why: None) -> Me
 
 
 def _asked(function: Callable[..., Any], *arguments: Any) -> Any:
-    """What it answers; None if it raises."""
+    """Returns the function's result; None if it raises."""
     try:
         return function(*arguments)
-    except Exception:  # noqa: BLE001 - whatever somebody else's code does, it is not known then
+    except Exception:  # noqa: BLE001 - an external function may raise anything; its value is then unknown
         return None
 
 
@@ -82,7 +84,7 @@ def _is_number(value: object) -> bool:
 
 
 def _amount(value: Any) -> Decimal | None:
-    """An exact, finite one; None for anything else."""
+    """Returns an exact, finite amount; None for anything else."""
     found = exact(value) if _is_number(value) else None
     return found if found is not None and found.is_finite() else None
 
@@ -134,7 +136,7 @@ def _check(check: RuleCheck) -> RuleCheck:
     def wrong(value: Decimal, target: Decimal | None) -> str | None:
         try:
             found = check(value, target)
-        except Exception as error:  # noqa: BLE001 - told to whoever writes the rule
+        except Exception as error:  # noqa: BLE001 - reported as the error of the rule
             return f"the metric could not check the rule: {type(error).__name__}: {error}"
         return None if found is None else str(found)
 
@@ -163,7 +165,7 @@ def _restore(restore: Restore) -> Restore:
 
 
 def _is_raise(change: object, pod: PodUse) -> bool:
-    """Of a container of this pod, from what it has to at most what it had."""
+    """Returns whether a change raises a container of this pod, to at most its original quota."""
     if not isinstance(change, QuotaChange) or _amount(change.amount_milli) is None:
         return False
     container = next((one for one in pod.containers if one.name == change.container), None)
@@ -180,7 +182,7 @@ def _is_raise(change: object, pod: PodUse) -> bool:
 
 
 def _sort(chain: Chain) -> Chain:
-    """Comparators of its own are undecided about a pod that they cannot place."""
+    """Returns the chain; its comparators treat a pod that they fail on as undecided."""
     if chain in CHAINS.values():
         return chain
     return replace(chain, comparators=tuple(Comparator(one.name, _key(one.key)) for one in chain.comparators))

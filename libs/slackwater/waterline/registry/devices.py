@@ -1,5 +1,6 @@
-"""Disks and network links as metrics. What one pod does there is not measured, so nobody is throttled for it; pods may
-be evicted within the bounds of what cannot be quantified, and the node can be closed."""
+"""Disks and network links as metrics. Per-pod usage is not measured, so no pod is throttled for
+them; pods may be evicted within the limits of unquantified metrics, and the node can be cordoned.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ RECEIVED, SENT = {"direction": "received"}, {"direction": "sent"}
 
 
 def _or_as_read(name: str, otherwise: Callable[[NodeView], tuple[Series, ...]]) -> Readings:
-    """As read under its name, else from what the node's devices did."""
+    """Returns readings by the metric's name, else those computed from the node's devices."""
 
     def readings(view: NodeView) -> tuple[Series, ...]:
         return view.readings[name] if name in view.readings else otherwise(view)
@@ -28,14 +29,14 @@ def _disks(view: NodeView) -> tuple[Series, ...]:
 
 
 def _links(view: NodeView) -> tuple[Series, ...]:
-    """Two for each interface, by label `direction`."""
+    """Returns two series for each interface, by label `direction`."""
     return tuple(
         Series(amount, {"interface": one.name} | direction) for one in view.links for amount, direction in _both(one)
     )
 
 
 def _link_shares(view: NodeView) -> tuple[Series, ...]:
-    """Only of interfaces that tell what they could carry."""
+    """Returns series only of interfaces that report their capacity."""
     return tuple(
         Series(exact(amount) / one.capacity_per_second, {"interface": one.name} | direction)
         for one in view.links

@@ -1,6 +1,6 @@
-"""The declaration of a metric: all that planner, sorter and executor need to know of it.
+"""The declaration of a metric, with everything that planner, sorter and executor need.
 
-Nothing else in the package names a metric: whoever declares one is served like those that are built in.
+The rest of the package names no metric: a declared metric works like a built-in one.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from slackwater.waterline.ordering.chains import GENERAL, Chain
 
 
 class MetricFailed(Exception):
-    """The readings of a metric that is not ours could not be made; the text says why."""
+    """The readings of an external metric failed; the text says why."""
 
 
 class Dimension(StrEnum):
-    """What a reading and its waterline are measured in: one unit per dimension."""
+    """The dimension of a reading and its waterline: one unit each."""
 
     CPU = "milli-cores"
     MEMORY = "bytes"
@@ -35,7 +35,7 @@ class Dimension(StrEnum):
 
 
 class Resource(StrEnum):
-    """What a gap is measured in, and what actions release. `OTHER` is known to nobody but the metric itself."""
+    """The resource of a gap and its release. `OTHER` is known only to the metric itself."""
 
     CPU = "cpu"
     MEMORY = "memory"
@@ -57,7 +57,7 @@ RuleCheck = Callable[[Decimal, Decimal | None], str | None]
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """Something that a formula needs beside reading and target, by the name that the formula gives it."""
+    """An input of a formula beside reading and target, under its name in the formula."""
 
     name: str
     value: Number | None
@@ -69,7 +69,7 @@ def _nothing_else(_view: NodeView) -> tuple[Fact, ...]:
 
 
 def difference(_view: NodeView, reading: Decimal, target: Decimal) -> Decimal | None:
-    """What lies between a reading and the target, for metrics whose reading is in the unit of what is released."""
+    """Returns reading - target, for metrics whose reading is in the unit of their release."""
     return reading - target
 
 
@@ -89,24 +89,24 @@ def _everybody(_pod: PodUse) -> bool:
 class Metric:
     """One metric.
 
-    action_priority      0-10: of two metrics that ask for action, the higher is worked off first
-    readings             its series on a node; none = not known. By default those that were read under its name
+    action_priority      0-10: of two triggered metrics, the higher is handled first
+    readings             its series on a node; none = unknown. By default those read under its name
     reached_counts       a reading exactly at the waterline is already above it
-    release              (view, reading, target): what has to go, in the unit of `resource`, None = cannot be told
-    formula, basis       `release` in words, and what it needs beside reading and target: for whoever checks it by hand
+    release              (view, reading, target): the amount to release, in the unit of `resource`, None = unknown
+    formula, basis       `release` in words, and its inputs beside reading and target: for checking it by hand
     sort                 the order of candidates; without one (not sortable) the general order
-    throttle, restore    what is done to one pod; without them the metric is not throttleable. Of several metrics that
-                         throttle a pod, the one of the highest action priority says how its limits come back
-    throttle_quantified  what a throttle releases can be told, so it is done exactly as far as the gap
+    throttle, restore    the action on one pod; without them the metric is not throttleable. Of several metrics that
+                         throttle a pod, that of the highest action priority restores its limits
+    throttle_quantified  the release of a throttle is known, so it goes exactly as far as the gap
     evict                what the end of one pod releases, in the unit of `resource`; None = unknown for this pod
     evictable, evict_quantified  the same for eviction
     reads_pods           its readings depend on the pods, not on the view's readings alone
-    refilled             CPU that one candidate leaves the others may take: what they wait for within their limits has
-                         to be released on top
-    concerns             whose usage is part of the reading: only they are candidates, and only they are credited
-    check                (value, target) of a rule: what is wrong with it, or None
-    target_of            what a rule without a target releases down to; by default its waterline
-    largest              that a ratio can be
+    refilled             the other candidates may take CPU that one leaves, so their unmet demand within their limits
+                         must be released in addition
+    concerns             pods whose usage is in the reading: only they are candidates, and only they are credited
+    check                (value, target) of a rule: the error, or None
+    target_of            the target of a rule without one; by default its waterline
+    largest              maximum of a ratio
     also_called          by peers: a pod's eviction policy may name any of them
     """
 
@@ -155,7 +155,7 @@ class Metric:
 
     @property
     def needs_pods(self) -> bool:
-        """Whether a view without pods cannot be read."""
+        """Returns whether its reading needs the view's pods."""
         return self.readings is not None and self.reads_pods
 
     @property
@@ -171,24 +171,26 @@ class Metric:
         return self.sort or GENERAL
 
     def read(self, view: NodeView) -> tuple[Series, ...]:
-        """Raises MetricFailed where the metric is somebody else's (slackwater.waterline.registry.contained)."""
+        """Returns the series. Raises MetricFailed for an external metric
+        (slackwater.waterline.registry.contained).
+        """
         return view.readings.get(self.name, ()) if self.readings is None else self.readings(view)
 
     def is_above(self, reading: Decimal, waterline: Decimal) -> bool:
         return reading > waterline or (self.reached_counts and reading == waterline)
 
     def refused_by(self, pod: PodUse) -> str | None:
-        """Why a pod does not let itself be evicted for this metric, or None."""
+        """Returns why a pod refuses eviction for this metric, or None."""
         if pod.eviction_enabled is not False and pod.eviction_policies is None:
             return None
         return refusal(pod.eviction_enabled, pod.eviction_policies, self.also_called | {self.name})
 
     def released_by_throttle(self, pod: PodUse, milli: Decimal) -> Decimal:
-        """What `milli` taken from a pod mean for this metric's gap."""
+        """Returns the effect of `milli` taken from a pod on this metric's gap."""
         return milli if self.resource is Resource.CPU and self.concerns(pod) else ZERO
 
     def released_by_eviction(self, pod: PodUse) -> Decimal:
-        """What the end of a pod means for this metric's gap; nothing if that cannot be told."""
+        """Returns the effect of a pod's end on this metric's gap; 0 if unknown."""
         if self.evict is None or not self.concerns(pod):
             return ZERO
         amount = self.evict(pod)
@@ -197,7 +199,7 @@ class Metric:
 
 @dataclass(frozen=True, slots=True)
 class Metrics:
-    """The metrics there are, by name. A value: `with_metrics` makes another one."""
+    """The registered metrics, by name. Immutable: `with_metrics` returns a new one."""
 
     by_name: Mapping[str, Metric]
 
@@ -212,7 +214,7 @@ class Metrics:
         return tuple(sorted(self.by_name))
 
     def with_metrics(self, *metrics: Metric) -> Metrics:
-        """These and `metrics`. Raises InvalidInput if a name is taken."""
+        """Returns these and `metrics`. Raises InvalidInput if a name is taken."""
         known = dict(self.by_name)
         for metric in metrics:
             if metric.name in known:

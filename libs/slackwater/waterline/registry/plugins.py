@@ -1,4 +1,6 @@
-"""Metrics of other distributions: entry points of the group `slackwater.metrics`, each naming one Metric."""
+"""Metrics of other distributions: entry points of the group `slackwater.metrics`, each naming one
+Metric.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,9 @@ GROUP: Final = "slackwater.metrics"
 
 
 def all_metrics(tell: Tell = lambda metric, part, why: None) -> Metrics:
-    """What is built in and what is installed; what is installed fails for itself alone, and `tell` hears why. Raises
-    Misconfigured that names the entry point that is unusable."""
+    """Returns built-in and installed metrics; failures of installed ones are contained and reported
+    to `tell`. Raises Misconfigured that names an unusable entry point.
+    """
     found = BUILT_IN
     for entry in sorted(entry_points(group=GROUP), key=lambda entry: (entry.name, entry.value)):
         try:

@@ -1,1 +1,1 @@
-"""The ports of colocation made real: PostgreSQL, and the twin in memory that tests use."""
+"""Adapters of colocation: PostgreSQL and metrics."""

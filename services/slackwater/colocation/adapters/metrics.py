@@ -1,4 +1,4 @@
-"""What colocation shows on /metrics."""
+"""Prometheus metrics of colocation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ALL = "Every replica counts the whole fleet: take the maximum, not the sum."
 
 
 class ColocationMetrics:
-    """What is offered per pool and tier, of what capacity, and how offers change."""
+    """Offered amounts and capacity per pool and tier, and changes of offers."""
 
     def __init__(self, meters: Meters) -> None:
         self._cpu = meters.gauge(
@@ -35,19 +35,19 @@ class ColocationMetrics:
             "slackwater_capacity_cpu_cores",
             "CPU of a pool's nodes.",
             ["pool"],
-            look="Compare with what is offered.",
+            look="Compare with the offered amounts.",
         )
         self._memory_capacity = meters.gauge(
             "slackwater_capacity_memory_bytes",
             "Memory of a pool's nodes.",
             ["pool"],
-            look="Compare with what is offered.",
+            look="Compare with the offered amounts.",
         )
         self._over = meters.gauge(
             "slackwater_overoffered_nodes",
-            "Nodes that offer more than they have.",
+            "Nodes whose offers exceed their capacity.",
             ["pool"],
-            look="Above 0: a defect of Slackwater; report it with the decision record.",
+            look="Above 0: a defect in Slackwater; report it with the decision record.",
         )
         self._changes = meters.counter(
             "slackwater_offer_changes_total",
@@ -65,13 +65,13 @@ class ColocationMetrics:
             self._passed.labels(found.value)
         self._delay = meters.histogram(
             "slackwater_offer_delay_seconds",
-            "From the cause of an offer (usually a window's end) to the offer.",
+            "Delay from the cause of an offer (usually a window's end) to the offer.",
             buckets=DELAY_BUCKETS,
-            look="p99 above 2 s: prediction or colocation is behind.",
+            look="p99 above 2 s: prediction or colocation is lagging.",
         )
 
     def published(self, events: Sequence[Event[Any]], caused_seconds_ago: float | None) -> None:
-        """Offers of one transaction."""
+        """Counts the offers of one transaction."""
         for event in events:
             if isinstance(offer := event.data, ResourcesOffered):
                 self._changes.labels("whole" if offer.degraded is None else "degraded", offer.reason).inc()
@@ -79,9 +79,9 @@ class ColocationMetrics:
                     self._delay.observe(max(0.0, caused_seconds_ago))
 
     def passed(self, counts: Mapping[Found, int]) -> None:
-        """Of one full pass."""
-        for found, count in counts.items():
-            self._passed.labels(found.value).inc(count)
+        """Counts the nodes of one full pass by result."""
+        for result, count in counts.items():
+            self._passed.labels(result.value).inc(count)
 
     def totals(self, pools: Sequence[PoolTotals]) -> None:
         for total in pools:

@@ -1,4 +1,4 @@
-"""The states of nodes and the findings about strategies: keyed rows in the schema `colocation`."""
+"""Keyed rows in the schema `colocation`: the states of nodes and the findings about strategies."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from slackwater.store.quarantine_memory import unstored
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The problem of a document that was published last; empty when it became usable again."""
+    """The last published problem of a document; empty once the document is usable again."""
 
     name: str
     problem: str
@@ -37,7 +37,9 @@ FINDINGS: Final[KeyedTable[Finding]] = KeyedTable(
 
 
 class ColocationUnit:
-    """slackwater.colocation.ports.ColocationTransaction. States are read once and written at the end, all together."""
+    """Implements slackwater.colocation.ports.ColocationTransaction. States are read once and written together at the
+    end.
+    """
 
     def __init__(self, unit: UnitOfWork, quarantine: Quarantine) -> None:
         self._unit = unit
@@ -73,7 +75,7 @@ class ColocationUnit:
         await self._unit.publish(event)
 
     async def flush(self) -> None:
-        """Write what was saved; done when the transaction ends well."""
+        """Writes the saved states; runs when the transaction ends without error."""
         await self._rows.write(list(self._changed.values()))
 
 
@@ -93,7 +95,7 @@ class KeyedColocationStore:
 
 
 class FindingsUnit:
-    """slackwater.colocation.ports.TellingTransaction."""
+    """Implements slackwater.colocation.ports.TellingTransaction."""
 
     def __init__(self, unit: UnitOfWork, quarantine: Quarantine) -> None:
         self._unit = unit
@@ -111,7 +113,7 @@ class FindingsUnit:
 
 
 class KeyedFollowerStore:
-    """The part of slackwater.colocation.ports.FollowerStore that needs no query of its own."""
+    """The part of slackwater.colocation.ports.FollowerStore that needs no SQL of its own."""
 
     def __init__(self, database: Database, quarantine: Quarantine | None = None) -> None:
         self._database = database

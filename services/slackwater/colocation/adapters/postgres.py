@@ -1,4 +1,4 @@
-"""What colocation asks of all its nodes at once, in SQL: totals by pool, nodes whose offer is due."""
+"""SQL queries over all nodes: totals by pool, and nodes whose offer is due."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from slackwater.model.quantities import Resources
 
 
 def _number(path: str) -> str:
-    """A number within a state, kept to 64 bits; nothing where something else stands there."""
+    """Returns SQL for a number within a state, clamped to 64 bits; NULL if the value is not a number."""
     return (
         f"CASE WHEN jsonb_typeof(facts#>'{path}') = 'number' THEN"
         f" greatest(least(CAST(facts#>>'{path}' AS numeric), {2**62}), 0) END"
@@ -44,7 +44,7 @@ _AT_REST = text("SELECT node FROM nodes WHERE NOT (offers AND due_at < :at) ORDE
 
 
 class PostgresColocationStore(KeyedColocationStore):
-    """See slackwater.colocation.ports.ColocationStore."""
+    """Implements slackwater.colocation.ports.ColocationStore."""
 
     async def totals(self) -> Sequence[PoolTotals]:
         async with self._database.unit_of_work() as unit:

@@ -1,4 +1,4 @@
-"""Who follows which documents, in colocation's schema: read off the states of the nodes, which hold it."""
+"""Queries which nodes follow which documents, from the states of the nodes in colocation's schema."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ FROM (
 
 
 def strategy_store(database: Database) -> PostgresResourceStore:
-    """Where the ColocationStrategy documents are."""
+    """Returns the store of the ColocationStrategy documents."""
     return PostgresResourceStore(database, COLOCATION_STRATEGY)
 
 
 class PostgresFollowerStore(KeyedFollowerStore):
-    """slackwater.colocation.ports.FollowerStore."""
+    """Implements slackwater.colocation.ports.FollowerStore."""
 
     async def followers(self, most: int) -> Mapping[str, Followers]:
         async with self._database.unit_of_work() as unit:
@@ -59,7 +59,7 @@ class PostgresFollowerStore(KeyedFollowerStore):
         }
 
     async def following(self, after: str, limit: int) -> Sequence[NodeState]:
-        """Until something of a page can be read: an empty one is the end."""
+        """Reads pages until one has a readable state, because an empty page means the end."""
         async with self._database.unit_of_work() as unit:
             while True:
                 rows = (await unit.connection.execute(_FOLLOWING, {"after": after, "limit": limit})).all()

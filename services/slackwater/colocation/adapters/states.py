@@ -1,6 +1,6 @@
-"""A node's state as it is kept: what statements read as one document, what none reads as text beside it.
+"""Encodes a node's state: what SQL statements read as JSONB, the rest as text beside it.
 
-Pods and peaks are most of a state. As part of a jsonb they were parsed, compressed and taken apart again with every
+Pods and peaks are most of a state. As part of the JSONB they were parsed, compressed and decompressed again with every
 window and every peak (decision 0053).
 """
 
@@ -27,28 +27,28 @@ _FACTS, _HELD = msgspec.json.Decoder(NodeState), msgspec.json.Decoder(_Held)
 _ENCODER = msgspec.json.Encoder()
 _YEAR_9999 = 253_370_764_800
 _MOST = 2**62
-"""Beyond, sums and generations no longer fit 64 bits."""
+"""Larger values are refused because sums and generations must fit 64 bits."""
 
 
 def kept_of(state: NodeState) -> tuple[str, str]:
-    """The columns `facts` and `held`."""
+    """Returns the columns `facts` and `held`."""
     held = _Held(state.pods, state.peaks)
     return _ENCODER.encode(replace(state, pods=(), peaks={})).decode(), _ENCODER.encode(held).decode()
 
 
 def facts_of(facts: str) -> NodeState:
-    """The state without its pods and their peaks."""
+    """Decodes the state without its pods and their peaks."""
     return _FACTS.decode(facts)
 
 
 def state_of(facts: str, held: str) -> NodeState:
-    """The state that `kept_of` has taken apart. Raises msgspec.ValidationError for what no state was written as."""
-    found = _HELD.decode(held)
-    return replace(_FACTS.decode(facts), pods=found.pods, peaks=found.peaks)
+    """Decodes the state from both columns. Raises msgspec.ValidationError for invalid documents."""
+    held_parts = _HELD.decode(held)
+    return replace(_FACTS.decode(facts), pods=held_parts.pods, peaks=held_parts.peaks)
 
 
 def readable_facts(rows: Iterable[Any], quarantine: Quarantine) -> Iterator[NodeState]:
-    """The facts of rows with `node` and `facts`; those that cannot be read are noted and left out."""
+    """Yields the states of rows with `node` and `facts`. Unreadable rows go to the quarantine."""
     for row in rows:
         if quarantine.holds_node(row.node):
             continue
@@ -61,16 +61,18 @@ def readable_facts(rows: Iterable[Any], quarantine: Quarantine) -> Iterator[Node
 
 
 def checked(node: str, state: NodeState) -> NodeState:
-    """Raises ValueError for a state of another node, for what it says would be decided under that name, and for times
-    and amounts with which nothing can be decided."""
+    """Returns the state if it is valid for this node.
+
+    Raises ValueError for the state of another node, and for times and amounts that are out of range.
+    """
     if state.node != node:
         raise ValueError(f"the row of {node} holds the state of {state.node}")
     for name in ("window_end", "whole_end", "due_at"):
         if not 0 <= getattr(state, name) < _YEAR_9999:
-            raise ValueError(f"{name} is {getattr(state, name)}, not seconds since 1970")
+            raise ValueError(f"{name}: {getattr(state, name)} must be seconds since 1970, before the year 9999")
     for amount in (state.generation, state.capacity.cpu_milli, state.capacity.memory_bytes):
         if not 0 <= amount < _MOST:
-            raise ValueError(f"{amount} is no generation or capacity")
+            raise ValueError(f"generation, capacity: {amount} must be from 0 to below {_MOST}")
     return state
 
 

@@ -1,1 +1,1 @@
-"""Formulas of colocation: batch offer, degradation, gating. No I/O, no clock, no randomness."""
+"""Formulas of colocation: batch and mid offers, degradation, gating. No I/O, no clock, no randomness."""

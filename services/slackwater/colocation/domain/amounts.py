@@ -1,4 +1,4 @@
-"""Amounts of a resource for people, as notes of records have them."""
+"""Renders amounts of a resource for the notes of records."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from slackwater.model.quantities import format_memory
 
 
 def said(value: int, resource: str) -> str:
-    """`0.32 cores` of `cpu`, `512Mi` of `memory`."""
+    """Returns `0.32 cores` for `cpu`, `512Mi` for `memory`."""
     if resource == "memory":
         return format_memory(value)
     return f"{value / 1000:.10g} core" + ("" if abs(value) == 1000 else "s")

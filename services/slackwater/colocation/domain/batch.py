@@ -1,16 +1,16 @@
-"""What batch may use of a node, per resource:
+"""Computes the batch offer of a node, per resource.
 
     offered = max(0, capacity - margin - max(system + host applications, reserved) - prod - mid)
-              host applications of prod and mid; those of batch and free use what is offered, as pods of theirs do
+              host applications of prod and mid; those of batch and free use the offer, as pods of these tiers do
     margin  = trunc(capacity x (100 - reclaim threshold) / 100)         a threshold above 100 % over-commits
 
-What prod and mid hold is said in `holding`, by one of three policies; `request` takes reservations alone and no system.
-Whatever the policy, nothing is lent twice: what was offered to mid is not offered to batch, and what prod uses or will
-use is not offered to anybody (see `slack`). As a cap the margin is not subtracted: the reclaim threshold is then the
-most that is offered. `batch_*_threshold_percent` caps in either case.
+`holding` computes what prod and mid hold, by one of three policies; `request` uses requests only and no system usage.
+Under every policy nothing is lent twice: what was offered to mid is not offered to batch, and what prod uses or is
+predicted to use is not offered at all (see `slack`). In cap mode the margin is not subtracted; the reclaim threshold is
+then the maximum offer. `batch_*_threshold_percent` caps in both modes.
 
-System usage that is missing is never zero: the last known value stands in, and before there is any, the reservation
-alone, which the offer declares as degraded.
+Missing system usage is never zero. The last known value is used, and before the first one the reservation alone, which
+the offer declares as degraded.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from slackwater.decisions.record import Term
 from slackwater.model.records import record
 
 _NAMED = 3
-_ONCE = "requests leave more than prod's use and mid's offer do"
+_ONCE = "requests leave more than prod's usage and mid's offer"
 
 
 @record(frozen=True, slots=True)
@@ -38,22 +38,25 @@ class Computed:
 
 @record(frozen=True, slots=True)
 class BatchOffer:
-    """Both resources of one node."""
+    """The batch offer of one node, for both resources."""
 
     cpu: Computed
     memory: Computed
 
 
 def batch_offer(snapshot: NodeSnapshot, strategy: Strategy) -> BatchOffer:
-    """The offer that these inputs justify, before age and gating."""
+    """Returns the offer for these inputs, before ageing and gating."""
     return BatchOffer(compute("cpu", snapshot, strategy), compute("memory", snapshot, strategy))
 
 
 def compute(resource: str, snapshot: NodeSnapshot, strategy: Strategy, mid_offered: int = 0) -> Computed:
-    """One resource with signed terms that add up to it; `mid_offered` is mid's own offer of the same moment."""
+    """Returns the offer of one resource with signed terms that add up to it.
+
+    `mid_offered` is mid's offer at the same time.
+    """
     if not strategy.enabled:
         whole = amount(snapshot.capacity, resource)
-        off = Term(name="disabled", value=-whole, note="colocation is switched off here", input="enable")
+        off = Term(name="disabled", value=-whole, note="colocation is disabled for this node", input="enable")
         return Computed(0, 0, (Term(name="capacity", value=whole), off))
     policy = strategy.policy(resource)
     reserved = reserved_of(resource, snapshot, strategy)
@@ -75,9 +78,9 @@ def compute(resource: str, snapshot: NodeSnapshot, strategy: Strategy, mid_offer
 
 
 def slack(resource: str, snapshot: NodeSnapshot, strategy: Strategy) -> int:
-    """What all lower tiers together can be offered: capacity - margin - max(system, reserved) - what prod needs.
+    """Returns the maximum of all lower tiers together: capacity - margin - max(system, reserved) - what prod needs.
 
-    May be negative. Offers are made from this once: their sum never exceeds it, nor zero.
+    May be negative. All offers are taken from it once: their sum exceeds neither it nor, if it is negative, zero.
     """
     reserved = reserved_of(resource, snapshot, strategy)
     margin = sum(term.value for term in _margin(resource, snapshot, strategy))
@@ -86,7 +89,7 @@ def slack(resource: str, snapshot: NodeSnapshot, strategy: Strategy) -> int:
 
 
 def request_policy(resource: str, snapshot: NodeSnapshot, strategy: Strategy) -> int:
-    """What the policy `request` alone would leave: requests instead of use, and no system usage."""
+    """Returns what the policy `request` alone would leave: requests instead of usage, and no system usage."""
     requested = sum(requested_by(snapshot.pods, resource, tier) for tier in ("prod", "mid"))
     margin = sum(term.value for term in _margin(resource, snapshot, strategy))
     kept = reserved_of(resource, snapshot, strategy)
@@ -94,7 +97,7 @@ def request_policy(resource: str, snapshot: NodeSnapshot, strategy: Strategy) ->
 
 
 def system_is_unknown(snapshot: NodeSnapshot) -> bool:
-    """Whether the system was never measured: its part of the offer is then only the reservation."""
+    """Returns whether the system was never measured, so that only the reservation is subtracted for it."""
     return snapshot.system is None
 
 
@@ -108,13 +111,15 @@ def reserved_of(resource: str, snapshot: NodeSnapshot, strategy: Strategy) -> in
 
 
 def system_of(resource: str, snapshot: NodeSnapshot, lower: frozenset[str] = LOWER_TIERS) -> int:
-    """With host applications of tiers that are not `lower`; one whose tier nobody named counts, for its usage is in no
-    other figure."""
+    """Returns the usage of the system and of host applications of tiers that are not `lower`.
+
+    Host applications without a known tier count, because no other figure includes their usage.
+    """
     return host_apps_of(resource, snapshot, lower) + (amount(snapshot.system, resource) if snapshot.system else 0)
 
 
 def host_apps_of(resource: str, snapshot: NodeSnapshot, lower: frozenset[str] = LOWER_TIERS) -> int:
-    """What those of other tiers use together."""
+    """Returns the combined usage of host applications of tiers that are not `lower`."""
     return sum(amount(app.usage, resource) for app in snapshot.host_apps if app.tier not in lower)
 
 
@@ -127,17 +132,17 @@ def _margin(resource: str, snapshot: NodeSnapshot, strategy: Strategy) -> list[T
 
 
 def _kept_back(resource: str, snapshot: NodeSnapshot, reserved: int, policy: Policy) -> list[Term]:
-    """The reservation, or what the system and host applications use, a term for each."""
+    """Returns the reservation as a term, or the usage of system and host applications as one term each."""
     source = "reserved_by_node" if reserved == amount(snapshot.reserved, resource) else "reserved_by_strategy"
     system = system_of(resource, snapshot)
     if policy is Policy.REQUEST:
-        return [Term(name="reserved", value=-reserved, note="the policy takes no system usage", input=source)]
+        return [Term(name="reserved", value=-reserved, note="the policy uses no system usage", input=source)]
     if snapshot.system is None and reserved >= system:
         return [Term(name="reserved", value=-reserved, note="system usage was never measured", input=source)]
     apps = host_apps_of(resource, snapshot)
     if reserved > system:
-        who = "the system and host applications use" if apps else "the system uses"
-        note = f"more than {who}, {said(system, resource)}"
+        users = "the system and host applications use" if apps else "the system uses"
+        note = f"more than {users}, {said(system, resource)}"
         return [Term(name="reserved", value=-reserved, note=note, input=source)]
     note = "never measured" if not snapshot.system else "p95" if snapshot.system_is_current else "last known p95"
     terms = [Term(name="system", value=apps - system, note=note, input="system_p95")]
@@ -147,7 +152,7 @@ def _kept_back(resource: str, snapshot: NodeSnapshot, reserved: int, policy: Pol
 
 
 def _apps_said(resource: str, snapshot: NodeSnapshot) -> str:
-    """Who they are, the largest first."""
+    """Renders the host applications, the largest first."""
     held = [app for app in snapshot.host_apps if app.tier not in LOWER_TIERS]
     by_size = sorted(held, key=lambda app: (-amount(app.usage, resource), app.name))
     named = [f"{app.name} ({app.tier}) {said(amount(app.usage, resource), resource)}" for app in by_size]
@@ -159,19 +164,19 @@ def _term(tier: str, held: TierHolds) -> Term:
 
 
 def _lent_to_mid(offered: int) -> Term:
-    return Term(name="mid", value=-offered, note="offered to mid, and not a second time", input="mid_offered")
+    return Term(name="mid", value=-offered, note="offered to mid, so not to batch", input="mid_offered")
 
 
 def _caps(resource: str, snapshot: NodeSnapshot, strategy: Strategy) -> list[tuple[int, str, str]]:
-    """The most that may be offered, why, and by which input."""
-    whole, found = amount(snapshot.capacity, resource), []
+    """Returns each cap with its reason and its input."""
+    whole, caps = amount(snapshot.capacity, resource), []
     if strategy.margin_mode is MarginMode.CAP:
         percent = strategy.reclaim_threshold(resource)
-        note = f"{percent} % of capacity at most (margin as a cap)"
-        found.append((percent_of(whole, percent), note, "reclaim_threshold"))
+        note = f"at most {percent} % of capacity (margin as a cap)"
+        caps.append((percent_of(whole, percent), note, "reclaim_threshold"))
     if (own := strategy.batch_threshold(resource)) is not None:
-        found.append((percent_of(whole, own), f"{own} % of capacity at most", "batch_threshold"))
-    return found
+        caps.append((percent_of(whole, own), f"at most {own} % of capacity", "batch_threshold"))
+    return caps
 
 
 def _ceiling(resource: str, snapshot: NodeSnapshot, strategy: Strategy, reserved: int) -> int:

@@ -1,8 +1,8 @@
-"""What would have become of machines if batch had filled every offer: period by period, what was offered from all that
-was known at the end of one is used to the last unit in the next, beside what prod then really used.
+"""Simulates machines whose offers batch uses completely: what is offered from the data at the end of one period is used
+to the last unit in the next, beside prod's real usage.
 
-It is the hardest tenant there is: it takes every offer at once and gives nothing back by itself. Nobody throttles it
-either (that is ensurance's work), so what goes beyond capacity here is what the offers alone would have done.
+This is the worst-case tenant: it uses every offer at once and releases nothing by itself. Throttling is not simulated
+(it belongs to ensurance), so usage beyond capacity is caused by the offers alone.
 """
 
 from __future__ import annotations
@@ -23,31 +23,31 @@ _RESOURCES = ("cpu", "memory")
 
 @record(frozen=True, slots=True)
 class Period:
-    """One control period of the same nodes in the same order: what prod used in it, and what is known at its end."""
+    """One control period of the same nodes in the same order: prod's usage in it, and the data known at its end."""
 
     prod: Ints
-    """(nodes, 2), all that ran beside batch: system and mid with it."""
+    """(nodes, 2), everything that ran beside batch, including system and mid."""
     known: Fleet
     end: int | Ints
-    """Seconds since 1970: of the period, or (nodes,) of the window in which each node was measured last."""
+    """Seconds since 1970: the end of the period, or (nodes,) of the last window in which each node was measured."""
 
 
 Decide = Callable[[Fleet, GateRows, Ints], FleetOffers]
-"""The offers of a fleet, given its gates and the ends of its windows."""
+"""Returns the offers of a fleet, given its gates and the ends of its windows."""
 
 
 @record(frozen=True, slots=True)
 class Step:
-    """What became of one period, all (nodes, 2)."""
+    """The result of one period, all (nodes, 2)."""
 
     mid: Ints
     batch: Ints
-    """What was offered, and used, in the period."""
+    """Offered, and used, in the period."""
     over: Flags
-    """Prod and the offers together were more than the capacity."""
+    """Prod and the offers together exceeded the capacity."""
     mid_told: Flags
     batch_told: Flags
-    """Whether another offer was told at its end."""
+    """Whether a new offer was published at its end."""
 
     @property
     def taken(self) -> Ints:
@@ -55,7 +55,7 @@ class Step:
 
 
 class Filling:
-    """One way to decide on its way through a history: what it offers now, and what becomes of it."""
+    """Runs one decision function through a history, with its present offers and results."""
 
     def __init__(self, decide: Decide) -> None:
         self._decide = decide
@@ -63,7 +63,7 @@ class Filling:
         self._mid = self._batch = np.zeros((0, 2), np.int64)
 
     def step(self, period: Period) -> Step:
-        """The next period; nothing is offered in the first one."""
+        """Runs the next period; nothing is offered in the first one."""
         nodes = len(period.known)
         if self._gates is None:
             self._gates, self._mid, self._batch = no_gates(nodes), *(np.zeros((nodes, 2), np.int64) for _ in (0, 1))
@@ -76,7 +76,7 @@ class Filling:
 
 @record(frozen=True, slots=True)
 class LoopFigures:
-    """One resource. Periods of nodes: one node in one period is one."""
+    """Figures of one resource, counted in node periods (one node in one period)."""
 
     periods: int
     exceeded: int
@@ -84,10 +84,10 @@ class LoopFigures:
     """In control periods."""
     episodes: int
     offered_share: float
-    """Of capacity, over all periods: 0..1."""
+    """Ratio of capacity, over all periods: 0..1."""
     prod_share: float
     changes_per_period: float
-    """Offers that were told, per node and period."""
+    """Published offers per node and period."""
 
     @property
     def exceeded_share(self) -> float:
@@ -96,7 +96,7 @@ class LoopFigures:
 
 @dataclass(slots=True)
 class _Tally:
-    """What has been counted so far of all nodes, (2,) by resource."""
+    """Running sums over all nodes, (2,) by resource."""
 
     exceeded: Ints
     episodes: Ints
@@ -106,27 +106,27 @@ class _Tally:
     capacity: Ints
     changes: Ints
     running: Ints
-    """(nodes, 2): how many periods the episode that goes on has lasted."""
+    """(nodes, 2): length of each node's open episode, in periods."""
     periods: int = 0
 
 
 @record(frozen=True, slots=True)
 class Loop:
-    """Both resources."""
+    """Figures of both resources."""
 
     cpu: LoopFigures
     memory: LoopFigures
     by_period: tuple[float, ...] = field(default=())
-    """Share of nodes that were beyond capacity, of either resource, in each period."""
+    """Ratio of nodes beyond capacity, of either resource, in each period."""
 
 
 def closed_loop(periods: Iterable[Period], strategy: Strategy) -> Loop:
-    """Nothing is offered in the first period: nothing was known before it."""
+    """Returns the figures of one strategy. Nothing is offered in the first period, because no data precedes it."""
     return closed_loops(periods, [strategy])[0]
 
 
 def closed_loops(periods: Iterable[Period], strategies: Sequence[Strategy]) -> Sequence[Loop]:
-    """Several strategies on the same history, in one pass over it."""
+    """Returns the figures of several strategies on the same history, in one pass over it."""
     runs = [_Run(strategy) for strategy in strategies]
     for period in periods:
         for run in runs:
@@ -135,7 +135,7 @@ def closed_loops(periods: Iterable[Period], strategies: Sequence[Strategy]) -> S
 
 
 class _Run:
-    """One strategy on its way through the history, and its figures."""
+    """Runs one strategy through the history and collects its figures."""
 
     def __init__(self, strategy: Strategy) -> None:
         self._filling = Filling(partial(_decided, strategy))

@@ -1,4 +1,4 @@
-"""What an offer is still worth when the usage behind it grows old: all of it, then linearly less, then nothing."""
+"""Decays an offer with the age of its usage: full, then linearly less, then nothing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from slackwater.decisions.record import Term
 
 
 def remaining_share(snapshot: NodeSnapshot, strategy: Strategy) -> float:
-    """1 up to the first age, 0 from the second on and for a lost node, a straight line between."""
+    """Returns 1 up to `decay_from_seconds`, 0 from `decay_to_seconds` on or for a lost node, linear in between."""
     if snapshot.lost or snapshot.age_seconds >= strategy.decay_to_seconds:
         return 0.0
     if snapshot.age_seconds <= strategy.decay_from_seconds:
@@ -19,7 +19,7 @@ def remaining_share(snapshot: NodeSnapshot, strategy: Strategy) -> float:
 
 
 def degraded_because(snapshot: NodeSnapshot, strategy: Strategy) -> str | None:
-    """Why the offer is less than its inputs would justify if they were whole and fresh; None if they are."""
+    """Returns why the offer is below the one for complete and fresh inputs; None if it is not."""
     if snapshot.lost:
         return "node is lost"
     if remaining_share(snapshot, strategy) < 1:
@@ -30,17 +30,17 @@ def degraded_because(snapshot: NodeSnapshot, strategy: Strategy) -> str | None:
 
 
 def aged(offered: int, snapshot: NodeSnapshot, strategy: Strategy) -> tuple[int, tuple[Term, ...]]:
-    """The offer after ageing, cut to a whole unit, and the term for what went, if anything did."""
+    """Returns the offer after ageing, cut to a whole unit, and the term for the difference, if there is one."""
     left = int(offered * remaining_share(snapshot, strategy))
     if left == offered:
         return offered, ()
     if snapshot.lost:
         return left, (Term(name="degraded", value=left - offered, note="node is lost", input="lost"),)
     age = f"{snapshot.age_seconds:.0f} s"
-    note = f"usage is {age} old" if snapshot.is_whole else f"usage was whole {age} ago, and is not since then"
+    note = f"usage is {age} old" if snapshot.is_whole else f"usage was last complete {age} ago"
     return left, (Term(name="degraded", value=left - offered, note=note, input="usage_age"),)
 
 
 def offer_in_quarantine(reason: str) -> int:
-    """What a node offers whose state cannot be read, stored or computed: nothing, whatever the reason."""
+    """Returns the offer of a node whose state cannot be read, stored or computed: nothing, whatever the reason."""
     return 0

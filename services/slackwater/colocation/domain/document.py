@@ -1,7 +1,7 @@
-"""ColocationStrategy as an operator writes it: every field with its default and range, and what the offers take of it.
+"""The fields of ColocationStrategy with their defaults and ranges, and their translation into the formulas' types.
 
-Values are the JSON of a `spec`; a name that is not here is refused, for a slip in a name must not be a setting that has
-no effect. Fields of the field (koordinator's ColocationStrategy) keep their names; the last ones are Slackwater's own.
+Values are the JSON of a `spec`. Unknown names are refused, so that a misspelt field is not ignored. Fields of the
+field's ColocationStrategy (koordinator) keep their names; the last ones are specific to Slackwater.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MEMORY_POLICIES = ("usageWithoutPageCache", "usageWithHotPageCache", "usageWithP
 
 @record(frozen=True, slots=True)
 class Field:
-    """One field: its default, which values it takes, that in words, and as JSON Schema says it."""
+    """One field: its default, its check, the allowed values as text, its description, and its JSON Schema."""
 
     default: Any
     takes: Callable[[Any], bool]
@@ -36,8 +36,9 @@ _MOST_PERCENT = 1000
 _YEAR_SECONDS, _YEAR_MINUTES = 31_536_000, 525_600
 _MOST_WINDOWS = 100_000
 _MOST_AMOUNT = 2**53
-"""Nobody means more. Within these, percentages of a node fit into 64 bits and times into a date: one number too many in
-a document must not stop the decisions about every node."""
+"""Upper bound of amounts. Within it, percentages of a node fit into 64 bits and times into a date, so that one
+oversized number in a document cannot stop the decisions about every node.
+"""
 
 
 def _whole(value: Any, least: int, most: int) -> bool:
@@ -81,80 +82,84 @@ def _is_share(value: Any) -> bool:
 
 def _are_durations(value: Any) -> bool:
     return isinstance(value, list | tuple) and all(
-        isinstance(one, str) and one[:-1].isdecimal() and one[-1] in "smh" for one in value
+        isinstance(duration, str) and duration[:-1].isdecimal() and duration[-1] in "smh" for duration in value
     )
 
 
 _POLICIES, _MODES = tuple(Policy), tuple(MidMode)
 
 FIELDS: Mapping[str, Field] = {
-    "enable": _flag(False, "whether lower tiers are offered anything; off for the cluster is off for every node"),
-    "metricAggregateDurationSeconds": _count(300, _YEAR_SECONDS, "over how long usage is averaged"),
-    "metricReportIntervalSeconds": _count(60, _YEAR_SECONDS, "how often a node reports"),
+    "enable": _flag(False, "whether anything is offered to lower tiers; false for the cluster disables every node"),
+    "metricAggregateDurationSeconds": _count(300, _YEAR_SECONDS, "period over which usage is averaged"),
+    "metricReportIntervalSeconds": _count(60, _YEAR_SECONDS, "interval of a node's reports"),
     "metricAggregatePolicy": Field(
         ("5m", "10m", "30m"),
         _are_durations,
         "a list of durations like 5m",
-        "further windows that are aggregated",
+        "additional aggregation windows",
         {"type": "array", "items": {"type": "string", "pattern": "^[0-9]+[smh]$"}},
     ),
-    "metricMemoryCollectPolicy": _one_of("usageWithoutPageCache", MEMORY_POLICIES, "what counts as used memory"),
+    "metricMemoryCollectPolicy": _one_of("usageWithoutPageCache", MEMORY_POLICIES, "definition of used memory"),
     "cpuReclaimThresholdPercent": _percent(60, "share of CPU that may be in use; above 100 over-commits", above=True),
-    "cpuCalculatePolicy": _one_of("usage", _POLICIES, "by what pods of high tiers are counted"),
+    "cpuCalculatePolicy": _one_of("usage", _POLICIES, "basis on which pods of high tiers are counted"),
     "memoryReclaimThresholdPercent": _percent(65, "share of memory that may be in use", above=True),
-    "memoryCalculatePolicy": _one_of("usage", _POLICIES, "by what pods of high tiers are counted"),
-    "degradeTimeMinutes": _count(15, _YEAR_MINUTES, "age of usage at which nothing is offered any more"),
-    "updateTimeThresholdSeconds": _count(300, _YEAR_SECONDS, "age at which a small difference is told as well"),
+    "memoryCalculatePolicy": _one_of("usage", _POLICIES, "basis on which pods of high tiers are counted"),
+    "degradeTimeMinutes": _count(15, _YEAR_MINUTES, "age of usage from which nothing is offered"),
+    "updateTimeThresholdSeconds": _count(300, _YEAR_SECONDS, "age at which a small difference is published"),
     "resourceDiffThreshold": Field(
         0.1,
         _is_share,
         "above 0, up to 1",
-        "ratio beyond which a difference is told",
+        "ratio beyond which a difference is published",
         {"type": "number", "exclusiveMinimum": 0, "maximum": 1},
     ),
-    "midReclaimMode": _one_of("off", _MODES, "whether mid is offered anything, and of what"),
-    "midCPUThresholdPercent": _percent(100, "the most of the allocatable CPU that mid is offered"),
-    "midMemoryThresholdPercent": _percent(100, "the most of the allocatable memory that mid is offered"),
-    "midUnallocatedPercent": _percent(0, "how much of what nobody requested is mixed into mid"),
+    "midReclaimMode": _one_of("off", _MODES, "whether anything is offered to mid, and from what"),
+    "midCPUThresholdPercent": _percent(100, "maximum share of allocatable CPU offered to mid"),
+    "midMemoryThresholdPercent": _percent(100, "maximum share of allocatable memory offered to mid"),
+    "midUnallocatedPercent": _percent(0, "share of unrequested resources added to mid"),
     "midStaticCPUReservedPercent": _percent(0, "mid's share of CPU in static mode"),
     "midStaticMemoryReservedPercent": _percent(0, "mid's share of memory in static mode"),
-    "batchCPUThresholdPercent": _percent(None, "the most of the CPU that batch is offered", above=True),
-    "batchMemoryThresholdPercent": _percent(None, "the most of the memory that batch is offered", above=True),
+    "batchCPUThresholdPercent": _percent(None, "maximum share of CPU offered to batch", above=True),
+    "batchMemoryThresholdPercent": _percent(None, "maximum share of memory offered to batch", above=True),
     "extensions": Field(
         None,
         lambda value: value is None or isinstance(value, Mapping),
         "an object",
-        "for others to read",
+        "not used; for other controllers",
         {"type": "object"},
     ),
-    "safetyMarginMode": _one_of("reserve", tuple(MarginMode), "whether the margin is subtracted, or is only the most"),
-    "midReclaimRatioPercent": _percent(100, "how much of prod's requests is taken to be there for mid"),
-    "coldStartHoldsRequest": _flag(True, "whether nothing is lent of what a pod without a warm prediction requested"),
-    "degradeFromSeconds": _seconds(180, "age of usage from which on the offer shrinks"),
-    "riseWindows": _count(2, _MOST_WINDOWS, "how many windows a rise must last before it is told"),
-    "bindSettleSeconds": _seconds(120, "how long a pod that was just bound takes to claim its request"),
-    "predictionMaxAgeSeconds": _count(900, _YEAR_SECONDS, "an older prediction is none"),
+    "safetyMarginMode": _one_of(
+        "reserve", tuple(MarginMode), "whether the margin is subtracted, or only caps the offer"
+    ),
+    "midReclaimRatioPercent": _percent(100, "share of prod's requests that mid may reclaim from"),
+    "coldStartHoldsRequest": _flag(True, "whether the whole request of a pod without a warm prediction is held"),
+    "degradeFromSeconds": _seconds(180, "age of usage from which the offer shrinks"),
+    "riseWindows": _count(2, _MOST_WINDOWS, "number of windows a rise must last before it is published"),
+    "bindSettleSeconds": _seconds(120, "time over which a newly bound pod claims its request"),
+    "predictionMaxAgeSeconds": _count(900, _YEAR_SECONDS, "maximum age of a prediction"),
     "reservedCPUMilli": _limited(
-        0, 0, _MOST_AMOUNT, "kept back on every node beside its own reservation", " of milli-cores"
+        0, 0, _MOST_AMOUNT, "reserved on every node in addition to its own reservation", " of milli-cores"
     ),
     "reservedMemoryBytes": _limited(0, 0, _MOST_AMOUNT, "the same for memory", " of bytes"),
 }
 DEFAULTS: Spec = {name: field.default for name, field in FIELDS.items() if field.default is not None}
 SELECTION = ("nodePool", "nodeSelector", "precedence")
-"""What else a document's spec may say: whom it is for."""
+"""Other fields of a document's spec: the nodes it applies to."""
 WITHOUT_EFFECT = frozenset(
     {
         *("metricAggregateDurationSeconds", "metricReportIntervalSeconds", "metricAggregatePolicy"),
         *("metricMemoryCollectPolicy", "extensions"),
     }
 )
-"""Fields of the field that are kept and checked, and that no formula here takes anything of."""
+"""Fields of the field that are stored and validated, and that no formula here uses."""
 
 
 def field_problems(spec: Spec) -> list[InvalidInput]:
-    """What is wrong with the fields of a spec, each by itself; each names its field, the value and what is allowed."""
-    found = [_unknown(name) for name in spec if name not in FIELDS]
-    return found + [
+    """Returns the problems of a spec's fields, each checked alone. Each names its field, the value and what is
+    allowed.
+    """
+    unknown = [_unknown(name) for name in spec if name not in FIELDS]
+    return unknown + [
         InvalidInput(f"{name}: {spec[name]!r} is not allowed; {field.allowed}", field=name)
         for name, field in FIELDS.items()
         if name in spec and not field.takes(spec[name])
@@ -162,31 +167,32 @@ def field_problems(spec: Spec) -> list[InvalidInput]:
 
 
 def problems_of(spec: Spec, base: Spec = MappingProxyType({})) -> list[InvalidInput]:
-    """Everything that is wrong with a spec, whole or partial, on a base that stands below it.
+    """Returns all problems of a spec, whole or partial, on the `base` below it.
 
-    Who only shortens the age at which nothing is offered has the age at which decay begins before it: `strategy_of`.
+    If a spec only lowers the age at which nothing is offered, `strategy_of` keeps the age at which decay begins below
+    it.
     """
     if found := field_problems(spec):
         return found
     first, last = spec.get("degradeFromSeconds", 0), 60 * {**DEFAULTS, **base, **spec}["degradeTimeMinutes"]
     if first < last:
         return []
-    advice = f"it must be below degradeTimeMinutes ({last:.10g} s): lower it or raise the other"
+    advice = f"it must be below degradeTimeMinutes ({last:.10g} s): lower it or raise degradeTimeMinutes"
     return [InvalidInput(f"degradeFromSeconds: {first} is not allowed; {advice}", field="degradeFromSeconds")]
 
 
 def _unknown(name: str) -> InvalidInput:
-    """Names the closest field; all of them only where none is close."""
+    """Names the closest field, or all of them if none is close."""
     close = get_close_matches(name.lower(), [known.lower() for known in FIELDS], n=1)
     near = [known for known in FIELDS if known.lower() in close]
-    said = f"did you mean {near[0]}?" if near else f"there are {', '.join(FIELDS)}"
+    said = f"did you mean {near[0]}?" if near else f"use one of {', '.join(FIELDS)}"
     return InvalidInput(f"{name}: there is no such field; {said}", field=name)
 
 
 def strategy_of(spec: Spec, base: Spec = MappingProxyType({})) -> Strategy:
-    """A merged spec as the formulas take it, `base` and then defaults where it says nothing.
+    """Builds the strategy of a merged spec, with `base` and then defaults for missing fields.
 
-    `base` is taken as it is; a fraction of a minute or a second may be in it. Raises InvalidInput: the first problem.
+    `base` is not validated and may contain fractions of a minute or second. Raises InvalidInput with the first problem.
     """
     for problem in problems_of(spec, base):
         raise problem

@@ -1,7 +1,7 @@
-"""Many nodes at once, as arrays: what their snapshots say, one row a node and one row a pod.
+"""Snapshots of many nodes as arrays: one row per node and one row per pod.
 
-`recompute` in `fleet_offers` decides from these; `node_offer.decide_node` says the same of one node and is the truth of
-it. Amounts are (rows, 2): milli-cores and bytes. Zones are not here: they follow the node's offer.
+`recompute` in `fleet_offers` decides from these; `node_offer.decide_node` is the reference for one node. Amounts are
+(rows, 2): milli-cores and bytes. Zones are not included: they follow the node's offer.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 TIERS = ("prod", "mid", "lower")
 NONE = -1
-"""Of a gate that has published nothing yet."""
+"""`published` of a gate before its first value."""
 
 
 @record(frozen=True, slots=True)
 class PodRows:
-    """All pods of the fleet; an amount that is not known is 0, and its flag says so."""
+    """All pods of the fleet. An unknown amount is 0, with its flag unset."""
 
     node: NDArray[np.intp]
     tier: NDArray[np.intp]
-    """Place in TIERS."""
+    """Index in TIERS."""
     lse: Flags
     listed: Flags
     cold: Flags
@@ -42,7 +42,7 @@ class PodRows:
     predicted: Ints
     has_prediction: Flags
     bound_seconds: Floats
-    """How long ago; infinite where that is not known."""
+    """Seconds since the pod was bound; infinite if unknown."""
 
 
 @record(frozen=True, slots=True)
@@ -53,10 +53,10 @@ class Fleet:
     reserved: Ints
     allocatable: Ints
     system: Ints
-    """0 where it is not known."""
+    """0 if unknown."""
     system_known: Flags
     prod_apps: Ints
-    """Usage of host applications of prod, and of those whose tier nobody named."""
+    """Usage of host applications of prod, and of those without a known tier."""
     mid_apps: Ints
     node_usage: Ints
     node_usage_known: Flags
@@ -72,7 +72,9 @@ class Fleet:
 
 @record(frozen=True, slots=True)
 class GateRows:
-    """The gates of all nodes: (nodes, 4), in the order of the fields of `Gates`; `published` NONE before the first."""
+    """The gates of all nodes: (nodes, 4), in the order of the fields of `Gates`; `published` is NONE before the first
+    value.
+    """
 
     published: Ints
     rising_windows: Ints
@@ -82,40 +84,43 @@ class GateRows:
     drifting_to: Ints
 
     def row(self, node: int) -> Gates:
-        """Of one node, as the per-node function has them."""
+        """Returns the gates of one node, for the per-node function."""
         return Gates(*(self._gate(node, place) for place in range(4)))
 
     def _gate(self, node: int, place: int) -> Gate:
-        published, *others = (int(getattr(self, each.name)[node, place]) for each in fields(self))
+        published, *others = (int(getattr(self, column.name)[node, place]) for column in fields(self))
         return Gate(None if published == NONE else published, *others)
 
 
 def no_gates(nodes: int) -> GateRows:
-    """Of nodes that offered nothing yet."""
+    """Returns the gates of nodes that have offered nothing yet."""
     published, *others = (np.full((nodes, 4), NONE if number == 0 else 0, np.int64) for number in range(6))
     return GateRows(published, *others)
 
 
 def gate_rows(gates: Sequence[Gates]) -> GateRows:
-    """The arrays of many nodes' gates."""
-    rows = [[(each.mid_cpu, each.mid_memory, each.batch_cpu, each.batch_memory)] for each in gates]
-    found = no_gates(len(gates))
+    """Converts the gates of many nodes to arrays."""
+    rows = [
+        [(node_gates.mid_cpu, node_gates.mid_memory, node_gates.batch_cpu, node_gates.batch_memory)]
+        for node_gates in gates
+    ]
+    rows_of_gates = no_gates(len(gates))
     for node, (four,) in enumerate(rows):
         for place, gate in enumerate(four):
-            for each in fields(found):
-                value = getattr(gate, each.name)
-                getattr(found, each.name)[node, place] = NONE if value is None else value
-    return found
+            for column in fields(rows_of_gates):
+                value = getattr(gate, column.name)
+                getattr(rows_of_gates, column.name)[node, place] = NONE if value is None else value
+    return rows_of_gates
 
 
 def fleet_of(snapshots: Sequence[NodeSnapshot]) -> Fleet:
-    """The arrays of many snapshots, in their order."""
+    """Converts many snapshots to arrays, in their order."""
 
     def of(take: Callable[[NodeSnapshot], Resources | None]) -> Ints:
-        return _amounts(take(each) for each in snapshots)
+        return _amounts(take(snapshot) for snapshot in snapshots)
 
     def known(take: Callable[[NodeSnapshot], Resources | None]) -> Flags:
-        return np.array([take(each) is not None for each in snapshots], bool)
+        return np.array([take(snapshot) is not None for snapshot in snapshots], bool)
 
     return Fleet(
         capacity=of(lambda node: node.capacity),
@@ -129,8 +134,8 @@ def fleet_of(snapshots: Sequence[NodeSnapshot]) -> Fleet:
         node_usage_known=known(lambda node: node.node_usage),
         prod_peak=of(lambda node: node.prod_peak),
         prod_peak_known=known(lambda node: node.prod_peak),
-        age_seconds=np.array([each.age_seconds for each in snapshots], np.float64),
-        lost=np.array([each.lost for each in snapshots], bool),
+        age_seconds=np.array([snapshot.age_seconds for snapshot in snapshots], np.float64),
+        lost=np.array([snapshot.lost for snapshot in snapshots], bool),
         pods=_pod_rows(snapshots),
     )
 
@@ -163,5 +168,5 @@ def _bound(pod: PodUse) -> float:
 
 
 def _amounts(values: Iterable[Resources | None]) -> Ints:
-    flat = [part for each in values for part in ((each.cpu_milli, each.memory_bytes) if each else (0, 0))]
+    flat = [part for value in values for part in ((value.cpu_milli, value.memory_bytes) if value else (0, 0))]
     return np.array(flat, np.int64).reshape(-1, 2)

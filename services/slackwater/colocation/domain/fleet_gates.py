@@ -1,4 +1,4 @@
-"""The gates of a whole fleet in one go: `gating.pass_gate` on arrays, to the unit."""
+"""Gates of a whole fleet in one pass: `gating.pass_gate` on arrays, with equal results."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from slackwater.colocation.domain.strategy import Strategy
 def pass_gates(
     gates: GateRows, computed: Ints, *, ceiling: Ints, windows: Ints, degraded: Flags, strategy: Strategy
 ) -> GateRows:
-    """`computed` and `ceiling` (nodes, 4), `windows` and `degraded` (nodes,). The values in force are `published`."""
+    """Returns the gates afterwards; `published` holds the values in force.
+
+    `computed` and `ceiling` are (nodes, 4), `windows` and `degraded` (nodes,).
+    """
     published, window = gates.published, windows[:, None]
     most = published * strategy.diff_threshold
     drops = (computed < published) & (degraded[:, None] | (published - computed > most))
@@ -36,7 +39,7 @@ def pass_gates(
 
 
 def _watched(gates: GateRows, computed: Ints, window: Ints, rises: Flags) -> GateRows:
-    """A window counts once."""
+    """Updates the watched rise; a window counts once."""
     already = gates.rising_windows > 0
     counted = window <= gates.last_window
     return GateRows(

@@ -1,7 +1,7 @@
-"""The offers of a whole fleet in one go: the formulas of `holding`, `batch`, `mid` and `degrade` on arrays.
+"""Offers of a whole fleet in one pass: the formulas of `holding`, `batch`, `mid` and `degrade` on arrays.
 
-A test holds it to `node_offer.decide_node`, to the unit. Sums go through double precision, which is exact up to 2^53
-bytes, eight petabytes on one node.
+A test requires results equal to `node_offer.decide_node`. Sums use double precision, which is exact up to 2^53 bytes,
+eight petabytes on one node.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _WITHOUT_CAP = np.int64(2**62)
 
 @record(frozen=True, slots=True)
 class FleetOffers:
-    """(nodes, 2) each, in force from now on."""
+    """Offers in force, (nodes, 2) each."""
 
     mid: Ints
     batch: Ints
@@ -29,7 +29,7 @@ class FleetOffers:
 
 @record(frozen=True, slots=True)
 class _Sums:
-    """What pods hold of each node, (nodes, 2): by the policy `usage`, and as the strategy's policies count."""
+    """What pods hold of each node, (nodes, 2): by the policy `usage`, and by the strategy's policies."""
 
     prod: Ints
     mid: Ints
@@ -37,12 +37,15 @@ class _Sums:
     mid_counted: Ints
     prod_requested: Ints
     prod_needs: Ints
-    """For mid: who is not predicted needs all of its request."""
+    """For mid: a pod without prediction needs all of its request."""
     predicted: Ints
 
 
 def recompute(fleet: Fleet, strategy: Strategy, gates: GateRows, windows: Ints) -> FleetOffers:
-    """All nodes under one strategy. `windows` (nodes,): the end of each node's usage window, seconds since 1970."""
+    """Returns the offers of all nodes under one strategy.
+
+    `windows` (nodes,): the end of each node's usage window, seconds since 1970.
+    """
     mid, mid_ceiling, batch, batch_ceiling = _computed(fleet, strategy)
     left = _remaining(fleet, strategy)
     degraded = fleet.lost | (left < 1) | ~fleet.system_known
@@ -58,7 +61,7 @@ def recompute(fleet: Fleet, strategy: Strategy, gates: GateRows, windows: Ints) 
 
 
 def _computed(fleet: Fleet, strategy: Strategy) -> tuple[Ints, Ints, Ints, Ints]:
-    """Mid and its ceiling, batch and its ceiling."""
+    """Returns mid and its ceiling, batch and its ceiling."""
     if not strategy.enabled:
         nothing = np.zeros_like(fleet.capacity)
         return nothing, nothing, nothing, nothing
@@ -71,7 +74,9 @@ def _computed(fleet: Fleet, strategy: Strategy) -> tuple[Ints, Ints, Ints, Ints]
     mid, mid_ceiling, share = _mid(fleet, strategy, sums, slack, reserved)
     caps = _caps(fleet, strategy)
     batch = fleet.capacity - margin - sums.prod_counted
-    by_request, by_usage = (np.array([strategy.policy(each) is policy for each in _RESOURCES]) for policy in _ASKED)
+    by_request, by_usage = (
+        np.array([strategy.policy(resource) is policy for resource in _RESOURCES]) for policy in _ASKED
+    )
     batch = batch - np.where(by_request, reserved, np.maximum(reserved, system))
     batch = np.maximum(0, batch - np.where(by_usage, np.maximum(sums.mid_counted, share), sums.mid_counted))
     once = np.maximum(0, slack - np.maximum(sums.mid, share))
@@ -84,14 +89,14 @@ _ASKED = (Policy.REQUEST, Policy.USAGE)
 
 
 def _mid(fleet: Fleet, strategy: Strategy, sums: _Sums, slack: Ints, reserved: Ints) -> tuple[Ints, Ints, Ints]:
-    """The offer, its ceiling, and the share that batch leaves to it."""
+    """Returns the offer, its ceiling, and the share that batch leaves to mid."""
     if strategy.mid_mode is MidMode.OFF:
         nothing = np.zeros_like(slack)
         return nothing, nothing, nothing
-    ceiling = _percent_of(fleet.allocatable, np.array([strategy.mid_threshold(each) for each in _RESOURCES]))
+    ceiling = _percent_of(fleet.allocatable, np.array([strategy.mid_threshold(resource) for resource in _RESOURCES]))
     most = np.minimum(ceiling, np.maximum(0, slack))
     if strategy.mid_mode is MidMode.STATIC:
-        static = _percent_of(fleet.allocatable, np.array([strategy.mid_static(each) for each in _RESOURCES]))
+        static = _percent_of(fleet.allocatable, np.array([strategy.mid_static(resource) for resource in _RESOURCES]))
         share = np.minimum(static, most)
         return share, ceiling, share
     allocated = _percent_of(sums.prod_requested, np.int64(strategy.mid_reclaim_ratio_percent))
@@ -112,7 +117,7 @@ def _summed(fleet: Fleet, strategy: Strategy) -> _Sums:
     held = _held(pods, strategy)
     holds, requested = _by_tier(pods, held, nodes), _by_tier(pods, request, nodes)
     larger = _by_tier(pods, np.maximum(held, request), nodes)
-    policies = [strategy.policy(each) for each in _RESOURCES]
+    policies = [strategy.policy(resource) for resource in _RESOURCES]
     predicted = np.bincount(pods.node[pods.has_prediction & (pods.tier == 0)], minlength=nodes)
     together = _together(fleet, held)
     prod = np.where(fleet.prod_peak_known[:, None], together, holds[:, 0])
@@ -132,14 +137,14 @@ def _summed(fleet: Fleet, strategy: Strategy) -> _Sums:
 
 
 def _needs(fleet: Fleet, strategy: Strategy) -> Ints:
-    """See `mid.prod_needs`."""
+    """Returns what prod needs; see `mid.prod_needs`."""
     held = _held(fleet.pods, without_guesses(strategy))
     alone = _by_tier(fleet.pods, held, len(fleet))[:, 0]
     return np.where(fleet.prod_peak_known[:, None], _together(fleet, held), alone)
 
 
 def _held(pods: PodRows, strategy: Strategy) -> Ints:
-    """(pods, 2), by the policy `usage`: see `holding.held_by`, in the reverse order of its rules."""
+    """Returns (pods, 2) held by the policy `usage`: `holding.held_by` with its rules in reverse order."""
     claim = np.maximum(pods.request, pods.predicted)
     usage, measured = pods.usage, pods.measured[:, None]
     claim = _settling(claim, pods.bound_seconds, strategy.bind_settle_seconds)
@@ -153,7 +158,7 @@ def _held(pods: PodRows, strategy: Strategy) -> Ints:
 
 
 def _settling(claim: Ints, bound: Floats, settle: float) -> Ints:
-    """A pod that was just bound has a part of its claim, rounded up; any other one all of it."""
+    """Reduces the claim of newly bound pods to the settled part, rounded up; other claims stay."""
     young = bound < settle
     if not young.any():
         return claim
@@ -163,7 +168,7 @@ def _settling(claim: Ints, bound: Floats, settle: float) -> Ints:
 
 
 def _together(fleet: Fleet, held: Ints) -> Ints:
-    """The common peak of prod on each node: see `holding`."""
+    """Returns the combined peak of prod on each node; see `holding`."""
     pods, nodes = fleet.pods, len(fleet)
     covered = (pods.has_prediction & ~pods.cold)[:, None]
     guessed = np.where((pods.has_prediction & pods.cold)[:, None], pods.predicted, 0)
@@ -176,7 +181,7 @@ def _together(fleet: Fleet, held: Ints) -> Ints:
 
 
 def _by_tier(pods: PodRows, amounts: Ints, nodes: int) -> Ints:
-    """(nodes, tiers, 2): sums over the pods of each node and tier."""
+    """Returns (nodes, tiers, 2): sums over the pods of each node and tier."""
     slot, count = pods.node * len(TIERS) + pods.tier, nodes * len(TIERS)
     columns = [np.bincount(slot, weights=amounts[:, place], minlength=count) for place in (0, 1)]
     return np.column_stack(columns).astype(np.int64).reshape(nodes, len(TIERS), 2)
@@ -185,7 +190,9 @@ def _by_tier(pods: PodRows, amounts: Ints, nodes: int) -> Ints:
 def _margin(fleet: Fleet, strategy: Strategy) -> Ints:
     if strategy.margin_mode is MarginMode.CAP:
         return np.zeros_like(fleet.capacity)
-    return _percent_of(fleet.capacity, 100 - np.array([strategy.reclaim_threshold(each) for each in _RESOURCES]))
+    return _percent_of(
+        fleet.capacity, 100 - np.array([strategy.reclaim_threshold(resource) for resource in _RESOURCES])
+    )
 
 
 def _caps(fleet: Fleet, strategy: Strategy) -> Ints:
@@ -202,7 +209,7 @@ def _caps(fleet: Fleet, strategy: Strategy) -> Ints:
 
 
 def _remaining(fleet: Fleet, strategy: Strategy) -> Floats:
-    """See `degrade.remaining_share`."""
+    """Returns the remaining share; see `degrade.remaining_share`."""
     age, first, last = fleet.age_seconds, strategy.decay_from_seconds, strategy.decay_to_seconds
     share = np.where(age <= first, 1.0, (last - np.minimum(age, last)) / (last - first))
     return np.where(fleet.lost | (age >= last), 0.0, share)
@@ -213,6 +220,6 @@ def _aged(offered: Ints, share: Floats) -> Ints:
 
 
 def _percent_of(whole: Ints, percent: Ints | np.int64) -> Ints:
-    """Cut toward zero, in integers."""
+    """Returns the percentage, cut toward zero, in integers."""
     product = whole * percent
     return np.where(product >= 0, product // 100, -(-product // 100))

@@ -1,9 +1,9 @@
-"""When a new value is worth telling.
+"""Hysteresis: decides when a new value is published.
 
-At once: the first, a drop beyond the threshold, any drop while degraded, and anything that would leave the published
-value above what the node can bear. After it lasted: a rise beyond the threshold, and then only as high as it was all
-that time; and, much later, a difference within the threshold that never went away (`update_time_threshold_seconds`), so
-that offers do not drift from what justifies them. Never: noise within the threshold, and what has not changed.
+At once: the first value, a drop beyond the threshold, any drop while degraded, and any change if the published value
+exceeds the ceiling. After a delay: a rise beyond the threshold, at its lowest value during the delay; and, much later,
+a persistent difference within the threshold (`update_time_threshold_seconds`), so that offers do not drift from their
+inputs. Never: noise within the threshold, and unchanged values.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from slackwater.model.records import record
 
 @record(frozen=True, slots=True)
 class Gate:
-    """Of one resource: the value in force (None: none yet) and the change that is being watched.
+    """The gate of one resource: the value in force (None: none yet) and the change being watched.
 
-    `rising_windows` counts the windows a rise has lasted, `rising_to` is the lowest value in them, `last_window` the
-    end (seconds since 1970) of the last one counted, or of the one in which a value that had lasted was told: it begins
-    no rise, so that whoever asks again within it is told the same. `drifting_since` is the end of the first window of a
-    small difference that has kept its sign since (0: none), `drifting_to` the lowest value in it.
+    `rising_windows` counts the windows a rise has lasted, `rising_to` is the lowest value in them. `last_window` is the
+    end (seconds since 1970) of the last counted window, or of the window in which a delayed value was published: that
+    window starts no rise, so that a repeated computation within it gives the same value. `drifting_since` is the end of
+    the first window of a small difference that has kept its sign since (0: none), `drifting_to` the lowest value in it.
     """
 
     published: int | None = None
@@ -35,7 +35,7 @@ class Gate:
 def pass_gate(
     gate: Gate, computed: int, *, ceiling: int, window: int, degraded: bool, strategy: Strategy
 ) -> tuple[int, Gate]:
-    """The value to be in force and the gate afterwards; the value is new if it differs from `gate.published`."""
+    """Returns the value in force and the gate afterwards. The value is new if it differs from `gate.published`."""
     published = gate.published
     if published is None or published > ceiling or _drops(published, computed, degraded, strategy):
         return computed, Gate(published=computed)
@@ -56,7 +56,7 @@ def _beyond(difference: int, published: int, strategy: Strategy) -> bool:
 
 
 def _watch(gate: Gate, computed: int, window: int) -> Gate:
-    """A window counts once, however often the offer is computed within it."""
+    """Updates the watched rise. A window counts once, however often the offer is computed within it."""
     lowest = min(gate.rising_to, computed) if gate.rising_windows else computed
     watched = replace(gate, rising_to=lowest, drifting_since=0, drifting_to=0)
     if window <= gate.last_window:
@@ -65,7 +65,7 @@ def _watch(gate: Gate, computed: int, window: int) -> Gate:
 
 
 def _drift(gate: Gate, published: int, computed: int, window: int, strategy: Strategy) -> tuple[int, Gate]:
-    """Told as the lowest value it had all that time, in either direction."""
+    """Publishes a drift as the lowest value it had all that time, in either direction."""
     if computed == published:
         return published, Gate(published=published)
     goes_on = gate.drifting_since and (gate.drifting_to < published) == (computed < published)

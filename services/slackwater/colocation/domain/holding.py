@@ -1,20 +1,19 @@
-"""What pods of high tiers hold of a node, and why it is not simply their usage.
+"""Computes what pods of high tiers hold of a node.
 
 By the policy `usage` a pod is counted with
 
-* its request, for the CPU of LSE pods: they own their cores, used or not (more, if it is measured to use more);
-* the larger of current p95 and predicted peak, once its model is not cold: usage alone offers at night what prod
-  takes back in the morning, prediction alone ignores what is happening now;
-* the larger of current p95 and its request while the model is cold or there is none: nothing is known about its
-  peak, so nothing of its request is lent (`cold_start_holds_request` off: usage alone, as the peer does);
-* its request when it was not measured; right after it was bound, a share of request (or of usage, if that is more)
-  that grows with time, measured or not, so that the offer goes down in steps that batch can follow and does not fall
-  off a cliff;
-* its usage alone when nobody lists it as a pod of the node: somebody uses it.
+* its request, for the CPU of LSE pods: they own their cores, used or not (more, if the measured usage is larger);
+* the larger of current p95 and predicted peak, if its model is warm: usage alone offers at night what prod reclaims in
+  the morning, and prediction alone ignores current usage;
+* the larger of current p95 and its request, if the model is cold or missing: its peak is unknown, so nothing of its
+  request is lent (`cold_start_holds_request` off: usage alone, as in the peer);
+* its request, if it was not measured; a newly bound pod, measured or not, with a share of its request (or its usage, if
+  larger) that grows with time, so that the offer falls in steps that batch can follow;
+* its usage alone, if it is measured but not listed as a pod of the node.
 
-By the policy `request` it is counted with its request, by `maxUsageRequest` with the larger of both. Where the peak of
-all of prod together is predicted, it stands in for the sum of its pods' peaks: not all of them peak at once. The part
-of it that cold pods have is a guess (their requests or limits): they are counted as said above instead.
+By the policy `request` it is counted with its request, by `maxUsageRequest` with the larger of both. A predicted peak
+of all of prod together replaces the sum of its pods' peaks, because pods do not all peak at the same time. The part of
+it that belongs to cold pods is an assumption (their requests or limits), so these are counted as above.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from slackwater.model.records import record
 
 
 class Basis(StrEnum):
-    """By what a pod was counted."""
+    """The basis on which a pod was counted."""
 
     OWNED = "request (LSE owns its cores)"
     PREDICTED = "predicted peak"
@@ -52,7 +51,7 @@ INPUT_OF = {
     Basis.SETTLING: "requests",
     Basis.REQUESTED: "requests",
 }
-"""Which recorded input a tier's term stands on, by what its largest pod was counted by; usage otherwise."""
+"""The recorded input of a tier's term, by the basis of its largest pod; usage otherwise."""
 
 Held = tuple[int, Basis]
 _FIRST = itemgetter(0)
@@ -60,7 +59,7 @@ _FIRST = itemgetter(0)
 
 @record(frozen=True, slots=True)
 class TierHolds:
-    """What a tier holds, how its pods were counted, and which input that stands on."""
+    """What a tier holds, how its pods were counted, and the recorded input."""
 
     value: int
     note: str
@@ -68,7 +67,7 @@ class TierHolds:
 
 
 def tier_holds(tier: str, resource: str, snapshot: NodeSnapshot, strategy: Strategy, policy: Policy) -> TierHolds:
-    """All pods of one high tier."""
+    """Returns what all pods of one high tier hold."""
     pods = [pod for pod in snapshot.pods if tier_of(pod.tier) == tier]
     held = [_counted(pod, resource, strategy, policy) for pod in pods]
     bases = Counter([basis for _, basis in held])
@@ -82,11 +81,11 @@ def tier_holds(tier: str, resource: str, snapshot: NodeSnapshot, strategy: Strat
     together = _together(resource, amount(snapshot.prod_peak, resource), zip(pods, by_use, strict=True))
     if policy is Policy.MAX_USAGE_REQUEST:
         together = max(together, value)
-    return TierHolds(together, f"peak predicted for all of prod; {note}", "prod_predicted_peaks")
+    return TierHolds(together, f"predicted peak of all prod pods; {note}", "prod_predicted_peaks")
 
 
 def held_by(pod: PodUse, resource: str, strategy: Strategy) -> Held:
-    """How much of one resource a pod of a high tier holds by the policy `usage`, and by what it was counted."""
+    """Returns how much of one resource a pod of a high tier holds by the policy `usage`, and the basis."""
     request = amount(pod.request, resource)
     usage = amount(pod.usage, resource) if pod.usage else 0
     peak = amount(pod.predicted, resource) if pod.predicted else 0
@@ -106,7 +105,7 @@ def held_by(pod: PodUse, resource: str, strategy: Strategy) -> Held:
 
 
 def requested_by(pods: Iterable[PodUse], resource: str, tier: str) -> int:
-    """The sum of requests of one high tier; a pod that nobody lists has none."""
+    """Returns the sum of requests of one high tier; a pod that is not listed has none."""
     return sum(amount(pod.request, resource) for pod in pods if pod.listed and tier_of(pod.tier) == tier)
 
 
@@ -128,8 +127,9 @@ def _claimed(pod: PodUse, claim: int, basis: Basis, strategy: Strategy) -> Held:
 
 
 def _together(resource: str, peak: int, pods: Iterable[tuple[PodUse, Held]]) -> int:
-    """The common peak of those that are known, or what they use now if that is more; each of the others for itself, and
-    what LSE pods own beyond their part of it."""
+    """Returns what pods hold with a combined peak: the peak of the known pods, or their usage if larger; each other pod
+    on its own; and what LSE pods own beyond their part of the peak.
+    """
     used = alone = owned = 0
     for pod, (held, _) in pods:
         if pod.predicted is None or pod.cold:

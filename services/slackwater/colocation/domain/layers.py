@@ -1,9 +1,8 @@
-"""Which strategy a node has: cluster < first pool whose selector matches < the node's annotation < the node's labels.
+"""Resolves a node's strategy: cluster < first pool whose selector matches < the node's annotation < the node's labels.
 
-A layer overrides the fields that it names. What comes out is validated as a whole. A bad annotation or label changes
-nothing: what the node said there last that was good stays in force, with the reason; a node that never said anything
-good gets what is left without the bad layer, and the same reason. A cluster where colocation is off has it off on every
-node.
+A layer overrides the fields that it names, and the result is validated as a whole. An invalid annotation or label
+changes nothing: its last valid value stays in force, with the reason. Without a last valid value the layer is left out,
+with the same reason. If the cluster's document disables colocation, it is disabled on every node.
 """
 
 from __future__ import annotations
@@ -29,16 +28,16 @@ RATIOS = {
     "mid-static-cpu-reserved-ratio": "midStaticCPUReservedPercent",
     "mid-static-memory-reserved-ratio": "midStaticMemoryReservedPercent",
 }
-"""Labels of a node and the field that each sets; with `slackwater.io/` before them, or the field's own prefix."""
+"""Labels of a node and the field that each sets, prefixed with `slackwater.io/` or the field's own prefix."""
 _OWN_LABELS = tuple(f"{prefix}/{name}" for prefix in _PREFIXES for name in RATIOS)
 POOL_LABEL = "slackwater.io/node-pool"
-"""What a selector sees a node's pool as."""
+"""The label by which selectors see a node's pool."""
 NOTHING: Spec = MappingProxyType({})
 
 
 @record(frozen=True, slots=True)
 class PoolStrategy:
-    """What a pool of nodes has otherwise; None selects nobody."""
+    """The strategy fields of a pool of nodes; a selector of None selects no node."""
 
     name: str
     selector: Selector | None
@@ -47,30 +46,30 @@ class PoolStrategy:
 
 @record(frozen=True, slots=True)
 class NodeWords:
-    """What a node says of its strategy itself."""
+    """The labels and annotations of a node about its strategy."""
 
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
 
     def in_pool(self, pool: str) -> NodeWords:
-        """With the node's pool as a label, unless it has one of that name."""
+        """Returns them with the node's pool as a label, unless the node has that label."""
         return NodeWords({POOL_LABEL: pool, **self.labels}, self.annotations)
 
     def own(self) -> tuple[tuple[str, str], ...]:
-        """Only what sets something: two nodes that say the same here have the same layers of their own."""
+        """Returns only what sets a field: nodes with equal values here have equal layers of their own."""
         labels = [(key, self.labels[key]) for key in _OWN_LABELS if key in self.labels]
         return (*labels, *((name, self.annotations[name]) for name in ANNOTATION if name in self.annotations))
 
     def kept(self) -> NodeWords:
-        """All labels, for selectors are about them, and those annotations that are about strategies."""
+        """Returns all labels, because selectors use them, and the annotations about strategies."""
         return NodeWords(self.labels, {name: self.annotations[name] for name in ANNOTATION if name in self.annotations})
 
 
 @record(frozen=True, slots=True)
 class Layer:
-    """One source of fields, in words and in the closed set `cluster`, `pool/NAME`, `node-annotation`, `node-label`.
+    """One source of fields, as text and in the closed set `cluster`, `pool/NAME`, `node-annotation`, `node-label`.
 
-    `problem`: what it says cannot be used; `spec` is then what stands in for it, which may be nothing.
+    `problem`: why the source cannot be used; `spec` is then its replacement, which may be empty.
     """
 
     source: str
@@ -81,9 +80,9 @@ class Layer:
 
 @record(frozen=True, slots=True)
 class Resolved:
-    """The strategy of a node. `reason` says why it is not the one that was written, empty where it is.
+    """The strategy of a node. `reason` says why it differs from the written one; empty if it does not.
 
-    `sources` in words; `told` the same as a closed set, each once, the weakest first.
+    `sources` are texts; `told` the same as the closed set, without duplicates, the weakest first.
     """
 
     strategy: Strategy
@@ -94,7 +93,7 @@ class Resolved:
 
 
 def merged(layers: Sequence[Layer]) -> dict[str, Any]:
-    """Later layers win, field by field; a null is no value and overrides nothing."""
+    """Merges layers field by field. Later layers override earlier ones; null overrides nothing."""
     found: dict[str, Any] = {}
     for layer in layers:
         found |= {name: value for name, value in layer.spec.items() if value is not None}
@@ -102,41 +101,41 @@ def merged(layers: Sequence[Layer]) -> dict[str, Any]:
 
 
 def pool_of(pools: Sequence[PoolStrategy], labels: Mapping[str, str]) -> PoolStrategy | None:
-    """The first one that selects a node of these labels."""
-    return next((each for each in pools if each.selector is not None and each.selector.matches(labels)), None)
+    """Returns the first pool that selects a node with these labels."""
+    return next((pool for pool in pools if pool.selector is not None and pool.selector.matches(labels)), None)
 
 
 def layers_of(
     cluster: Spec, pools: Sequence[PoolStrategy], node: NodeWords, last_good: NodeWords | None = None
 ) -> list[Layer]:
-    """From the most general to the most specific."""
-    found = [Layer("cluster", cluster, "cluster")]
+    """Returns the layers from the most general to the most specific."""
+    layers = [Layer("cluster", cluster, "cluster")]
     if (pool := pool_of(pools, node.labels)) is not None:
-        found.append(Layer(f"pool {pool.name}", pool.spec, f"pool/{pool.name}"))
-    return [*found, *node_layers(node, last_good)]
+        layers.append(Layer(f"pool {pool.name}", pool.spec, f"pool/{pool.name}"))
+    return [*layers, *node_layers(node, last_good)]
 
 
 def node_layers(node: NodeWords, last_good: NodeWords | None = None) -> list[Layer]:
-    """What the node says itself; where that is bad, what it said there in `last_good`."""
+    """Returns the layers of the node itself; invalid ones are replaced by those of `last_good`."""
     before = {layer.source: layer for layer in ([] if last_good is None else _said(last_good))}
-    found = []
+    layers = []
     for layer in _said(node):
         stand_in = before.get(layer.source)
         if layer.problem and stand_in is not None and not stand_in.problem:
             layer = replace(layer, spec=stand_in.spec)  # noqa: PLW2901 - the same layer, as it counts
-        found.append(layer)
-    return found
+        layers.append(layer)
+    return layers
 
 
 def last_good_words(now: NodeWords, before: NodeWords, before_good: NodeWords | None) -> NodeWords | None:
-    """What stands in for the words of now; None while all of them are good."""
+    """Returns the replacement of the present labels and annotations; None while all are valid."""
     if not any(layer.problem for layer in _said(now)):
         return None
     return _good_part(before, before_good)
 
 
 def _good_part(words: NodeWords, last_good: NodeWords | None) -> NodeWords:
-    """What of a node's own words can be used, with what stands in for the rest."""
+    """Returns the valid labels and annotations of a node, with replacements for the invalid ones."""
     found: dict[str, dict[str, str]] = {"label": {}, "annotation": {}}
     older = last_good or NodeWords()
     for layer in _said(words):
@@ -155,21 +154,25 @@ def resolve(
     last_good: NodeWords | None = None,
     base: Spec = NOTHING,
 ) -> Resolved:
-    """The strategy of a node and where it comes from. `base` is what the cluster leaves out (see `strategy_of`)."""
+    """Resolves the strategy of a node, with its sources. `base` applies where the cluster omits a field
+    (`strategy_of`).
+    """
     layers = layers_of(cluster, pools, node, last_good)
     problems = [f"{layer.source}: {layer.problem}" for layer in layers if layer.problem]
     usable = [layer for layer in layers if layer.spec or not layer.problem]
-    problems += [f"{_source_of(each.field, usable)}: {each.message}" for each in problems_of(merged(usable), base)]
+    problems += [
+        f"{_source_of(problem.field, usable)}: {problem.message}" for problem in problems_of(merged(usable), base)
+    ]
     good = _without_worst(usable, base)
     spec = merged(good)
     if not {**DEFAULTS, **base, **cluster}["enable"]:
         spec["enable"] = False
     told = tuple(dict.fromkeys(layer.told for layer in good))
-    return Resolved(strategy_of(spec, base), spec, tuple(each.source for each in good), "; ".join(problems), told)
+    return Resolved(strategy_of(spec, base), spec, tuple(layer.source for layer in good), "; ".join(problems), told)
 
 
 def _without_worst(layers: Sequence[Layer], base: Spec) -> Sequence[Layer]:
-    """From the most general to the most specific, those with which the whole is still valid."""
+    """Returns the layers, most general first, with which the whole is still valid."""
     good: list[Layer] = []
     for layer in layers:
         if not problems_of(merged([*good, layer]), base):
@@ -202,7 +205,7 @@ def _annotated(source: str, text: str) -> Layer:
 
 
 def _labelled(source: str, target: str, text: str) -> Layer:
-    """Each label by itself: a bad one does not spoil the others."""
+    """Checks one label, so that an invalid one does not affect the others."""
     try:
         return _checked(source, {target: percent_of_ratio(text)}, "node-label")
     except InvalidInput as error:
@@ -216,7 +219,7 @@ def _checked(source: str, spec: Spec, told: str) -> Layer:
 
 
 def percent_of_ratio(text: str) -> int:
-    """Percent of a ratio like 0.29, rounded to the nearest whole one. Raises InvalidInput."""
+    """Returns the percentage of a ratio such as 0.29, rounded to the nearest integer. Raises InvalidInput."""
     try:
         ratio = Decimal(text)
     except InvalidOperation:
@@ -227,4 +230,4 @@ def percent_of_ratio(text: str) -> int:
 
 
 _MOST_RATIO = 10**6
-"""Beyond it nobody means what he wrote, and numbers get so long that reading them takes a while."""
+"""Upper bound of a ratio in a label; it also bounds the length of the number."""

@@ -1,4 +1,4 @@
-"""What colocation knows of one node between two events, with the source of each part."""
+"""The state of one node between two events, with the source of each part."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from slackwater.model.records import record
 
 @record(frozen=True, slots=True)
 class Source:
-    """The event a part comes from, and the time the part speaks of."""
+    """The event a part comes from, and the time that part describes."""
 
     event_id: str
     at: datetime
@@ -25,7 +25,7 @@ class Source:
 
 @record(frozen=True, slots=True)
 class KnownPeak:
-    """The predicted peak of a pod; `cold` if its request stands in."""
+    """The predicted peak of a pod; `cold` if its request is used instead."""
 
     peak: Resources
     cold: bool
@@ -33,13 +33,12 @@ class KnownPeak:
 
 @record(frozen=True, slots=True)
 class NodeState:
-    """One node. A part whose source is None has never been told; times without a zone are seconds since 1970.
+    """One node. A part whose source is None has not been received yet; times without a zone are seconds since 1970.
 
-    `window_end` is the end of the newest window, `whole_end` that of the newest one that told everything (0: as
-    `window_end`); the age of usage counts from there. `due_at`: from when on the offer changes with no news at all.
-    `cpu` and `memory` are the gates of batch. `zones` is what batch may use of each NUMA zone since the last decision,
-    `strategies` what the strategy was merged from when an offer was told last, `told_by` that
-    offer.
+    `window_end` is the end of the newest window, `whole_end` that of the newest complete one (0: as `window_end`); the
+    age of usage counts from there. `due_at`: when the offer changes without further events. `cpu` and `memory` are the
+    gates of batch. `zones` is what batch may use of each NUMA zone since the last decision. `strategies` are the
+    sources of the strategy of the last published offer, `told_by` is that offer.
     """
 
     node: str
@@ -61,11 +60,11 @@ class NodeState:
     degraded: str | None = None
     pool: str = "default"
     words: NodeWords = field(default_factory=NodeWords)
-    """Its labels, and its annotations about strategies."""
+    """The node's labels, and its annotations about strategies."""
     good_words: NodeWords | None = None
-    """What stands in for words that cannot be used: what was said there last that could be. None: all can be."""
+    """Replaces annotations and labels that cannot be used: the last usable ones. None: all can be used."""
     strategy_problem: str = ""
-    """Why the strategy that was decided by last is not the one which the node's own words ask for."""
+    """Why the strategy of the last decision is not the one that the node's annotations and labels ask for."""
     due_at: int = 0
     mid_cpu: Gate = field(default_factory=Gate)
     mid_memory: Gate = field(default_factory=Gate)
@@ -76,16 +75,16 @@ class NodeState:
     prod_peak: Resources | None = None
     system_by: Source | None = None
     host_apps: tuple[HostApp, ...] = ()
-    """As the newest window told: one that it does not tell is not there."""
+    """As in the newest window; applications missing there are left out."""
     whole_end: int = 0
     notes: NodeNotes = field(default_factory=NodeNotes)
     status: NodeStatus | None = None
-    """What was told last of the node's status; None where that is the offer itself."""
+    """The last published node status; None where it equals the offer."""
     told_by: Source | None = None
 
     @property
     def batch(self) -> Resources:
-        """In force; nothing before the first offer."""
+        """Returns the batch offer in force; nothing before the first offer."""
         return Resources(self.cpu.published or 0, self.memory.published or 0)
 
     @property
@@ -102,14 +101,15 @@ class NodeState:
 
     @property
     def informed_at(self) -> int:
-        """As of when usage is known, wholly."""
+        """Returns the time up to which usage is completely known."""
         return self.whole_end or self.window_end
 
 
 @record(frozen=True, slots=True)
 class Measured:
-    """One window of a node. `node_usage` and `system` are None where they were not measured; `is_whole`: enough of it
-    was heard to go on as before."""
+    """One window of a node. `node_usage` and `system` are None if not measured; `is_whole`: enough of the window was
+    received for usage to count as fresh.
+    """
 
     pods: tuple[PodUse, ...]
     node_usage: Resources | None
@@ -121,7 +121,9 @@ class Measured:
 
 @record(frozen=True, slots=True)
 class PoolTotals:
-    """One pool: what its nodes have and offer together, and how many offer more than they have (never any)."""
+    """One pool: the combined capacity and offers of its nodes, and the number of nodes whose offers exceed their
+    capacity (always 0 without defects).
+    """
 
     pool: str
     capacity: Resources
@@ -132,7 +134,7 @@ class PoolTotals:
 
 
 def is_older(source: Source, known: Source | None) -> bool:
-    """Whether what just arrived speaks of an earlier time than what is known: then it is not news."""
+    """Returns whether a new part describes an earlier time than the known one, and must be ignored."""
     return known is not None and source.at < known.at
 
 
@@ -169,19 +171,20 @@ def with_liveness(state: NodeState, lost: bool, source: Source) -> NodeState:
 
 
 def with_usage(state: NodeState, measured: Measured, source: Source) -> NodeState:
-    """The system's last known value stays when this window has none. A window that tells not everything is believed,
-    but does not make usage any younger."""
+    """Applies a window. Without a system measurement the last known value stays. An incomplete window is applied, but
+    does not make usage fresher.
+    """
     if measured.end < state.window_end:
         return state
-    told = measured.system is not None
-    whole = measured.is_whole and (told or state.system is None)
+    has_system = measured.system is not None
+    whole = measured.is_whole and (has_system or state.system is None)
     return replace(
         state,
         pods=measured.pods,
         node_usage=measured.node_usage,
-        system=measured.system if told else state.system,
-        system_is_current=told,
-        system_by=source if told else state.system_by,
+        system=measured.system if has_system else state.system,
+        system_is_current=has_system,
+        system_by=source if has_system else state.system_by,
         host_apps=measured.host_apps,
         window_end=measured.end,
         whole_end=measured.end if whole else state.informed_at or measured.end,
@@ -198,7 +201,7 @@ def with_peaks(
 
 
 def with_offer(state: NodeState, offer: NodeOffer, degraded: str | None, due_at: int) -> NodeState:
-    """What is in force once this was decided."""
+    """Returns the state with the decided offer in force."""
     return replace(
         state,
         mid_cpu=offer.mid.cpu.gate,

@@ -1,7 +1,6 @@
-"""What a node's annotations say of its amounts, in the words of the field: what its operator keeps back, what its
-kubelet gives to pods before any amplification, what its CPUs are worth, what other schedulers hold of batch.
+"""Reads a node's annotations about amounts: reservations, raw allocatable, CPU normalisation and third-party use.
 
-What cannot be read is left out and named: a slip in one of them does not take the others along.
+Annotation names are those of the field. Unreadable annotations are left out and reported; the others still apply.
 """
 
 from __future__ import annotations
@@ -25,8 +24,9 @@ _TIERS = {"koord-batch": "batch", "koord-mid": "mid", "koord-prod": "prod", "koo
 
 @record(frozen=True, slots=True)
 class NodeStatus:
-    """What the status of a node says of batch: its offer in CPUs of the normal kind, cut to whole milli-cores, less
-    what others hold of it. `before` is without the latter."""
+    """The batch amounts in a node's status: the offer in normalised CPUs, cut to whole milli-cores, less third parties'
+    allocations. `before` is without the latter.
+    """
 
     batch: Resources
     before: Resources
@@ -35,8 +35,9 @@ class NodeStatus:
 
 @record(frozen=True, slots=True)
 class NodeNotes:
-    """`reserved` is kept back whatever else the node says, `allocatable` is raw (None: not said). `cpu_ratio` is what a
-    CPU of this node is worth, as text. `problems` say what could not be read, and why."""
+    """`reserved` is held back in any case, `allocatable` is raw (None: not given). `cpu_ratio` is the CPU normalisation
+    ratio as text. `problems` say what could not be read, and why.
+    """
 
     reserved: Resources = field(default_factory=Resources)
     allocatable: Resources | None = None
@@ -45,7 +46,7 @@ class NodeNotes:
     problems: tuple[str, ...] = ()
 
     def status_of(self, batch: Resources) -> NodeStatus | None:
-        """None where it is the offer itself."""
+        """Returns the status; None where it equals the offer."""
         if self.cpu_ratio == "1" and not self.third_parties:
             return None
         ratio = Decimal(self.cpu_ratio)
@@ -57,28 +58,28 @@ class NodeNotes:
 
 
 def notes_of(annotations: Mapping[str, str], capacity: Resources) -> NodeNotes:
-    """`capacity` is what the machine has, before any amplification, and the most that anything here can be of."""
-    found: dict[str, Any] = {}
+    """Returns the parsed annotations, each at most `capacity`, which is the machine's before any amplification."""
+    parsed: dict[str, Any] = {}
     problems: list[str] = []
     for name, text, kind, read in _said(annotations):
         try:
-            found.setdefault(kind, read(text))
+            parsed.setdefault(kind, read(text))
         except InvalidInput as error:
             problems.append(f"annotation {name}: {error.message}")
-    said: Resources | None = found.get("allocatable")
-    raw = None if said is None else said.smaller_of(capacity)
+    allocatable: Resources | None = parsed.get("allocatable")
+    raw = None if allocatable is None else allocatable.smaller_of(capacity)
     kept = Resources() if raw is None else kubelet_reservation(capacity, raw, raw)
     return NodeNotes(
-        reserved=kept.larger_of(found.get("reserved", Resources())).smaller_of(capacity),
+        reserved=kept.larger_of(parsed.get("reserved", Resources())).smaller_of(capacity),
         allocatable=raw,
-        cpu_ratio=found.get("cpu_ratio", "1"),
-        third_parties=found.get("third_parties", ()),
+        cpu_ratio=parsed.get("cpu_ratio", "1"),
+        third_parties=parsed.get("third_parties", ()),
         problems=tuple(problems),
     )
 
 
 def _said(annotations: Mapping[str, str]) -> Iterator[tuple[str, str, str, Callable[[str], Any]]]:
-    """Ours before the field's own."""
+    """Yields the known annotations; Slackwater's prefix comes before the field's."""
     for prefix in PREFIXES:
         for name, (kind, read) in _KNOWN.items():
             if (text := annotations.get(prefix + name)) is not None:
@@ -94,28 +95,28 @@ def _reservation(text: str) -> Resources:
 def _raw_allocatable(text: str) -> Resources:
     document = _object(text, "raw-allocatable")
     if not {"cpu", "memory"} <= document.keys():
-        raise InvalidInput("raw-allocatable: cpu and memory must both be said", field="raw-allocatable")
+        raise InvalidInput("raw-allocatable: cpu and memory must both be given", field="raw-allocatable")
     return _amounts(document, "raw-allocatable")
 
 
 def _cpu_ratio(text: str) -> str:
-    """1.20 as 1.2."""
+    """Normalises a ratio: 1.20 becomes 1.2."""
     return f"{parse_ratio(text).normalize():f}"
 
 
 def _third_parties(text: str) -> tuple[ThirdParty, ...]:
     allocations = _object(text, "third-party-allocations").get("allocations", [])
-    if not isinstance(allocations, list) or not all(isinstance(one, Mapping) for one in allocations):
-        raise InvalidInput("allocations: a list of objects with name, priority, resources", field="allocations")
-    return tuple(_third_party(one) for one in allocations)
+    if not isinstance(allocations, list) or not all(isinstance(allocation, Mapping) for allocation in allocations):
+        raise InvalidInput("allocations: must be a list of objects with name, priority, resources", field="allocations")
+    return tuple(_third_party(allocation) for allocation in allocations)
 
 
-def _third_party(one: Mapping[str, Any]) -> ThirdParty:
-    """CPU of batch is counted in milli-cores by the field: `2000`, or `2k`, are two cores."""
-    tier, given = str(one.get("priority", "")), _mapping(one.get("resources") or {}, "resources")
-    cpu, memory = (str(given.get(f"kubernetes.io/batch-{each}", 0)) for each in ("cpu", "memory"))
+def _third_party(allocation: Mapping[str, Any]) -> ThirdParty:
+    """Parses one allocation. The field counts CPU of batch in milli-cores: `2000`, or `2k`, are two cores."""
+    tier, given = str(allocation.get("priority", "")), _mapping(allocation.get("resources") or {}, "resources")
+    cpu, memory = (str(given.get(f"kubernetes.io/batch-{resource}", 0)) for resource in ("cpu", "memory"))
     taken = Resources(parse_memory_bytes(cpu, "batch-cpu"), parse_memory_bytes(memory, "batch-memory"))
-    return ThirdParty(str(one.get("name", "")), _TIERS.get(tier, tier), taken)
+    return ThirdParty(str(allocation.get("name", "")), _TIERS.get(tier, tier), taken)
 
 
 def _amounts(given: Any, name: str) -> Resources:
@@ -129,12 +130,12 @@ def _object(text: str, name: str) -> Mapping[str, Any]:
         return _mapping(json.loads(text), name)
     except (ValueError, RecursionError) as error:
         said = f"{text[:_SHOWN]!r}{'…' if len(text) > _SHOWN else ''}"
-        raise InvalidInput(f"{name}: {said} is no JSON ({error})", field=name) from None
+        raise InvalidInput(f"{name}: {said} is not valid JSON ({error})", field=name) from None
 
 
 def _mapping(given: Any, name: str) -> Mapping[str, Any]:
     if not isinstance(given, Mapping):
-        raise InvalidInput(f"{name}: {given!r} is no JSON object", field=name)
+        raise InvalidInput(f"{name}: {given!r} must be a JSON object", field=name)
     return given
 
 

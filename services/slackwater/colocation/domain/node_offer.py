@@ -1,4 +1,4 @@
-"""All offers of one node at one moment: mid, then batch, aged and gated each, and zones within batch's."""
+"""All offers of one node at one time: mid, then batch, each aged and gated, and zones within the batch offer."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class NodeOffer:
     batch: Both
     zones: tuple[ZoneOffer, ...]
     mid_share: Resources = field(default_factory=Resources)
-    """What mid may have at most in the end, and batch therefore goes without: see `mid.Offers`."""
+    """The maximum that mid may get, which batch leaves to mid: see `mid.Offers`."""
 
     def gates(self) -> Gates:
         return Gates(self.mid.cpu.gate, self.mid.memory.gate, self.batch.cpu.gate, self.batch.memory.gate)
@@ -58,13 +58,14 @@ def decide_node(
     window: int,
     zones: Mapping[str, Resources] | None = None,
 ) -> NodeOffer:
-    """`window` is the end of the usage's window, seconds since 1970; `gates` are those that the last decision left, and
-    `zones` what each zone offers since then.
+    """Returns the offers of a node.
 
-    Zones follow the published value of the node: one that offers nothing, for whatever reason, has zones that offer
-    nothing from the same moment on. Within that a zone keeps its value while the difference is small.
+    `window` is the end of the usage's window, seconds since 1970; `gates` are those after the last decision, and
+    `zones` what each zone has offered since then. Zones follow the published value of the node: if the node offers
+    nothing, its zones offer nothing from the same time on. Within that a zone keeps its value while the difference is
+    small.
     """
-    cpu, memory = (node_offers(each, snapshot, strategy) for each in ("cpu", "memory"))
+    cpu, memory = (node_offers(resource, snapshot, strategy) for resource in ("cpu", "memory"))
     mid = Both(
         settled(cpu.mid, snapshot, strategy, gates.mid_cpu, window),
         settled(memory.mid, snapshot, strategy, gates.mid_memory, window),

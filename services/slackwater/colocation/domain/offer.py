@@ -1,4 +1,4 @@
-"""The whole decision of one resource: compute, age, gate; with terms that add up, and repeatable from JSON."""
+"""The whole decision of one resource: compute, age, gate. Its terms add up, and it can be repeated from JSON."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FUNCTION = "slackwater.colocation.domain.offer:decide"
 
 @record(frozen=True, slots=True)
 class Decided:
-    """The value to be in force, the terms behind it, and the gate afterwards."""
+    """The value in force, its terms, and the gate afterwards."""
 
     value: int
     terms: tuple[Term, ...]
@@ -29,7 +29,7 @@ class Decided:
 
 
 def settled(computed: Computed, snapshot: NodeSnapshot, strategy: Strategy, gate: Gate, window: int) -> Decided:
-    """What is computed, after age and gate. `window` is the end of the usage's window, seconds since 1970."""
+    """Applies ageing and gate to a computed offer. `window` is the end of the usage's window, seconds since 1970."""
     left, ageing = aged(computed.offered, snapshot, strategy)
     value, after = pass_gate(
         gate,
@@ -46,11 +46,11 @@ def settled(computed: Computed, snapshot: NodeSnapshot, strategy: Strategy, gate
 
 
 def _held_back(gate: Gate, value: int, computed: int) -> str:
-    """Why something else than the computed value is told."""
+    """Returns why another value than the computed one is published."""
     if value == gate.published:
         change = "rise" if computed > value else "drop"
-        return f"what was told before holds: the {change} is too small, or has not lasted long enough"
-    return "as low as it was in all of the time that the change has lasted"
+        return f"the published value stays: the {change} is too small, or has not lasted long enough"
+    return "the lowest value since the change began"
 
 
 def decide(
@@ -70,8 +70,9 @@ def decide(
 
 
 def replay_of_all(snapshot: NodeSnapshot, strategy: Strategy, window: int) -> dict[str, Any]:
-    """What the records of one moment share of the JSON with which `decide` gives the same results; pods of lower tiers
-    play no part and are left out."""
+    """Returns the JSON shared by the records of one decision, from which `decide` gives the same results. Pods of lower
+    tiers have no effect and are left out.
+    """
     return {
         "snapshot": snapshot_to_json(replace(snapshot, pods=_counted(snapshot.pods))),
         "strategy": strategy_to_json(strategy),
@@ -80,7 +81,7 @@ def replay_of_all(snapshot: NodeSnapshot, strategy: Strategy, window: int) -> di
 
 
 def replay_of(tier: str, resource: str, gate: Gate) -> dict[str, Any]:
-    """And what is each one's own."""
+    """Returns the JSON specific to one record."""
     return {"tier": tier, "resource": resource, "gate": asdict(gate)}
 
 

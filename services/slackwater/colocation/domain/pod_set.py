@@ -1,10 +1,10 @@
-"""Pods and what they use, although both are told at different times: who is listed, and who was measured.
+"""Combines listed and measured pods, although lists and measurements come at different times.
 
-The two most reported surprises of the field come from mixing them. A pod that finished after it was measured is no pod
-of the node any more, but its usage is in the node's: the system's usage comes from the time of the measurement, so
-nothing of it turns into "system". A pod that was bound after the measurement uses nothing yet, and its request does not
-fall on the offer at once: it is told with the time since it was bound, and `holding` lets its claim grow. So is one
-that was bound a moment before.
+Mixing the two causes the two most reported surprises of the field. A pod that finished after the measurement is no
+longer listed, but its usage is part of the node's: system usage is taken from the measurement, so none of it counts as
+system. A pod that was bound after the measurement has no usage yet, and its request must not lower the offer at once:
+it carries the time since it was bound, and `holding` lets its claim grow. The same holds for a pod bound just before
+the measurement.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from slackwater.model.records import record
 
 
 class ListedPod(NamedTuple):
-    """A pod that somebody counts to the node. `finished`: it is there, but will run no more."""
+    """A pod that is listed for the node. `finished`: it is listed, but will not run again."""
 
     uid: str
     tier: str
@@ -31,7 +31,7 @@ class ListedPod(NamedTuple):
 
 
 class MeasuredPod(NamedTuple):
-    """A pod that was measured; `tier` and `qos` as its measurement says, empty where it does not."""
+    """A measured pod; `tier` and `qos` are those of the measurement, empty if it has none."""
 
     uid: str
     usage: Resources
@@ -41,7 +41,7 @@ class MeasuredPod(NamedTuple):
 
 @record(frozen=True, slots=True)
 class PodSet:
-    """Who holds what, and of when that is: the older of both times."""
+    """The pods and what each holds, and the older of both times."""
 
     pods: tuple[PodUse, ...]
     as_of: datetime
@@ -54,9 +54,10 @@ def pod_set(
     measured_at: datetime,
     now: datetime,
 ) -> PodSet:
-    """A finished pod holds nothing, whatever it used when it was measured. A pod that is measured and not listed holds
-    its usage until it is measured no more: it came after the list, or it is gone since the measurement, which the next
-    one tells.
+    """Returns the combined pods. A finished pod holds nothing, whatever its usage.
+
+    A measured pod that is not listed holds its usage until a measurement no longer contains it: it came after the list,
+    or it has gone since the measurement, which the next one shows.
     """
     usage = {pod.uid: pod for pod in measured}
     known = {pod.uid: pod for pod in listed}

@@ -1,4 +1,4 @@
-"""From what is known of a node to the picture that is decided from now, and when time alone will change it."""
+"""Builds the snapshot of a node at a given time, and computes when time alone changes its offer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from slackwater.colocation.domain.strategy import Strategy
 
 
 def snapshot_of(state: NodeState, strategy: Strategy, now: datetime) -> NodeSnapshot | None:
-    """What an offer is made of now; None until the node was described and measured."""
+    """Returns the inputs of an offer now; None until the node was described and measured."""
     if state.described_by is None or state.used_by is None:
         return None
     predicted = is_predicted(state, strategy, now)
@@ -34,8 +34,11 @@ def snapshot_of(state: NodeState, strategy: Strategy, now: datetime) -> NodeSnap
 
 
 def due_at_of(state: NodeState, strategy: Strategy, now: datetime) -> int:
-    """When time alone changes the offer: as the prediction becomes too old to be one, and once the usage is so old that
-    the offer shrinks. In whole seconds, cut: asked a little early, the answer is that nothing changed yet."""
+    """Returns when time alone changes the offer, in whole seconds, rounded down.
+
+    That is when the prediction becomes too old, or when the usage is so old that the offer shrinks. A check that is
+    slightly early finds no change.
+    """
     shrinks = state.informed_at + strategy.decay_from_seconds
     if state.informed_at > now.timestamp() and _age_of(state, now) > strategy.decay_from_seconds:
         shrinks = now.timestamp()
@@ -45,19 +48,20 @@ def due_at_of(state: NodeState, strategy: Strategy, now: datetime) -> int:
 
 
 def _age_of(state: NodeState, now: datetime) -> float:
-    """Usage from ahead of now is no better known than usage as far behind: a clock was put back, and until it has come
-    that far again no newer usage is heard of."""
+    """Returns the age of usage in seconds. Usage ahead of the clock counts as equally old: the clock was set back, and
+    no newer usage is accepted until it has caught up.
+    """
     return abs(now.timestamp() - state.informed_at)
 
 
 def is_predicted(state: NodeState, strategy: Strategy, now: datetime) -> bool:
-    """Whether there is a prediction that is young enough."""
+    """Returns whether there is a prediction that is not too old."""
     by = state.predicted_by
     return by is not None and (now - by.at).total_seconds() <= strategy.prediction_max_age_seconds
 
 
 def _now(pod: PodUse, known: KnownPeak | None, settle: float) -> PodUse:
-    """With its prediction. How long ago it was bound is of interest only while it settles."""
+    """Returns the pod with its prediction. The time since it was bound is kept only while it settles."""
     since = pod.bound_seconds_ago
     if known is None and since is None:
         return pod

@@ -1,4 +1,4 @@
-"""Everything the offers of a node are made of: one consistent picture, with the time that it speaks of."""
+"""All inputs of a node's offers at one time."""
 
 from __future__ import annotations
 
@@ -8,16 +8,15 @@ from slackwater.model.records import record
 RESOURCES = ("cpu", "memory")
 HIGH_TIERS = ("prod", "mid")
 LOWER_TIERS = frozenset({"batch", "free"})
-"""Tiers that hold nothing against an offer. Any other word, and none, is held like prod."""
+"""Tiers that hold nothing against an offer. Any other tier, or none, counts as prod."""
 
 
 @record(frozen=True, slots=True)
 class PodUse:
     """A pod's claim: current p95 (None: not measured), predicted peak (None: none), and whether that is cold.
 
-    `numa` are the NUMA nodes it was given (none: it may be on any). `listed` False: measured, but nobody lists it as a
-    pod of the node; it has no request then. `bound_seconds_ago` is how long ago a pod was bound to the
-    node, None if that is not known.
+    `numa` are its assigned NUMA nodes (empty: any). `listed` False: measured, but not listed as a pod of the node, so
+    it has no request. `bound_seconds_ago` is the time since the pod was bound to the node, None if unknown.
     """
 
     uid: str
@@ -34,7 +33,7 @@ class PodUse:
 
 @record(frozen=True, slots=True)
 class HostApp:
-    """An application beside the pods, and its current p95; the system's usage does not contain it."""
+    """An application outside pods, and its current p95, which is not part of the system's usage."""
 
     name: str
     tier: str
@@ -43,7 +42,7 @@ class HostApp:
 
 @record(frozen=True, slots=True)
 class Zone:
-    """A NUMA node: what of it pods can have."""
+    """A NUMA node, and the part of it that pods can use."""
 
     name: str
     allocatable: Resources
@@ -51,13 +50,13 @@ class Zone:
 
 @record(frozen=True, slots=True)
 class NodeSnapshot:
-    """Everything an offer is made of. `system` None: never measured; `system_is_current` False: an older value.
+    """All inputs of an offer. `system` None: never measured; `system_is_current` False: an older value.
 
-    `age_seconds` is the age of the usage, `lost` that the node was given up. `is_whole` False: usage was told since
-    then, but not all of it, so that it does not count as younger. `capacity` and `allocatable` are raw,
-    before any amplification; `allocatable` None: all of the capacity but what is reserved. `node_usage` is everything
-    that runs, None if it was not measured. `prod_peak` is what was predicted for all the predicted pods of prod
-    together, None where only each pod has a prediction.
+    `age_seconds` is the age of the usage, `lost` that the node was declared lost. `is_whole` False: newer usage was
+    received but is incomplete, so it does not count as fresher. `capacity` and `allocatable` are raw, before any
+    amplification; `allocatable` None: the capacity less the reservation. `node_usage` is the usage of everything, None
+    if not measured. `prod_peak` is the predicted combined peak of all predicted prod pods, None if only single pods
+    have a prediction.
     """
 
     capacity: Resources
@@ -76,7 +75,7 @@ class NodeSnapshot:
 
 
 def amount(resources: Resources, resource: str) -> int:
-    """Milli-cores of `cpu` or bytes of `memory`."""
+    """Returns milli-cores of `cpu` or bytes of `memory`."""
     return resources.cpu_milli if resource == "cpu" else resources.memory_bytes
 
 
@@ -84,11 +83,11 @@ _OTHERS = {tier: tier for tier in ("mid", *LOWER_TIERS)}
 
 
 def tier_of(tier: str) -> str:
-    """The tier whose pods a pod is counted with: one that is unknown is taken for prod."""
+    """Returns the tier that a pod counts with: an unknown tier counts as prod."""
     return _OTHERS.get(tier, "prod")
 
 
 def percent_of(whole: int, percent: int) -> int:
-    """Cut toward zero; exact, for it never leaves integers."""
+    """Returns the percentage, cut toward zero; exact, because it uses only integers."""
     share = whole * percent
     return share // 100 if share >= 0 else -(-share // 100)

@@ -1,4 +1,4 @@
-"""A snapshot as the JSON of a decision record, and back: what was decided from, to repeat the decision."""
+"""Converts a snapshot to and from the JSON of a decision record, so that the decision can be repeated."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from slackwater.model.quantities import Resources
 
 
 def snapshot_to_json(snapshot: NodeSnapshot) -> dict[str, Any]:
-    """What differs from its default, and what every snapshot has. Written out: `dataclasses.asdict` copies every value
-    deeply, which was a fifth of what colocation does."""
+    """Returns the required fields and those that differ from their default. Built directly, because
+    `dataclasses.asdict` copies every value deeply, which took a fifth of colocation's time.
+    """
     document: dict[str, Any] = {
         "capacity": _plain(snapshot.capacity),
         "reserved": _plain(snapshot.reserved),
@@ -57,7 +58,7 @@ def _plain(amount: Resources | None) -> dict[str, int] | None:
 
 
 def snapshot_from_json(document: dict[str, Any]) -> NodeSnapshot:
-    """The inverse."""
+    """Builds the snapshot from `snapshot_to_json`'s document."""
     amounts = {"capacity", "reserved", "system", "allocatable", "node_usage", "prod_peak"}
     read: dict[str, Any] = {name: _resources(value) if name in amounts else value for name, value in document.items()}
     read["pods"] = tuple(_pod(pod) for pod in document["pods"])
@@ -67,7 +68,7 @@ def snapshot_from_json(document: dict[str, Any]) -> NodeSnapshot:
 
 
 def _of_amount(kind: Any, document: dict[str, Any]) -> Any:
-    """A value whose last field is an amount."""
+    """Builds a value whose last field is an amount."""
     last = fields(kind)[-1].name
     return kind(**{**document, last: Resources(**document[last])})
 

@@ -1,4 +1,4 @@
-"""What an operator decides about the offers of a node, as the formulas take it. The document is in `document`."""
+"""The strategy of a node in the formulas' types. The document is in `document`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from slackwater.model.records import record
 
 
 class Policy(StrEnum):
-    """By what pods of high tiers are counted when batch is offered what they leave."""
+    """The basis on which pods of high tiers are counted for the batch offer."""
 
     USAGE = "usage"
     REQUEST = "request"
@@ -20,14 +20,14 @@ class Policy(StrEnum):
 
 
 class MarginMode(StrEnum):
-    """What the safety margin is: kept back beside everything else, or only the most that may be offered."""
+    """The safety margin is either subtracted, or only caps the offer."""
 
     RESERVE = "reserve"
     CAP = "cap"
 
 
 class MidMode(StrEnum):
-    """Whether mid is offered anything, and from what: what prod will not need, or a fixed share of the node."""
+    """Whether anything is offered to mid, and from what: prod's reclaimable part, or a fixed share of the node."""
 
     OFF = "off"
     DYNAMIC = "dynamic"
@@ -36,13 +36,13 @@ class MidMode(StrEnum):
 
 @record(frozen=True, slots=True)
 class Strategy:
-    """Percentages as the field writes them. `reserved` is what the strategy keeps beside the node's own reservation.
+    """Percentages are those of the field. `reserved` is held back in addition to the node's own reservation.
 
     A difference counts beyond `diff_threshold` (ratio of the published value); a rise must last `rise_windows`; a
-    smaller difference is told once it is `update_time_threshold_seconds` old. The offer decays from full to nothing
-    while its usage ages from `decay_from_seconds` to `decay_to_seconds`; a prediction older than
-    `prediction_max_age_seconds` is no prediction. A pod that was bound and not yet measured claims its request little
-    by little over `bind_settle_seconds`. `batch_*_threshold_percent` None: no cap of its own.
+    smaller difference is published once it is `update_time_threshold_seconds` old. The offer decays from full to
+    nothing while its usage ages from `decay_from_seconds` to `decay_to_seconds`; a prediction older than
+    `prediction_max_age_seconds` is ignored. A pod that was bound and not yet measured claims a growing part of its
+    request over `bind_settle_seconds`. `batch_*_threshold_percent` None: no cap.
     """
 
     cpu_reclaim_threshold_percent: int = 60
@@ -87,18 +87,18 @@ class Strategy:
         return both[resource != "cpu"]
 
 
-_NAMES = tuple(each.name for each in fields(Strategy))
+_NAMES = tuple(column.name for column in fields(Strategy))
 
 
 def strategy_to_json(strategy: Strategy) -> dict[str, Any]:
-    """All fields; shallow, for `dataclasses.asdict` copies deeply and this is done for every record."""
-    found = {name: getattr(strategy, name) for name in _NAMES}
+    """Returns all fields. Shallow, because `dataclasses.asdict` copies deeply and every record needs this."""
+    document = {name: getattr(strategy, name) for name in _NAMES}
     kept = strategy.reserved
-    return {**found, "reserved": {"cpu_milli": kept.cpu_milli, "memory_bytes": kept.memory_bytes}}
+    return {**document, "reserved": {"cpu_milli": kept.cpu_milli, "memory_bytes": kept.memory_bytes}}
 
 
 def strategy_from_json(document: Mapping[str, Any]) -> Strategy:
-    """The inverse; what an older record does not have yet is as it was then: the default."""
+    """Builds the strategy from `strategy_to_json`'s document; fields missing in an older record have their default."""
     read: dict[str, Any] = {**document, "reserved": Resources(**document["reserved"])}
     enums: dict[str, Callable[[str], StrEnum]] = {
         "cpu_policy": Policy,

@@ -1,6 +1,6 @@
-"""What nodes would offer under strategies that nobody follows yet: the same formulas, without what went before.
+"""Offers under strategies that are not in force: the same formulas without hysteresis.
 
-No gate holds a value back here, so a difference between two answers is one between the strategies alone.
+No gate holds a value back, so a difference between two results comes from the strategies alone.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Offers:
         return Offers(self.batch + other.batch, self.mid + other.mid)
 
     def differs_by(self, other: Offers, capacity: Resources) -> float:
-        """The largest difference of any of it, as a share of the node's capacity."""
+        """Returns the largest difference of any amount, as a ratio of the node's capacity."""
         return max(
             *_shares(self.batch - other.batch, capacity),
             *_shares(self.mid - other.mid, capacity),
@@ -35,17 +35,17 @@ class Offers:
 
 
 def offers_under(snapshots: Sequence[NodeSnapshot], strategies: Sequence[Strategy]) -> list[Offers]:
-    """One answer for each node, each under its own strategy; computed for all nodes of a strategy in one go."""
-    found = [Offers()] * len(snapshots)
+    """Returns the offers of each node under its own strategy; computed together for all nodes of a strategy."""
+    results = [Offers()] * len(snapshots)
     for strategy in set(strategies):
-        places = [place for place, one in enumerate(strategies) if one == strategy]
+        places = [place for place, candidate in enumerate(strategies) if candidate == strategy]
         fleet = fleet_of([snapshots[place] for place in places])
         windows = fleet.capacity[:, 0] * 0
         offers = recompute(fleet, strategy, no_gates(len(places)), windows)
         for row, place in enumerate(places):
             batch, mid = offers.batch[row], offers.mid[row]
-            found[place] = Offers(Resources(int(batch[0]), int(batch[1])), Resources(int(mid[0]), int(mid[1])))
-    return found
+            results[place] = Offers(Resources(int(batch[0]), int(batch[1])), Resources(int(mid[0]), int(mid[1])))
+    return results
 
 
 def _shares(difference: Resources, capacity: Resources) -> tuple[float, float]:

@@ -1,9 +1,9 @@
-"""Offers per NUMA zone: the node's formula on each zone's share of what the node has and holds.
+"""Offers per NUMA zone: the node's formula on each zone's share of capacity and usage.
 
-A pod is on the zones it was given, in equal parts; a pod without any, a measured pod that nobody lists, the system,
-reservations and host applications are on all of them alike. Shares are rounded up, so what is held is never less than
-the whole. A zone's offer ages as the node's does. Zones together are never offered more than the node: where they were,
-each gives in proportion; a node that offers nothing has zones that offer nothing.
+A pod counts on its assigned zones in equal parts. Pods without an assignment, measured pods that are not listed, the
+system, reservations and host applications count on all zones in equal parts. Shares are rounded up, so their sum is
+never below the whole. A zone's offer ages as the node's does. The zones' offers together never exceed the node's: they
+are reduced in proportion, and zones of a node that offers nothing offer nothing.
 """
 
 from __future__ import annotations
@@ -30,33 +30,33 @@ class ZoneOffer:
 def zone_offers(
     snapshot: NodeSnapshot, strategy: Strategy, node: Resources, mid: Resources | None = None
 ) -> tuple[ZoneOffer, ...]:
-    """`node` is what the node offers to batch and `mid` to mid, as published: zones follow it, whatever made it low."""
+    """Returns the offers of the zones. `node` is the published offer to batch and `mid` to mid: zones follow them."""
     computed = (_alone(place, snapshot, strategy, mid or Resources()) for place in range(len(snapshot.zones)))
-    return _bounded([ZoneOffer(zone.name, each) for zone, each in zip(snapshot.zones, computed, strict=True)], node)
+    return _bounded([ZoneOffer(zone.name, offer) for zone, offer in zip(snapshot.zones, computed, strict=True)], node)
 
 
 def _bounded(zones: Sequence[ZoneOffer], node: Resources) -> tuple[ZoneOffer, ...]:
-    """Not more together than the node."""
+    """Reduces the zones' offers to the node's in total."""
     cpu = within([zone.batch.cpu_milli for zone in zones], node.cpu_milli)
     memory = within([zone.batch.memory_bytes for zone in zones], node.memory_bytes)
     return tuple(ZoneOffer(zone.name, Resources(*both)) for zone, *both in zip(zones, cpu, memory, strict=True))
 
 
 def within(zones: Sequence[int], node: int) -> list[int]:
-    """Reduced in proportion, cut to whole units, where the zones together exceed the node."""
+    """Reduces the amounts in proportion, cut to whole units, if their sum exceeds the node's."""
     total = sum(zones)
     return list(zones) if total <= node else [zone * node // total for zone in zones]
 
 
 def divide(whole: Resources, parts: int) -> Resources:
-    """One of `parts` equal shares, rounded up; of no parts, the whole."""
+    """Returns one of `parts` equal shares, rounded up; the whole for no parts."""
     if parts <= 0:
         return whole
     return Resources(-(-whole.cpu_milli // parts), -(-whole.memory_bytes // parts))
 
 
 def split(whole: Resources, zones: int, given: Sequence[int] = ()) -> tuple[Resources, ...]:
-    """Over the zones that were given; over all of them if none of those is there."""
+    """Splits over the given zones, or over all if none of the given ones exists."""
     there = {place for place in given if 0 <= place < zones} or set(range(zones))
     share = divide(whole, len(there))
     return tuple(share if place in there else Resources() for place in range(zones))
@@ -65,27 +65,29 @@ def split(whole: Resources, zones: int, given: Sequence[int] = ()) -> tuple[Reso
 def after_gate(
     published: Mapping[str, Resources], computed: Sequence[ZoneOffer], threshold: float
 ) -> tuple[ZoneOffer, ...]:
-    """What zones say after another computation: per zone and resource the published value, unless the new one differs
-    by more than `threshold` of it. A zone that is gone says nothing any more."""
+    """Returns the zones' values after hysteresis: per zone and resource the published value, unless the new one differs
+    by more than `threshold` of it. Removed zones are left out.
+    """
     return tuple(ZoneOffer(zone.name, _gated(published.get(zone.name), zone.batch, threshold)) for zone in computed)
 
 
 def borne(kept: Sequence[ZoneOffer], computed: Sequence[ZoneOffer], node: Resources) -> tuple[ZoneOffer, ...]:
-    """What was kept, as far as the node offers so much; of a resource of which it does not, all zones say what is
-    computed. Who asks again is told the same."""
+    """Returns the kept values, or the computed ones for a resource whose kept sum exceeds the node's offer. A repeated
+    computation gives the same result.
+    """
     total = sum((zone.batch for zone in kept), Resources())
     cpu = kept if total.cpu_milli <= node.cpu_milli else computed
     memory = kept if total.memory_bytes <= node.memory_bytes else computed
     return tuple(
-        ZoneOffer(one.name, Resources(one.batch.cpu_milli, other.batch.memory_bytes))
-        for one, other in zip(cpu, memory, strict=True)
+        ZoneOffer(cpu_zone.name, Resources(cpu_zone.batch.cpu_milli, memory_zone.batch.memory_bytes))
+        for cpu_zone, memory_zone in zip(cpu, memory, strict=True)
     )
 
 
 def _gated(old: Resources | None, new: Resources, threshold: float) -> Resources:
     if old is None:
         return new
-    pairs = ((amount(old, each), amount(new, each)) for each in ("cpu", "memory"))
+    pairs = ((amount(old, resource), amount(new, resource)) for resource in ("cpu", "memory"))
     return Resources(*(value if abs(value - before) > before * threshold else before for before, value in pairs))
 
 
@@ -93,8 +95,8 @@ def _alone(place: int, snapshot: NodeSnapshot, strategy: Strategy, mid: Resource
     zone, count = snapshot.zones[place], len(snapshot.zones)
     own = replace(strategy, reserved=divide(strategy.reserved, count))
     part, lent = _share(place, zone, snapshot), divide(mid, count)
-    offered = [compute(each, part, own, amount(lent, each)).offered for each in ("cpu", "memory")]
-    return Resources(*(aged(each, snapshot, strategy)[0] for each in offered))
+    offered = [compute(resource, part, own, amount(lent, resource)).offered for resource in ("cpu", "memory")]
+    return Resources(*(aged(value, snapshot, strategy)[0] for value in offered))
 
 
 def _share(place: int, zone: Zone, snapshot: NodeSnapshot) -> NodeSnapshot:

@@ -1,1 +1,1 @@
-"""Events in: translate, call a use case, settle."""
+"""Translates events and requests into calls of use cases."""

@@ -1,4 +1,4 @@
-"""From deliveries to use cases: one handler per type of event, a batch in one transaction."""
+"""The event consumers of colocation: one handler per type of event, with a batch in one transaction."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ON_PEAKS = "colocation-peak-predicted"
 
 
 class ColocationEvents:
-    """The handlers of colocation, for batches. A repeat is known by its consumer and event id and has no effect."""
+    """The batch handlers of colocation. Duplicates are detected by consumer and event id and have no effect."""
 
     def __init__(self, offering: Offering) -> None:
         self._offering = offering
@@ -44,7 +44,7 @@ class ColocationEvents:
         return [Done()] * len(batch)
 
     def consumers(self) -> Sequence[Consumer[Any]]:
-        """What colocation consumes, inventory first."""
+        """Returns the consumers, inventory first."""
         return (
             Consumer(NodeDescribed, ON_DESCRIBED, self.on_described),
             Consumer(NodeLivenessChanged, ON_LIVENESS, self.on_liveness),

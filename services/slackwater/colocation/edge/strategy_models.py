@@ -1,4 +1,4 @@
-"""What a dry run of ColocationStrategies also answers: what nodes would offer."""
+"""The offers in the answer of a dry run of ColocationStrategies."""
 
 from __future__ import annotations
 
@@ -14,13 +14,18 @@ from slackwater.model.quantities import Resources
 
 NAMED = 100
 Most = Annotated[
-    int, Query(ge=0, le=10_000, description="With dryRun: how many nodes are named, those that change most first.")
+    int,
+    Query(
+        ge=0,
+        le=10_000,
+        description="With dryRun: maximum number of nodes in the answer, those with the largest change first.",
+    ),
 ]
-Offers = Annotated[bool, Query(description="With dryRun: false leaves the offers out, which takes no time then.")]
+Offers = Annotated[bool, Query(description="With dryRun: false skips the computation of offers.")]
 
 
 def preview_parameters(limit: Most = NAMED, offers: Offers = True) -> OffersWanted:
-    """Query parameters of a dry run."""
+    """Returns the options of a dry run from its query parameters."""
     return OffersWanted(limit, offers)
 
 
@@ -34,9 +39,10 @@ class TierOffers(BaseModel):
 
 
 class NodeOffersTried(BaseModel):
-    """One node. `in_force` is what was told last; `before` and `after` are what is computed now under the strategies in
-    force and under the wanted ones, without hysteresis, so that they differ by the strategies alone. `changed` is the
-    largest difference of them as a share of the node's capacity."""
+    """One node. `in_force` is the last published offer. `before` and `after` are computed now under the strategies in
+    force and under the new ones, without hysteresis, so that they differ by the strategies alone. `changed` is their
+    largest difference as a ratio of the node's capacity.
+    """
 
     node: str
     pool: str
@@ -45,12 +51,12 @@ class NodeOffersTried(BaseModel):
     after: TierOffers
     strategies_before: tuple[str, ...]
     strategies_after: tuple[str, ...]
-    problem: str = Field(description="why words of the node itself would not count; empty if they do")
+    problem: str = Field(description="Why the node's own annotations or labels would not apply; empty if they do.")
     changed: float
 
 
 class PoolOffersTried(BaseModel):
-    """Sums over all nodes of a pool; `changed` of them would offer something else."""
+    """Sums over all nodes of a pool; `changed` of them would offer another amount."""
 
     pool: str
     nodes: int
@@ -61,8 +67,9 @@ class PoolOffersTried(BaseModel):
 
 
 class OffersTried(BaseModel):
-    """The offers of every node before and after. Sums are over all nodes; `nodes` has those that change most, the most
-    changed first, and leaves `left_out` of them out. Of `unknown` nodes too little has been heard yet."""
+    """The offers of every node before and after. Sums are over all nodes. `nodes` has those with the largest change
+    first and omits `left_out` of them. Too little data has been received yet of `unknown` nodes.
+    """
 
     computed_at: datetime
     pools: list[PoolOffersTried]
@@ -74,8 +81,8 @@ class OffersTried(BaseModel):
     def of(cls, tried: Tried) -> OffersTried:
         return cls(
             computed_at=tried.computed_at,
-            pools=[_pool(each) for each in tried.pools],
-            nodes=[_node(each) for each in tried.nodes],
+            pools=[_pool(pool) for pool in tried.pools],
+            nodes=[_node(node) for node in tried.nodes],
             left_out=tried.left_out,
             unknown=tried.unknown,
         )

@@ -1,4 +1,6 @@
-"""From news of the schema to offers: whichever replica changes a strategy, each decides anew for the nodes it owns."""
+"""Applies strategy changes to offers: each replica recomputes the nodes it owns, whichever replica stored the
+change.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,10 @@ log = get_logger(__name__)
 
 
 class StrategyNews:
-    """Reads the documents again when any has changed, and has nodes follow them. slackwater.runtime.sharding.Holder:
-    nodes that are taken over may have missed a change."""
+    """Reloads the documents after a change and recomputes the nodes that follow them.
+
+    Implements slackwater.runtime.sharding.Holder, because nodes of an acquired partition may have missed a change.
+    """
 
     def __init__(
         self,
@@ -37,15 +41,15 @@ class StrategyNews:
         strategies.on_change(self._changed.set)
 
     def tell(self) -> None:
-        """Something was published to the replicas."""
+        """Signals that a document was published to the replicas."""
         self._documents.tell()
 
     async def read(self) -> None:
-        """Follow what is written, until cancelled."""
+        """Reloads documents after each change, until cancelled."""
         await self._documents.follow()
 
     async def follow(self) -> None:
-        """Have nodes follow it, until cancelled."""
+        """Recomputes nodes after each change, until cancelled."""
         while True:
             await self._changed.wait()
             self._changed.clear()
@@ -63,11 +67,11 @@ class StrategyNews:
         self._changed.set()
 
     async def give(self, leases: Sequence[Lease]) -> None:
-        """What is in hand ends by itself: the fence lets nothing through that is not ours any more."""
+        """No-op: the fence rejects writes that are still in progress."""
 
     def drop(self, partitions: Collection[int]) -> None:
-        """The same."""
+        """No-op, as for `give`."""
 
     def said(self) -> str:
-        """For health: how many documents there are, and which of them cannot be used."""
+        """Returns the health detail: the number of documents, and those that cannot be used."""
         return f"{len(self._strategies.now.values)} documents{said_of(self._strategies.problems)}"

@@ -1,1 +1,1 @@
-"""What colocation does with each event and with the passing of time."""
+"""The use cases of colocation: event handlers, timers and the full pass."""

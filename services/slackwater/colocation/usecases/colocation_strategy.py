@@ -1,7 +1,7 @@
-"""The ColocationStrategy document: what an operator writes about offers, in Kubernetes' shape.
+"""The ColocationStrategy document: the operator's settings of offers, in Kubernetes' form.
 
-`default` is for the whole cluster. Every other document is for the nodes that its selector selects (or of the pool it
-names), and what it leaves out follows the cluster's. The fields are those of `domain.document`, beside the few here.
+`default` is for the whole cluster. Every other document is for the nodes that its selector selects (or of its pool),
+and its omitted fields follow the cluster's. The fields are those of `domain.document`, and the few defined here.
 """
 
 from __future__ import annotations
@@ -25,22 +25,23 @@ Value = Annotated[str, StringConstraints(max_length=253, pattern=r"^[^\x00-\x1f\
 
 
 class Expression(LabelExpression):
-    """One condition on a label: `values` go with In and NotIn, and with those only."""
+    """One condition on a label. `values` are required by In and NotIn and not allowed otherwise."""
 
     key: Key
     values: Annotated[tuple[Value, ...], Field(max_length=100)] = ()
 
 
 class NodeSelector(LabelSelector):
-    """Labels and expressions, all of which must hold; an empty one selects every node. The node's pool is seen as the
-    label `slackwater.io/node-pool`."""
+    """Labels and expressions, all of which must hold; an empty selector selects every node. The node's pool is visible
+    as the label `slackwater.io/node-pool`.
+    """
 
     match_labels: Annotated[dict[Key, Value], Field(max_length=100)] = Field(default_factory=dict)
     match_expressions: Annotated[tuple[Expression, ...], Field(max_length=100)] = ()
 
 
 class ColocationStrategySpec(Part):
-    """What is left out (or null) follows the cluster's document; in that one, the service's settings."""
+    """Omitted (or null) fields follow the cluster's document; in that one, the service's settings."""
 
     model_config = ConfigDict(frozen=True, extra="allow", alias_generator=to_camel, populate_by_name=False)
 
@@ -74,7 +75,7 @@ class ColocationStrategySpec(Part):
         return self
 
     def fields(self) -> Spec:
-        """Fields of `domain.document` that are said here."""
+        """Returns the fields of `domain.document` that are set here."""
         return {name: value for name, value in (self.model_extra or {}).items() if value is not None}
 
     @classmethod
@@ -92,15 +93,16 @@ def _schema_of(name: str) -> Mapping[str, Any]:
 
 
 def default_text(value: Any) -> str:
-    """A default as people read it."""
+    """Renders a default."""
     if isinstance(value, bool):
         return str(value).lower()
     return ", ".join(value) if isinstance(value, tuple) else str(value)
 
 
 class Condition(Part):
-    """Kubernetes' shape. `Followed`: whether the stored generation is; `NodesFollow`: whether every node that it is for
-    follows it as it is, or some have words of their own that cannot be used."""
+    """A condition in Kubernetes' form. `Followed`: whether the stored generation is in force. `NodesFollow`: whether
+    every selected node follows it as stored, or some have annotations or labels that cannot be used.
+    """
 
     type: Literal["Followed", "NodesFollow"]
     status: Literal["True", "False"]
@@ -116,9 +118,10 @@ class NodeProblem(Part):
 
 
 class ColocationStrategyStatus(Part):
-    """Set by the server. `observedGeneration` is the one that is followed; `effective` what the document comes to with
-    what it stands on; `nodes` how many follow it, `nodesWithProblems` how many of these have words of their own that
-    cannot be used, and `problems` the first of them by name."""
+    """Set by the server. `observedGeneration` is the generation in force, `effective` the resolved fields. `nodes`
+    counts the nodes that follow the document, `nodesWithProblems` those with annotations or labels that cannot be used,
+    and `problems` lists the first of these by name.
+    """
 
     observed_generation: int = 0
     effective: dict[str, Any] | None = None
@@ -129,8 +132,7 @@ class ColocationStrategyStatus(Part):
 
 
 class ColocationStrategy(Resource):
-    """One document: `default` for the cluster, any other for the nodes it selects (of the pool of its name, if it says
-    nothing else)."""
+    """One document: `default` for the cluster, any other for the nodes it selects (default: the pool of its name)."""
 
     kind: Literal["ColocationStrategy"] = "ColocationStrategy"
     spec: ColocationStrategySpec
@@ -150,7 +152,7 @@ class ColocationStrategy(Resource):
         return self.metadata.name == CLUSTER
 
     def selector(self) -> Selector | None:
-        """Which nodes it is for; None for the cluster's."""
+        """Returns the selector of its nodes; None for the cluster's document."""
         if self.is_clusters:
             return None
         if self.spec.node_selector is not None:
@@ -158,7 +160,7 @@ class ColocationStrategy(Resource):
         return Selector({POOL_LABEL: self.spec.node_pool or self.metadata.name})
 
     def stored(self) -> dict[str, Any]:
-        """As it is kept: what was said, and no status."""
+        """Returns the document in stored form: the given fields, without status."""
         found = self.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"status", "spec"})
         said = self.spec.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_unset=True)
         return {**found, "spec": said}
@@ -168,7 +170,7 @@ class ColocationStrategy(Resource):
 
 
 def nodes_of(document: ColocationStrategy) -> str:
-    """For which nodes it is, in words."""
+    """Renders the nodes that a document is for."""
     if document.is_clusters:
         return "every node"
     selector = document.spec.node_selector
@@ -180,8 +182,9 @@ def nodes_of(document: ColocationStrategy) -> str:
 
 
 def first_document(base: Spec) -> ColocationStrategy:
-    """The cluster's document until somebody writes another: what the settings say, so that it can be read. What has a
-    fraction that no document can say is left out, and follows the settings all the same."""
+    """Returns the initial document of the cluster from the settings. Fractions that a document cannot hold are omitted,
+    and follow the settings.
+    """
     said = {name: value for name, value in base.items() if FIELDS[name].takes(value)}
     spec = ColocationStrategySpec.model_validate(said)
     return ColocationStrategy(metadata=Metadata(name=CLUSTER, generation=1, changed_by=BY_SETTINGS), spec=spec)
@@ -190,7 +193,7 @@ def first_document(base: Spec) -> ColocationStrategy:
 def conditions_of(
     observed: int, problem: str, nodes: int, bad: int, problems: Sequence[NodeProblem]
 ) -> tuple[Condition, Condition]:
-    """The two conditions of a document."""
+    """Returns the two conditions of a document."""
     kept = f"keeps to generation {observed}: " if observed else "what of it can be used counts: "
     followed = Condition(
         type="Followed",

@@ -1,4 +1,6 @@
-"""When strategies have changed: every node of ours is decided anew, slice by slice, and bad documents are told of."""
+"""Recomputes this replica's nodes after a change of strategies, in slices, and publishes findings about bad
+documents.
+"""
 
 from __future__ import annotations
 
@@ -29,16 +31,19 @@ from slackwater.store.quarantine import Unreadable
 
 CHANGED = Reason.OFFER_STRATEGY_CHANGED
 SLICE = 20
-"""Nodes in one transaction: few enough that events of these nodes hardly wait, many enough for it to go quickly."""
+"""Nodes per transaction: few enough not to delay events of these nodes, enough for throughput."""
 PAGE = 500
-"""Nodes that are looked at together, without a lock."""
+"""Nodes that are read together, without a lock."""
 
 
 async def follow_strategies(
     offering: Offering, nodes: FollowerStore, partitions: Collection[int] = ALL_PARTITIONS
 ) -> int:
-    """Decide anew for each node of these partitions that follows something else than it was decided by last. A drop is
-    told at once, as ever. Returns how many offers changed. Raises Unavailable, Fenced; then it is begun again."""
+    """Recomputes each node of these partitions whose strategy differs from that of its last decision.
+
+    Drops are published at once. Returns how many offers changed. Raises Unavailable, Fenced; the caller then starts
+    again.
+    """
     changed, page = 0, await nodes.following("", PAGE)
     while page:
         behind = [
@@ -52,7 +57,7 @@ async def follow_strategies(
 
 
 async def _catch_up_or_split(offering: Offering, some: Sequence[str]) -> int:
-    """Together; where something cannot be stored, one by one, and what fails then is set aside."""
+    """Recomputes nodes together. If one cannot be stored, recomputes one by one and sets aside those that fail."""
     try:
         return await _catch_up(offering, some)
     except InvalidInput:
@@ -84,13 +89,13 @@ def _is_behind(offering: Offering, state: NodeState) -> bool:
 
 
 def _wants_a_turn(offering: Offering, state: NodeState) -> bool:
-    """Whether a node is behind; one of which that cannot be said is set aside."""
+    """Returns whether a node is behind; sets the node aside if the check fails."""
     found = offering.quarantine.attempt(STATES, state.node, lambda: _is_behind(offering, state), node=state.node)
     return bool(found)
 
 
 async def _is_still_behind(offering: Offering, transaction: ColocationTransaction, node: str) -> bool:
-    """An event may have been faster; what cannot be read follows nothing."""
+    """Checks again under lock, because an event may have recomputed the node. An unreadable state follows nothing."""
     try:
         return _is_behind(offering, await transaction.load(node))
     except Unreadable:
@@ -98,7 +103,7 @@ async def _is_still_behind(offering: Offering, transaction: ColocationTransactio
 
 
 def _unchanged(state: NodeState) -> NodeState:
-    """Nothing is news of the node itself."""
+    """Returns the state unchanged, because no event concerns the node."""
     return state
 
 
@@ -113,9 +118,11 @@ async def tell_of_documents(
     strategies: StrategiesInForce,
     partitions: Collection[int] = ALL_PARTITIONS,
 ) -> None:
-    """An event for each document that cannot be used since it was told of last, or can be again, or is gone, and one
-    for each with what it comes to now; only for those whose names fall into these partitions. Raises Unavailable,
-    Fenced."""
+    """Publishes findings and resolved documents whose names belong to these partitions.
+
+    A finding is published for each document that has become unusable, usable again or deleted since the last one, and
+    an event for each document with what it resolves to. Raises Unavailable, Fenced.
+    """
     found, base = strategies.now, strategies.base
     problems = {name: why for name, why in found.problems.items() if partition_of(name) in partitions}
     now = offering.clock.now()
@@ -143,7 +150,7 @@ def _checked(name: str, problem: str, found: StrategiesFound, now: datetime) -> 
 
 
 def _followed(name: str, found: StrategiesFound, base: Spec, now: datetime) -> StrategyFollowed:
-    """What is shown of a document; where nothing of it counts, only that it is there and why."""
+    """Builds the view of a document; if nothing of it applies, only its existence and the reason."""
     if name in found.gone:
         return StrategyFollowed(document=name, generation=found.gone[name], gone=True, told_at=now)
     kept, document = found.values.get(name), found.documents.get(name)

@@ -1,7 +1,7 @@
-"""Every offer is looked at again every now and then, whether anything happened or not, and put right where it is wrong.
+"""Periodically recomputes every offer, whether or not events came, and repairs wrong ones.
 
-Events and the timer change offers; in a healthy system this pass finds nothing. What it finds was damaged, or was
-missed by a defect of ours: that is counted, told as `offer_healed`, and worth a look.
+Events and the timer change offers, so in a healthy system this pass finds nothing. A difference was caused by damage or
+by an event missed through a defect: it is counted and published as `offer_healed`, and should be investigated.
 """
 
 from __future__ import annotations
@@ -17,41 +17,44 @@ from slackwater.decisions.reasons import Reason
 from slackwater.model.identifiers import partition_of
 
 SLICE = 20
-"""Nodes that are read and computed at once; then others have their turn."""
+"""Nodes that are read and computed in one step, so that other tasks can run in between."""
 EVERY = 10
-"""Every node is looked at in one of so many passes, also if it was just decided by an event: the same function with the
-same inputs would find nothing else, unless that is what is broken."""
+"""Every node is checked in one of this many passes, even if an event has just decided it: the same function with the
+same inputs gives the same result unless the decision path itself is broken.
+"""
 
 
 @dataclass(slots=True)
 class Passed:
-    """How many nodes of each, and the names of those that were healed."""
+    """Number of nodes by result, and the names of the healed ones."""
 
     counts: dict[Found, int] = field(default_factory=lambda: dict.fromkeys(Found, 0))
     healed: list[str] = field(default_factory=list)
 
     @property
     def looked(self) -> bool:
-        """Whether it took any time."""
+        """Returns whether any node was checked."""
         return any(count for found, count in self.counts.items() if found is not Found.SKIPPED)
 
 
 class FullPass:
-    """Of one replica: it looks after the nodes of its partitions."""
+    """The full pass of one replica over the nodes of its partitions."""
 
     def __init__(self) -> None:
         self._fresh: set[str] = set()
         self._number = 0
 
     def decided(self, node: str) -> None:
-        """An event led to a decision on this node: it needs no look soon."""
+        """Records that an event led to a decision on this node, so that the next pass may skip it."""
         self._fresh.add(node)
 
     async def run(
         self, offering: Offering, partitions: Callable[[], Collection[int]], seconds: float, passed: Passed
     ) -> None:
-        """One pass, spread over so many seconds; what it finds is added to `passed` as it goes. Raises Unavailable,
-        Fenced; then the next pass begins anew."""
+        """Runs one pass, spread over `seconds`; results are added to `passed` as they come.
+
+        Raises Unavailable, Fenced; the next pass then starts from the beginning.
+        """
         fresh, self._fresh = self._fresh, set()
         self._number += 1
         ours = partitions()
@@ -63,9 +66,9 @@ class FullPass:
             await offering.clock.sleep(seconds * len(some) / len(due))
             for state in await offering.store.states_of(some):
                 with offering.quarantine.isolating(STATES, state.node, node=state.node):
-                    found = await _look(offering, state, partitions())
-                    passed.counts[found] += 1
-                    if found is Found.HEALED:
+                    result = await _look(offering, state, partitions())
+                    passed.counts[result] += 1
+                    if result is Found.HEALED:
                         passed.healed.append(state.node)
 
     def _has_its_turn(self, node: str) -> bool:
@@ -78,16 +81,18 @@ def _slices(nodes: Sequence[str]) -> Iterator[Sequence[str]]:
 
 
 async def _look(offering: Offering, state: NodeState, partitions: Collection[int]) -> Found:
-    """First without a lock. Another look under lock decides, for an event may have been faster; and what changes by
-    time alone is the timer's."""
+    """Recomputes one node without a lock, and again under lock if it differs, because an event may have changed it.
+
+    Changes by time alone are left to the timer.
+    """
     followed, now = offering.strategies.of(state), offering.clock.now()
     after, events = recompute(state, followed, now, None)
     if not events and after.due_at == state.due_at:
         return Found.SAME
-    found = Found.HEALED
+    result = Found.HEALED
     if state.strategies not in ((), followed.sources):
-        found = Found.FOLLOWED
+        result = Found.FOLLOWED
     elif 0 < state.due_at <= now.timestamp():
-        found = Found.AGED
-    because = Reason.OFFER_HEALED if found is Found.HEALED else None
-    return found if await revisit(offering, [state.node], partitions, because) else Found.SAME
+        result = Found.AGED
+    because = Reason.OFFER_HEALED if result is Found.HEALED else None
+    return result if await revisit(offering, [state.node], partitions, because) else Found.SAME

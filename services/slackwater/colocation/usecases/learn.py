@@ -1,4 +1,4 @@
-"""What each event changes about a node: node.described, node.liveness_changed, usage.windowed, peak.predicted."""
+"""Applies events to a node's state: node.described, node.liveness_changed, usage.windowed, peak.predicted."""
 
 from __future__ import annotations
 
@@ -29,29 +29,30 @@ from slackwater.model.quantities import Resources
 
 
 def learn_description(state: NodeState, event: Event[NodeDescribed]) -> NodeState:
-    """Capacity, as a whole and by NUMA zone, what its operator keeps back, and what the node says of itself."""
+    """Applies capacity, as a whole and by NUMA zone, reservations, annotations and labels."""
     facts = event.data.facts
     source = Source(event.id, event.data.described_at)
-    numa = tuple(Zone(each.name, each.capacity) for each in facts.numa)
+    numa = tuple(Zone(zone.name, zone.capacity) for zone in facts.numa)
     words, notes = NodeWords(facts.labels, facts.annotations), notes_of(facts.annotations, facts.capacity)
     return with_description(state, facts.capacity, facts.reserved, source, facts.pool, numa, words, notes)
 
 
 def learn_liveness(state: NodeState, event: Event[NodeLivenessChanged]) -> NodeState:
-    """Only being lost counts by itself; being stale shows in the age of the usage."""
+    """Applies liveness. Only `lost` counts by itself; `stale` shows in the age of the usage."""
     return with_liveness(state, event.data.liveness is Liveness.LOST, Source(event.id, event.data.changed_at))
 
 
 def learn_usage(state: NodeState, event: Event[UsageWindowed]) -> NodeState:
-    """The node, its pods, system and host applications, each at its p95 of the window; pods as they were when it
-    ended, and only those that hold something against an offer."""
+    """Applies a window: the p95 of the node, its pods, system and host applications; pods as they were at its end, and
+    only those that hold something against an offer.
+    """
     window = event.data
     end = window.window_start + timedelta(seconds=window.window_seconds)
     zones = {zone.name: place for place, zone in enumerate(state.numa)}
-    pods = [each for each in window.pods if each.pod.tier not in LOWER_TIERS]
-    measured = [MeasuredPod(each.pod.uid, p95) for each in pods if (p95 := _p95(each.usage))]
-    found = Measured(
-        pods=pod_set([_listed(each.pod, zones) for each in pods], end, measured, end, end).pods,
+    pods = [usage for usage in window.pods if usage.pod.tier not in LOWER_TIERS]
+    measured = [MeasuredPod(usage.pod.uid, p95) for usage in pods if (p95 := _p95(usage.usage))]
+    window_usage = Measured(
+        pods=pod_set([_listed(usage.pod, zones) for usage in pods], end, measured, end, end).pods,
         node_usage=_p95(window.node_usage),
         system=_p95(window.system_usage),
         end=int(end.timestamp()),
@@ -60,18 +61,18 @@ def learn_usage(state: NodeState, event: Event[UsageWindowed]) -> NodeState:
             [HostApp(app.name, app.tier.value, p95) for app in window.host_apps if (p95 := _p95(app.usage))]
         ),
     )
-    return with_usage(state, found, Source(event.id, window.window_start))
+    return with_usage(state, window_usage, Source(event.id, window.window_start))
 
 
 def learn_peaks(state: NodeState, event: Event[PeakPredicted]) -> NodeState:
-    """The predicted peak of every pod that holds something, and of all of prod together."""
+    """Applies the predicted peak of every pod that holds something, and of all of prod together."""
     held = (pod for pod in event.data.pods if pod.tier not in LOWER_TIERS)
     peaks = {pod.uid: KnownPeak(pod.peak, pod.cold_start) for pod in held}
     return with_peaks(state, peaks, Source(event.id, event.data.predicted_at), event.data.prod_peak)
 
 
 def _listed(pod: Pod, zones: Mapping[str, int]) -> ListedPod:
-    """With the place of the zone that it is bound to, if it is bound to one that the node has."""
+    """Returns the pod with the index of its assigned zone, if the node has that zone."""
     place = zones.get(pod.labels.get(LABEL_NUMA, "")) if zones else None
     numa = () if place is None else (place,)
     return ListedPod(pod.uid, pod.tier.value, pod.qos.value, pod.request, pod.started_at, numa=numa)

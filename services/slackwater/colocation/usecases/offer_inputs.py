@@ -1,4 +1,4 @@
-"""What an offer was computed from, as its records name it: each with the event that told it, or the strategy."""
+"""Builds the inputs in the records of an offer, each with its source: an event or the strategy."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ UNITS = {"cpu": "milli-cores", "memory": "bytes"}
 
 @record(frozen=True, slots=True)
 class Facts:
-    """What is known of one resource of a node. `mid_lent` is what batch goes without for mid, `mid_source` the record
-    that says why."""
+    """The data of one resource of a node. `mid_lent` is what batch leaves to mid, `mid_source` the record with the
+    reason.
+    """
 
     state: NodeState
     snapshot: NodeSnapshot
@@ -31,7 +32,7 @@ class Facts:
 
 
 def inputs_of(facts: Facts, tier: str) -> tuple[Input, ...]:
-    """Of the record of one tier's offer."""
+    """Returns the inputs in the record of one tier's offer."""
     own = _of_mid(facts) if tier == "mid" else _of_batch(facts)
     state, snapshot = facts.state, facts.snapshot
     return (
@@ -81,7 +82,7 @@ def _of_mid(facts: Facts) -> Iterator[Input]:
 
 
 def _of_pods(facts: Facts, tier: str) -> Iterator[Input]:
-    """Of one of the high tiers; a pod whose tier nobody knows counts as prod."""
+    """Yields the inputs of one high tier; pods of unknown tiers count as prod."""
     pods = [pod for pod in facts.snapshot.pods if tier_of(pod.tier) == tier]
     used = sum((pod.usage for pod in pods if pod.usage), Resources())
     peaks = sum((pod.predicted for pod in pods if pod.predicted), Resources())
@@ -94,15 +95,15 @@ def _of_pods(facts: Facts, tier: str) -> Iterator[Input]:
 
 
 def _said(facts: Facts, name: str, value: float | str, unit: str) -> Input:
-    """By the strategy; the weakest of what it was merged from first, since the youngest of these was accepted."""
+    """Returns an input from the strategy. Its sources are listed weakest first; its time is that of the newest."""
     source = ", ".join(facts.followed.sources) or "strategy"
     return Input(name=name, value=value, unit=unit, source=source, observed_at=_accepted_at(facts))
 
 
 def _accepted_at(facts: Facts) -> datetime | None:
-    """Words of the node are as old as its description; None where no time is known."""
+    """Returns when the strategy was accepted. Annotations and labels are as old as the description; None if unknown."""
     described = facts.state.described_by
-    own = any(each.startswith("node-") for each in facts.followed.sources)
+    own = any(source.startswith("node-") for source in facts.followed.sources)
     times = [facts.followed.accepted_at, described.at if own and described else None]
     return max((at for at in times if at is not None), default=None)
 
@@ -113,7 +114,7 @@ def _amount(facts: Facts, name: str, whole: Resources | None, source: Source | N
 
 
 def measured(name: str, value: float | str | None, unit: str, source: Source | None) -> Input:
-    """An input with the event that told it; `source` None: nobody told it yet."""
+    """Returns an input with the event it came from; `source` None: not received yet."""
     return Input(
         name=name,
         value=value,

@@ -1,4 +1,4 @@
-"""Whenever something about a node is news, or time has passed: decide its offer anew, and tell it if it changed."""
+"""Recomputes a node's offer after an event or when time has passed, and publishes it if it changed."""
 
 from __future__ import annotations
 
@@ -26,13 +26,14 @@ from slackwater.telemetry.logs import get_logger
 
 log = get_logger(__name__)
 STATES = "nodes"
-"""The table of the states, as the quarantine names it."""
+"""The table of the states, and its name in the quarantine."""
 
 
 @record(frozen=True, slots=True)
 class Offering:
-    """What every use case here needs; `published` is told what was put into the outbox and how long ago its
-    cause was published, `decided` each node that was decided because of an event, after the commit."""
+    """Dependencies of the use cases. After the commit, `published` is called with the events put into the outbox and
+    the age of their cause in seconds, and `decided` with each node that an event led to a decision on.
+    """
 
     store: ColocationStore
     strategies: Strategies
@@ -44,7 +45,7 @@ class Offering:
 
 @record(frozen=True, slots=True)
 class News:
-    """One event, the node it speaks of, and what it changes there."""
+    """One event, its node, and the change it makes there."""
 
     event: Event[Any]
     node: str
@@ -52,10 +53,10 @@ class News:
 
 
 async def take_news(offering: Offering, consumer: str, batch: Sequence[News]) -> int:
-    """Apply events to their nodes, each in turn, and decide anew after each, all in one transaction.
+    """Applies events to their nodes in order and recomputes after each, all in one transaction.
 
-    What tells of a node in quarantine changes nothing. Returns how many had not been handled before. Raises
-    Unavailable, and InvalidInput for an event that makes the decision on its node impossible.
+    Events of nodes in quarantine change nothing. Returns the number of events not handled before. Raises Unavailable,
+    and InvalidInput for an event that makes the decision on its node impossible.
     """
     told: list[tuple[Event[Any], Sequence[Event[Any]]]] = []
     async with offering.store.begin() as transaction:
@@ -72,9 +73,9 @@ async def take_news(offering: Offering, consumer: str, batch: Sequence[News]) ->
 
 
 async def age_offers(offering: Offering, partitions: Collection[int] = ALL_PARTITIONS) -> int:
-    """Decide anew where usage or prediction has grown old, for the nodes of these partitions.
+    """Recomputes nodes of these partitions whose usage or prediction has aged; runs on a timer.
 
-    Called by a timer; returns how many offers changed. Raises Unavailable, Fenced.
+    Returns how many offers changed. Raises Unavailable, Fenced.
     """
     return await revisit(offering, await offering.store.ageing(offering.clock.now().timestamp()), partitions)
 
@@ -85,8 +86,8 @@ async def revisit(
     partitions: Collection[int] = ALL_PARTITIONS,
     because: Reason | None = None,
 ) -> int:
-    """Decide anew for these nodes without any news of them, each in a transaction of its own; those of other partitions
-    are left alone, and one that fails is set aside. Returns how many offers changed. Raises Unavailable, Fenced.
+    """Recomputes these nodes without an event, each in its own transaction. Nodes of other partitions are skipped, and
+    nodes that fail are set aside. Returns how many offers changed. Raises Unavailable, Fenced.
     """
     changed = 0
     for node in nodes:
@@ -110,8 +111,11 @@ async def decide_anew(
     *,
     tell_anew: bool = False,
 ) -> Sequence[Event[Any]]:
-    """The state of a node, changed and decided upon; returns what is published of its offer: nothing while the node is
-    in quarantine. Raises InvalidInput for a trigger with which its node cannot be decided upon."""
+    """Changes the state of a node and decides on it. Returns the published events: none while the node is in
+    quarantine.
+
+    Raises InvalidInput for a trigger that makes the decision impossible.
+    """
     if offering.quarantine.holds_node(node):
         if trigger is not None:
             offering.quarantine.left_out(trigger.data.TYPE)
@@ -144,7 +148,7 @@ def _decided(
     *,
     tell_anew: bool = False,
 ) -> tuple[NodeState, Sequence[Event[Any]], Sequence[Event[Any]]]:
-    """The state after, what is told of the node's words, and what is told of its offer."""
+    """Returns the state afterwards, the events about annotations and labels, and the events about the offer."""
     changed = change(state)
     followed, now = offering.strategies.of(changed), offering.clock.now()
     noted, checked = note_followed(changed, followed, now, trigger)
@@ -153,8 +157,9 @@ def _decided(
 
 
 def _blame(offering: Offering, state: NodeState, trigger: Event[Any] | None, error: Exception) -> None:
-    """Sets the node aside if it cannot be decided upon without the event either. Raises InvalidInput if the event
-    is to blame: it becomes a dead letter, and its node is as it was before."""
+    """Sets the node aside if it fails without the event too. Otherwise raises InvalidInput: the event becomes a dead
+    letter, and the node stays as it was.
+    """
     if trigger is not None and not _fails_alone(offering, state):
         message = f"the offer of {state.node} cannot be decided with this event: {described(error)}"
         raise InvalidInput(message, code="uncomputable") from error
@@ -162,7 +167,7 @@ def _blame(offering: Offering, state: NodeState, trigger: Event[Any] | None, err
 
 
 def _fails_alone(offering: Offering, state: NodeState) -> bool:
-    """Whether a node cannot be decided upon as it is stored."""
+    """Returns whether the decision fails on the stored state."""
     try:
         _decided(offering, state, lambda same: same, None, None)
     except OF_NO_ROW:
@@ -182,9 +187,10 @@ def recompute(
     *,
     tell_anew: bool = False,
 ) -> tuple[NodeState, list[Event[Any]]]:
-    """The node's state after deciding, and what is to be published: nothing while nothing changed, unless there is
-    something new to be said of why (`tell_anew`). `because` is the reason that is told; None: what the change itself
-    says."""
+    """Returns the node's state after deciding, and the events to publish: none if nothing changed and not `tell_anew`.
+
+    `because` is the published reason; None: derived from the change.
+    """
     strategy = followed.strategy
     snapshot = snapshot_of(state, strategy, now)
     if snapshot is None:
@@ -199,7 +205,9 @@ def recompute(
 
 
 def says_the_same(before: NodeState, after: NodeState, sources: tuple[str, ...]) -> bool:
-    """Whether what was told before still holds. Of a state from before strategies were kept, they are not compared."""
+    """Returns whether the last published offer still holds. States from before strategies were stored do not compare
+    them.
+    """
     return (
         before.cpu.published is not None
         and (before.batch, before.mid, before.zones) == (after.batch, after.mid, after.zones)

@@ -1,4 +1,4 @@
-"""The decision records of an offer: one for each tier and resource, mid's only where there is an offer to mid."""
+"""Builds the decision records of an offer: one for each tier and resource, for mid only if it is enabled."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from slackwater.model.records import record
 
 @record(frozen=True, slots=True)
 class Told:
-    """What all records of an offer share. `identity` gives the id of what is told about a subject."""
+    """The data shared by all records of an offer. `identity` returns the id for a subject."""
 
     before: NodeState
     after: NodeState
@@ -42,12 +42,12 @@ class Told:
 
 
 def subject_of(tier: str, resource: str) -> str:
-    """`batch-cpu`."""
+    """Returns a subject such as `batch-cpu`."""
     return f"{tier}-{resource}"
 
 
 def offer_records(told: Told) -> list[DecisionRecord]:
-    """Inputs with their sources, terms, what else could have been offered, and how to repeat it."""
+    """Returns the records: inputs with sources, terms, alternatives, and the arguments to repeat the decision."""
     tiers = ("batch",) if told.strategy.mid_mode is MidMode.OFF else ("batch", "mid")
     shared = replay_of_all(told.snapshot, told.strategy, told.before.window_end)
     return [
@@ -87,7 +87,7 @@ def _facts(told: Told, resource: str) -> Facts:
 
 
 def _in_force(told: Told, tier: str, resource: str) -> tuple[Input, ...]:
-    """What was told before, which is what holds a change back; nothing before the first offer."""
+    """Returns the last published value, which hysteresis compares with; nothing before the first offer."""
     published = _gate(told.before, tier, resource).published
     return () if published is None else (measured("in_force", published, UNITS[resource], told.before.told_by),)
 
@@ -99,12 +99,12 @@ def _gate(state: NodeState, tier: str, resource: str) -> Gate:
 
 
 def _others(told: Told, tier: str, resource: str) -> tuple[Alternative, ...]:
-    """What other words of the strategy would have offered."""
+    """Returns what other settings of the strategy would have offered."""
     if tier == "mid":
         whole = max(0, slack(resource, told.snapshot, told.strategy))
         why = {
-            MidMode.STATIC: "a fixed share is set; batch has the rest",
-            MidMode.DYNAMIC: "mid has what prod requested and will not need, within its threshold; batch has the rest",
+            MidMode.STATIC: "a fixed share is configured; batch gets the rest",
+            MidMode.DYNAMIC: "mid gets what prod requested and will not need, up to its threshold; batch the rest",
         }
         return (_alternative("all of the slack", whole, resource, why[told.strategy.mid_mode]),)
     if told.strategy.policy(resource) is Policy.USAGE:
@@ -129,7 +129,7 @@ def _computed(decided: Decided, resource: str) -> tuple[Alternative, ...]:
 def _refused(told: Told) -> tuple[Alternative, ...]:
     if not told.followed.reason:
         return ()
-    what = "the node's own annotation or label as it is written; what it said last that can be used counts"
+    what = "the node's annotation or label as written; its last usable value applies"
     return (Alternative(what=what, rejected_because=told.followed.reason),)
 
 

@@ -1,4 +1,4 @@
-"""Full passes one after the other, and what they found in log and metrics."""
+"""Runs full passes in a loop and reports their results to log and metrics."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST_NAMED = 10
 
 
 class RunFullPasses:
-    """One pass, spread over `seconds`; called in a loop."""
+    """One pass, spread over `seconds`; runs in a loop."""
 
     def __init__(
         self,
@@ -33,11 +33,11 @@ class RunFullPasses:
         self._last = Passed()
 
     def pause_seconds(self) -> float:
-        """Until the next pass: none after one that had nodes to look at, because it took its time."""
+        """Returns the seconds until the next pass: none after a pass that checked nodes, because it took its time."""
         return 0.0 if self._last.looked else self._seconds
 
     async def __call__(self) -> None:
-        """Raises Unavailable, Conflict; what was found before that is reported all the same."""
+        """Runs one pass and reports its results, also after an error. Raises Unavailable, Conflict."""
         passed = self._last = Passed()
         try:
             await self._full_pass.run(self._offering, self._working, self._seconds, passed)

@@ -1,4 +1,4 @@
-"""Which strategies are followed just now: what each ColocationStrategy comes to, and which one a node follows."""
+"""The strategies in force: what each ColocationStrategy resolves to, and which one a node follows."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from slackwater.colocation.usecases.try_strategies import OffersWanted, Tried, T
 from slackwater.model.errors import InvalidInput
 from slackwater.model.time import Clock
 from slackwater.resources.catalog import COLOCATION_STRATEGY
-from slackwater.resources.hooks import Hooks
-from slackwater.resources.in_force import InForce, ResourcesInForce
+from slackwater.resources.hooks import Hooks, InForce
+from slackwater.resources.in_force import ResourcesInForce
 from slackwater.resources.names import CLUSTER
 from slackwater.resources.store import ResourceMeter, ResourceStore, StoredResource
 
 MOST_PROBLEMS = 10
-"""Nodes whose annotations cannot be used that a status names; it counts all of them."""
+"""Number of nodes with unusable annotations that a status names; it counts all of them."""
 StrategiesFound = InForce[ColocationStrategy, Kept]
 
 
 class StrategyHooks(Hooks[ColocationStrategy, Kept]):
-    """A document counts on top of the cluster's, the cluster's on top of `base`: what the settings say."""
+    """Resolves a document on top of the cluster's, and the cluster's on top of `base`, the service's settings."""
 
     def __init__(self, base: Spec, nodes: FollowerStore, clock: Clock) -> None:
         self.base = base
@@ -53,7 +53,7 @@ class StrategyHooks(Hooks[ColocationStrategy, Kept]):
         return None if document is None else (document, as_it_counts(document))
 
     def stand_in(self, row: StoredResource, found: StrategiesFound) -> ColocationStrategy:
-        """What counts in its place. The status says which generation that is."""
+        """Returns the replacement of an unreadable document. The status says which generation that is."""
         empty = {"metadata": {"name": row.name}, "spec": {}}
         document = found.documents.get(row.name) or ColocationStrategy.parse(empty)
         return document.with_generation(row.generation)
@@ -79,7 +79,7 @@ def _followers_of(document: ColocationStrategy, counts: Mapping[str, Followers])
 
 
 def _status_of(name: str, found: StrategiesFound, base: Spec, followers: Followers) -> ColocationStrategyStatus:
-    """What became of a document on this replica."""
+    """Returns the status of a document on this replica."""
     kept, problem = found.values.get(name), found.problems.get(name, "")
     observed = 0 if kept is None else kept.generation
     problems = tuple(NodeProblem(node=node, problem=why) for node, why in followers.problems)
@@ -94,13 +94,13 @@ def _status_of(name: str, found: StrategiesFound, base: Spec, followers: Followe
 
 
 def strategies_of(found: StrategiesFound, base: Spec) -> StrategySet:
-    """Which node follows which of these documents."""
+    """Returns the strategy set of these documents."""
     pools = [kept for name, kept in found.values.items() if name != CLUSTER]
     return StrategySet(found.values.get(CLUSTER), pools, base)
 
 
 def usable(document: ColocationStrategy, cluster: Spec, base: Spec) -> Kept:
-    """A document as it counts. Raises InvalidInput that names the field if it could not be used on the cluster's."""
+    """Resolves a document. Raises InvalidInput that names the field if it cannot be used on top of the cluster's."""
     own = document.spec.fields()
     whole = own if document.is_clusters else {**cluster, **own}
     for problem in problems_of(whole, base):
@@ -114,7 +114,7 @@ def as_it_counts(document: ColocationStrategy) -> Kept:
 
 
 def _readable_part(row: StoredResource) -> ColocationStrategy | None:
-    """Without the fields that are not allowed (any more); None if it is not even clear for whom it is. Generation 0."""
+    """Returns the document without invalid fields, at generation 0; None if its selection cannot be read."""
     document: Mapping[str, Any] = row.document or {}
     spec = document.get("spec")
     if not isinstance(spec, dict):
@@ -128,7 +128,7 @@ def _readable_part(row: StoredResource) -> ColocationStrategy | None:
 
 
 class StrategiesInForce(ResourcesInForce[ColocationStrategy, Kept]):
-    """The strategies of this replica; slackwater.colocation.ports.Strategies."""
+    """The strategies of this replica; implements slackwater.colocation.ports.Strategies."""
 
     def __init__(self, store: ResourceStore, hooks: StrategyHooks, meter: ResourceMeter) -> None:
         super().__init__(COLOCATION_STRATEGY, store, hooks, meter)
@@ -137,7 +137,7 @@ class StrategiesInForce(ResourcesInForce[ColocationStrategy, Kept]):
         self.on_change(self._adopt)
 
     def of(self, state: NodeState) -> Followed:
-        """By the settings alone before the first load."""
+        """The settings alone before the first load."""
         return self._strategies.of(state)
 
     def _adopt(self) -> None:
@@ -145,12 +145,12 @@ class StrategiesInForce(ResourcesInForce[ColocationStrategy, Kept]):
 
 
 def effective_of(kept: Kept, found: StrategiesFound, base: Spec) -> dict[str, Any]:
-    """All fields that a document comes to with what it stands on."""
+    """Returns all fields of a document resolved with the ones it is based on."""
     cluster = found.values.get(CLUSTER)
     above: Spec = {} if cluster is None else cluster.spec
     return plain_fields({**DEFAULTS, **base, **above, **kept.spec})
 
 
 def plain_fields(spec: Spec) -> dict[str, Any]:
-    """As JSON has them, by name."""
+    """Returns the fields in JSON types, by name."""
     return {name: list(value) if isinstance(value, tuple) else value for name, value in sorted(spec.items())}

@@ -1,5 +1,4 @@
-"""Which strategy each node follows by a given set of documents: answered from memory, for those in force and for those
-that somebody only wants to try."""
+"""Resolves each node's strategy from a set of documents, in memory: the ones in force, or those of a dry run."""
 
 from __future__ import annotations
 
@@ -15,14 +14,14 @@ from slackwater.model.records import record
 from slackwater.resources.selectors import Selector
 
 MOST_KNOWN = 20_000
-"""Nodes that are selected alike and say the same of themselves share an answer; beyond so many different ones answers
-are found anew."""
+"""Nodes with equal selection, labels and annotations share a cached result; the cache is bounded to this many."""
 
 
 @record(frozen=True, slots=True)
 class Kept:
-    """A document as it counts. `selector` None: the cluster's. `accepted_at`: when this generation was stored, None if
-    nobody knows (any more)."""
+    """A document in force. `selector` None: the cluster's. `accepted_at`: when this generation was stored, None if
+    unknown.
+    """
 
     name: str
     generation: int
@@ -33,10 +32,10 @@ class Kept:
 
 
 class StrategySet:
-    """slackwater.colocation.ports.Strategies for one set of documents."""
+    """Implements slackwater.colocation.ports.Strategies for one set of documents."""
 
     def __init__(self, cluster: Kept | None, pools: Sequence[Kept], base: Spec) -> None:
-        """`base` is what counts below the cluster's document, or in place of it."""
+        """`base` applies below the cluster's document, or in its place."""
         ordered = sorted(pools, key=lambda one: (-one.precedence, one.name))
         self._pools = [PoolStrategy(one.name, one.selector, one.spec) for one in ordered]
         self._cluster: Spec = {} if cluster is None else cluster.spec
@@ -54,19 +53,19 @@ class StrategySet:
         words, good = state.words.in_pool(state.pool), state.good_words
         pool = pool_of(self._pools, words.labels)
         key = (None if pool is None else pool.name, words.own(), None if good is None else good.own())
-        found = self._known.get(key)
-        if found is None:
+        followed = self._known.get(key)
+        if followed is None:
             resolved = self._resolved(pool, words, good)
             sources = tuple(self._titles.get(each, each) for each in resolved.told)
             times = [at for each in resolved.told if (at := self._accepted.get(each)) is not None]
-            found = Followed(resolved.strategy, sources, resolved.reason, max(times, default=None))
+            followed = Followed(resolved.strategy, sources, resolved.reason, max(times, default=None))
             if len(self._known) >= MOST_KNOWN:
                 self._known.clear()
-            self._known[key] = found
-        return found
+            self._known[key] = followed
+        return followed
 
     def resolved(self, state: NodeState) -> Resolved:
-        """With the fields that were merged."""
+        """Resolves a node's strategy, with the merged fields."""
         words = state.words.in_pool(state.pool)
         return self._resolved(pool_of(self._pools, words.labels), words, state.good_words)
 

@@ -1,4 +1,4 @@
-"""What is told when the offer of a node changed: the records of why, then the offer."""
+"""Builds the events of a changed offer: the decision records, then the offer."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ def offer_events(
     trigger: Event[Any] | None,
     because: Reason | None = None,
 ) -> list[Event[Any]]:
-    """`after` has the generation that is told."""
+    """Returns the events. `after` has the generation of the new offer."""
     cause = trigger.id if trigger else now.isoformat()
 
     def identity(subject: str) -> str:
-        """The same whenever the same offer is decided again for the same cause."""
+        """Returns an id that is the same whenever the same offer is decided again for the same cause."""
         return str(uuid.uuid5(_IDS, f"{after.node}|{after.generation}|{subject}|{cause}"))
 
     trigger_id, trace_id = (trigger.id, trace_id_of(trigger.traceparent)) if trigger else (None, None)

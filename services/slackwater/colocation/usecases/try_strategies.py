@@ -1,4 +1,4 @@
-"""What nodes would offer if a change of strategies were made: computed for every node, named where it changes most."""
+"""Computes what all nodes would offer after a change of strategies, and names those with the largest change."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from slackwater.model.records import record
 from slackwater.model.time import Clock
 
 PAGE = 50
-"""States that are read and computed at once; in between others have their turn."""
+"""States that are read and computed in one step, so that other tasks can run in between."""
 
 
 @record(frozen=True, slots=True)
 class NodeTried:
-    """One node. `in_force` is what was told last; `before` and `after` are what is computed now under the strategies in
-    force and under the wanted ones, without hysteresis. `changed` is the largest difference as a share of capacity."""
+    """One node. `in_force` is the last published offer; `before` and `after` are computed now under the strategies in
+    force and under the new ones, without hysteresis. `changed` is the largest difference as a ratio of capacity.
+    """
 
     node: str
     pool: str
@@ -37,7 +38,7 @@ class NodeTried:
 
 @dataclass(slots=True)
 class PoolTried:
-    """The sums over a pool's nodes, and how many of these offer something else."""
+    """Sums over a pool's nodes, and how many of these would offer another amount."""
 
     pool: str
     nodes: int = 0
@@ -49,8 +50,9 @@ class PoolTried:
 
 @record(frozen=True, slots=True)
 class Tried:
-    """`nodes` are those that change most, the most changed first, and `left_out` how many more there are; sums are over
-    all. `unknown` nodes were not described or never measured: nothing can be computed for them."""
+    """`nodes` are those with the largest change first, `left_out` counts the omitted ones; sums are over all. `unknown`
+    nodes were not described or never measured, so nothing can be computed for them.
+    """
 
     computed_at: datetime
     pools: Sequence[PoolTried]
@@ -61,7 +63,7 @@ class Tried:
 
 @dataclass(frozen=True, slots=True)
 class OffersWanted:
-    """What to answer of a trial: nothing without `offers`; at most `limit` nodes are named."""
+    """Options of a dry run: no offers without `offers`; at most `limit` nodes are named."""
 
     limit: int
     offers: bool = True
@@ -76,7 +78,7 @@ class TryStrategies:
         self._clock = clock
 
     async def offers(self, wanted: Strategies, most: int) -> Tried:
-        """Every node before and after, naming at most so many. Raises Unavailable."""
+        """Returns the offers of every node before and after, naming at most `most` nodes. Raises Unavailable."""
         now, pools, unknown, seen = self._clock.now(), dict[str, PoolTried](), 0, 0
         top: list[tuple[float, int, NodeTried]] = []
         page = await self._nodes.page("", PAGE)
@@ -117,9 +119,11 @@ def _compared(states: Sequence[NodeState], now: Strategies, wanted: Strategies, 
 
 
 def _computed(states: Sequence[NodeState], followed: Sequence[Followed], at: datetime) -> list[Offers]:
-    strategies = [each.strategy for each in followed]
-    found = [snapshot_of(state, strategy, at) for state, strategy in zip(states, strategies, strict=True)]
-    snapshots = [snapshot for snapshot in found if snapshot is not None]  # those that were described and measured: all
+    strategies = [follower.strategy for follower in followed]
+    optional = [snapshot_of(state, strategy, at) for state, strategy in zip(states, strategies, strict=True)]
+    snapshots = [
+        snapshot for snapshot in optional if snapshot is not None
+    ]  # callers pass only described and measured nodes
     return offers_under(snapshots, strategies) if snapshots else []
 
 

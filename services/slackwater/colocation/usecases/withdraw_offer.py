@@ -1,4 +1,4 @@
-"""A node in quarantine offers nothing: told when it goes in, and what it offers told anew when it is released."""
+"""Withdraws the offer of a node that enters quarantine, and publishes a new one when it is released."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ _IDS = uuid.UUID("2f4c8c64-0b0d-5f0e-9d0a-3d4b5a7c9e11")
 
 
 class Latest(Protocol):
-    """slackwater.bus.port.Bus.latest."""
+    """The signature of slackwater.bus.port.Bus.latest."""
 
     async def __call__(self, payload: type[P], node: str) -> Event[P] | None: ...
 
 
 async def withdraw_offer(offering: Offering, item: Item) -> None:
-    """The node's offer is 0 from now on, with a record for each resource. Raises Unavailable, Fenced."""
+    """Publishes an offer of 0 with a record for each resource. Raises Unavailable, Fenced."""
     if item.table != STATES or not item.node:
         return
     now = offering.clock.now()
@@ -68,9 +68,11 @@ async def withdraw_offer(offering: Offering, item: Item) -> None:
 
 
 async def restore_offer(offering: Offering, latest: Latest, item: Item) -> None:
-    """Decide on a released node with the last description, liveness and prediction that its stream holds, and tell its
-    offer in any case: the last word was that there is none. A node that still fails goes back. Raises Unavailable,
-    Fenced."""
+    """Recomputes a released node from the last description, liveness and prediction in its streams.
+
+    Its offer is published in any case, because the last one was 0. A node that still fails returns to quarantine.
+    Raises Unavailable, Fenced.
+    """
     if item.table != STATES or not item.node:
         return
     described = await latest(NodeDescribed, item.node)
@@ -90,7 +92,7 @@ async def restore_offer(offering: Offering, latest: Latest, item: Item) -> None:
 
 
 def _after_withdrawal(state: NodeState) -> NodeState:
-    """The withdrawal had the next generation; the row does not know of it."""
+    """Counts the generation of the withdrawal, which the row does not contain."""
     return replace(state, generation=state.generation + 1)
 
 

@@ -1,1 +1,1 @@
-"""The ports made real: PostgreSQL, and an in-memory twin for tests."""
+"""Adapters of the ports: PostgreSQL, and an in-memory version for tests."""

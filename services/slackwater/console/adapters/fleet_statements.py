@@ -1,4 +1,4 @@
-"""The SQL of the fleet as a whole. It reads one narrow row per node, or kept levels; never reports."""
+"""The SQL of fleet-wide reads. It reads one narrow row per node, or stored levels; never reports."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ LEVEL_AMOUNTS = ("capacity", "offered", *NODE_AMOUNTS)
 _FRESH = "(sampled_at > :fresh_after AND coalesce(liveness, 'fresh') = 'fresh')"
 
 _MOST = 2**52
-"""Whole in a float, and as many nodes as there are fit 64 bits together."""
+"""Exact in a float; the sum over all nodes still fits into 64 bits."""
 
 
 def _number(path: str, kind: str = "bigint") -> str:
-    """A number within a document, kept to what sums of it can hold; NULL where something else stands there: a row that
-    cannot be read costs the fleet's figures nothing."""
+    """SQL for a number within a document, clamped so that sums fit; NULL for any other value, so that an unreadable row
+    does not fail the fleet's figures.
+    """
     return (
         f"CASE WHEN jsonb_typeof({path}) = 'number'"
         f" THEN CAST(greatest(least(CAST({path} AS numeric), {_MOST}), -{_MOST}) AS {kind}) END"
@@ -85,12 +86,12 @@ _DEGRADED = "offer ->> 'degraded' IS NOT NULL"
 
 
 def _used(name: str, place: int) -> str:
-    """What a node uses of a resource (0 CPU, 1 memory)."""
+    """SQL for a node's usage of a resource (0 CPU, 1 memory)."""
     return f"amounts[{2 * NODE_AMOUNTS.index(name) + 1 + place}]"
 
 
 def _pool_amounts(place: int, resource: str) -> tuple[str, ...]:
-    """Of one node, in the order of the amounts of PoolRow."""
+    """SQL for one node's amounts, in the order of PoolRow."""
     return (
         _CAPACITY.format(resource),
         _used("usage", place),

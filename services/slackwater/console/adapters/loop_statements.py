@@ -1,4 +1,4 @@
-"""The SQL of the loop's own health: times from sample to effect, processes, replays of dead letters, windows."""
+"""The SQL of the control loop's health: times from sample to effect, processes, replays of dead letters, windows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The read model in memory: for tests and for pages without a database. Held to the same tests as PostgreSQL."""
+"""The read model in memory, for tests and for pages without a database. The tests of PostgreSQL apply to it as well."""
 
 from __future__ import annotations
 
@@ -121,8 +121,8 @@ class MemoryReadModel(MemoryFleet, MemoryLoop, MemoryStrategies):
         return sorted(found, key=lambda pod: (pod.node, pod.tier, pod.name, pod.uid))
 
     async def usage(self, node: str, since: datetime, until: datetime) -> Sequence[UsagePoint]:
-        found = [p for p in self._usage.values() if p.node == node and since <= p.sampled_at <= until]
-        return sorted(found, key=lambda point: (point.sampled_at, point.event_id))
+        points = [p for p in self._usage.values() if p.node == node and since <= p.sampled_at <= until]
+        return sorted(points, key=lambda point: (point.sampled_at, point.event_id))
 
     async def forecasts(self, node: str, since: datetime, until: datetime) -> Sequence[ForecastView]:
         mine = sorted((f for f in self._forecasts.values() if f.node == node), key=lambda f: f.predicted_at)
@@ -147,9 +147,9 @@ class MemoryReadModel(MemoryFleet, MemoryLoop, MemoryStrategies):
 
     async def decisions(self, wanted: DecisionFilter) -> Sequence[DecisionSummary]:
         matching = (record for record in self._decisions.values() if _matches(record, wanted))
-        found = [record for record in matching if self._in_pool(record, wanted)]
-        found.sort(key=lambda record: (record.decided_at, record.id), reverse=True)
-        return [summary_of(record, self._effects.get(record.id)) for record in found[: wanted.limit]]
+        records = [record for record in matching if self._in_pool(record, wanted)]
+        records.sort(key=lambda record: (record.decided_at, record.id), reverse=True)
+        return [summary_of(record, self._effects.get(record.id)) for record in records[: wanted.limit]]
 
     async def actions_on(self, nodes: Sequence[str], since: datetime, limit: int) -> Sequence[DecisionSummary]:
         kinds = (DecisionKind.THROTTLE, DecisionKind.RESTORE)
@@ -184,8 +184,8 @@ class MemoryReadModel(MemoryFleet, MemoryLoop, MemoryStrategies):
 
     async def decisions_about(self, pod_uid: str, limit: int, until: datetime | None) -> Sequence[DecisionRecord]:
         wanted = DecisionFilter(pod=pod_uid, spared=True, until=until)
-        found = [record for record in self._decisions.values() if _matches(record, wanted)]
-        return sorted(found, key=lambda record: (record.decided_at, record.id), reverse=True)[:limit]
+        records = [record for record in self._decisions.values() if _matches(record, wanted)]
+        return sorted(records, key=lambda record: (record.decided_at, record.id), reverse=True)[:limit]
 
     async def decision(self, decision_id: str) -> DecisionRecord | None:
         return self._decisions.get(decision_id)
@@ -202,16 +202,16 @@ class MemoryReadModel(MemoryFleet, MemoryLoop, MemoryStrategies):
         return self._effects.get(decision_id)
 
     async def observations(self, decision_id: str) -> Sequence[ObservationView]:
-        found = [o for o in self._observations.values() if any(x.decision_id == decision_id for x in o.limits)]
-        return sorted(found, key=lambda o: o.observed_at)
+        observations = [o for o in self._observations.values() if any(x.decision_id == decision_id for x in o.limits)]
+        return sorted(observations, key=lambda o: o.observed_at)
 
     async def last_observation(self, node: str) -> ObservationView | None:
         mine = [each for each in self._observations.values() if each.node == node]
         return max(mine, key=lambda each: each.observed_at, default=None)
 
     async def evictions(self, decision_id: str) -> Sequence[EvictionView]:
-        found = [each for each in self._evictions.values() if each.decision_id == decision_id]
-        return sorted(found, key=lambda each: (each.completed_at, each.id))
+        evictions = [eviction for eviction in self._evictions.values() if eviction.decision_id == decision_id]
+        return sorted(evictions, key=lambda eviction: (eviction.completed_at, eviction.id))
 
     async def counts(self) -> Counts:
         reasons = Counter((record.kind, record.reason) for record in self._decisions.values())
@@ -251,4 +251,6 @@ def _matches(record: DecisionRecord, wanted: DecisionFilter) -> bool:
 def _concerns(record: DecisionRecord, pod: str, *, spared: bool) -> bool:
     if any(pod in (action.pod_name, action.pod_uid) for action in record.actions):
         return True
-    return spared and any(pod in (one.name, one.pod_uid) for one in candidates_of(record) if not one.chosen)
+    return spared and any(
+        pod in (candidate.name, candidate.pod_uid) for candidate in candidates_of(record) if not candidate.chosen
+    )

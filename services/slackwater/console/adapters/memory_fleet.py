@@ -1,4 +1,4 @@
-"""The fleet as a whole, in memory: the same sums as PostgreSQL makes."""
+"""Fleet-wide reads in memory, with the same sums as PostgreSQL."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NOTHING = Resources()
 
 
 class MemoryFleet:
-    """See slackwater.console.ports.FleetReads."""
+    """Implements slackwater.console.ports.FleetReads."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -127,16 +127,16 @@ class MemoryFleet:
 
     async def pool_offers(self, pool: str, after: str, limit: int) -> Sequence[OfferView]:
         nodes = [self._nodes[name] for name in sorted(self._nodes) if name > after]
-        found = [node.offer for node in nodes if node.offer and node.facts and node.facts.pool == pool]
-        return found[:limit]
+        offers = [node.offer for node in nodes if node.offer and node.facts and node.facts.pool == pool]
+        return offers[:limit]
 
     async def nodes_shown(
         self, wanted: NodeQuery, fresh_after: datetime, waterline: float
     ) -> tuple[int, Sequence[NodeView]]:
         now = fresh_after + FRESH
-        found = [node for node in self._nodes.values() if shown(node, wanted, now, waterline)]
-        found.sort(key=lambda node: order(node, now, waterline))
-        return len(found), found[wanted.offset : wanted.offset + wanted.limit]
+        nodes = [node for node in self._nodes.values() if shown(node, wanted, now, waterline)]
+        nodes.sort(key=lambda node: order(node, now, waterline))
+        return len(nodes), nodes[wanted.offset : wanted.offset + wanted.limit]
 
     async def throttled_pods(self, fresh_after: datetime, limit: int) -> Sequence[PodView]:
         nodes = [node for node in self._fresh(fresh_after) if node.usage and node.usage.throttled_pods]

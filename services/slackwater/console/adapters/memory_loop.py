@@ -1,4 +1,4 @@
-"""The loop's own health, in memory."""
+"""The control loop's health, in memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ACTIONS = (DecisionKind.THROTTLE, DecisionKind.RESTORE, DecisionKind.EVICT)
 
 
 class MemoryLoop:
-    """See slackwater.console.ports.LoopReads and the writes beside it."""
+    """Implements slackwater.console.ports.LoopReads and the related writes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -64,8 +64,8 @@ class MemoryLoop:
         self._replays.pop((replay.identity, replay.number), None)
 
     async def replays(self, identities: Sequence[str]) -> Sequence[ReplayView]:
-        mine = [each for each in self._replays.values() if each.identity in identities]
-        return sorted(mine, key=lambda each: (each.replayed_at, each.number))
+        mine = [replay for replay in self._replays.values() if replay.identity in identities]
+        return sorted(mine, key=lambda replay: (replay.replayed_at, replay.number))
 
     async def save_windows(self, rows: Sequence[WindowView]) -> None:
         self._windows.update((row.event_id, row) for row in rows)

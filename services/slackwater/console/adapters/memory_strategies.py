@@ -1,4 +1,4 @@
-"""Strategies as they are followed, in memory."""
+"""Strategies in effect, in memory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from slackwater.console.domain.views import NodeView
 
 
 class MemoryStrategies:
-    """See slackwater.console.ports.StrategyReads and the write beside it."""
+    """Implements slackwater.console.ports.StrategyReads and the related write."""
 
     def __init__(self) -> None:
         super().__init__()

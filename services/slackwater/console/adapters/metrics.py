@@ -1,4 +1,4 @@
-"""What the console shows on /metrics of itself."""
+"""The console's own metrics."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from slackwater.telemetry.metrics import DELAY_BUCKETS, Meters
 
 
 class ConsoleMetrics:
-    """slackwater.console.ports.Meter."""
+    """Implements slackwater.console.ports.Meter."""
 
     def __init__(self, meters: Meters) -> None:
         self._recorded = meters.counter(

@@ -21,9 +21,9 @@ from slackwater.telemetry.logs import get_logger
 
 log = get_logger(__name__)
 TYPES = (ResourcesOffered, NodeDescribed)
-"""Both are kept by one stream, so that one position is enough."""
+"""One stream holds both, so that one position is enough."""
 LOOK_SECONDS = 1.0
-"""How often the end of the log is looked at while somebody watches."""
+"""Interval of reading the end of the log while a watcher is connected."""
 READY_SECONDS = 10.0
 AGAIN_SECONDS = 1.0
 QUIET_SECONDS = 5.0
@@ -31,17 +31,17 @@ _NEVER = datetime.min.replace(tzinfo=UTC)
 
 
 class _BeganAnewError(Exception):
-    """The positions read so far mean nothing in the log any more."""
+    """The log was recreated, so that the known positions are invalid."""
 
 
 class OfferBoard:
-    """See slackwater.console.ports.OfferLog. Reads from the first watcher on, while `run` runs."""
+    """Implements slackwater.console.ports.OfferLog. Reads while `run` runs, from the first watcher on."""
 
     def __init__(self, bus: Bus, clock: Clock) -> None:
         self._bus = bus
         self._clock = clock
         self.watchers = 0
-        """How many watch now."""
+        """Number of connected watchers."""
         self._watched = asyncio.Event()
         self._change = asyncio.Event()
         self.sight: OfferSight | None = None
@@ -73,14 +73,14 @@ class OfferBoard:
     async def changed(self, leaving: asyncio.Event) -> None:
         waits = [asyncio.ensure_future(self._change.wait()), asyncio.ensure_future(leaving.wait())]
         try:
-            # A bookmark that is not due yet is looked at again with the next look at the end of the log.
+            # a bookmark that is not due yet is checked again at the next read of the log's end
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for wait in waits:
                 wait.cancel()
 
     async def run(self) -> None:
-        """Read until cancelled; whatever breaks off is begun again."""
+        """Read until cancelled; restart after every failure."""
         while True:
             await self._watched.wait()
             try:
@@ -119,7 +119,9 @@ class OfferBoard:
             await self._watched.wait()
 
     async def _read_up_to(self, sequence: int, table: OfferTable) -> None:
-        """Until the table has it; or nothing came for a while: the last message is none that anybody can read."""
+        """Wait until the table has reached the position, or nothing arrived for a while, because the last message
+        cannot be parsed.
+        """
         with suppress(TimeoutError):
             while table.position < sequence:
                 async with asyncio.timeout(QUIET_SECONDS):

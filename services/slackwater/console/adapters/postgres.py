@@ -1,4 +1,4 @@
-"""The read model in PostgreSQL, schema `console`. Shapes go in and out as JSON, by the same adapters both ways."""
+"""The read model in PostgreSQL, schema `console`. The same type adapters write and read the JSON bodies."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _EVICTION = TypeAdapter(EvictionView)
 
 
 class PostgresReadModel(PostgresFleet, PostgresLoop, PostgresStrategies):
-    """See slackwater.console.ports. Every method is one short transaction. Raises Unavailable."""
+    """Implements slackwater.console.ports. Every method is one short transaction. Raises Unavailable."""
 
     async def save_facts(self, rows: Sequence[tuple[NodeFacts, str, datetime]]) -> None:
         newest = _newest(rows, key=lambda row: row[0].name, time=lambda row: row[2])
@@ -88,7 +88,7 @@ class PostgresReadModel(PostgresFleet, PostgresLoop, PostgresStrategies):
         )
 
     async def save_usage(self, rows: Sequence[tuple[UsagePoint, Sequence[PodView]]]) -> None:
-        """Raises InvalidInput for a text that PostgreSQL cannot read again."""
+        """Raises InvalidInput for a text that PostgreSQL cannot read back."""
         newest = _newest(rows, key=lambda row: row[0].node, time=lambda row: row[0].sampled_at)
         points = {point.event_id: point for point, _ in rows}
         written = {event_id: as_json(point, _USAGE) for event_id, point in points.items()}
@@ -236,8 +236,8 @@ class PostgresReadModel(PostgresFleet, PostgresLoop, PostgresStrategies):
         return await self._all(_OBSERVATION, sql.OBSERVATIONS, id=decision_id)
 
     async def last_observation(self, node: str) -> ObservationView | None:
-        found: ObservationView | None = await self._one(_OBSERVATION, sql.LAST_OBSERVATION, node=node)
-        return found
+        observations: ObservationView | None = await self._one(_OBSERVATION, sql.LAST_OBSERVATION, node=node)
+        return observations
 
     async def evictions(self, decision_id: str) -> Sequence[EvictionView]:
         return await self._all(_EVICTION, sql.EVICTIONS, id=decision_id)
@@ -265,14 +265,15 @@ def _pick(body: Row, *columns: str) -> dict[str, Any]:
 
 
 def _newest(rows: Iterable[T], *, key: Callable[[T], str], time: Callable[[T], datetime]) -> list[T]:
-    """One row per key, the newest: a statement may not touch a row twice. In order of the key: two statements that
-    touch the same rows wait for each other, and in another order they would wait for ever."""
-    found: dict[str, T] = {}
+    """The newest row per key, because a statement may not change a row twice. Sorted by key, because two statements
+    that lock the same rows in different orders would deadlock.
+    """
+    newest: dict[str, T] = {}
     for row in rows:
-        known = found.get(key(row))
+        known = newest.get(key(row))
         if known is None or time(row) >= time(known):
-            found[key(row)] = row
-    return [found[name] for name in sorted(found)]
+            newest[key(row)] = row
+    return [newest[name] for name in sorted(newest)]
 
 
 def _facts_row(facts: NodeFacts, boot_epoch: str, described_at: datetime) -> Row:
@@ -304,13 +305,15 @@ def _latest_row(point: UsagePoint, pods: Sequence[PodView], body: str) -> Row:
 
 
 _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
-"""As JSON writes it; behind an escaped backslash the same letters are plain text."""
+"""NUL as JSON writes it; after an escaped backslash the same characters are plain text."""
 
 
 def _readable(written: str) -> str:
-    """Nobody takes it apart now, but somebody will: a NUL that JSON can hold and PostgreSQL cannot is refused here."""
+    """Refuses a NUL, which JSON can hold and PostgreSQL cannot: the text is stored unparsed, and a later query would
+    fail.
+    """
     if "\\u0000" in written and _NUL.search(written):
-        raise InvalidInput("a pod's description has a NUL in it", code="unstorable")
+        raise InvalidInput("a pod's description contains a NUL character", code="unstorable")
     return written
 
 
@@ -334,7 +337,7 @@ def _offer_row(row: OfferView) -> Row:
 
 
 def _decision_row(record: DecisionRecord) -> Row:
-    """Of pods that were chosen and spared uid and name, so that either finds the decision."""
+    """The row of a decision. It holds uid and name of chosen and spared pods, so that either finds the decision."""
     body = record.model_dump(mode="json")
     found = {name: body[name] for name in ("id", "node", "kind", "subject", "reason", "decided_at")}
     rows = candidates_of(record)

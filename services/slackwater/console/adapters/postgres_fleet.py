@@ -1,4 +1,4 @@
-"""The fleet as a whole, in PostgreSQL: sums over one row per node, and the levels that were kept of them."""
+"""Fleet-wide reads in PostgreSQL: sums over one row per node, and the stored levels of these sums."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _OFFER = TypeAdapter(OfferView)
 
 
 class PostgresFleet(Queries):
-    """See slackwater.console.ports.FleetReads."""
+    """Implements slackwater.console.ports.FleetReads."""
 
     async def level(self, at: datetime, fresh_after: datetime) -> FleetLevel:
         nodes, silent, *amounts = (await self._rows(sql.LEVEL, fresh_after=fresh_after))[0]
@@ -77,8 +77,8 @@ class PostgresFleet(Queries):
         count = (await self._rows(sql.NODE_COUNT, **asked))[0][0]
         rows = await self._rows(sql.NODE_NAMES, **asked, limit=wanted.limit, offset=wanted.offset)
         names = [row[0] for row in rows]
-        found = {node.name: node for node in await self._all(_NODE, NODES_NAMED, names=names)}
-        return count, [found[name] for name in names if name in found]
+        nodes = {node.name: node for node in await self._all(_NODE, NODES_NAMED, names=names)}
+        return count, [nodes[name] for name in names if name in nodes]
 
     async def throttled_pods(self, fresh_after: datetime, limit: int) -> Sequence[PodView]:
         return await self._all(_POD, sql.THROTTLED_PODS, fresh_after=fresh_after, limit=limit)
@@ -108,6 +108,6 @@ def _pool_sums(nodes: int, offering: int, degraded: int, overoffered: int, *amou
 
 
 def _pairs(amounts: Sequence[Any]) -> list[Resources]:
-    """CPU and memory in turn."""
+    """Resources from alternating CPU and memory amounts."""
     numbers = [int(number or 0) for number in amounts]
     return [Resources(cpu, memory) for cpu, memory in zip(numbers[::2], numbers[1::2], strict=True)]

@@ -1,4 +1,4 @@
-"""The loop's own health in PostgreSQL."""
+"""The control loop's health in PostgreSQL."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from slackwater.decisions.reasons import DecisionKind
 _PROCESS = TypeAdapter(ProcessView)
 _WINDOW = TypeAdapter(WindowView)
 FORGOTTEN = timedelta(hours=1)
-"""A process that has been silent for so long is not shown any more."""
+"""A process that has not reported for this long is no longer shown."""
 
 
 class PostgresLoop(Queries):
-    """See slackwater.console.ports.LoopReads and the writes beside it."""
+    """Implements slackwater.console.ports.LoopReads and the related writes."""
 
     async def loop_times(self, since: datetime, limit: int) -> Sequence[LoopTime]:
         rows = await self._rows(sql.LOOP_TIMES, since=since, limit=limit)

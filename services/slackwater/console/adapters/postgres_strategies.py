@@ -1,4 +1,4 @@
-"""Strategies as they are followed, in PostgreSQL."""
+"""Strategies in effect, in PostgreSQL."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FOLLOWERS = text("""
 
 
 class PostgresStrategies(Queries):
-    """See slackwater.console.ports.StrategyReads and the write beside it."""
+    """Implements slackwater.console.ports.StrategyReads and the related write."""
 
     async def save_strategies(self, rows: Sequence[StrategyView]) -> None:
         newest = {row.document: row for row in sorted(rows, key=lambda row: row.told_at)}.values()

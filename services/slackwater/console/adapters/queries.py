@@ -1,4 +1,4 @@
-"""Statements in one short transaction each, bodies through the adapters of their shapes."""
+"""Runs statements in one short transaction each and parses bodies with the adapters of their shapes."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ T = TypeVar("T")
 Row = Mapping[str, Any]
 
 _KEYS = ("event_id", "id", "decision_id", "name", "instance", "at")
-"""Primary keys of the tables, as rows name them; `decision_id` is one only where no other is."""
+"""Primary keys of the tables, as rows name them; `decision_id` is one only if no other is present."""
 
 
 class Queries:
-    """Raises Unavailable when PostgreSQL does not answer."""
+    """Runs statements. Raises Unavailable when PostgreSQL does not answer."""
 
     def __init__(self, database: Database, quarantine: Quarantine | None = None) -> None:
         self._database = database
@@ -35,11 +35,11 @@ class Queries:
         return await self._database.ping()
 
     async def _write(self, *batches: tuple[TextClause, Sequence[Row]]) -> None:
-        """All statements in one transaction; empty ones are left out. A statement takes its rows as `rows`, or each
-        column of them as a list.
+        """Run all statements in one transaction; empty batches are left out. A statement takes its rows as `rows`, or
+        each column of them as a list.
 
-        Rows go in order of their key: two consoles may hold the same ones (a redelivery), and who waits for the other
-        in another order waits for ever.
+        Rows are sorted by key. Two consoles may write the same rows after a redelivery, and different lock orders would
+        deadlock.
         """
         given = [(statement, _parameters(statement, sorted(rows, key=_key))) for statement, rows in batches if rows]
         if not given:
@@ -49,7 +49,7 @@ class Queries:
                 await unit.connection.execute(statement, parameters)
 
     async def _execute(self, statement: TextClause, **parameters: Any) -> int:
-        """One statement that changes something; how many rows it changed."""
+        """Run one statement that changes rows; returns their number."""
         async with self._database.unit_of_work() as unit:
             return int((await unit.connection.execute(statement, parameters)).rowcount)
 
@@ -62,32 +62,32 @@ class Queries:
         return self._readable(adapter, statement, (row[0] for row in rows))
 
     def _readable(self, adapter: TypeAdapter[T], statement: TextClause, bodies: Iterable[str]) -> list[T]:
-        """Those that can be read; the others are noted, and left out of what is shown."""
-        found = []
+        """The bodies that can be parsed; the others are quarantined and left out."""
+        values = []
         for body in bodies:
             try:
-                found.append(adapter.validate_json(body))
+                values.append(adapter.validate_json(body))
             except (ValueError, OverflowError, RecursionError) as error:
                 unreadable = QuarantineReason.UNREADABLE
                 self._quarantine.note(_table(statement), _name(body), error, reason=unreadable, document=body)
-        return found
+        return values
 
     async def _one(self, adapter: TypeAdapter[T], statement: TextClause, **parameters: Any) -> T | None:
-        found = await self._all(adapter, statement, **parameters)
-        return found[0] if found else None
+        values = await self._all(adapter, statement, **parameters)
+        return values[0] if values else None
 
 
 def _table(statement: TextClause) -> str:
-    """The first that it reads."""
-    found = re.search(r"\bFROM (\w+)", statement.text)
-    return found[1] if found else "read_model"
+    """The first table that the statement reads."""
+    match = re.search(r"\bFROM (\w+)", statement.text)
+    return match[1] if match else "read_model"
 
 
 def _name(body: str) -> str:
-    """What a body calls itself; a hash of one that does not."""
+    """The name or id in a body; a hash of a body without one."""
     for key in ("event_id", "id", "decision_id", "name", "document", "instance"):
-        if found := re.search(rf'"{key}"\s*:\s*"([^"\\]{{1,100}})"', body or ""):
-            return found[1]
+        if match := re.search(rf'"{key}"\s*:\s*"([^"\\]{{1,100}})"', body or ""):
+            return match[1]
     return hashlib.sha256(str(body).encode(errors="replace")).hexdigest()[:16]
 
 
@@ -102,8 +102,9 @@ def _parameters(statement: TextClause, rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def as_json(value: T, shape: TypeAdapter[T] | None = None) -> str:
-    """As text; a number that is wider than 64 bits, which an unjudged report may hold, takes the slow way, for which
-    anything but plain values needs its shape."""
+    """The value as JSON text. A number wider than 64 bits, possible in an unvalidated report, uses the slower
+    serializer, which needs the shape for anything but plain values.
+    """
     try:
         return msgspec.json.encode(value).decode()
     except OverflowError:

@@ -1,5 +1,6 @@
-"""The SQL of the read model. Every write takes its whole batch at once, so a batch is one statement: as one JSON array,
-and what comes by the hundred a second as a list for each column (decision 0056)."""
+"""The SQL of the read model. Every write takes its whole batch in one statement: as one JSON array, or, for frequent
+rows, as a list per column (decision 0056).
+"""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What the console knows (views) and how it explains it (waterfall, chain): pure."""
+"""The console's views and their explanations (waterfall, chain). Pure."""

@@ -1,4 +1,4 @@
-"""What is known of a node's agent, line by line; what is not known is said, never guessed."""
+"""The known state of a node's agent, line by line; an unknown value is shown as unknown."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from slackwater.model.counting import counted
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """`tone` is empty, good, bad or unknown; `at` is shown as a time behind the text."""
+    """A line of text. `tone` is empty, good, bad or unknown; `at` is shown as a time after the text."""
 
     title: str
     text: str
@@ -23,7 +23,9 @@ class Line:
 def agent_lines(
     node: NodeView, intent: IntentView | None, observed: ObservationView | None, *, broker: bool = True
 ) -> tuple[Line, ...]:
-    """`broker` is False when the last intent could not be looked up: then it is unknown, not absent."""
+    """The lines of a node's agent. `broker` is False when the last intent could not be read: it is then unknown, not
+    absent.
+    """
     return (
         _driver(node),
         _report(node),
@@ -75,7 +77,9 @@ def _converged(intent: IntentView, observed: ObservationView | None) -> Line:
 
 
 def _lease(intent: IntentView) -> Line:
-    """Renewals are told to agents alone; a writer that does not hear a node says so in its intent."""
+    """The lease of the intent. Only agents receive renewals; a writer that no longer receives a node's reports says so
+    in its intent.
+    """
     if intent.lease_seconds <= 0:
         said = f"none: {intent.writer} does not hear the node, so its agent gives back what it took and acts alone"
         return Line("Lease", said, "bad", intent.declared_at)

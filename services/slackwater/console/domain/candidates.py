@@ -1,4 +1,4 @@
-"""Who was looked at by a decision, in its order: chosen or spared, with the keys, what each releases, and why."""
+"""The candidates of a decision in its order: chosen or spared, with their keys, their releases, and the reason."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ GUARDING = (DecisionKind.THROTTLE, DecisionKind.RESTORE, DecisionKind.EVICT)
 
 @dataclass(frozen=True, slots=True)
 class CandidateView:
-    """One pod. `place` counts from 1 among those that might be chosen; None: it never was one of them, `because` says
-    why. `released` is what a chosen pod releases (a restore: gives back, negative), `would_release` what a spared one
-    could have at most; both in the unit of the record. `keys` are compared as `order` of the record names them."""
+    """One pod. `place` counts candidates from 1; None: it was not a candidate, for the reason in `because`. `released`
+    is what a chosen pod releases (a restore gives back: negative), `would_release` the most that a spared pod could
+    release; both in the unit of the record. `keys` are compared in the record's `order`.
+    """
 
     pod_uid: str
     name: str
@@ -30,19 +31,22 @@ class CandidateView:
 
 
 def is_carried_out(record: DecisionRecord) -> bool:
-    """Whether somebody was to act: no preview, nothing beyond the mode, and somebody to act on."""
+    """Whether the decision was to be executed: no preview, not beyond the mode, and at least one pod or node to act
+    on.
+    """
     return record.reason not in ONLY_TOLD and (record.kind not in GUARDING or bool(record.actions))
 
 
 def candidates_of(record: DecisionRecord) -> tuple[CandidateView, ...]:
-    """In the order of the decision: who gives way first comes first, who is given back to first when restoring. Those
-    that are no candidates follow. Empty for decisions that are about no pods."""
+    """The pods in the order of the decision: the first yields first, or is restored first. Pods that are no candidates
+    come last. Empty for decisions that are not about pods.
+    """
     if record.kind not in GUARDING:
         return ()
-    found = [*_chosen(record), *_spared(record)]
-    ranked = [one for one in found if one.keys]
-    ranked.sort(key=lambda one: (one.keys, one.pod_uid), reverse=record.kind is DecisionKind.RESTORE)
-    return (*_placed(ranked), *(one for one in found if not one.keys))
+    candidates = [*_chosen(record), *_spared(record)]
+    ranked = [candidate for candidate in candidates if candidate.keys]
+    ranked.sort(key=lambda candidate: (candidate.keys, candidate.pod_uid), reverse=record.kind is DecisionKind.RESTORE)
+    return (*_placed(ranked), *(candidate for candidate in candidates if not candidate.keys))
 
 
 def _placed(ranked: Sequence[CandidateView]) -> list[CandidateView]:
@@ -50,7 +54,7 @@ def _placed(ranked: Sequence[CandidateView]) -> list[CandidateView]:
 
 
 def _chosen(record: DecisionRecord) -> list[CandidateView]:
-    """Terms and actions are of the same pods in the same order; a term is in the unit of the record."""
+    """The chosen pods. Terms and actions list the same pods in the same order; a term is in the unit of the record."""
     values = [term.value for term in record.terms]
     if len(values) != len(record.actions):
         values = [action.released_milli for action in record.actions]
@@ -61,7 +65,7 @@ def _chosen(record: DecisionRecord) -> list[CandidateView]:
 
 
 def _spared(record: DecisionRecord) -> list[CandidateView]:
-    """Alternatives that are pods: records from before uids were told name only those that have a place."""
+    """Alternatives that are pods. Older records without uids list only those with a place."""
     return [
         CandidateView(
             one.pod_uid,

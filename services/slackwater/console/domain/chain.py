@@ -1,4 +1,4 @@
-"""From the report that caused a decision to its measured effect, as steps in the order they happened."""
+"""The steps from the report that caused a decision to its measured effect, in time order."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from slackwater.decisions.record import DecisionRecord
 from slackwater.model.counting import counted
 
 ALONE = "agent"
-"""Who decided while cut off: written in the same turn, and nobody was there to measure what it brought."""
+"""The writer of decisions made while disconnected. It writes in the same cycle, and their effect is not measured."""
 _IN_VAIN = frozenset({"refused", "expired", "failed"})
-"""How an eviction ends that has ended nobody: there is no effect of it to see."""
+"""Outcomes of an eviction that ended no pod, so that it has no effect."""
 _ACTED_ON = frozenset({DecisionKind.THROTTLE, DecisionKind.RESTORE})
 
 
@@ -39,7 +39,7 @@ def chain_of(
     effect: EffectView | None,
     evictions: Sequence[EvictionView] = (),
 ) -> Chain:
-    """The chain of one decision; what is not known yet, or not kept any more, is a step that says so or is absent."""
+    """The chain of one decision. A step that is not known yet, or no longer stored, says so or is absent."""
     steps = [*_trigger_steps(record, trigger), _decision_step(record)]
     steps += [_observation_step(record, seen) for seen in observations]
     steps += [_eviction_step(record, ended) for ended in evictions]
@@ -78,10 +78,10 @@ def _complete(
     if record.mode is Mode.OBSERVE or record.reason in ONLY_TOLD or record.service == ALONE:
         return True
     if record.kind is DecisionKind.EVICT:
-        has_effect = any(one.outcome not in _IN_VAIN for one in evictions)
+        has_effect = any(eviction.outcome not in _IN_VAIN for eviction in evictions)
         return len(evictions) >= len(record.actions) and (effect is not None or not has_effect)
     if record.kind in _ACTED_ON and record.actions:
-        return effect is not None  # which is measured after the write, though a limit that is gone names no decision
+        return effect is not None  # measured after the write, although a removed limit names no decision
     return True
 
 
@@ -107,7 +107,11 @@ def _trigger_steps(record: DecisionRecord, trigger: UsagePoint | ForecastView | 
         return [ChainStep("usage.windowed", trigger.event_id, trigger.closed_at, None, text, window)]
     return [
         ChainStep(
-            "trigger", record.trigger_event_id, None, None, "the event that led here is not kept, or not any more"
+            "trigger",
+            record.trigger_event_id,
+            None,
+            None,
+            "the event that caused the decision is not stored, or no longer",
         )
     ]
 
@@ -146,7 +150,7 @@ def _observation_step(record: DecisionRecord, seen: ObservationView) -> ChainSte
 
 
 def _eviction_step(record: DecisionRecord, ended: EvictionView) -> ChainStep:
-    name = next((one.pod_name for one in record.actions if one.pod_uid == ended.pod_uid), ended.pod_uid)
+    name = next((action.pod_name for action in record.actions if action.pod_uid == ended.pod_uid), ended.pod_uid)
     text = f"{name} {ended.outcome.replace('_', ' ')}" + (f": {ended.detail}" if ended.detail else "")
     return ChainStep("eviction.completed", ended.id, ended.completed_at, None, text, {"outcome": ended.outcome})
 

@@ -1,4 +1,4 @@
-"""What holds of a node besides its numbers: whether it takes new pods. Nothing here is true for ever."""
+"""Conditions of a node: whether it takes new pods. Each condition expires unless renewed."""
 
 from __future__ import annotations
 
@@ -15,19 +15,26 @@ LAPSED: Final = "lapsed"
 
 
 def as_of(node: NodeView, now: datetime) -> NodeView:
-    """The node with its conditions as they count at `now`."""
+    """The node with the conditions that are valid at `now`."""
     if not node.conditions:
         return node
-    return replace(node, conditions=tuple(_as_of(one, now) for one in node.conditions))
+    return replace(node, conditions=tuple(_as_of(condition, now) for condition in node.conditions))
 
 
 def closing(node: NodeView) -> NodeCondition | None:
-    """What closes a node that was read with `as_of`; None: it takes new pods."""
-    return next((one for one in node.conditions if one.type == SCHEDULING_CLOSED and one.status == TRUE), None)
+    """The condition that closes a node read with `as_of`; None if it takes new pods."""
+    return next(
+        (
+            condition
+            for condition in node.conditions
+            if condition.type == SCHEDULING_CLOSED and condition.status == TRUE
+        ),
+        None,
+    )
 
 
 def scheduling_message(reason: str, rules: tuple[str, ...], *, closed: bool) -> str:
-    """In words: `takes no new pods because of gate.full`."""
+    """The condition as text: `takes no new pods because of gate.full`."""
     if closed:
         return "takes no new pods because of " + ", ".join(rules)
     return "takes new pods: " + reason.replace("_", " ")
@@ -37,5 +44,5 @@ def _as_of(condition: NodeCondition, now: datetime) -> NodeCondition:
     until = condition.valid_until
     if condition.status != TRUE or until is None or now <= until:
         return condition
-    message = f"takes new pods: nobody has renewed the closing by {condition.decision_id}"
+    message = f"takes new pods: the condition set by {condition.decision_id} expired without renewal"
     return replace(condition, status=FALSE, reason=LAPSED, message=message, since=until, valid_until=None)

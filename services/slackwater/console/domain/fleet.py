@@ -1,4 +1,4 @@
-"""The fleet as a whole: its level at a moment, what was lent and used since, which nodes need somebody, who is held.
+"""The fleet as a whole: its current level, the capacity gained, the nodes that need attention, the throttled pods.
 
 CPU in milli-cores, memory in bytes, ratios 0..1, times aware UTC. Sums cover only nodes whose report is fresh.
 """
@@ -15,17 +15,17 @@ from slackwater.decisions.reasons import DecisionKind, Reason
 from slackwater.model.quantities import Resources
 
 FRESH = timedelta(seconds=20)
-"""A report older than this says nothing about now: four of the usual intervals."""
+"""Maximum age of a fresh report: four of the usual intervals."""
 LEVEL_SECONDS = 15
-"""How often the fleet's level is kept; a kept level stands for this many seconds."""
+"""Interval of storing the fleet's level; a stored level stands for this many seconds."""
 NOTHING = Resources()
 BORROWING = ("batch", "free")
-"""Tiers that live on what is lent."""
+"""Tiers that use lent capacity."""
 
 
 @dataclass(frozen=True, slots=True)
 class FleetLevel:
-    """All fresh nodes together. `requested` is what owners (prod, mid) reserved; `silent` nodes are in no sum."""
+    """The sums over all fresh nodes. `requested` is what owners (prod, mid) reserved; `silent` nodes are in no sum."""
 
     at: datetime
     nodes: int
@@ -40,10 +40,10 @@ class FleetLevel:
 
 @dataclass(frozen=True, slots=True)
 class Gained:
-    """What lower tiers got between two times, in core-hours and GiB-hours.
+    """The capacity that lower tiers got between two times, in core-hours and GiB-hours.
 
-    `lent` is what was offered, `used` what batch and free really used. `covered_seconds` is how much of the time has a
-    kept level; of the rest nothing is known, and nothing is counted.
+    `lent` is what was offered, `used` what batch and free used. `covered_seconds` is the time with a stored level; the
+    rest is unknown and counts as nothing.
     """
 
     since: datetime
@@ -56,12 +56,12 @@ class Gained:
 
     @property
     def coverage(self) -> float:
-        """Share of the time that is known, 0..1."""
+        """The share of the time with stored levels, 0..1."""
         return min(1.0, self.covered_seconds / max(1.0, (self.until - self.since).total_seconds()))
 
 
 def gained(since: datetime, until: datetime, levels: int, lent: Resources, used: Resources) -> Gained:
-    """From the sums over that many kept levels, each of which stands for LEVEL_SECONDS."""
+    """Gains from the sums over that many stored levels, each of which stands for LEVEL_SECONDS."""
     hours = LEVEL_SECONDS / 3600
     return Gained(
         since,
@@ -75,18 +75,18 @@ def gained(since: datetime, until: datetime, levels: int, lent: Resources, used:
 
 
 def borrowed(tiers: Mapping[str, Resources]) -> Resources:
-    """What the borrowing tiers use."""
+    """The usage of the borrowing tiers."""
     return sum((tiers[name] for name in BORROWING if name in tiers), NOTHING)
 
 
 def requested(pods: Iterable[PodView]) -> Resources:
-    """What the owners of a node reserved: the requests of its prod and mid pods."""
+    """The requests of a node's prod and mid pods."""
     return sum((pod.request for pod in pods if pod.tier in ("prod", "mid")), NOTHING)
 
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """How many nodes there are, and in which state; `throttled_*` and pressures count fresh nodes only."""
+    """The number of nodes by state; `throttled_*` and pressures count fresh nodes only."""
 
     nodes: int = 0
     fresh: int = 0
@@ -110,17 +110,19 @@ class NodeQuery:
 
 
 DEFAULT_WATERLINE = 0.10
-"""Ensurance's own default for prod CPU pressure; taken where no effect has named another one yet."""
+"""Ensurance's default for prod CPU pressure; used until an effect names another waterline."""
 SHOWS = ("all", "attention", "above", "throttled", "silent")
 
 
 def is_fresh(node: NodeView, now: datetime) -> bool:
-    """Its last report is recent and nobody has given it up. A `fresh` of an earlier run counts for nothing."""
+    """Whether the last report is recent and the node is not stale or lost. A `fresh` of an earlier run does not
+    count.
+    """
     return node.liveness not in ("lost", "stale") and node.usage is not None and now - node.usage.sampled_at < FRESH
 
 
 def state_of(node: NodeView, now: datetime) -> str:
-    """`fresh`, `stale`, `lost`, or `unknown` for a node that never reported; by the age of what we have."""
+    """`fresh`, `stale`, `lost`, or `unknown` for a node that never reported; by the age of the newest report."""
     if node.usage is None:
         return "unknown"
     if node.liveness == "lost":
@@ -129,7 +131,7 @@ def state_of(node: NodeView, now: datetime) -> str:
 
 
 def attention(node: NodeView, now: datetime, waterline: float) -> int:
-    """3 above its waterline, 2 silent, 1 throttled, 0 well."""
+    """3 above its waterline, 2 silent, 1 throttled, 0 no attention needed."""
     if not is_fresh(node, now):
         return 2
     assert node.usage is not None  # noqa: S101 - a fresh node has reported
@@ -139,13 +141,13 @@ def attention(node: NodeView, now: datetime, waterline: float) -> int:
 
 
 def order(node: NodeView, now: datetime, waterline: float) -> tuple[int, int, str]:
-    """Sort key: who needs somebody comes first. Pressure counts in steps of 5 %, so rows do not dance."""
+    """Sort key: nodes that need attention first. Pressure is rounded to steps of 5 %, so that rows keep their order."""
     pressure = (node.usage.prod_pressure or 0.0) if node.usage is not None else 0.0
     return -attention(node, now, waterline), -math.floor(pressure * 20), node.name
 
 
 def shown(node: NodeView, wanted: NodeQuery, now: datetime, waterline: float) -> bool:
-    """Whether a query asks for this node."""
+    """Whether the query selects this node."""
     rank = attention(node, now, waterline)
     throttled = node.usage is not None and node.usage.throttled_pods > 0 and is_fresh(node, now)
     asked = {"attention": rank > 0, "above": rank == 3, "silent": rank == 2, "throttled": throttled}
@@ -155,9 +157,9 @@ def shown(node: NodeView, wanted: NodeQuery, now: datetime, waterline: float) ->
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """A pod that is held now: since when, at which limit, for which reason; `decision_id` is the record in force.
+    """A throttled pod: since when, its limit, the reason; `decision_id` is the record in force.
 
-    `since`, `reason` and `decision_id` are None when no decision about it is kept.
+    `since`, `reason` and `decision_id` are None when no decision about it is stored.
     """
 
     pod: PodView
@@ -168,13 +170,13 @@ class Guard:
 
 
 def guards_of(pods: Iterable[PodView], actions: Sequence[DecisionSummary]) -> list[Guard]:
-    """For each throttled pod, the decisions that hold it. `actions` may be of many nodes, in any order."""
+    """For each throttled pod, the decisions that throttle it. `actions` may cover many nodes, in any order."""
     newest_first = sorted(actions, key=lambda each: (each.decided_at, each.id), reverse=True)
     return [_guard(pod, newest_first) for pod in pods if pod.throttled]
 
 
 def _guard(pod: PodView, newest_first: Sequence[DecisionSummary]) -> Guard:
-    """Back in time until the decision that found the pod with its own limit."""
+    """Searches back in time until the decision that found the pod with its own limit."""
     since: datetime | None = None
     in_force: DecisionSummary | None = None
     for decision in newest_first:
@@ -182,7 +184,7 @@ def _guard(pod: PodView, newest_first: Sequence[DecisionSummary]) -> Guard:
         if action is None or decision.kind not in (DecisionKind.THROTTLE, DecisionKind.RESTORE):
             continue
         if action.cpu_limit_after_milli == pod.original_cpu_limit_milli:
-            break  # given back whole: what lies before is another story
+            break  # fully restored here, so earlier decisions do not concern this throttle
         in_force = in_force or decision
         since = decision.decided_at
         if action.cpu_limit_before_milli == pod.original_cpu_limit_milli:

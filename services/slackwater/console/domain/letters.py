@@ -1,4 +1,4 @@
-"""Dead letters: what may be replayed, and what an operator should know before."""
+"""Dead letters: which may be replayed, and what an operator needs to know first."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class ReplayView:
-    """A letter was given another chance: when, by whom, under which message id."""
+    """A replay of a letter: when, by whom, under which message id."""
 
     position: int
     identity: str
@@ -22,9 +22,9 @@ class ReplayView:
 
 @dataclass(frozen=True, slots=True)
 class LetterView:
-    """A dead letter. `payload` is the body if it is JSON, `text` what can be shown of it otherwise.
+    """A dead letter. `payload` is the body if it is JSON, `text` otherwise the displayable part of it.
 
-    `occurred_at` is the event's own time, `buried_at` when it was given up; either may be unknown.
+    `occurred_at` is the event's own time, `buried_at` the time of dead-lettering; either may be unknown.
     """
 
     position: int
@@ -46,7 +46,7 @@ class LetterView:
 
 @dataclass(frozen=True, slots=True)
 class ReplayAnswer:
-    """What a replay did, or with `dry_run` would do."""
+    """The result of a replay, or with `dry_run` the expected result."""
 
     position: int
     subject: str
@@ -57,7 +57,9 @@ class ReplayAnswer:
 
 
 def message_id_of(identity: str, number: int) -> str:
-    """New for every replay of a letter, and the same when two ask for the same one at once: the broker drops one."""
+    """The message id of a replay: new for every replay of a letter, and equal for two concurrent requests, so that the
+    broker drops one.
+    """
     return f"{identity}:replay-{number}"
 
 
@@ -68,19 +70,20 @@ def refusal(
     replays: Sequence[ReplayView],
     again: bool,
 ) -> tuple[str, str] | None:
-    """(code, message) why this letter is not replayed, or None. `newest`: event id on its subject, and whether only
-    the last message of the subject counts."""
+    """(code, message) of the refusal to replay a letter, or None. `newest`: event id on its subject, and whether only
+    the last message of the subject counts.
+    """
     if not subject:
-        return "no_subject", "the letter does not say where it came from; it can be read, but not replayed"
+        return "no_subject", "the letter does not name its subject; it can be read, but not replayed"
     if newest is not None and newest[1] and newest[0] != event_id:
         return "superseded", (
             f"a newer message than this one is in force on {subject}, where only the last one counts: "
-            "replaying would put the old state back"
+            "a replay would restore the old state"
         )
     if replays and not again:
         last = replays[-1]
         return "already_replayed", (
             f"it was replayed at {last.replayed_at:%Y-%m-%d %H:%M:%S} UTC by {last.replayed_by}; "
-            "ask with again=true to replay it once more"
+            "set again=true to replay it once more"
         )
     return None

@@ -1,4 +1,4 @@
-"""The control loop's own health: how long it takes from sample to effect, and how its parts fare.
+"""The health of the control loop: the time from sample to effect, and the state of its processes.
 
 Durations in seconds, times aware UTC. None means unknown, never zero.
 """
@@ -13,12 +13,12 @@ from slackwater.console.domain.drawing.latency_chart import Spread
 from slackwater.decisions.reasons import DecisionKind
 
 SILENT_INTERVALS = 3
-"""A process that has not reported for so many of its intervals is silent."""
+"""A process that has not reported for this many of its intervals is silent."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoopTime:
-    """One action on its way: sample to decision, decision to the write in the kernel, decision to the measurement."""
+    """The times of one action: sample to decision, decision to the kernel write, decision to the measurement."""
 
     decision_id: str
     node: str
@@ -30,14 +30,14 @@ class LoopTime:
 
     @property
     def to_effect(self) -> float | None:
-        """From the sample to the write."""
+        """Seconds from the sample to the write."""
         if self.to_decision is None or self.to_write is None:
             return None
         return self.to_decision + self.to_write
 
 
 def spreads_of(times: Iterable[LoopTime]) -> tuple[Spread, ...]:
-    """Stage by stage, then the whole way."""
+    """The distribution of each stage, then of the whole path."""
     found = list(times)
     return (
         Spread("decide", "sample → decision", _known(t.to_decision for t in found)),
@@ -47,7 +47,7 @@ def spreads_of(times: Iterable[LoopTime]) -> tuple[Spread, ...]:
 
 
 def _known(values: Iterable[float | None]) -> tuple[float, ...]:
-    """Clocks of two machines may differ by a little: a negative duration is no duration."""
+    """The valid durations. Clocks of two machines may differ slightly, so negative durations are dropped."""
     return tuple(max(0.0, value) for value in values if value is not None)
 
 
@@ -62,7 +62,7 @@ class CheckView:
 
 @dataclass(frozen=True, slots=True)
 class LeaseView:
-    """One partition of a service; without `owner` nobody works on it."""
+    """One partition of a service; without `owner` no replica processes it."""
 
     partition: int
     owner: str | None
@@ -72,7 +72,7 @@ class LeaseView:
 
 @dataclass(frozen=True, slots=True)
 class ServiceView:
-    """A service as its process reported it. Outbox numbers are None where there is none, or it did not answer."""
+    """A service as its process reported it. Outbox numbers are None if it has none, or it did not answer."""
 
     name: str
     state: str
@@ -93,7 +93,7 @@ class ServiceView:
 
 @dataclass(frozen=True, slots=True)
 class ProcessView:
-    """A process and its services, by its own word at `reported_at`."""
+    """A process and its services, as reported at `reported_at`."""
 
     instance: str
     version: str
@@ -103,13 +103,13 @@ class ProcessView:
     services: tuple[ServiceView, ...]
 
     def silent(self, now: datetime) -> bool:
-        """Whether it should have reported again by now."""
+        """Whether its next report is overdue."""
         return (now - self.reported_at).total_seconds() > SILENT_INTERVALS * self.interval_seconds
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceRow:
-    """A service in a process; `service` is None for one that nobody has told of."""
+    """A service in a process; `service` is None if no process has reported it."""
 
     name: str
     process: ProcessView | None
@@ -118,7 +118,7 @@ class ServiceRow:
 
     @property
     def word(self) -> str:
-        """`running`, `unwell`, `silent`, `unknown`, or the state that the supervisor gives."""
+        """`running`, `unwell`, `silent`, `unknown`, or the supervisor's state."""
         if self.service is None:
             return "unknown"
         if self.silent:
@@ -127,7 +127,9 @@ class ServiceRow:
 
 
 def service_rows(processes: Sequence[ProcessView], expected: Sequence[str], now: datetime) -> list[ServiceRow]:
-    """By name; a silent process is left out once another one tells of the same service; nobody is forgotten."""
+    """Rows by name. A silent process is left out once another process reports the same service; an expected service is
+    always listed.
+    """
     rows: list[ServiceRow] = []
     for process in sorted(processes, key=lambda each: each.instance):
         rows += [ServiceRow(s.name, process, s, process.silent(now)) for s in process.services]

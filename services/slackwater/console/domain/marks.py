@@ -1,4 +1,4 @@
-"""What was done on a node, as marks of its timeline: named by the decision, leading to it."""
+"""Actions on a node as marks of its timeline: labelled with the decision and linked to it."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ NAMED = 3
 
 
 def marks_of(acted: Sequence[DecisionSummary]) -> list[Mark]:
-    """Flags for what was done, oldest first."""
+    """Marks for the actions, oldest first."""
     return [
-        Mark(at=each.decided_at, css=css_of(each), label=label_of(each), href=f"/decisions/{each.id}")
-        for each in reversed(acted)
+        Mark(at=decision.decided_at, css=css_of(decision), label=label_of(decision), href=f"/decisions/{decision.id}")
+        for decision in reversed(acted)
     ]
 
 
 def css_of(decision: DecisionSummary) -> str:
-    """Its kind, and that nobody acted on it where that is so."""
+    """The CSS classes: the decision's kind, and whether it was not carried out."""
     only_told = decision.reason in ONLY_TOLD or (decision.kind in GUARDING and not decision.actions)
     return f"{decision.kind} told" if only_told else str(decision.kind)
 
 
 def label_of(decision: DecisionSummary) -> str:
-    """In a few lines, as a browser shows it when the mark is pointed at."""
+    """The label in a few lines, as the browser shows it on hover."""
     lines = [
         f"{decision.decided_at:%H:%M:%S} UTC, {decision.kind}: {outcome(decision)}",
         str(decision.reason).replace("_", " ") + (f", rule {decision.rule}" if decision.rule else ""),
     ]
     if decision.actions:
-        names = [one.pod_name for one in decision.actions]
+        names = [action.pod_name for action in decision.actions]
         more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
         lines.append(", ".join(names[:NAMED]) + more)
     if lacking := shortfall(decision):

@@ -1,7 +1,7 @@
-"""The newest offer of every node in the order of the log, and what of it is news to somebody at a position. Pure.
+"""The newest offer of every node in log order, and the changes for a watcher at a position. Pure.
 
-Positions are those of the log that holds offers and node descriptions: they rise, and the newest of a node replaces
-the one before. So whoever reads slowly finds fewer things to read, never more.
+Positions are those of the log that holds offers and node descriptions: they rise, and a node's newest entry replaces
+its previous one. A slow reader therefore reads fewer changes, never more.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from slackwater.console.domain.views import OfferView
 
 @dataclass(frozen=True, slots=True)
 class WantedOffers:
-    """Only of these nodes, only of this pool; what is empty lets everything pass."""
+    """A filter by nodes and pool; an empty field passes everything."""
 
     nodes: frozenset[str] = frozenset()
     pool: str = ""
 
     def fingerprint(self) -> str:
-        """Equal for equal filters: a position says nothing to somebody who looked through another one."""
+        """Equal for equal filters: a position is valid only with the filter that it was issued for."""
         text = "\0".join([self.pool, *sorted(self.nodes)])
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 @dataclass(frozen=True, slots=True)
 class OfferChange:
-    """News at a position: the offer in force, or None when the node does not pass the filter any more."""
+    """A change at a position: the offer in force, or None when the node no longer passes the filter."""
 
     sequence: int
     node: str
@@ -46,39 +46,39 @@ class _Row:
 
 
 class OfferTable:
-    """Rows by node, those that changed last at the end."""
+    """Rows by node, the most recently changed last."""
 
     def __init__(self) -> None:
         self._rows: OrderedDict[str, _Row] = OrderedDict()
         self.position = 0
-        """Of the last thing taken in."""
+        """Position of the last entry that was applied."""
 
     def offered(self, sequence: int, offer: OfferView) -> None:
-        """Take in an offer. Positions must rise."""
+        """Apply an offer. Positions must rise."""
         row = self._touched(offer.node, sequence)
         row.offer, row.offer_sequence = offer, sequence
 
     def described(self, sequence: int, node: str, pool: str) -> None:
-        """Take in a node's pool: also if it is the same, news to who looks at a pool.
+        """Apply a node's pool. An unchanged pool is also a change for a watcher of a pool.
 
-        The log keeps a node's last description only, so a table made later knows this one and none before. To every
-        table a node must stand at the same position, or who goes on at another replica misses it.
+        The log keeps only a node's last description, so a table made later knows only this one. Every table must place
+        a node at the same position; otherwise a watcher that resumes at another replica misses it.
         """
         row = self._touched(node, sequence)
         row.pool, row.pool_sequence = pool, sequence
 
     def _touched(self, node: str, sequence: int) -> _Row:
         if sequence <= self.position:
-            raise ValueError(f"position {sequence} of {node} is not behind {self.position}")
+            raise ValueError(f"position {sequence} of {node} is not after {self.position}")
         row = self._rows.setdefault(node, _Row(sequence))
         row.sequence = self.position = sequence
         self._rows.move_to_end(node)
         return row
 
     def news(self, after: int, known_from: int, wanted: WantedOffers, limit: int) -> tuple[Sequence[OfferChange], int]:
-        """At most `limit` changes behind position `after`, in order, and the position that this reaches.
+        """At most `limit` changes after position `after`, in order, and the position that this reaches.
 
-        `known_from` is where the reader began to look: what left the filter before then it never had.
+        `known_from` is where the watcher began: nodes that left the filter before it are not reported.
         """
         newer: list[tuple[int, str, _Row]] = []
         for node, row in reversed(self._rows.items()):
@@ -98,9 +98,9 @@ def _in_pool(row: _Row, wanted: WantedOffers) -> bool:
 
 
 def _place(node: str, row: _Row, known_from: int, wanted: WantedOffers) -> int:
-    """Where the log has what this reader is to be told; 0 for nothing.
+    """The log position of this node's change for this watcher; 0 for none.
 
-    A node leaves a pool where it was described, whatever was offered since: who has read past that was told there.
+    A node leaves a pool at its description, whatever was offered since. A watcher past that position has received it.
     """
     if wanted.nodes and node not in wanted.nodes:
         return 0

@@ -1,4 +1,4 @@
-"""What was decided about one pod: what was done to it, when it was spared and why, and what that brought."""
+"""The decisions about one pod: the actions, the times it was spared with the reason, and the effects."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from slackwater.decisions.record import DecisionRecord
 
 @dataclass(frozen=True, slots=True)
 class PodIdentity:
-    """A pod that was heard of: `is_running` as of its node's last report, else only decisions know it. `seen_at` is
-    that report, or the last decision that looked at it."""
+    """A known pod. `is_running` is as of its node's last report; otherwise only decisions know the pod. `seen_at` is
+    the time of that report, or of the last decision that considered the pod.
+    """
 
     uid: str
     name: str
@@ -28,9 +29,10 @@ class PodIdentity:
 
 @dataclass(frozen=True, slots=True)
 class PodPart:
-    """One decision as far as it concerns the pod. `place` of `candidates`: its place in the order (None: it was no
-    candidate); `because` why it was spared. `released` and `would_release` are in `unit`. `ended` is how its eviction
-    ended, `relief` the effect in a sentence. `working` is the arithmetic of the whole decision."""
+    """A pod's part in one decision. `place` is its position among `candidates` (None: it was no candidate); `because`
+    is why it was spared. `released` and `would_release` are in `unit`. `ended` is the outcome of its eviction, `relief`
+    the effect in a sentence. `working` is the arithmetic of the whole decision.
+    """
 
     id: str
     kind: DecisionKind
@@ -61,7 +63,9 @@ class PodPart:
 
 @dataclass(frozen=True, slots=True)
 class PodWhy:
-    """`running` is the pod as its node last reported it, None if it is gone. `decisions` are the newest first."""
+    """The decisions about a pod. `running` is the pod as its node last reported it, None if it is gone. `decisions` are
+    newest first.
+    """
 
     pod: PodIdentity
     running: PodView | None
@@ -71,7 +75,7 @@ class PodWhy:
 def part_of(
     record: DecisionRecord, uid: str, effect: EffectView | None, evictions: Sequence[EvictionView]
 ) -> PodPart | None:
-    """None: the decision does not concern the pod."""
+    """The pod's part in a decision; None if the decision does not concern the pod."""
     rows = candidates_of(record)
     own = next((one for one in rows if one.pod_uid == uid), None)
     if own is None:
@@ -113,9 +117,10 @@ def narrowed(
     namespace: str | None,
     not_yet: Collection[str] = (),
 ) -> tuple[PodIdentity, ...]:
-    """Who is meant. More than one: it is ambiguous. A uid means one pod; among pods of a name those that run come
-    before those that are gone, and of several that followed each other in one place the last is meant. `not_yet` are
-    uids of pods that had not started at the time asked about: they are meant only where there is no other."""
+    """The pods that a request means; more than one if it is ambiguous. A uid means one pod. Among pods of a name,
+    running pods precede pods that are gone, and of successive pods in one place the last is meant. `not_yet` are uids
+    of pods that had not started at the requested time; they are meant only if no other pod is.
+    """
     among = [one for one in found if node in (None, one.node) and namespace in (None, one.namespace)]
     exact = [one for one in among if one.uid == asked]
     among = [one for one in among if one.uid not in not_yet] or among

@@ -1,4 +1,4 @@
-"""Pools of nodes: what is in them now, for a water level each, and the sums over their offers.
+"""Pools of nodes: their current water level, and the sums over their offers.
 
 CPU in milli-cores, memory in bytes.
 """
@@ -42,9 +42,9 @@ class PoolRow:
 
 @dataclass(frozen=True, slots=True)
 class PoolSums:
-    """The offers in force of all nodes of a pool, reporting or not: a lost one offers nothing.
+    """The sums of the offers in force of all nodes of a pool, reporting or not: a lost node offers nothing.
 
-    `offering` nodes have an offer, however small; `overoffered` ones offer more than they have, which is a defect.
+    `offering` nodes have an offer of any size; `overoffered` nodes offer more than they have, which is a defect.
     """
 
     nodes: int
@@ -57,7 +57,7 @@ class PoolSums:
 
 
 def pool_sums(nodes: Sequence[NodeView]) -> PoolSums:
-    """Of these nodes."""
+    """The sums over these nodes."""
     offers = [node.offer for node in nodes if node.offer is not None]
     return PoolSums(
         nodes=len(nodes),
@@ -71,7 +71,7 @@ def pool_sums(nodes: Sequence[NodeView]) -> PoolSums:
 
 
 def is_overoffered(node: NodeView) -> bool:
-    """Whether it offers more to all lower tiers together than it has."""
+    """Whether the node offers more to all lower tiers together than it has."""
     if node.facts is None or node.offer is None:
         return False
     offered, capacity = node.offer.batch + node.offer.mid, node.facts.capacity

@@ -1,4 +1,4 @@
-"""Where a watch goes on: opaque to clients, the same on every replica, readable after any restart."""
+"""The resume token of a watch: opaque to clients, equal on every replica, valid after a restart."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ResumePoint:
-    """Everything up to `sequence` of the log's life `epoch` was seen through the filter with this fingerprint."""
+    """Everything up to `sequence` of the log's `epoch` was sent through the filter with this fingerprint."""
 
     epoch: str
     sequence: int
@@ -18,13 +18,13 @@ class ResumePoint:
 
 
 def encode_token(point: ResumePoint) -> str:
-    """ASCII without anything that a shell or a header would mind."""
+    """An ASCII token that is safe in shells and headers."""
     text = json.dumps([1, point.epoch, point.sequence, point.fingerprint], separators=(",", ":"))
     return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 
 def decode_token(token: str) -> ResumePoint | None:
-    """The inverse; None for what `encode_token` did not make."""
+    """The point in a token; None if `encode_token` did not make it."""
     try:
         raw = base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True)
         version, epoch, sequence, fingerprint = json.loads(raw)

@@ -1,4 +1,4 @@
-"""Agents whose messages became dead letters, and those that an operator has blocked."""
+"""Agents whose messages became dead letters, and agents that an operator has blocked."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def senders_of(letters: Sequence[SentLetter], blocks: Mapping[str, BlockView], n
     for letter in letters:
         if letter.node and is_recent(letter.buried_at, now):
             by_node.setdefault(letter.node, []).append(letter)
-    found = [
+    senders = [
         Sender(
             node=node,
             letters=len(own),
@@ -62,7 +62,7 @@ def senders_of(letters: Sequence[SentLetter], blocks: Mapping[str, BlockView], n
         )
         for node, own in by_node.items()
     ]
-    return sorted(found, key=lambda sender: (-sender.letters, sender.node))
+    return sorted(senders, key=lambda sender: (-sender.letters, sender.node))
 
 
 def worst_of(senders: Sequence[Sender]) -> Sender | None:

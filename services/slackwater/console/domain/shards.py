@@ -1,4 +1,4 @@
-"""Which replica owns which partition of each sharded service, from what the replicas tell."""
+"""The owner of each partition of each sharded service, from the replicas' reports."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from slackwater.model.identifiers import PARTITIONS, SHARDS
 
 @dataclass(frozen=True, slots=True)
 class ShardView:
-    """One partition of one service. `owner` is the replica that owns it under `epoch`, None while nobody does; `since`
-    is when it changed hands last. `told_at` is when a living replica said so: the newest word counts."""
+    """One partition of one service. `owner` is the replica that owns it under `epoch`, None without an owner; `since`
+    is its last change of owner. `told_at` is the time of the newest report by a live replica, which decides.
+    """
 
     service: str
     partition: int
@@ -27,7 +28,7 @@ class ShardView:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaView:
-    """A replica of a service and its share, for a page; `name` is empty for what nobody owns."""
+    """A replica of a service and its share, for a page; `name` is empty for partitions without an owner."""
 
     service: str
     name: str
@@ -36,7 +37,7 @@ class ReplicaView:
 
 
 def shard_views(processes: Sequence[ProcessView], now: datetime) -> list[ShardView]:
-    """By service and partition. A service of which nobody has told lately is left out."""
+    """Views by service and partition. A service without a recent report is left out."""
     newest: dict[str, tuple[ProcessView, ServiceView]] = {}
     for process in processes:
         for service in process.services if not process.silent(now) else ():
@@ -51,7 +52,7 @@ def shard_views(processes: Sequence[ProcessView], now: datetime) -> list[ShardVi
 
 
 def replicas_of(shards: Sequence[ShardView]) -> list[ReplicaView]:
-    """By service and name; what nobody owns comes first."""
+    """Replicas by service and name; partitions without an owner come first."""
     shares: dict[tuple[str, str], list[ShardView]] = {}
     for shard in shards:
         shares.setdefault((shard.service, shard.owner or ""), []).append(shard)

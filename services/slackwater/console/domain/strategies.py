@@ -1,4 +1,4 @@
-"""ColocationStrategies as they are followed: documents beside each other, and one node's fields by their layers."""
+"""ColocationStrategies in effect: documents beside each other, and one node's fields by their layers."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ Value = Any
 """Numbers, words, lists of words; `extensions` holds any JSON."""
 ANNOTATIONS = ("node.koordinator.sh/colocation-strategy", "slackwater.io/colocation-strategy")
 PREFIXES = ("node.koordinator.sh", "slackwater.io")
-"""The later one wins, of both."""
+"""The later prefix wins if a node has both."""
 RATIOS = {
     "cpu-reclaim-ratio": "cpuReclaimThresholdPercent",
     "memory-reclaim-ratio": "memoryReclaimThresholdPercent",
     "mid-static-cpu-reserved-ratio": "midStaticCPUReservedPercent",
     "mid-static-memory-reserved-ratio": "midStaticMemoryReservedPercent",
 }
-"""Labels and the fields that they set, as docs/how-to/set-a-colocation-strategy.md has them."""
+"""Labels and the fields that they set, as in docs/how-to/set-a-colocation-strategy.md."""
 
 
 @dataclass(frozen=True, slots=True)
 class StrategyView:
-    """One document as colocation told it last: see events.strategy_followed."""
+    """One document in its last reported state: see events.strategy_followed."""
 
     document: str
     generation: int
@@ -44,7 +44,7 @@ class StrategyView:
 
     @property
     def title(self) -> str:
-        """As offers name it, without the generation."""
+        """The name that offers use, without the generation."""
         return "cluster" if self.document == CLUSTER else f"pool/{self.document}"
 
     @property
@@ -53,7 +53,7 @@ class StrategyView:
 
     @property
     def state(self) -> str:
-        """In a word or three."""
+        """The state in a few words."""
         if not self.problem:
             return "followed"
         return f"keeps to generation {self.observed_generation}" if self.observed_generation else "partly followed"
@@ -61,8 +61,9 @@ class StrategyView:
 
 @dataclass(frozen=True, slots=True)
 class StrategyLine:
-    """A document in the list. `following` nodes were told an offer by the generation that counts, `behind` others by an
-    older one."""
+    """A document in the list. `following` nodes have an offer of the generation in effect, `behind` nodes one of an
+    older generation.
+    """
 
     strategy: StrategyView
     following: int
@@ -71,8 +72,9 @@ class StrategyLine:
 
 @dataclass(frozen=True, slots=True)
 class FieldLine:
-    """One field: what each document says of it (None: nothing), in their order. `first` is what it is where no document
-    says anything."""
+    """One field: its value in each document (None: not set), in their order. `first` is the value if no document sets
+    it.
+    """
 
     name: str
     said: tuple[Value | None, ...]
@@ -93,7 +95,7 @@ class LayerValue:
 
 @dataclass(frozen=True, slots=True)
 class NodeField:
-    """One field of one node: what is in force, and what it overrides, the strongest first."""
+    """One field of one node: the value in effect, and the values that it overrides, the strongest first."""
 
     name: str
     in_force: LayerValue
@@ -103,7 +105,8 @@ class NodeField:
 @dataclass(frozen=True, slots=True)
 class NodeStrategy:
     """The strategy of one node: its layers, the weakest first, and all fields. `older` names layers of which the node
-    still follows another generation than is known here; `problem` says why the node's own words do not count."""
+    still follows an older generation; `problem` is why the node's own annotation or label is ignored.
+    """
 
     layers: tuple[str, ...]
     fields: tuple[NodeField, ...]
@@ -118,30 +121,31 @@ class _Layer:
 
 
 def in_order(strategies: Sequence[StrategyView]) -> list[StrategyView]:
-    """The cluster's first, then by who is asked first; without what is gone."""
-    there = [one for one in strategies if not one.gone]
-    return sorted(there, key=lambda one: (one.document != CLUSTER, -one.precedence, one.document))
+    """The cluster's document first, then by precedence; without deleted documents."""
+    there = [strategy for strategy in strategies if not strategy.gone]
+    return sorted(there, key=lambda strategy: (strategy.document != CLUSTER, -strategy.precedence, strategy.document))
 
 
 def lines_of(strategies: Sequence[StrategyView], followers: Mapping[str, int]) -> list[StrategyLine]:
-    """`followers`: nodes by the source that their offer names, generation and all."""
+    """The lines of the list. `followers`: number of nodes by the source that their offer names, with its generation."""
     return [
         StrategyLine(
-            one,
-            followers.get(one.source, 0),
-            sum(count for source, count in followers.items() if source.partition("@")[0] == one.title)
-            - followers.get(one.source, 0),
+            strategy,
+            followers.get(strategy.source, 0),
+            sum(count for source, count in followers.items() if source.partition("@")[0] == strategy.title)
+            - followers.get(strategy.source, 0),
         )
-        for one in strategies
+        for strategy in strategies
     ]
 
 
 def field_lines(strategies: Sequence[StrategyView]) -> list[FieldLine]:
-    """All fields by name; those that some document says come first."""
-    names = {name for one in strategies for name in (*one.effective, *one.fields)}
-    cluster = next((one.effective for one in strategies if one.document == CLUSTER), {})
+    """All fields by name; those that a document sets come first."""
+    names = {name for strategy in strategies for name in (*strategy.effective, *strategy.fields)}
+    cluster = next((strategy.effective for strategy in strategies if strategy.document == CLUSTER), {})
     found = [
-        FieldLine(name, tuple(one.fields.get(name) for one in strategies), cluster.get(name)) for name in sorted(names)
+        FieldLine(name, tuple(strategy.fields.get(name) for strategy in strategies), cluster.get(name))
+        for name in sorted(names)
     ]
     return sorted(found, key=lambda line: not line.is_said)
 
@@ -153,9 +157,9 @@ def node_strategy(
     annotations: Mapping[str, str],
     problem: str = "",
 ) -> NodeStrategy:
-    """`sources` are those of the node's offer in force, the weakest first."""
-    known = {one.title: one for one in strategies}
-    cluster = next((one for one in strategies if one.document == CLUSTER), None)
+    """The strategy of a node. `sources` are those of the node's offer in force, the weakest first."""
+    known = {strategy.title: strategy for strategy in strategies}
+    cluster = next((strategy for strategy in strategies if strategy.document == CLUSTER), None)
     layers = [_Layer("default", {} if cluster is None else _below(cluster))]
     older = []
     for source in sources:
@@ -169,7 +173,7 @@ def node_strategy(
         elif title == "node-label":
             layers.append(_Layer(title, _labelled(labels)))
     names = sorted({name for layer in layers for name in layer.fields})
-    fields = sorted((_field(name, layers) for name in names), key=lambda one: one.in_force.layer == "default")
+    fields = sorted((_field(name, layers) for name in names), key=lambda strategy: strategy.in_force.layer == "default")
     return NodeStrategy(tuple(sources), tuple(fields), tuple(older), problem)
 
 
@@ -179,7 +183,7 @@ def _field(name: str, layers: Sequence[_Layer]) -> NodeField:
 
 
 def _below(cluster: StrategyView) -> dict[str, Value]:
-    """What the settings and the defaults say, as far as the cluster's document says nothing of it."""
+    """The values of settings and defaults, for the fields that the cluster's document does not set."""
     return {name: value for name, value in cluster.effective.items() if name not in cluster.fields}
 
 

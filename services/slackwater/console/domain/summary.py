@@ -1,4 +1,4 @@
-"""A decision as a list shows it."""
+"""Decisions as a list shows them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from slackwater.decisions.record import DecisionRecord
 
 
 def summary_of(record: DecisionRecord, effect: EffectView | None) -> DecisionSummary:
-    """What a list shows of a record, with what is known of its effect."""
+    """The list entry of a record, with its effect if known."""
     return DecisionSummary(
         id=record.id,
         kind=record.kind,

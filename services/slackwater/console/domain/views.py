@@ -1,4 +1,4 @@
-"""The read model's shapes. The API answers with these as they are, so a field here is a promise to API users.
+"""The shapes of the read model. The API returns them unchanged, so each field is part of the API's contract.
 
 CPU in milli-cores, memory in bytes, ratios 0..1, times aware UTC. None means unknown, never zero.
 """
@@ -19,7 +19,7 @@ from slackwater.model.quantities import Resources
 
 @dataclass(frozen=True, slots=True)
 class HostAppUsed:
-    """A program of the machine outside of pods, counted apart with a tier of its own: the average of one report."""
+    """A program of the machine outside of pods, measured separately with its own tier: the average of one report."""
 
     name: str
     tier: str
@@ -28,8 +28,8 @@ class HostAppUsed:
 
 @dataclass(frozen=True, slots=True)
 class UsagePoint:
-    """One report of one node. `tiers` sums the averages of the pods of each tier; `system` is what no pod and no host
-    application used, `host_apps` what each of the latter did.
+    """One report of one node. `tiers` sums the averages of the pods of each tier; `system` is the usage of neither pods
+    nor host applications, `host_apps` the usage of each host application.
 
     `batch_limit_milli` is the sum of the CPU limits of batch and free pods in force then, None if one had none.
     `throttled_pods` counts pods whose limit was below the one they had before any throttle.
@@ -52,7 +52,7 @@ class UsagePoint:
 
     @property
     def beside_pods(self) -> Resources:
-        """What the system and host applications used; nothing of what was not measured."""
+        """The usage of the system and host applications; zero for what was not measured."""
         return sum((app.usage for app in self.host_apps), self.system or Resources())
 
 
@@ -90,8 +90,9 @@ class ZoneOffer:
 
 @dataclass(frozen=True, slots=True)
 class StatusOffer:
-    """What the node's status says of batch where that is not the offer itself: in CPUs of the normal kind (times
-    `cpu_ratio`), less what other schedulers hold of it already; `before` is without the latter."""
+    """The batch amounts in the node's status where they differ from the offer: in normal CPUs (times `cpu_ratio`), less
+    what other schedulers already hold; `before` is without that reduction.
+    """
 
     batch: Resources
     before: Resources
@@ -100,11 +101,11 @@ class StatusOffer:
 
 @dataclass(frozen=True, slots=True)
 class OfferView:
-    """What a node offered from `offered_at` until its next offer. `degraded` tells why it is cautious, `reason` why it
-    changed just then, `strategies` what the strategy in force was merged from, the weakest first. `status` is None
-    where the node's status says the offer itself.
+    """The offer of a node from `offered_at` until its next offer. `degraded` is the reason of a degraded offer,
+    `reason` the cause of the last change, `strategies` the sources of the merged strategy, the weakest first. `status`
+    is None if the node's status equals the offer.
 
-    Offers from before mid, zones, reason, strategies and status were told have none of them.
+    Older offers lack mid, zones, reason, strategies and status.
     """
 
     event_id: str
@@ -123,8 +124,9 @@ class OfferView:
 
 @dataclass(frozen=True, slots=True)
 class CalibrationView:
-    """How good the model of one resource has been in the node's pool (events.peak_predicted.Calibration): shares (0..1)
-    of 24 h windows above the peak, as accepted and as measured, and the machine-days that the latter stands on."""
+    """The accuracy of one resource's model in the node's pool (events.peak_predicted.Calibration): the shares (0..1) of
+    24 h windows above the peak, accepted and measured, and the machine-days behind the measurement.
+    """
 
     model: str
     version: str = ""
@@ -137,7 +139,7 @@ class CalibrationView:
 
     @property
     def is_too_low(self) -> bool:
-        """Whether peaks were broken clearly more often than accepted, with enough behind it to say so."""
+        """Whether peaks were exceeded clearly more often than accepted, on sufficient data."""
         stated, measured = self.stated_rate, self.measured_rate
         if stated is None or measured is None:
             return False
@@ -146,8 +148,9 @@ class CalibrationView:
 
 @dataclass(frozen=True, slots=True)
 class ForecastView:
-    """The peaks expected of a node, as predicted at `predicted_at` after window `window_number`. What is not known of
-    an older prediction has its default; `calibrations` are by resource."""
+    """The peaks expected of a node, as predicted at `predicted_at` after window `window_number`. Fields that an older
+    prediction lacks have their default; `calibrations` are by resource.
+    """
 
     event_id: str
     node: str
@@ -172,7 +175,7 @@ class ForecastView:
 
 @dataclass(frozen=True, slots=True)
 class WindowView:
-    """A closed window of a node's usage: what predictions are made of. Peaks are the p95 of the window, as folded."""
+    """A closed window of a node's usage: the input of predictions. Peaks are the p95 of the window, as folded."""
 
     event_id: str
     node: str
@@ -189,9 +192,9 @@ class WindowView:
 
 @dataclass(frozen=True, slots=True)
 class NodeCondition:
-    """Kubernetes' shape. `SchedulingClosed` is `True` while nothing new is to be placed on the node, by `rules` and the
-    decision that it names; where it is `False` they are those of the opening. A `True` counts until `valid_until` and
-    no longer: after that it reads `False`, reason `lapsed`. Pods that run are not concerned.
+    """A condition in Kubernetes' shape. `SchedulingClosed` is `True` while no new pod may be placed on the node, with
+    the `rules` and the decision that closed it; where it is `False` they are those of the opening. A `True` is valid
+    until `valid_until`: after that it reads `False`, reason `lapsed`. Running pods are not affected.
     """
 
     type: str
@@ -207,8 +210,9 @@ class NodeCondition:
 
 @dataclass(frozen=True, slots=True)
 class NodeView:
-    """A node: its facts, whether it is alive, its last report and its offer. Parts not heard of yet are None; a
-    condition that was never told of is absent, and a node without any takes new pods."""
+    """A node: its facts, its liveness, its last report and its offer. Unreported parts are None; an unreported
+    condition is absent, and a node without conditions takes new pods.
+    """
 
     name: str
     facts: NodeFacts | None = None
@@ -223,7 +227,7 @@ class NodeView:
 
 @dataclass(frozen=True, slots=True)
 class EffectView:
-    """What a throttle or restore did: the metric before and after the write, and how long it took (seconds)."""
+    """The effect of a throttle or restore: the metric before and after the write, and the delays (seconds)."""
 
     decision_id: str
     node: str
@@ -250,7 +254,7 @@ class WrittenLimit:
 
 @dataclass(frozen=True, slots=True)
 class ObservationView:
-    """An agent's word that it has converged to a generation of one writer's intent."""
+    """An agent's confirmation that it has converged to a generation of one writer's intent."""
 
     event_id: str
     node: str
@@ -264,7 +268,7 @@ class ObservationView:
 
 @dataclass(frozen=True, slots=True)
 class EvictionView:
-    """How one eviction ended."""
+    """The outcome of one eviction."""
 
     id: str
     node: str
@@ -278,7 +282,7 @@ class EvictionView:
 
 @dataclass(frozen=True, slots=True)
 class IntentView:
-    """The last document of one writer for a node. `limits` are wanted milli-cores by pod; the lease is in seconds."""
+    """The last document of one writer for a node. `limits` are desired milli-cores by pod; the lease is in seconds."""
 
     node: str
     writer: str
@@ -327,7 +331,7 @@ class WaterfallRow:
 
 @dataclass(frozen=True, slots=True)
 class Why:
-    """Why a number was what it was at a time: the record in force then, its terms as a waterfall, its inputs.
+    """Why a number has its value at a time: the record in force then, its terms as a waterfall, its inputs.
 
     `adds_up` is computed from the rows shown, not taken from the record.
     """
@@ -346,7 +350,7 @@ class Why:
 
 @dataclass(frozen=True, slots=True)
 class ChainStep:
-    """One link from cause to effect. `seconds` counts from the first step whose time is known; None if unknown."""
+    """One link from cause to effect. `seconds` counts from the first step with a known time; None if unknown."""
 
     kind: str
     id: str
@@ -358,21 +362,21 @@ class ChainStep:
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """What led to a decision and what came of it, in the order it happened. `complete`: nothing is still awaited."""
+    """The causes and effects of a decision, in time order. `complete`: no further step is expected."""
 
     decision_id: str
     steps: tuple[ChainStep, ...]
     complete: bool
     trace_id: str | None = None
-    """To look the same chain up where traces are kept."""
+    """Finds the same chain in a trace store."""
     working: tuple[str, ...] = ()
     """The arithmetic of a throttle, restore or eviction, line by line, to be checked by hand."""
     unit: str = ""
-    """Of what candidates release."""
+    """Unit of what candidates release."""
     order: str = ""
-    """What the keys of the candidates compare; the first that decides counts."""
+    """The sort keys of the candidates; the first that differs decides."""
     candidates: tuple[CandidateView, ...] = ()
-    """Who was looked at, in the order of the decision."""
+    """The candidates, in the order of the decision."""
     effect: EffectView | None = None
     relief: str = ""
     """The effect in a sentence: relief or not, how much, after how long."""
@@ -380,7 +384,7 @@ class Chain:
 
 @dataclass(frozen=True, slots=True)
 class ReasonCount:
-    """How many decisions of a kind were taken for a reason."""
+    """The number of decisions of a kind with a reason."""
 
     kind: DecisionKind
     reason: Reason
@@ -389,7 +393,7 @@ class ReasonCount:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What the read model holds (older rows are pruned by retention)."""
+    """The number of rows in the read model (older rows are pruned by retention)."""
 
     nodes: int
     reports: int
@@ -403,11 +407,11 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class DecisionFilter:
-    """Which decisions to list, newest first. `before` is the (time, id) of the last one already seen.
+    """Which decisions to list, newest first. `before` is the (time, id) of the last one of the previous page.
 
-    `kinds` are several at once (None = any); `pod` is the name or the uid of a pod that an action is about, with
-    `spared` also of one that was looked at and spared. `carried_out`: whether somebody was to act on it (False: a
-    preview, beyond the mode, or nobody to act on).
+    `kinds` selects several kinds (None = any); `pod` is the name or the uid of a pod that an action is about, with
+    `spared` also of one that was considered and spared. `carried_out`: whether it was to be executed (False: a preview,
+    beyond the mode, or nothing to act on).
     """
 
     node: str | None = None

@@ -1,4 +1,4 @@
-"""What a reader of the stream asked for: types and nodes by pattern, and the place to begin."""
+"""The filter of a stream reader: types and nodes by pattern, and the start position."""
 
 from __future__ import annotations
 
@@ -15,22 +15,20 @@ _GLOB = re.compile(r"[*?\[]")
 
 
 def split(values: Sequence[str] | None, field: str) -> tuple[str, ...]:
-    """`a,b` and `a`, `b` alike. Raises InvalidInput for more than a list of patterns should have."""
+    """The patterns in `a,b` or in `a`, `b`. Raises InvalidInput for too many patterns."""
     found = tuple(dict.fromkeys(part for value in values or () for raw in value.split(",") if (part := raw.strip())))
     if len(found) > MOST_PATTERNS:
-        raise InvalidInput(
-            f"{field}: {len(found)} patterns were given; at most {MOST_PATTERNS} are allowed", field=field
-        )
+        raise InvalidInput(f"{field}: {len(found)} patterns are too many; give at most {MOST_PATTERNS}", field=field)
     return found
 
 
 def chosen(patterns: Sequence[str], known: Sequence[str], by_request: Sequence[str]) -> tuple[str, ...]:
-    """The types that any pattern names; without a pattern, or with `*`, all but those only given `by_request`.
+    """The types that any pattern matches; without a pattern, or with `*`, all except those given only `by_request`.
 
-    Raises InvalidInput for a pattern that names nothing.
+    Raises: InvalidInput for a pattern that matches no type.
     """
     usual = tuple(name for name in known if name not in by_request)
-    found: set[str] = set()
+    types: set[str] = set()
     for pattern in patterns or ("*",):
         named = usual if pattern == "*" else [name for name in known if fnmatchcase(name, pattern)]
         if not named:
@@ -40,14 +38,14 @@ def chosen(patterns: Sequence[str], known: Sequence[str], by_request: Sequence[s
                 code="unknown_event_type",
                 field="types",
             )
-        found.update(named)
-    return tuple(name for name in known if name in found)
+        types.update(named)
+    return tuple(name for name in known if name in types)
 
 
 def names_of(patterns: Sequence[str]) -> tuple[str, ...]:
-    """The nodes to ask the broker for; none where it must be asked for all, because a pattern may match any.
+    """The nodes to request from the broker; empty for all nodes, because a pattern may match any.
 
-    A `/` separates the parts of a key: no node has one in its name, and the broker would refuse what it became.
+    A `/` separates the parts of a key: no node has one in its name, and the broker would refuse the resulting subject.
     """
     if any(_GLOB.search(pattern) for pattern in patterns):
         return ()
@@ -55,7 +53,7 @@ def names_of(patterns: Sequence[str]) -> tuple[str, ...]:
 
 
 def matches(node: str, patterns: Sequence[str]) -> bool:
-    """No pattern means every node."""
+    """Whether a pattern matches the node; no pattern matches every node."""
     return not patterns or any(fnmatchcase(node, pattern) or node == pattern for pattern in patterns)
 
 
@@ -65,16 +63,16 @@ def token_of(positions: Mapping[str, int]) -> str:
 
 
 def positions_of(token: str, field: str) -> dict[str, int]:
-    """The positions in an event id. Raises InvalidInput for what was never one."""
-    found: dict[str, int] = {}
+    """The positions in an event id. Raises InvalidInput for a malformed id."""
+    positions: dict[str, int] = {}
     for part in token.split(",") if len(token) <= LONGEST_TOKEN else ("",):
         place = _PLACE.fullmatch(part.strip())
         if place is None:
             raise InvalidInput(
-                f"{field}: {token[:80]!r} is not a position of this stream; allowed: the id of an event as it came, "
+                f"{field}: {token[:80]!r} is not a position of this stream; allowed: the id of a received event, "
                 "such as DECISIONS:123,STATE:45, or nothing to begin now",
                 code="invalid_position",
                 field=field,
             )
-        found[place[1]] = int(place[2])
-    return found
+        positions[place[1]] = int(place[2])
+    return positions

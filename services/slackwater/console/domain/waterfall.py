@@ -9,8 +9,8 @@ from slackwater.decisions.record import DecisionRecord
 
 
 def waterfall_of(record: DecisionRecord) -> tuple[WaterfallRow, ...]:
-    """One row per term, in the order of the formula; source and time come from the input it stands on."""
-    inputs = {each.name: each for each in record.inputs}
+    """One row per term, in the order of the formula; source and time are those of the term's input."""
+    inputs = {entry.name: entry for entry in record.inputs}
     rows: list[WaterfallRow] = []
     total = 0
     for term in record.terms:
@@ -31,7 +31,9 @@ def waterfall_of(record: DecisionRecord) -> tuple[WaterfallRow, ...]:
 
 
 def adds_up(rows: Sequence[WaterfallRow], result: int) -> bool:
-    """Every row starts where the one before ended, ends after its own value, and the last one ends at the result."""
+    """Whether every row starts where the previous one ended and ends after its own value, and the last one ends at the
+    result.
+    """
     total = 0
     for row in rows:
         if row.running_before != total or row.running_after != total + row.value:

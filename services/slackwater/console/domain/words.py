@@ -13,12 +13,14 @@ _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def short(source: str) -> str:
-    """An event's id by its last eight digits (the first are a time, alike in all of a minute); other sources whole."""
+    """An event's id by its last eight digits (the first encode a time and repeat within a minute); other sources in
+    full.
+    """
     return f"…{source[-8:]}" if _UUID.fullmatch(source) else source
 
 
 def outcome(decision: DecisionRecord | DecisionSummary) -> str:
-    """What a decision came to, in a few words: `took back 1 core`, `found nothing to take back`, `2.5 cores`."""
+    """The outcome of a decision in a few words: `took back 1 core`, `found nothing to take back`, `2.5 cores`."""
     value = amount(abs(decision.result), decision.unit)
     would = decision.mode is Mode.OBSERVE or decision.reason in ONLY_TOLD
     if decision.kind is DecisionKind.THROTTLE:
@@ -32,7 +34,8 @@ def outcome(decision: DecisionRecord | DecisionSummary) -> str:
     if decision.kind is DecisionKind.EVICT:
         return f"would release {value}" if would else f"releases {value}"
     if decision.kind is DecisionKind.RESTORE:
-        really = not would or decision.reason is Reason.RESTORE_MODE_CHANGED  # it observes because it has given back
+        # A change to observe mode restores all limits, so this restore is executed although its mode is observe.
+        really = not would or decision.reason is Reason.RESTORE_MODE_CHANGED
         return f"gave back {value}" if really else f"would give back {value}"
     if decision.kind is DecisionKind.AUTONOMY:
         return "only throttles for now" if decision.reason is Reason.AUTONOMY_STEPPED_BACK else f"may {decision.mode}"
@@ -40,7 +43,9 @@ def outcome(decision: DecisionRecord | DecisionSummary) -> str:
 
 
 def shortfall(decision: DecisionRecord | DecisionSummary) -> str:
-    """What a throttle could not close and why: `0.8 cores remain: all are at their floor`; empty when it closed all."""
+    """The amount that a throttle could not release, and why: `0.8 cores remain: all are at their floor`; empty if it
+    closed the gap.
+    """
     if not decision.remaining:
         return ""
     because = f": {decision.remaining_because}" if decision.remaining_because else ""
@@ -48,9 +53,9 @@ def shortfall(decision: DecisionRecord | DecisionSummary) -> str:
 
 
 def equation(record: DecisionRecord) -> str:
-    """The sum with its numbers, to be redone by hand: `8 - 0.4 - 1.6 = 6 cores`. In whole units, nothing rounded.
+    """The sum with its numbers, to be checked by hand: `8 - 0.4 - 1.6 = 6 cores`. In whole units, not rounded.
 
-    Memory is written in bytes: rounded to a binary unit it would not add up.
+    Memory is in bytes, because amounts rounded to a binary unit would not add up.
     """
     milli = record.unit.startswith("milli")
 

@@ -1,4 +1,4 @@
-"""The arithmetic of a throttle, restore or eviction, line by line, to be checked by hand; and what it brought."""
+"""The arithmetic of a throttle, restore or eviction, line by line, to be checked by hand; and its effect."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ _WORD = re.compile(r"[a-z_]+")
 
 
 def reading(value: float | int | str | None, unit: str) -> str:
-    """A measured value with its unit: `12.53 %`, `1.2 cores`, `512 bytes`, `unknown`. Four digits of a ratio, and every
-    byte: a reading that is barely above its waterline must not look equal to it, and sums must add up."""
+    """A measured value with its unit: `12.53 %`, `1.2 cores`, `512 bytes`, `unknown`. Ratios have four digits and
+    memory every byte, so that a reading barely above its waterline differs from it, and sums add up.
+    """
     if value is None:
         return "unknown"
     if isinstance(value, str):
@@ -32,12 +33,12 @@ def reading(value: float | int | str | None, unit: str) -> str:
 
 
 def unit_of(record: DecisionRecord, metric: str) -> str:
-    """What a metric is measured in, as the record's input of its name says; a ratio where it has none."""
-    return next((one.unit for one in record.inputs if one.name == metric), "ratio")
+    """The unit of a metric from the record's input of the same name; a ratio if it has none."""
+    return next((entry.unit for entry in record.inputs if entry.name == metric), "ratio")
 
 
 def trigger_of(record: DecisionRecord) -> Input | None:
-    """The reading that the decision is about: it stands before its waterline."""
+    """The reading that the decision is about: the input before its waterline."""
     for one, following in zip(record.inputs, record.inputs[1:], strict=False):
         if following.name == "waterline":
             return one
@@ -45,8 +46,9 @@ def trigger_of(record: DecisionRecord) -> Input | None:
 
 
 def working_of(record: DecisionRecord) -> tuple[str, ...]:
-    """Reading against waterline, what is lacking, the gap, the sum, and what remains. Every number is one of the
-    record's inputs, terms or results, in its own unit; nothing is computed here but what is said to be."""
+    """Reading against waterline, the lacking amount, the gap, the sum, and the remainder. Every number is an input,
+    term or result of the record, in its own unit; only what is stated as computed is computed here.
+    """
     if record.kind not in GUARDING:
         return ()
     inputs = {one.name: one for one in record.inputs}
@@ -77,7 +79,9 @@ def _rising(record: DecisionRecord, inputs: Mapping[str, Input]) -> list[str]:
 
 
 def _formula(name: str, inputs: Mapping[str, Input], record: DecisionRecord) -> list[str]:
-    """With what stands in it: `lacking = (reading - target) x capacity = 0.8 cores, where capacity is 8 cores, …`."""
+    """The formula with its values: `lacking = (reading - target) x capacity = 0.8 cores, where capacity is 8 cores,
+    …`.
+    """
     one = inputs.get(name)
     if one is None:
         return []
@@ -89,8 +93,9 @@ def _formula(name: str, inputs: Mapping[str, Input], record: DecisionRecord) -> 
 
 
 def _named_in(formula: str, inputs: Mapping[str, Input], record: DecisionRecord) -> list[tuple[str, Input]]:
-    """The inputs that a formula names, as it names them: `reading` is that of the trigger, and where a rule has no
-    target of its own it is the waterline. `requested` and the like stand for those of window and last."""
+    """The inputs that a formula names. `reading` is that of the trigger; for a rule without a target, `target` is the
+    waterline. `requested` and the like stand for those of window and last.
+    """
     trigger, line = trigger_of(record), inputs.get("waterline")
     known = dict(inputs)
     if trigger is not None:
@@ -127,7 +132,8 @@ def _number(one: Input) -> float:
 
 def relief_of(record: DecisionRecord, effect: EffectView) -> str:
     """Relief or not, how much, after how long: `relieved: from 24 % to 3 % (21 % less), waterline 10 %; written after
-    0.12 s, seen after 1.1 s`. A restore is none: whether the waterline holds after it."""
+    0.12 s, seen after 1.1 s`. For a restore: whether the waterline holds after it.
+    """
     unit = unit_of(record, effect.metric)
     less = effect.before - effect.after
     change = f"{reading(abs(less), unit)} {'less' if less >= 0 else 'more'}"

@@ -1,1 +1,1 @@
-"""Events in; REST, pages and a stream out."""
+"""The console's edges: events in; REST, gRPC, pages and a stream out."""

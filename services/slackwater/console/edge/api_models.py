@@ -1,4 +1,4 @@
-"""The envelope of lists. What it holds are the read model's own shapes."""
+"""The envelope of lists. The items are the read model's own shapes."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ T = TypeVar("T")
 
 
 class Listing(BaseModel, Generic[T]):
-    """One page of what was asked for."""
+    """One page of a list."""
 
     model_config = ConfigDict(populate_by_name=True, serialize_by_alias=True)
 
     items: list[T]
     continue_: str | None = Field(
-        default=None, alias="continue", description="Hand this back as `continue` for the next page; null on the last."
+        default=None,
+        alias="continue",
+        description="Pass this as `continue` to get the next page; null on the last page.",
     )

@@ -25,17 +25,19 @@ class LetterPage(BaseModel):
     """One page, newest first. `next_cursor` is null on the last page."""
 
     items: list[LetterView]
-    next_cursor: str | None = Field(description="Hand this back as `cursor` for the next page.")
+    next_cursor: str | None = Field(description="Pass this as `cursor` to get the next page.")
 
 
 def deadletters_router(model: ReadModel, desk: Desk, clock: Clock) -> Routes:
-    """Building it does no I/O."""
+    """The routes. Building them does no I/O."""
     router = Routes(prefix="/v1/deadletters", tags=["dead letters"])
 
-    @router.get("", role=Role.VIEWER, summary="What no consumer could handle, newest first")
+    @router.get("", role=Role.VIEWER, summary="Dead letters, newest first")
     async def list_dead_letters(
         limit: Annotated[int, Query(ge=1, le=100)] = 50,
-        cursor: Annotated[int | None, Query(ge=1, le=LARGEST, description="`next_cursor` of the page before.")] = None,
+        cursor: Annotated[
+            int | None, Query(ge=1, le=LARGEST, description="`next_cursor` of the previous page.")
+        ] = None,
     ) -> LetterPage:
         items, behind = await letters_page(model, desk, cursor, limit)
         return LetterPage(items=list(items), next_cursor=str(behind) if behind else None)
@@ -44,13 +46,13 @@ def deadletters_router(model: ReadModel, desk: Desk, clock: Clock) -> Routes:
     async def get_dead_letter(id: Position) -> LetterView:  # noqa: A002 - the path parameter is called id
         return await existing_letter(model, desk, id)
 
-    @router.post("/{id}/replay", role=Role.OPERATOR, summary="Publish it again to where it came from")
+    @router.post("/{id}/replay", role=Role.OPERATOR, summary="Publish a dead letter again to its original subject")
     async def replay_dead_letter(
         id: Position,  # noqa: A002 - the path parameter is called id
         request: Request,
         by: Annotated[Principal, Depends(caller)],
         dry_run: DryRun = False,
-        again: Annotated[bool, Query(description="Also if it was replayed before.")] = False,
+        again: Annotated[bool, Query(description="Replay it even if it was replayed before.")] = False,
     ) -> ReplayAnswer:
         refuse_other_sites(request)
         return await replay_letter(model, desk, id, by=by.name, now=clock.now(), again=again, dry_run=dry_run)
@@ -59,7 +61,9 @@ def deadletters_router(model: ReadModel, desk: Desk, clock: Clock) -> Routes:
 
 
 def refuse_other_sites(request: Request) -> None:
-    """A page from elsewhere could send this without asking first; browsers say where a request comes from."""
+    """Refuses a request from another site, because its page could send it without permission; browsers state the origin
+    of a request.
+    """
     origin, host = request.headers.get("origin"), request.headers.get("host", "")
     if origin is not None and urlsplit(origin).netloc != host:
         raise Conflict(f"the request comes from {origin}, not from a page of this server", code="other_site")

@@ -23,23 +23,25 @@ from slackwater.runtime.routes import Routes
 
 NAME = "decisions"
 DecisionId = Annotated[str, Path(description="The id of a decision record.")]
-Kind = Annotated[DecisionKind | None, Query(description="Only of this kind.")]
-OnlyReason = Annotated[Reason | None, Query(description="Only taken for this reason.")]
-Subject = Annotated[str | None, Query(description="Only about this.", examples=["batch-cpu"])]
-Pod = Annotated[str | None, Query(description="Only those that act on this pod, by name or uid.", examples=["web-0"])]
-Spared = Annotated[bool, Query(description="With `pod`: also those that looked at it and spared it.")]
+Kind = Annotated[DecisionKind | None, Query(description="Only decisions of this kind.")]
+OnlyReason = Annotated[Reason | None, Query(description="Only decisions taken for this reason.")]
+Subject = Annotated[str | None, Query(description="Only decisions about this subject.", examples=["batch-cpu"])]
+Pod = Annotated[
+    str | None, Query(description="Only decisions that act on this pod, by name or uid.", examples=["web-0"])
+]
+Spared = Annotated[bool, Query(description="With `pod`: also decisions that considered the pod and spared it.")]
 CarriedOut = Annotated[
     bool | None,
     Query(
         alias="carriedOut",
-        description="`true`: only those that somebody was to act on. `false`: only previews, what the mode did not "
-        "allow, and what nobody could be asked for.",
+        description="`true`: only decisions that were to be executed. `false`: only previews, decisions "
+        "beyond the mode, and those with nothing to act on.",
     ),
 ]
 
 
 def decision_router(reads: Reads, times: Times) -> Routes:
-    """What was decided, why, and what came of it."""
+    """Routes of decisions, their reasons and their effects."""
     router = Routes(prefix="/v1", tags=["decisions"])
 
     @router.get("/decisions", role=Role.VIEWER, summary="Decisions, newest first")
@@ -72,12 +74,12 @@ def decision_router(reads: Reads, times: Times) -> Routes:
             before=_before(continue_),
             limit=limit + 1,
         )
-        found = list(await reads.decisions(wanted))
-        last = found[limit - 1] if len(found) > limit else None
+        decisions = list(await reads.decisions(wanted))
+        last = decisions[limit - 1] if len(decisions) > limit else None
         token = token_of(NAME, (micros(last.decided_at), last.id)) if last is not None else None
-        return Listing(items=found[:limit], continue_=token)
+        return Listing(items=decisions[:limit], continue_=token)
 
-    @router.get("/decisions/{id}", role=Role.VIEWER, summary="A decision record, whole")
+    @router.get("/decisions/{id}", role=Role.VIEWER, summary="A complete decision record")
     async def get_decision(id: DecisionId) -> DecisionRecord:  # noqa: A002 - the path parameter is called id
         return await existing_decision(reads, id)
 
@@ -85,10 +87,12 @@ def decision_router(reads: Reads, times: Times) -> Routes:
     async def get_chain(id: DecisionId) -> Chain:  # noqa: A002 - the path parameter is called id
         return await chain(reads, id)
 
-    @router.get("/why", role=Role.VIEWER, summary="Why a number is, or was, what it is")
+    @router.get("/why", role=Role.VIEWER, summary="Why a number has, or had, its value")
     async def get_why(
-        node: Annotated[str, Query(description="The node asked about.")],
-        subject: Annotated[str, Query(description="What was decided.", examples=["batch-cpu"])] = "batch-cpu",
+        node: Annotated[str, Query(description="The node of the number.")],
+        subject: Annotated[
+            str, Query(description="The subject of the decision.", examples=["batch-cpu"])
+        ] = "batch-cpu",
         at: At = None,
     ) -> Why:
         return await why(reads, node, subject, times.at(at))
@@ -96,14 +100,16 @@ def decision_router(reads: Reads, times: Times) -> Routes:
     @router.get(
         "/why/pod",
         role=Role.VIEWER,
-        summary="What was decided about a pod: what was done to it, when it was spared, and why",
+        summary="The decisions about a pod: the actions, the times it was spared, and the reasons",
     )
     async def get_why_pod(
-        pod: Annotated[str, Query(description="Its name or uid.", examples=["encode-video-1"], min_length=1)],
-        node: Annotated[str | None, Query(description="Of several pods of the name the one on this node.")] = None,
-        namespace: Annotated[str | None, Query(description="Of several the one in this namespace.")] = None,
-        at: Annotated[str | None, Query(description=f"Decided by then (default now): {ALLOWED}.")] = None,
-        limit: Annotated[int, Query(ge=1, le=100, description="At most so many decisions.")] = 20,
+        pod: Annotated[str, Query(description="The pod's name or uid.", examples=["encode-video-1"], min_length=1)],
+        node: Annotated[str | None, Query(description="If several pods have the name: the pod on this node.")] = None,
+        namespace: Annotated[
+            str | None, Query(description="If several pods have the name: the pod in this namespace.")
+        ] = None,
+        at: Annotated[str | None, Query(description=f"Decided by this time (default now): {ALLOWED}.")] = None,
+        limit: Annotated[int, Query(ge=1, le=100, description="Maximum number of decisions.")] = 20,
     ) -> PodWhy:
         return await why_pod(reads, pod, node, namespace, times.maybe(at, "at"), limit)
 
@@ -111,9 +117,9 @@ def decision_router(reads: Reads, times: Times) -> Routes:
 
 
 def _only_with(pod: str | None, spared: bool) -> bool:
-    """Raises InvalidInput where it would filter nothing."""
+    """The value of `spared`. Raises InvalidInput without `pod`, because it would filter nothing."""
     if spared and not pod:
-        raise InvalidInput("spared: says how a pod is looked for; give pod=NAME as well", field="spared")
+        raise InvalidInput("spared: applies only with pod; give pod=NAME as well", field="spared")
     return spared
 
 

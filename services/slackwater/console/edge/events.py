@@ -1,4 +1,4 @@
-"""The console's consumers: batches in, one write each, settled together."""
+"""The console's consumers: each batch is recorded in one write and settled as a whole."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def recording(
 
 
 def routes(record: RecordEvents) -> dict[type[Payload], Callable[[Sequence[Event[Any]]], Awaitable[None]]]:
-    """Which use case records which event; the consumer is `console-` and the event's type with dashes."""
+    """The use case that records each event type; the consumer is `console-` and the event's type with dashes."""
     return {
         NodeDescribed: record.described,
         NodeLivenessChanged: record.liveness_changed,
@@ -63,7 +63,7 @@ def routes(record: RecordEvents) -> dict[type[Payload], Callable[[Sequence[Event
 
 
 def consumers(record: RecordEvents, meter: Meter, clock: Clock, worth: Worth | None = None) -> Sequence[Consumer[Any]]:
-    """All that the console consumes. `worth`: which reports are read, by their node (usecases/thinning)."""
+    """All consumers of the console. `worth` selects the reports that are read, by node (usecases/thinning)."""
 
     def recorded(events: Sequence[Event[Any]]) -> None:
         now = clock.now()

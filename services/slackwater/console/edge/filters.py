@@ -1,4 +1,4 @@
-"""What the filter forms of the pages send, as questions to the read model."""
+"""The filter forms of the pages, as queries of the read model."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DONE = {"": None, "carried-out": True, "only-told": False}
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A form as it was sent (shown again as it is), and where its page begins."""
+    """A form as submitted (shown again unchanged), and where its page begins."""
 
     node: str = ""
     pool: str = ""
@@ -38,7 +38,7 @@ class Asked:
         return {name: getattr(self, name) for name in NAMES if getattr(self, name)}
 
     def question(self, now: datetime) -> DecisionFilter:
-        """Raises InvalidInput that names the field."""
+        """The query. Raises InvalidInput that names the field."""
         since = moment(self.since, now, "since") if self.since.strip() else None
         until = moment(self.until, now, "until") if self.until.strip() else None
         if since is not None and until is not None:
@@ -58,7 +58,7 @@ class Asked:
 
 
 def _kinds(word: str) -> tuple[DecisionKind, ...] | None:
-    """Nothing chosen leaves the predictions out: every window of every node makes one."""
+    """The kinds to list. Without a choice predictions are left out, because every window of every node makes one."""
     if word == ANY:
         return None
     if not word:
@@ -70,7 +70,7 @@ def _kinds(word: str) -> tuple[DecisionKind, ...] | None:
 
 def _done(word: str) -> bool | None:
     if word not in DONE:
-        raise InvalidInput(f"done: {word!r} is not known; allowed: {', '.join(filter(None, DONE))}", field="done")
+        raise InvalidInput(f"done: {word!r} is not allowed; allowed: {', '.join(filter(None, DONE))}", field="done")
     return DONE[word]
 
 

@@ -1,4 +1,4 @@
-"""The pages: rendered here, kept live by server-sent events that make htmx fetch the changing part again."""
+"""The pages, kept live by server-sent events that make htmx fetch the changing part again."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _FILES = {
     "vendor/htmx-ext-sse-2.2.4.min.js": "text/javascript",
     "vendor/idiomorph-ext-0.8.0.min.js": "text/javascript",
 }
-"""All that is served besides pages; nothing is ever fetched from elsewhere."""
+"""All static files; the pages load nothing from other sites."""
 
 _CHOICES: Mapping[str, Any] = {"kinds": tuple(DecisionKind), "reasons": tuple(Reason)}
 NODES_PER_PAGE = 50
@@ -103,7 +103,7 @@ def _node_routes(router: Routes, pages: Pages, reads: Reads, clock: Clock, desk:
 
 
 def _looked_at(look: Look, at: str, now: datetime) -> Look:
-    """With the moment; one that is not understood is told on the page, which is about more than that."""
+    """The view with its time. A time that cannot be parsed is reported on the page, which shows more than that."""
     try:
         return replace(look, at=at, moment=moment(at, now, "at") if at else None)
     except InvalidInput as error:
@@ -135,7 +135,7 @@ def _decision_routes(router: Routes, pages: Pages, reads: Reads, clock: Clock) -
 
 
 def _cursors(view: DecisionList) -> dict[str, Any]:
-    """Of the first decision on the page, for what is newer; of the last one, for what is older."""
+    """Cursors of the page: of the first decision for newer ones, of the last one for older ones."""
     first, last = (view.items[0], view.items[-1]) if view.items else (None, None)
     return {
         "first": encode_cursor(first.decided_at, first.id) if first else "",

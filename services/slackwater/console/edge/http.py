@@ -1,4 +1,4 @@
-"""REST under /v1: the read model as JSON. Errors of slackwater.model.errors become problems in the server."""
+"""REST under /v1: the read model as JSON. The server turns errors of slackwater.model.errors into problems."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from slackwater.runtime.routes import Routes
 
 
 def api_router(reads: Reads, streams: Streams, clock: Clock) -> Routes:
-    """All routes of the read model. Building it does no I/O."""
+    """All routes of the read model. Building them does no I/O."""
     router = Routes()
     times = Times(clock)
     for part in (
@@ -37,7 +37,7 @@ def api_router(reads: Reads, streams: Streams, clock: Clock) -> Routes:
 def _overview_router(reads: Reads) -> Routes:
     router = Routes(prefix="/v1", tags=["overview"])
 
-    @router.get("/counts", role=Role.VIEWER, summary="How much of everything is kept")
+    @router.get("/counts", role=Role.VIEWER, summary="The number of stored rows by kind")
     async def get_counts() -> Counts:
         return await reads.counts()
 

@@ -1,4 +1,4 @@
-"""The pages of the loop's health and of the dead letters."""
+"""The pages of the control loop's health and of the dead letters."""
 
 from __future__ import annotations
 

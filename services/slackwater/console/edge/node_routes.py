@@ -30,11 +30,11 @@ from slackwater.runtime.roles import Role
 from slackwater.runtime.routes import Routes
 
 Throttled = Annotated[bool | None, Query(description="Only pods that are (true) or are not (false) throttled.")]
-Workload = Annotated[str | None, Query(description="Only of this workload.")]
+Workload = Annotated[str | None, Query(description="Only pods of this workload.")]
 
 
 def node_router(reads: Reads, times: Times) -> Routes:
-    """Nodes, their pods, and what they reported and were expected to need."""
+    """Routes of nodes, their pods, their reports and their forecasts."""
     router = Routes(prefix="/v1", tags=["nodes"])
     _lists(router, reads, times)
     _histories(router, reads, times)
@@ -42,7 +42,7 @@ def node_router(reads: Reads, times: Times) -> Routes:
 
 
 def _lists(router: Routes, reads: Reads, times: Times) -> None:
-    @router.get("/nodes", role=Role.VIEWER, summary="All nodes, with their last report, offer and conditions, by name")
+    @router.get("/nodes", role=Role.VIEWER, summary="All nodes by name, with their last report, offer and conditions")
     async def list_nodes(
         pool: Pool = None,
         liveness: OnlyLiveness = None,
@@ -51,14 +51,14 @@ def _lists(router: Routes, reads: Reads, times: Times) -> None:
         continue_: Continue = None,
     ) -> Listing[NodeView]:
         labels = wanted_labels(label)
-        found = [
+        nodes = [
             node
             for node in await reads.nodes()
             if pool in (None, node.facts.pool if node.facts else "")
             and (liveness is None or node.liveness == liveness)
             and all(_has(node, name, value) for name, value in labels)
         ]
-        page = paged(found, lambda node: (node.name,), continue_, limit, "nodes")
+        page = paged(nodes, lambda node: (node.name,), continue_, limit, "nodes")
         now = times.at(None)
         return page.model_copy(update={"items": [as_of(node, now) for node in page.items]})
 
@@ -71,8 +71,8 @@ def _lists(router: Routes, reads: Reads, times: Times) -> None:
         name: NodeName, tier: OnlyTier = None, limit: Limit = USUAL, continue_: Continue = None
     ) -> Listing[PodView]:
         await existing_node(reads, name)
-        found = [pod for pod in await reads.pods(name) if tier in (None, pod.tier)]
-        return paged(found, _pod_key, continue_, limit, "pods")
+        pods = [pod for pod in await reads.pods(name) if tier in (None, pod.tier)]
+        return paged(pods, _pod_key, continue_, limit, "pods")
 
     @router.get("/pods", role=Role.VIEWER, summary="All pods as last reported, by node, tier and name")
     async def list_pods(
@@ -86,7 +86,7 @@ def _lists(router: Routes, reads: Reads, times: Times) -> None:
         continue_: Continue = None,
     ) -> Listing[PodView]:
         inside = None if pool is None else await in_pool(reads, pool)
-        found = [
+        pods = [
             pod
             for pod in await reads.pods(node)
             if tier in (None, pod.tier)
@@ -95,25 +95,25 @@ def _lists(router: Routes, reads: Reads, times: Times) -> None:
             and throttled in (None, pod.throttled)
             and (inside is None or pod.node in inside)
         ]
-        return paged(found, _pod_key, continue_, limit, "pods")
+        return paged(pods, _pod_key, continue_, limit, "pods")
 
 
 def _histories(router: Routes, reads: Reads, times: Times) -> None:
-    @router.get("/nodes/{name}/usage", role=Role.VIEWER, summary="What a node reported, oldest first")
+    @router.get("/nodes/{name}/usage", role=Role.VIEWER, summary="The reports of a node, oldest first")
     async def list_usage(
         name: NodeName, since: Since = None, until: Until = None, limit: Limit = USUAL, continue_: Continue = None
     ) -> Listing[UsagePoint]:
         await existing_node(reads, name)
-        found = await reads.usage(name, *times.span(since, until))
-        return paged(found, lambda point: (micros(point.sampled_at), point.event_id), continue_, limit, "usage")
+        points = await reads.usage(name, *times.span(since, until))
+        return paged(points, lambda point: (micros(point.sampled_at), point.event_id), continue_, limit, "usage")
 
-    @router.get("/nodes/{name}/forecast", role=Role.VIEWER, summary="The peaks expected of a node, oldest first")
+    @router.get("/nodes/{name}/forecast", role=Role.VIEWER, summary="The predicted peaks of a node, oldest first")
     async def list_forecasts(
         name: NodeName, since: Since = None, until: Until = None, limit: Limit = USUAL, continue_: Continue = None
     ) -> Listing[ForecastView]:
         await existing_node(reads, name)
-        found = sorted(await reads.forecasts(name, *times.span(since, until)), key=_forecast_key)
-        return paged(found, _forecast_key, continue_, limit, "forecast")
+        forecasts = sorted(await reads.forecasts(name, *times.span(since, until)), key=_forecast_key)
+        return paged(forecasts, _forecast_key, continue_, limit, "forecast")
 
 
 async def in_pool(reads: Reads, pool: str) -> frozenset[str]:

@@ -23,7 +23,7 @@ Degraded = Annotated[bool | None, Query(description="Only offers that are (true)
 
 
 def offer_router(reads: Reads, times: Times) -> Routes:
-    """What nodes offer, and offered."""
+    """Routes of current and past offers."""
     router = Routes(prefix="/v1", tags=["offers"])
 
     @router.get(
@@ -76,12 +76,12 @@ def offer_router(reads: Reads, times: Times) -> Routes:
     ) -> Listing[OfferView]:
         inside = None if pool is None else await in_pool(reads, pool)
         found = [
-            each.offer
-            for each in await reads.nodes()
-            if each.offer is not None
-            and node in (None, each.name)
-            and (inside is None or each.name in inside)
-            and degraded in (None, each.offer.degraded is not None)
+            offering.offer
+            for offering in await reads.nodes()
+            if offering.offer is not None
+            and node in (None, offering.name)
+            and (inside is None or offering.name in inside)
+            and degraded in (None, offering.offer.degraded is not None)
         ]
         return paged(found, lambda offer: (offer.node,), continue_, limit, "offers")
 

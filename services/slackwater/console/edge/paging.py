@@ -1,7 +1,7 @@
-"""Pages of sorted lists: `limit` items behind the last one of the page before.
+"""Pages of sorted lists: `limit` items after the last one of the previous page.
 
-A continue token holds the sort key of that last item, not a count, so what is added or removed in between neither
-repeats nor skips anything else.
+A continue token holds the sort key of that last item, not a count, so that items added or removed in between are
+neither repeated nor cause others to be skipped.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _MICROSECOND = timedelta(microseconds=1)
 Limit = Annotated[int, Query(ge=1, le=MOST, description="Items per page.")]
 Continue = Annotated[
     str | None,
-    Query(alias="continue", max_length=4000, description="`continue` of the page before; the first page if left out."),
+    Query(alias="continue", max_length=4000, description="`continue` of the previous page; the first page if omitted."),
 ]
 
 
 def paged(items: Iterable[T], key: Callable[[T], Key], token: str | None, limit: int, name: str) -> Listing[T]:
-    """One page of `items`, which come sorted by `key`. Raises InvalidInput for a token that is not of this list."""
+    """One page of `items`, which are sorted by `key`. Raises InvalidInput for a token of another list."""
     behind = list(items)
     if token is not None:
         after = behind_key(token, name)
@@ -45,12 +45,12 @@ def paged(items: Iterable[T], key: Callable[[T], Key], token: str | None, limit:
 
 
 def token_of(name: str, key: Key) -> str:
-    """An opaque token behind an item of the list `name`."""
+    """An opaque token for the items after `key` in the list `name`."""
     return base64.urlsafe_b64encode(json.dumps([name, *key]).encode()).decode().rstrip("=")
 
 
 def behind_key(token: str, name: str) -> Key:
-    """The key in a token. Raises InvalidInput for anything that `token_of` did not make for this list."""
+    """The key in a token. Raises InvalidInput for a token that `token_of` did not make for this list."""
     try:
         found = json.loads(base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True))
     except (ValueError, RecursionError):
@@ -64,12 +64,12 @@ def behind_key(token: str, name: str) -> Key:
 
 
 def micros(moment: datetime) -> int:
-    """A time as a number that sorts."""
+    """A time as microseconds, which sort."""
     return (moment - _EPOCH) // _MICROSECOND
 
 
 def moment_of(count: int, token: str, name: str) -> datetime:
-    """The time of `micros`. Raises InvalidInput for none."""
+    """The time of `micros`. Raises InvalidInput for a number that is not a time."""
     try:
         return _EPOCH + count * _MICROSECOND
     except OverflowError:

@@ -1,4 +1,4 @@
-"""Times as the API takes them, and cursors as the pages do."""
+"""Parsers of the API's times and of the pages' cursors."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ ALLOWED = "an ISO 8601 time like 2026-01-05T10:32:00Z, or a time ago like 90s, 5
 
 
 def moment(text: str, now: datetime, field: str) -> datetime:
-    """A point in time from ISO text (UTC if it names no zone) or from `5m`, five minutes ago. Raises InvalidInput."""
+    """A time from ISO text (UTC without a zone) or from an age: `5m` is five minutes ago. Raises InvalidInput."""
     relative = _RELATIVE.fullmatch(text.strip())
     try:
         if relative:
             return now - timedelta(seconds=float(relative[1]) * _UNITS[relative[2]])
-        found = datetime.fromisoformat(text.strip().replace(" ", "+"))  # a "+" in a query arrives as a space
-        return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
+        parsed = datetime.fromisoformat(text.strip().replace(" ", "+"))  # a query string turns a "+" into a space
+        return parsed.astimezone(UTC) if parsed.tzinfo else parsed.replace(tzinfo=UTC)
     except (ValueError, OverflowError):
         raise InvalidInput(
             f"{field}: {text!r} is not a time; allowed: {ALLOWED}", code="invalid_time", field=field
@@ -31,14 +31,14 @@ def moment(text: str, now: datetime, field: str) -> datetime:
 
 
 def number_of(text: str, field: str, most: int) -> int:
-    """A whole number from 1 in the address of a page. Raises InvalidInput, which a page can tell of."""
+    """A whole number from 1 in the URL of a page. Raises InvalidInput, which the page reports."""
     if re.fullmatch(r"\d{1,18}", text, re.ASCII) and 1 <= int(text) <= most:
         return int(text)
-    raise InvalidInput(f"{field}: {text!r} is not allowed; a whole number from 1 to {most}", field=field)
+    raise InvalidInput(f"{field}: {text!r} is not allowed; allowed: a whole number from 1 to {most}", field=field)
 
 
 class Times:
-    """Query parameters to times, by one clock."""
+    """Converts query parameters to times, with one clock."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -51,14 +51,14 @@ class Times:
         return self.at(text, field) if text else None
 
     def span(self, since: str | None, until: str | None) -> tuple[datetime, datetime]:
-        """The last 15 minutes unless said otherwise. Raises InvalidInput when it ends before it begins."""
+        """The span; by default the last 15 minutes. Raises InvalidInput when it ends before it begins."""
         end = self.at(until, "until")
         start = self.at(since, "since") if since else end - USUAL_SPAN
         in_order(start, end)
         return start, end
 
     def between(self, since: str | None, until: str | None) -> tuple[datetime | None, datetime | None]:
-        """The same where either may be open. Raises InvalidInput when it ends before it begins."""
+        """The span with open ends. Raises InvalidInput when it ends before it begins."""
         start, end = self.maybe(since, "since"), self.maybe(until, "until")
         if start is not None and end is not None:
             in_order(start, end)
@@ -74,12 +74,12 @@ def in_order(start: datetime, end: datetime) -> None:
 
 
 def encode_cursor(at: datetime, id_: str) -> str:
-    """An opaque cursor behind the last item of a page."""
+    """An opaque cursor after the last item of a page."""
     return base64.urlsafe_b64encode(f"{at.isoformat()}|{id_}".encode()).decode().rstrip("=")
 
 
 def decode_cursor(text: str) -> tuple[datetime, str]:
-    """The (time, id) of a cursor. Raises InvalidInput for anything that `encode_cursor` did not make."""
+    """The (time, id) of a cursor. Raises InvalidInput for a cursor that `encode_cursor` did not make."""
     try:
         raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode()
         at, _, id_ = raw.partition("|")
@@ -88,7 +88,7 @@ def decode_cursor(text: str) -> tuple[datetime, str]:
         when, id_ = None, ""
     if when is None or when.tzinfo is None or not id_ or "\0" in id_:
         raise InvalidInput(
-            f"cursor: {text!r} was not issued here; leave it out to begin at the newest",
+            f"cursor: {text!r} was not issued by this server; leave it out to begin at the newest",
             code="invalid_continue",
             field="cursor",
         )

@@ -24,21 +24,21 @@ PoolName = Annotated[str, Path(description="A pool, as `GET /v1/nodes` shows it 
 
 
 class PoolOffers(Listing[OfferView]):
-    """One page of a pool's offers; `sums` are over the whole pool, whatever the page."""
+    """One page of a pool's offers; `sums` cover the whole pool, not the page."""
 
     pool: str
-    sums: PoolSums = Field(description="What all nodes of the pool have and offer together.")
+    sums: PoolSums = Field(description="The sums of capacity and offers over all nodes of the pool.")
 
 
 def pool_router(reads: Reads, clock: Clock) -> Routes:
-    """What pools offer."""
+    """Routes of the pools' offers."""
     router = Routes(prefix="/v1", tags=["offers"])
 
     @router.get(
         "/pools/{pool}/offers",
         role=Role.VIEWER,
         summary="The offers in force of a pool's nodes, by node, with the sums over all of them",
-        description="The ETag is of what is answered: it stays as long as no offer, node or sum of the page changes.",
+        description="The ETag covers the answer: it changes only when an offer, node or sum of the page changes.",
         response_model=PoolOffers,
         responses=NOT_MODIFIED,
     )
@@ -57,7 +57,7 @@ def pool_router(reads: Reads, clock: Clock) -> Routes:
 
 
 def _after(token: str | None) -> str:
-    """The node that a token stands behind."""
+    """The node in a token."""
     if token is None:
         return ""
     key = behind_key(token, NAME)

@@ -12,32 +12,32 @@ from slackwater.model.errors import InvalidInput
 from slackwater.model.tiers import QoSClass, Tier
 
 NodeName = Annotated[str, Path(description="The node's name, as `GET /v1/nodes` shows it.", examples=["edge-7"])]
-Since = Annotated[str | None, Query(description=f"From here on: {ALLOWED}.", examples=["15m"])]
-Until = Annotated[str | None, Query(description=f"Up to here (default now): {ALLOWED}.")]
-At = Annotated[str | None, Query(description=f"As it was then (default now): {ALLOWED}.", examples=["5m"])]
-Node = Annotated[str | None, Query(description="Only of this node.")]
+Since = Annotated[str | None, Query(description=f"From this time on: {ALLOWED}.", examples=["15m"])]
+Until = Annotated[str | None, Query(description=f"Up to this time (default now): {ALLOWED}.")]
+At = Annotated[str | None, Query(description=f"The state at this time (default now): {ALLOWED}.", examples=["5m"])]
+Node = Annotated[str | None, Query(description="Only items of this node.")]
 Pool = Annotated[
     str | None,
     Query(
-        description="Only of nodes of this pool. A filter: of an unknown pool there is nothing in the list; only what "
-        "is named in a path has to be there."
+        description="Only items of nodes of this pool. A filter: an unknown pool gives an empty list; "
+        "only a name in a path must exist."
     ),
 ]
-OnlyTier = Annotated[Tier | None, Query(description="Only of this tier.")]
-OnlyQos = Annotated[QoSClass | None, Query(description="Only of this QoS class.")]
-OnlyLiveness = Annotated[Liveness | None, Query(description="Only nodes that are this.")]
+OnlyTier = Annotated[Tier | None, Query(description="Only items of this tier.")]
+OnlyQos = Annotated[QoSClass | None, Query(description="Only items of this QoS class.")]
+OnlyLiveness = Annotated[Liveness | None, Query(description="Only nodes in this state.")]
 Label = Annotated[
     list[str] | None,
-    Query(description="Only nodes with this label, as `name=value` or just `name`; all of them if repeated."),
+    Query(description="Only nodes with this label, as `name=value` or `name`; all of them if repeated."),
 ]
 
 
 def wanted_labels(given: list[str] | None) -> list[tuple[str, str | None]]:
     """Labels as (name, value or None for any). Raises InvalidInput for one without a name."""
-    found = []
-    for each in given or []:
-        name, equals, value = each.partition("=")
+    labels = []
+    for label in given or []:
+        name, equals, value = label.partition("=")
         if not name:
-            raise InvalidInput(f"label: {each!r} has no name; allowed: name=value or name", field="label")
-        found.append((name, value if equals else None))
-    return found
+            raise InvalidInput(f"label: {label!r} has no name; allowed: name=value or name", field="label")
+        labels.append((name, value if equals else None))
+    return labels

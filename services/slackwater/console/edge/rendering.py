@@ -1,4 +1,4 @@
-"""From views to HTML: the template environment and its filters. Numbers carry units, times are UTC."""
+"""Renders views as HTML: the template environment and its filters. Numbers carry units, times are UTC."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ from slackwater.model.quantities import format_memory
 
 NOTHING = "\N{EN DASH}"
 LONG_NAME = 32
-"""Letters of a name that stand on one line; a longer one is wrapped, or it would push all numbers out of the table."""
+"""Longest name, in letters, on one line; a longer one is wrapped, because it would push the numbers out of the
+table.
+"""
 MINUS = "\N{MINUS SIGN}"
 
 
@@ -39,7 +41,7 @@ _HEADERS = {
 
 
 class Pages:
-    """Templates and what every page is sent with. Building it reads nothing; templates are loaded on first use."""
+    """Templates and the common headers of pages. Building it reads nothing; templates are loaded on first use."""
 
     def __init__(self) -> None:
         self._templates = environment()
@@ -49,7 +51,7 @@ class Pages:
         return HTMLResponse(text, status_code=status, headers=_HEADERS)
 
     def told(self, endpoint: Endpoint) -> Endpoint:
-        """An endpoint whose errors are pages too: not there, not answering, not understood."""
+        """An endpoint whose errors are rendered as pages: not found, unavailable, invalid input."""
 
         @wraps(endpoint)
         async def answer(*args: Any, **values: Any) -> HTMLResponse:
@@ -66,14 +68,14 @@ class Pages:
 
 
 def environment() -> jinja2.Environment:
-    found = jinja2.Environment(
+    jinja_environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.filters.update(
+    jinja_environment.filters.update(
         cores=_cores,
         bytes=lambda count: NOTHING if count is None else format_memory(count),
         amount=amount,
@@ -94,14 +96,14 @@ def environment() -> jinja2.Environment:
         mark=css_of,
         named=_named,
         words=lambda text: str(text).replace("_", " "),
-        drawing=Markup,  # the drawings escape their own text
+        drawing=Markup,  # drawings escape their own text
     )
-    found.globals.update(signed=_signed, parts=tier_parts, pool_parts=pool_parts, link=link, share=_share)
-    return found
+    jinja_environment.globals.update(signed=_signed, parts=tier_parts, pool_parts=pool_parts, link=link, share=_share)
+    return jinja_environment
 
 
 def _cores(milli: int | None, digits: int = 1) -> str:
-    """Cores with a fixed number of digits, so that columns of them line up."""
+    """Cores with a fixed number of digits, so that columns align."""
     return NOTHING if milli is None else f"{milli / 1000:.{digits}f}"
 
 
@@ -140,19 +142,19 @@ def _ago(at: datetime | None, now: datetime) -> str:
 
 
 def _since(at: datetime | None, now: datetime) -> Markup:
-    """A time with how long ago it was: `10:32:05 · 12 s ago`."""
+    """A time with its age: `10:32:05 · 12 s ago`."""
     return _when(at) if at is None else Markup('{} <span class="muted">{}</span>').format(_when(at), _ago(at, now))
 
 
 def _stamp(at: datetime, now: datetime) -> Markup:
-    """For logs: the time, with its date unless it was today."""
+    """A time for logs, with its date unless it is today."""
     utc = at.astimezone(UTC)
     day = "" if utc.date() == now.astimezone(UTC).date() else f"{utc:%Y-%m-%d} "
     return Markup("{}{}").format(day, _when(at))
 
 
 def _number(value: float, digits: int = 1) -> str:
-    """With thin spaces between thousands."""
+    """A number with thin spaces between thousands."""
     return f"{value:,.{digits}f}".replace(",", "\N{NARROW NO-BREAK SPACE}")
 
 
@@ -162,13 +164,13 @@ def _share(part: float, whole: float, css: str) -> Markup:
 
 
 def link(path: str, **query: object) -> str:
-    """A path with those parameters that have a value."""
+    """A path with the parameters that have a value."""
     given = {name: value for name, value in query.items() if value not in (None, "")}
     return f"{path}?{urlencode(given)}" if given else path
 
 
 def _signed(value: int, unit: str) -> str:
-    """With a true minus sign, and a plus where it is a gain."""
+    """A number with a true minus sign, or a plus for a gain."""
     if unit.startswith("milli"):
         return ("+" if value > 0 else MINUS if value < 0 else "") + cores(abs(value))
     return ("+" if value > 0 else MINUS if value < 0 else "") + amount(abs(value), unit)
@@ -176,7 +178,7 @@ def _signed(value: int, unit: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TierPart:
-    """A line of a legend."""
+    """An entry of a legend."""
 
     name: str
     title: str
@@ -211,6 +213,6 @@ def pool_parts(layers: tuple[Layer, ...]) -> list[TierPart]:
 
 
 def tier_parts(layers: tuple[Layer, ...]) -> list[TierPart]:
-    """The legend of a stack, from the top down, without tiers that are empty (but always with the offer)."""
+    """The legend of a stack, from the top down, without empty tiers (but always with the offer)."""
     shown = [layer for layer in layers if layer.amount or layer.name in ("prod", "batch", "offered", "margin")]
     return [TierPart(layer.name, _TITLES[layer.name], layer.amount) for layer in reversed(shown)]

@@ -1,4 +1,4 @@
-"""gRPC for platforms: the same use cases as the REST routes. Loads grpc: imported only where it is served."""
+"""gRPC for platforms: the same use cases as the REST routes. It imports grpc, so only serving processes import it."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ from slackwater.v1 import node_pb2
 NAME = "slackwater.v1.ColocationService"
 ROLES = {"GetNode": Role.VIEWER, "ListNodes": Role.VIEWER, "WatchOffers": Role.VIEWER}
 LIST = "nodes"
-"""Pages here and in REST go on behind the same names."""
+"""REST uses the same names, so page tokens work in both."""
 MOST_NODES = 1000
 USUAL_PAGE, LARGEST_PAGE = 100, 1000
 USUAL_BOOKMARK_SECONDS, LONGEST_BOOKMARK_SECONDS = 5, 60
 SLOW_SECONDS = 30.0
-"""A reader that takes no message for this long is sent away: it may come back with its token."""
+"""A reader that takes no message for this long is disconnected; it may resume with its token."""
 TOKEN_TRAILER = "slackwater-resume-token"  # noqa: S105 - the name of a trailer, no secret
 
 
 @dataclass(frozen=True, slots=True)
 class Colocation:
-    """What the RPCs answer from. `offer_validity` is how long an offer may be relied upon without further news."""
+    """The sources of the RPCs. `offer_validity` is how long an offer stays valid without further updates."""
 
     reads: Reads
     offers: OfferLog
@@ -60,7 +60,7 @@ def rpc_part(colocation: Colocation) -> RpcPart:
 
 
 class ColocationRpc(stubs.ColocationServiceServicer):
-    """Translates requests, calls a use case, translates back. Errors go up to the guard."""
+    """Translates requests, calls a use case, and translates the result. The guard handles errors."""
 
     def __init__(self, colocation: Colocation, leaving: asyncio.Event) -> None:
         self._colocation = colocation
@@ -72,13 +72,14 @@ class ColocationRpc(stubs.ColocationServiceServicer):
         context: grpc.aio.ServicerContext[messages.GetNodeRequest, messages.GetNodeResponse],
     ) -> messages.GetNodeResponse:
         if not request.name:
-            raise InvalidInput("name: is empty; name a node as ListNodes shows it", field="name")
-        if "\0" in request.name:  # HTTP refuses it at the door; PostgreSQL would in words of its driver
-            raise InvalidInput("name: a NUL character is not allowed; name a node as ListNodes shows it", field="name")
+            raise InvalidInput("name: is empty; give a node name from ListNodes", field="name")
+        # HTTP refuses a NUL at its edge; PostgreSQL's driver would answer with its own message.
+        if "\0" in request.name:
+            raise InvalidInput("name: a NUL character is not allowed; give a node name from ListNodes", field="name")
         try:
             node = await existing_node(self._colocation.reads, request.name)
         except NotFound as error:
-            raise NotFound(error.message, code=error.code, field="name") from None  # what the request calls it
+            raise NotFound(error.message, code=error.code, field="name") from None  # the field name in the request
         return messages.GetNodeResponse(node=self._message(node))
 
     async def ListNodes(  # noqa: N802 - the contract's name
@@ -89,10 +90,10 @@ class ColocationRpc(stubs.ColocationServiceServicer):
         wanted = NodeFilter(request.pool, _liveness(request), dict(request.labels))
         after = _after(request.page_token) if request.page_token else ""
         size = _within(request.page_size, "page_size", USUAL_PAGE, LARGEST_PAGE)
-        found, more = await find_nodes(self._colocation.reads, wanted, after, size)
+        nodes, more = await find_nodes(self._colocation.reads, wanted, after, size)
         return messages.ListNodesResponse(
-            nodes=[self._message(node) for node in found],
-            next_page_token=token_of(LIST, (found[-1].name,)) if more else "",
+            nodes=[self._message(node) for node in nodes],
+            next_page_token=token_of(LIST, (nodes[-1].name,)) if more else "",
         )
 
     async def WatchOffers(  # noqa: N802 - the contract's name
@@ -128,7 +129,7 @@ class ColocationRpc(stubs.ColocationServiceServicer):
         context: grpc.aio.ServicerContext[messages.WatchOffersRequest, messages.WatchOffersResponse],
         message: messages.WatchOffersResponse,
     ) -> None:
-        """One message at a time: the transport's own window is all that is buffered for a client."""
+        """Sends one message at a time, so that only the transport's own window is buffered for a client."""
         try:
             async with asyncio.timeout(self._colocation.slow_seconds):
                 await context.write(message)
@@ -148,10 +149,10 @@ def _within(asked: int, field: str, usual: int, most: int) -> int:
 def _nodes(request: messages.WatchOffersRequest) -> frozenset[str]:
     if len(request.nodes) > MOST_NODES:
         raise InvalidInput(
-            f"nodes: {len(request.nodes)} are too many; give {MOST_NODES} at most, or none for all", field="nodes"
+            f"nodes: {len(request.nodes)} are too many; give at most {MOST_NODES}, or none for all", field="nodes"
         )
     if "" in request.nodes:
-        raise InvalidInput("nodes: one name is empty; leave the list out for all nodes", field="nodes")
+        raise InvalidInput("nodes: a name is empty; leave the list out for all nodes", field="nodes")
     return frozenset(request.nodes)
 
 
@@ -167,10 +168,10 @@ def _liveness(request: messages.ListNodesRequest) -> frozenset[str]:
 
 
 def _after(token: str) -> str:
-    """The name that a page token stands behind. Raises InvalidInput for one that was not issued for this list."""
+    """The name in a page token. Raises InvalidInput for a token of another list."""
     try:
         return str(behind_key(token, LIST)[0])
     except InvalidInput:
         raise InvalidInput(
-            "page_token: was not issued here; leave it out for the first page", field="page_token"
+            "page_token: was not issued for this list; leave it out for the first page", field="page_token"
         ) from None

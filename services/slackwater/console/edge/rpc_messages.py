@@ -1,4 +1,4 @@
-"""Views as gRPC messages: the only place that knows both. What is None stays absent."""
+"""Views as gRPC messages. Only this module depends on both. A None stays absent."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ REASONS = {
 
 
 def node_message(node: NodeView, validity: timedelta) -> node_pb2.Node:
-    """`validity` is how long an offer may be relied upon after its node's last report."""
+    """A node. `validity` is how long an offer stays valid after its node's last report."""
     facts, usage, offer = node.facts, node.usage, node.offer
     known_at = max(when for when in (usage and usage.sampled_at, offer.offered_at) if when) if offer else None
     return node_pb2.Node(
@@ -51,7 +51,7 @@ def node_message(node: NodeView, validity: timedelta) -> node_pb2.Node:
         described_at=_time(node.described_at),
         usage=_usage(usage) if usage else None,
         offer=offer_message(offer, known_at + validity) if offer and known_at else None,
-        conditions=[_condition(one) for one in node.conditions],
+        conditions=[_condition(condition) for condition in node.conditions],
     )
 
 
@@ -69,7 +69,7 @@ def _condition(one: NodeCondition) -> node_pb2.NodeCondition:
 
 
 def offer_message(offer: OfferView, valid_until: datetime) -> offer_pb2.Offer:
-    """`mid` is absent until something is offered to it."""
+    """An offer. `mid` is absent until something is offered to it."""
     return offer_pb2.Offer(
         node=offer.node,
         generation=offer.generation,
@@ -128,6 +128,6 @@ def _amount(amount: Resources | None) -> quantity_pb2.Resources | None:
 def _time(moment: datetime | None) -> Timestamp | None:
     if moment is None:
         return None
-    found = Timestamp()
-    found.FromDatetime(moment)
-    return found
+    timestamp = Timestamp()
+    timestamp.FromDatetime(moment)
+    return timestamp

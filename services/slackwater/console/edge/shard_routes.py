@@ -1,4 +1,4 @@
-"""/v1/shards: which replica owns what."""
+"""/v1/shards: the owner of each partition."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from slackwater.model.time import Clock
 from slackwater.runtime.roles import Role
 from slackwater.runtime.routes import Routes
 
-Service = Annotated[str | None, Query(description="Only of this service.")]
+Service = Annotated[str | None, Query(description="Only partitions of this service.")]
 
 
 def shard_router(reads: Reads, clock: Clock) -> Routes:
     router = Routes(prefix="/v1", tags=["control loop"])
 
-    @router.get("/shards", role=Role.VIEWER, summary="Which replica of each service owns which partition of the shards")
+    @router.get("/shards", role=Role.VIEWER, summary="The replica that owns each partition of each service")
     async def list_shards(service: Service = None) -> Listing[ShardView]:
-        found = shard_views(await reads.processes(), clock.now())
-        return Listing(items=[shard for shard in found if service in (None, shard.service)])
+        shards = shard_views(await reads.processes(), clock.now())
+        return Listing(items=[shard for shard in shards if service in (None, shard.service)])
 
     return router

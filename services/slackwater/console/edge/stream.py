@@ -1,7 +1,7 @@
-"""Server-sent events: what passes on the bus, one frame per event, each id the place to go on from.
+"""Server-sent events from the bus, one frame per event; each id is the position to resume from.
 
-A reader that is slow stays behind in the stream and costs one batch of memory; one that takes nothing at all for
-`stall_seconds` is let go and comes back with the last id it saw.
+A slow reader falls behind in the stream and costs one batch of memory. A reader that takes nothing for `stall_seconds`
+is disconnected and resumes after the last id it received.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ RECORDED_TRIES = 40
 PORTION_BYTES = 64 * 1024
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 _LINE_ENDS = str.maketrans({"\x85": "\\u0085", "\u2028": "\\u2028", "\u2029": "\\u2029"})
-"""Unicode's own ends of lines, as JSON may write them: no end of a line to SSE, but to many a client that reads it."""
+"""Unicode's line ends, as JSON may contain them: not line ends for SSE, but many clients split lines at them."""
 
 log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What one reader asked for. `after` wins over `since`; without both it begins now.
+    """The request of one reader. `after` wins over `since`; without both it begins now.
 
-    `brief` is for those who read the API on news: no data, and nothing before the read model has recorded it.
+    `brief` is for readers that query the API on events: no data, and no event before the read model has recorded it.
     """
 
     payloads: Sequence[type[Payload]]
@@ -77,16 +77,16 @@ class Streams:
         self.open = 0
 
     def close(self) -> None:
-        """End every open stream with a word; new ones may follow (a service that failed is started again)."""
+        """End every open stream with a final comment; new ones may follow, because a failed service is restarted."""
         self._ending.set()
         self._ending = asyncio.Event()
 
     @asynccontextmanager
     async def opened(self, wanted: Wanted) -> AsyncIterator[AsyncIterator[bytes]]:
-        """Frames for one reader. Raises Unavailable when too many read already, or the bus is away."""
+        """Frames for one reader. Raises Unavailable with too many readers, or without the bus."""
         if self.open >= self._most:
             raise Unavailable(
-                f"{self.open} streams are open here, which is all this console gives; close one, ask another replica, "
+                f"{self.open} streams are open, the limit of this console; close one, ask another replica, "
                 "or raise SLACKWATER_CONSOLE_STREAMS",
                 code="too_many_streams",
             )
@@ -113,7 +113,8 @@ class Streams:
                     yield _frame(positions, "closing", _json({"type": "closing", "reason": "server_stopping"}))
                     return
                 if not arriving.done():
-                    positions |= following.positions  # nothing waits: the place may move on past what is not wanted
+                    # No event is pending, so the position may pass events that the filter drops.
+                    positions |= following.positions
                     place = token_of(positions)
                     yield (f"id: {place}\n" if place != shown else "").encode() + b": alive\n\n"
                     shown = place
@@ -131,10 +132,10 @@ class Streams:
             await asyncio.gather(arriving, ended, return_exceptions=True)
 
     async def _recorded(self, items: Sequence[Item]) -> None:
-        """Until the console, this replica or another, has written what it learnt of these; not for ever."""
+        """Wait, for a limited time, until this or another replica of the console has recorded these events."""
         newest = {item.payload: item.sequence for item in items if isinstance(item, Followed)}
         for payload, sequence in newest.items():
-            if payload.TYPE not in CONSUMES or payload is AgentBlockChanged:  # that one is watched, and kept nowhere
+            if payload.TYPE not in CONSUMES or payload is AgentBlockChanged:  # this one is watched and not recorded
                 continue
             with suppress(Unavailable):
                 for _ in range(RECORDED_TRIES):
@@ -143,7 +144,7 @@ class Streams:
                     await self._clock.sleep(RECORDED_PAUSE_SECONDS)
 
     async def _news_or_heartbeat(self, *waits: asyncio.Future[Any]) -> None:
-        """Wait for any of these, or until it is time to say that the stream is alive."""
+        """Wait for any of these, or until the next heartbeat is due."""
         if any(each.done() for each in waits):
             return
         beat = asyncio.ensure_future(self._clock.sleep(self._heartbeat_seconds))
@@ -154,7 +155,7 @@ class Streams:
 
 
 class EventStream(Response):
-    """Opens its stream when it is sent, so that what goes wrong on opening is still a problem document."""
+    """Opens its stream when it is sent, so that an error on opening is still answered with a problem document."""
 
     media_type = "text/event-stream"
 
@@ -179,13 +180,14 @@ class EventStream(Response):
             response = StreamingResponse(frames, media_type=self.media_type, headers=HEADERS)
             try:
                 await response(scope, receive, send_or_let_go)
-            except (OSError, ClientDisconnect):  # a TimeoutError is an OSError, which the response takes for a goodbye
+            # A TimeoutError is an OSError, which the response treats as a disconnect.
+            except (OSError, ClientDisconnect):
                 if stalled:
                     log.warning("stream reader let go", stalled_seconds=self._streams.stall_seconds)
 
 
 def _in_portions(frames: Sequence[bytes]) -> Iterator[bytes]:
-    """Not more at once than a slow line carries while it is not taken for one that takes nothing."""
+    """Portions small enough that a slow connection takes each within the stall timeout."""
     portion: list[bytes] = []
     for frame in frames:
         if portion and sum(map(len, portion)) + len(frame) > PORTION_BYTES:
@@ -197,7 +199,7 @@ def _in_portions(frames: Sequence[bytes]) -> Iterator[bytes]:
 
 
 def _shown(items: Sequence[Item], positions: dict[str, int], wanted: Wanted) -> list[bytes]:
-    """The frames of a batch; `positions` move on with it."""
+    """The frames of a batch; advances `positions`."""
     frames = []
     for item in items:
         if isinstance(item, Missed):
@@ -215,7 +217,7 @@ def node_of(item: Followed) -> str:
 
 
 def _event(item: Followed, wanted: Wanted) -> str | None:
-    """An event as JSON; None for one whose payload does not hold what its type promises."""
+    """An event as JSON; None if its payload does not match its type."""
     attributes = {
         "type": item.payload.TYPE,
         "version": item.payload.VERSION,
@@ -241,7 +243,7 @@ def _gap(missed: Missed) -> str:
             "after": missed.after,
             "resumed_after": missed.resumed_after,
             "reason": str(missed.cause),
-            "detail": f"what followed {missed.after} in {missed.stream} is not kept any more: read the state again",
+            "detail": f"events after {missed.after} in {missed.stream} are no longer stored; read the state again",
         }
     )
 
@@ -251,5 +253,5 @@ def _json(data: Mapping[str, Any]) -> str:
 
 
 def _frame(positions: Mapping[str, int], event: str, text: str) -> bytes:
-    """No JSON has raw line breaks, and `_event` leaves those of Unicode out of it: so one data line is enough."""
+    """An SSE frame. One data line is enough: JSON has no raw line breaks, and `_event` escapes those of Unicode."""
     return f"id: {token_of(positions)}\nevent: {event}\ndata: {text}\n\n".encode()

@@ -1,4 +1,4 @@
-"""GET /v1/stream: what passes on the bus, as server-sent events."""
+"""GET /v1/stream: events of the bus, as server-sent events."""
 
 from __future__ import annotations
 
@@ -20,32 +20,33 @@ from slackwater.runtime.routes import Routes
 
 KNOWN = tuple(sorted(payload.TYPE for payload in EVENTS))
 BY_REQUEST = (UsageReported.TYPE, WaterlineCrossed.TYPE)
-"""Too many to send to somebody who did not ask for them."""
+"""Too frequent to send without a request."""
 
 Types = Annotated[
     list[str] | None,
     Query(
-        description="Event types or patterns of them (`decision.*`), several with commas between or by repeating the "
-        f"parameter. Without it all but {', '.join(BY_REQUEST)}. Known: {', '.join(KNOWN)}.",
+        description="Event types or patterns of them (`decision.*`), separated by commas or by repeating the "
+        f"parameter. Default: all but {', '.join(BY_REQUEST)}. Known: {', '.join(KNOWN)}.",
         examples=["decision.recorded,effect.measured"],
     ),
 ]
 Nodes = Annotated[
     list[str] | None,
-    Query(description="Only about these nodes: names or patterns (`edge-*`), several as with `types`."),
+    Query(description="Only events about these nodes: names or patterns (`edge-*`), several as with `types`."),
 ]
 Since = Annotated[
-    str | None, Query(description=f"Begin with what was published then: {ALLOWED}. Now if left out.", examples=["15m"])
+    str | None,
+    Query(description=f"Begin with events published at this time: {ALLOWED}. Default: now.", examples=["15m"]),
 ]
 After = Annotated[
-    str | None, Query(description="Begin behind this event id; the header Last-Event-ID says the same and wins.")
+    str | None, Query(description="Begin after this event id; the header Last-Event-ID means the same and wins.")
 ]
-LastEventId = Annotated[str | None, Header(description="The id of the last event that was seen: resume behind it.")]
+LastEventId = Annotated[str | None, Header(description="The id of the last received event: resume after it.")]
 Brief = Annotated[
     bool,
     Query(
-        description="Only that something happened: `data` is null, and it is told once the rest of the API shows it. "
-        "For pages and watchers that read the API on news."
+        description="Only that an event happened: `data` is null, and the event is sent once the API shows it. "
+        "For pages and watchers that read the API on events."
     ),
 ]
 DESCRIPTION = """\
@@ -58,13 +59,13 @@ Two more events may come: `gap` says that what followed a place is not kept any 
 
 
 def stream_router(streams: Streams, clock: Clock) -> Routes:
-    """The stream. Building it does no I/O."""
+    """The stream's route. Building it does no I/O."""
     router = Routes(prefix="/v1", tags=["stream"])
 
     @router.get(
         "/stream",
         role=Role.VIEWER,
-        summary="What happens, as it happens (server-sent events)",
+        summary="Events as they happen (server-sent events)",
         description=DESCRIPTION,
         response_class=StreamingResponse,
         responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},

@@ -11,7 +11,7 @@
     show("open", "live");
     document.getElementById("lost").hidden = true;
     if (lostAt === null) return;
-    lostAt = null; // what came while nobody listened is fetched now
+    lostAt = null; // fetch the changes missed while disconnected
     const part = document.getElementById("part") || document.getElementById("newer");
     if (part) htmx.trigger(part, "refresh");
   };
@@ -63,7 +63,7 @@
   document.addEventListener("htmx:afterRequest", answered);
   document.addEventListener("htmx:afterOnLoad", () => failed(""));
   document.addEventListener("htmx:responseError", (event) => {
-    if (!event.detail.elt.classList.contains("replay")) failed("The server cannot read its data now. What is shown may be out of date.");
+    if (!event.detail.elt.classList.contains("replay")) failed("The server cannot read its data now. The page may be out of date.");
   });
   document.addEventListener("htmx:sseOpen", open);
   document.addEventListener("htmx:sseError", () => lost("reconnecting"));

@@ -1,1 +1,1 @@
-"""One file per thing done: recording what arrived, and answering why."""
+"""The console's use cases, one module each: recording events and answering queries."""

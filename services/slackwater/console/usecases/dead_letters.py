@@ -1,4 +1,4 @@
-"""Look at what was given up, and give it another chance."""
+"""Lists dead letters and replays them."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ MOST_LEVELS = 100
 async def letters_page(
     reads: Reads, desk: Desk, before: int | None, limit: int
 ) -> tuple[Sequence[LetterView], int | None]:
-    """Newest first, and where the next page begins. Raises Unavailable."""
-    found = await desk.letters(before, limit + 1)
-    shown = found[:limit]
+    """Dead letters, newest first, and the position where the next page begins. Raises Unavailable."""
+    letters = await desk.letters(before, limit + 1)
+    shown = letters[:limit]
     replays = await reads.replays([letter.identity for letter in shown])
     views = [view_of(letter, replays) for letter in shown]
-    return views, shown[-1].position if len(found) > limit else None
+    return views, shown[-1].position if len(letters) > limit else None
 
 
 async def existing_letter(reads: Reads, desk: Desk, position: int) -> LetterView:
@@ -36,10 +36,10 @@ async def existing_letter(reads: Reads, desk: Desk, position: int) -> LetterView
 async def replay_letter(
     model: ReadModel, desk: Desk, position: int, *, by: str, now: datetime, again: bool, dry_run: bool
 ) -> ReplayAnswer:
-    """Publish it to where it came from, under a new message id, and note that.
+    """Publish a letter to its subject, under a new message id, and record the replay.
 
-    The note comes first, so that of two who ask at once one is refused; it is taken back if the broker is away.
-    Raises NotFound, Conflict with the reason why not, Unavailable.
+    The record comes first, so that one of two concurrent requests is refused; it is removed if the broker does not
+    answer. Raises NotFound, Conflict with the reason, Unavailable.
     """
     letter = await _found(desk, position)
     done = await model.replays([letter.identity])
@@ -47,8 +47,8 @@ async def replay_letter(
     standing = (newest.event_id, newest.last_value_only) if newest else None
     if command_of(letter.subject):
         raise Conflict(
-            f"dead letter {position}: {letter.subject} is a command to a node, which only its writer gives; no "
-            "consumer of ours buries one, so find out who wrote this letter",
+            f"dead letter {position}: {letter.subject} is a command to a node, which only its writer may publish; no "
+            "consumer of Slackwater dead-letters one, so find the sender of this letter",
             code="not_replayable",
         )
     why_not = refusal(letter.event_id, letter.subject, standing, done, again)
@@ -60,7 +60,10 @@ async def replay_letter(
         said = f"would publish {len(letter.body)} bytes to {letter.subject}; every consumer of it sees them once more"
         return ReplayAnswer(position, letter.subject, mark.message_id, True, None, said)
     if not await model.note_replay(mark):
-        raise Conflict(f"dead letter {position}: somebody else replays it just now", code="already_replayed")
+        raise Conflict(
+            f"dead letter {position}: another request is replaying it; list its replays before you try again",
+            code="already_replayed",
+        )
     try:
         await desk.put_back(letter.again(mark.message_id))
     except BaseException:
@@ -70,14 +73,14 @@ async def replay_letter(
 
 
 def command_of(subject: str) -> bool:
-    """Whether a message on this subject would tell a node to do something."""
+    """Whether a message on this subject is a command to a node."""
     return any(subject.startswith(f"sw.v1.{payload.TYPE}.") for payload in COMMANDS)
 
 
 async def _found(desk: Desk, position: int) -> Letter:
     letter = await desk.letter(position)
     if letter is None:
-        raise NotFound(f"dead letter {position} is not kept (any more)", code="dead_letter_not_found", field="id")
+        raise NotFound(f"dead letter {position} is not stored, or no longer", code="dead_letter_not_found", field="id")
     return letter
 
 
@@ -96,14 +99,15 @@ def view_of(letter: Letter, replays: Sequence[ReplayView]) -> LetterView:
         size_bytes=len(letter.body),
         payload=payload,
         text=text,
-        replays=tuple(each for each in replays if each.identity == letter.identity),
+        replays=tuple(replay for replay in replays if replay.identity == letter.identity),
         node=letter.sender,
     )
 
 
 def _sayable(payload: Any) -> Any:
-    """What our own answer can hold. Raises ValueError for what Python reads as JSON and no JSON of ours may have: NaN,
-    half a character, and more levels than serializers follow."""
+    """The payload, checked to be valid in an answer. Raises ValueError for what Python parses as JSON and an answer may
+    not hold: NaN, a lone surrogate, and deeper nesting than serializers follow.
+    """
     json.dumps(payload, allow_nan=False, ensure_ascii=False).encode()
     level, depth = [payload], 0
     while level := [part for each in level if isinstance(each, dict | list) for part in _parts(each)]:
@@ -118,7 +122,7 @@ def _parts(whole: dict[str, Any] | list[Any]) -> Iterable[Any]:
 
 
 def readable(body: bytes) -> tuple[Any, str]:
-    """The body as JSON (None if it is not) and as text that can be shown whatever it holds."""
+    """The body as JSON (None if it is not) and as text that is safe to display."""
     text = body.decode(errors="replace")
     try:
         payload = _sayable(json.loads(body))

@@ -37,18 +37,18 @@ class DecisionPageView:
     effect: EffectView | None
     effect_picture: str
     others: tuple[Alternative, ...]
-    """What was not chosen and is no pod: those are among the candidates."""
+    """The alternatives that are no pods; pods are among the candidates."""
 
 
 async def decision_list(reads: Reads, asked: DecisionFilter, now: datetime) -> DecisionList:
-    found = await reads.decisions(replace(asked, limit=PAGE + 1))
-    return DecisionList(now, asked, found[:PAGE], len(found) > PAGE)
+    decisions = await reads.decisions(replace(asked, limit=PAGE + 1))
+    return DecisionList(now, asked, decisions[:PAGE], len(decisions) > PAGE)
 
 
 async def newer(reads: Reads, asked: DecisionFilter, than: tuple[datetime, str]) -> int:
-    """How many decisions that the filter asks for came after the first one on the page; counted up to 100."""
-    found = await reads.decisions(replace(asked, since=than[0], before=None, limit=100))
-    return sum((each.decided_at, each.id) > than for each in found)
+    """The number of decisions that match the filter and are newer than the first one on the page; counted up to 100."""
+    decisions = await reads.decisions(replace(asked, since=than[0], before=None, limit=100))
+    return sum((decision.decided_at, decision.id) > than for decision in decisions)
 
 
 async def decision_page(reads: Reads, decision_id: str, now: datetime) -> DecisionPageView:
@@ -58,6 +58,6 @@ async def decision_page(reads: Reads, decision_id: str, now: datetime) -> Decisi
     if effect is not None:
         unit = unit_of(record, effect.metric)
         picture = effect_bar(effect.before, effect.after, effect.waterline, lambda value: reading(value, unit))
-    others = tuple(one for one in record.alternatives if not (one.pod_uid or one.keys))
+    others = tuple(alternative for alternative in record.alternatives if not (alternative.pod_uid or alternative.keys))
     whole = await chain(reads, decision_id)
     return DecisionPageView(now, drawn(record), whole, effect, picture, others)

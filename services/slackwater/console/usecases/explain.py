@@ -1,4 +1,4 @@
-"""Why a number is what it is, and what a decision led to."""
+"""Explains a number, a pod or a decision from the records."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ MID_SUBJECTS = ("mid-cpu", "mid-memory")
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """`; did you mean …?` with up to three close names, or the few there are, or nothing."""
+    """`; did you mean …?` with up to three similar names, or all names if there are few, or empty text."""
     names = sorted(set(known))
     close = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
     if close:
-        return "; did you mean " + " or ".join(repr(each) for each in close) + "?"
+        return "; did you mean " + " or ".join(repr(known_name) for known_name in close) + "?"
     return "; known: " + ", ".join(names) if 0 < len(names) <= 8 else ""
 
 
 async def existing_node(reads: Reads, name: str) -> NodeView:
-    """The node, or NotFound with the names that come close."""
+    """The node, or NotFound with similar names."""
     found = await reads.node(name)
     if found is None:
         hint = did_you_mean(name, [each.name for each in await reads.nodes()])
@@ -37,15 +37,15 @@ async def existing_node(reads: Reads, name: str) -> NodeView:
 
 async def existing_decision(reads: Reads, decision_id: str) -> DecisionRecord:
     """The record, or NotFound."""
-    found = await reads.decision(decision_id)
-    if found is None:
+    record = await reads.decision(decision_id)
+    if record is None:
         message = f"decision {decision_id!r} is not known; list them with `slackwater get decisions`"
         raise NotFound(message, code="decision_not_found", field="id")
-    return found
+    return record
 
 
 async def why(reads: Reads, node: str, subject: str, at: datetime) -> Why:
-    """The record about `subject` that was in force at `at`. NotFound when there was none then."""
+    """The record about `subject` that was in force at `at`. Raises NotFound if there was none."""
     await existing_node(reads, node)
     record = await record_in_force(reads, node, subject, at)
     if record is None:
@@ -66,12 +66,12 @@ async def why(reads: Reads, node: str, subject: str, at: datetime) -> Why:
 
 
 async def record_in_force(reads: Reads, node: str, subject: str, at: datetime) -> DecisionRecord | None:
-    """The newest record about `subject` at `at`; none of a share of mid that was not offered any more then."""
+    """The newest record about `subject` at `at`; None for a share of mid that was no longer offered then."""
     return None if await mid_has_no_share(reads, node, subject, at) else await reads.decision_at(node, subject, at)
 
 
 async def mid_has_no_share(reads: Reads, node: str, subject: str, at: datetime) -> bool:
-    """Whether `subject` is of mid, and the offer in force at `at` is known and had nothing for it."""
+    """Whether `subject` is of mid, and the known offer in force at `at` had no mid share."""
     offer = await reads.offer_at(node, at) if subject in MID_SUBJECTS else None
     return offer is not None and subject not in offer.decision_ids
 
@@ -92,7 +92,7 @@ async def _nothing_in_force(reads: Reads, node: str, subject: str, at: datetime)
 
 
 async def chain(reads: Reads, decision_id: str) -> Chain:
-    """From the event that caused the decision to its measured effect."""
+    """The chain from the event that caused the decision to its measured effect."""
     record = await existing_decision(reads, decision_id)
     return chain_of(
         record,
@@ -106,28 +106,29 @@ async def chain(reads: Reads, decision_id: str) -> Chain:
 async def why_pod(
     reads: Reads, pod: str, node: str | None, namespace: str | None, at: datetime | None, limit: int
 ) -> PodWhy:
-    """What was decided about one pod by `at`. NotFound when nothing ever told of it, InvalidInput with all of them when
-    several are meant."""
-    found = await reads.pods_called(pod, node)
-    meant = narrowed(found, pod, node, namespace, await _started_after(reads, found, at))
+    """The decisions about one pod by `at`. Raises NotFound for an unknown pod, InvalidInput that lists the pods if the
+    name is ambiguous.
+    """
+    identities = await reads.pods_called(pod, node)
+    meant = narrowed(identities, pod, node, namespace, await _started_after(reads, identities, at))
     if not meant:
         raise await _no_such_pod(reads, pod, node, namespace)
     if len(meant) > 1:
         raise _ambiguous(pod, meant)
-    (one,) = meant
+    (identity,) = meant
     parts = []
-    for record in await reads.decisions_about(one.uid, limit, at):
+    for record in await reads.decisions_about(identity.uid, limit, at):
         evictions = await reads.evictions(record.id)
-        part = part_of(record, one.uid, await reads.effect(record.id), evictions)
+        part = part_of(record, identity.uid, await reads.effect(record.id), evictions)
         parts += [] if part is None else [part]
-    return PodWhy(one, await _running(reads, one), tuple(parts))
+    return PodWhy(identity, await _running(reads, identity), tuple(parts))
 
 
 async def _started_after(reads: Reads, found: Iterable[PodIdentity], at: datetime | None) -> frozenset[str]:
-    """The uids of the running ones that had not started at `at`: another pod may have had the name then."""
+    """The uids of the running pods that had not started at `at`, when another pod may have had the name."""
     if at is None:
         return frozenset()
-    nodes = {one.node for one in found if one.is_running}
+    nodes = {identity.node for identity in found if identity.is_running}
     return frozenset([pod.uid for node in nodes for pod in await reads.pods(node) if pod.started_at > at])
 
 
@@ -138,13 +139,16 @@ async def _running(reads: Reads, one: PodIdentity) -> PodView | None:
 
 
 def _ambiguous(pod: str, meant: Iterable[PodIdentity]) -> InvalidInput:
-    places = "; ".join(f"{one.namespace or 'no namespace'}/{one.name} on {one.node} (uid {one.uid})" for one in meant)
-    text = f"{pod!r} means several pods: {places}. Say which: by node, by namespace, or by the uid in place of the name"
+    places = "; ".join(
+        f"{identity.namespace or 'no namespace'}/{identity.name} on {identity.node} (uid {identity.uid})"
+        for identity in meant
+    )
+    text = f"{pod!r} means several pods: {places}. Choose one by node, by namespace, or by its uid instead of the name"
     return InvalidInput(text, code="pod_ambiguous", field="pod")
 
 
 async def _no_such_pod(reads: Reads, pod: str, node: str | None, namespace: str | None) -> NotFound:
     within = "".join(f" in {what} {name!r}" for what, name in (("node", node), ("namespace", namespace)) if name)
     hint = did_you_mean(pod, [one.name for one in await reads.pods(node)])
-    text = f"pod {pod!r}{within} is not known: it does not run, and no decision that is kept has looked at it{hint}"
+    text = f"pod {pod!r}{within} is not known: it does not run, and no stored decision has considered it{hint}"
     return NotFound(text, code="pod_not_found", field="pod")

@@ -1,4 +1,4 @@
-"""Nodes that pass some filters, by name, a page at a time."""
+"""Finds nodes that pass filters, by name, one page at a time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from slackwater.console.ports import Reads
 
 @dataclass(frozen=True, slots=True)
 class NodeFilter:
-    """What is empty lets everything pass; all that is given must. `liveness` has the words of NodeView."""
+    """An empty field passes everything; all given fields must match. `liveness` has the values of NodeView."""
 
     pool: str = ""
     liveness: frozenset[str] = frozenset()
@@ -27,6 +27,6 @@ class NodeFilter:
 
 
 async def find_nodes(reads: Reads, wanted: NodeFilter, after: str, limit: int) -> tuple[Sequence[NodeView], bool]:
-    """At most `limit` nodes with a name behind `after`, and whether there are more."""
-    found = [node for node in await reads.nodes() if node.name > after and wanted.passes(node)]
-    return found[:limit], len(found) > limit
+    """At most `limit` nodes with a name after `after`, and whether there are more."""
+    nodes = [node for node in await reads.nodes() if node.name > after and wanted.passes(node)]
+    return nodes[:limit], len(nodes) > limit

@@ -1,4 +1,4 @@
-"""Keep the level of the fleet every few seconds, so that hours of it are read without touching a single report."""
+"""Stores the level of the fleet every few seconds, so that charts over hours read no reports."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from slackwater.model.time import Clock
 
 
 class KeepLevel:
-    """Levels stand on round times, so two consoles that share a database keep each of them once."""
+    """Levels have round times, so that two consoles that share a database store each of them once."""
 
     def __init__(self, model: ReadModel, clock: Clock) -> None:
         self._model = model
         self._clock = clock
 
     async def __call__(self) -> bool:
-        """Keep the level of now. False when no node has a fresh report: then there is nothing to keep."""
+        """Store the current level. False when no node has a fresh report, because then there is nothing to store."""
         now = self._clock.now()
         level = await self._model.level(now, now - FRESH)
         if not level.nodes:
@@ -26,7 +26,7 @@ class KeepLevel:
         return True
 
     def seconds_to_next(self) -> float:
-        """Until the next round time."""
+        """Seconds until the next round time."""
         return LEVEL_SECONDS - self._clock.now().timestamp() % LEVEL_SECONDS
 
 

@@ -1,4 +1,4 @@
-"""The last intent for a node, looked up at the broker when a page asks: storing every renewal would cost far more."""
+"""Reads the last intent of a node from the broker on request, because storing every renewal would cost far more."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from slackwater.events.intent_declared import IntentDeclared
 
 
 async def last_intent(desk: Desk, node: str) -> IntentView | None:
-    """None when there is none, or it cannot be read here. Raises Unavailable."""
+    """The last intent; None if there is none, or it cannot be parsed. Raises Unavailable."""
     body = await desk.last_body(subjects_of(IntentDeclared, node))
     if body is None:
         return None

@@ -1,4 +1,4 @@
-"""The health of the control loop: is it fast, is anything behind, is anybody silent, what was given up."""
+"""The page of the control loop's health: its latency, consumer lag, silent processes, dead letters."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SILENT_SHOWN = 8
 
 @dataclass(frozen=True, slots=True)
 class BrokerState:
-    """What the broker says; `error` when it does not."""
+    """The broker's state; `error` if it does not answer."""
 
     consumers: Sequence[ConsumerState]
     letters: int
@@ -47,39 +47,43 @@ class LoopPage:
 
     @property
     def effect(self) -> Spread:
-        """The whole way."""
+        """The whole path from sample to effect."""
         return self.spreads[-1]
 
     @property
     def set_aside(self) -> Sequence[CheckView]:
-        """Quarantines with something in them, of services that tell of themselves."""
+        """Quarantines with items, of services that report."""
         told = (check for row in self.services if row.service and not row.silent for check in row.service.checks)
         return [check for check in told if check.name.endswith("-quarantine") and check.detail != "empty"]
 
     @property
     def pending(self) -> int:
-        return sum(each.pending for each in self.broker.consumers)
+        return sum(consumer.pending for consumer in self.broker.consumers)
 
     @property
     def busy(self) -> Sequence[ConsumerState]:
-        """Consumers with something to tell, the furthest behind first."""
-        found = [each for each in self.broker.consumers if each.pending or each.unsettled or each.redelivered]
-        return sorted(found, key=lambda each: (-each.pending, -each.redelivered, each.name))
+        """Consumers with lag or other findings, the furthest behind first."""
+        consumers = [
+            consumer
+            for consumer in self.broker.consumers
+            if consumer.pending or consumer.unsettled or consumer.redelivered
+        ]
+        return sorted(consumers, key=lambda consumer: (-consumer.pending, -consumer.redelivered, consumer.name))
 
     @property
     def redelivered(self) -> int:
-        return sum(each.redelivered for each in self.broker.consumers)
+        return sum(consumer.redelivered for consumer in self.broker.consumers)
 
     @property
     def outbox(self) -> int | None:
-        """Facts that wait in any outbox; None when nobody told."""
+        """The number of events in all outboxes; None if no service reported."""
         depths = [row.service.outbox_depth for row in self.services if row.service and not row.silent]
         known = [depth for depth in depths if depth is not None]
         return sum(known) if known else None
 
     @property
     def oldest(self) -> float:
-        """Seconds that the oldest of them has waited."""
+        """The age in seconds of the oldest of them."""
         ages = [row.service.outbox_oldest_seconds for row in self.services if row.service and not row.silent]
         return max((age for age in ages if age is not None), default=0.0)
 
@@ -95,7 +99,7 @@ async def loop_page(reads: Reads, desk: Desk, now: datetime) -> LoopPage:
         actions=len(times),
         spreads=spreads,
         picture=both(
-            lambda frame: latency_chart(frame, spreads, "From sample to effect: how durations are spread"),
+            lambda frame: latency_chart(frame, spreads, "From sample to effect: distribution of durations"),
             height=height_of(len(spreads)),
             narrow_height=height_of(len(spreads)),
             width=HALF,

@@ -1,4 +1,4 @@
-"""All nodes, filtered and in pages; those that need somebody first."""
+"""All nodes, filtered and in pages; those that need attention first."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from slackwater.console.usecases.overview import NodeRow, known_waterline, node_
 
 @dataclass(frozen=True, slots=True)
 class NodeList:
-    """`/nodes`: one page; `found` is how many there are in all."""
+    """`/nodes`: one page; `found` is the total number."""
 
     now: datetime
     asked: NodeQuery

@@ -1,4 +1,4 @@
-"""A node's page: usage by tier against the waterlines with what was done, forecast, offer, pods, and the agent."""
+"""A node's page: usage by tier against the waterlines with the actions, forecast, offer, pods, and the agent."""
 
 from __future__ import annotations
 
@@ -66,8 +66,9 @@ TIER_ORDER = {"prod": 0, "mid": 1, "batch": 2, "free": 3}
 
 @dataclass(frozen=True, slots=True)
 class ForecastPart:
-    """Forecast against actual for one resource: `held` is the share (0..1) of the shown samples at or below what was
-    expected then; None if nothing can be compared."""
+    """Forecast against actual usage for one resource: `held` is the share (0..1) of the shown samples at or below the
+    expected peak; None if nothing can be compared.
+    """
 
     title: str
     subject: str
@@ -96,17 +97,17 @@ class NodePage:
     agent: tuple[Line, ...]
     waterline: float | None
     closing: NodeCondition | None
-    """What keeps new pods away now."""
+    """The condition that keeps new pods away now."""
 
 
 def offered_over_time(offers: Sequence[OfferView]) -> list[tuple[datetime, int]]:
     """The sum of all nodes' offers after each change, in milli-cores."""
     current: dict[str, int] = {}
-    found = []
+    totals = []
     for offer in offers:
         current[offer.node] = offer.batch.cpu_milli
-        found.append((offer.offered_at, sum(current.values())))
-    return found
+        totals.append((offer.offered_at, sum(current.values())))
+    return totals
 
 
 def _at(steps: Sequence[tuple[datetime, int]], moment: datetime) -> int | None:
@@ -172,7 +173,7 @@ def _memory_timeline(
     marks: Sequence[Mark],
     lines: Sequence[Waterline],
 ) -> Picture:
-    """In thousandths of a GiB, as the chart of CPU is in thousandths of a core."""
+    """The timeline in thousandths of a GiB, as the chart of CPU is in thousandths of a core."""
     samples = [LevelSample(point.sampled_at, memory_by_layer(point), None) for point in points]
     capacity = round(node.facts.capacity.memory_bytes * 1000 / 2**30) if node.facts else 0
     label = "Memory by tier over time"
@@ -189,7 +190,7 @@ def _named(lines: Sequence[Waterline]) -> list[tuple[str, int]]:
 
 
 async def _intent(desk: Desk, node: str) -> tuple[IntentView | None, bool]:
-    """The last intent, and whether the broker could be asked for it."""
+    """The last intent, and whether the broker answered."""
     try:
         return await last_intent(desk, node), True
     except Unavailable:
@@ -199,7 +200,7 @@ async def _intent(desk: Desk, node: str) -> tuple[IntentView | None, bool]:
 def forecast_parts(
     points: Sequence[UsagePoint], forecasts: Sequence[ForecastView], since: datetime, now: datetime
 ) -> tuple[ForecastPart, ...]:
-    """CPU, then memory: what prod used against what was expected of it, and how good that has been in its pool."""
+    """CPU, then memory: prod's usage against its expected peak, and the accuracy of the forecast in the pool."""
     calibrations = forecasts[-1].calibrations if forecasts else {}
     return tuple(_part(each, points, forecasts, since, now, calibrations.get(each.resource)) for each in SHOWN)
 
@@ -222,7 +223,7 @@ def _part(
 
 
 def held_share(actual: Sequence[tuple[datetime, float]], expected: Sequence[tuple[datetime, float]]) -> float | None:
-    """The share of samples (0..1) that stayed at or below the peak expected then; None if nothing can be compared."""
+    """The share of samples (0..1) at or below the peak expected then; None if nothing can be compared."""
     held = []
     for at, value in actual:
         in_force = [peak for since, peak in expected if since <= at]
@@ -232,18 +233,18 @@ def held_share(actual: Sequence[tuple[datetime, float]], expected: Sequence[tupl
 
 
 async def _waterline(reads: Reads, acted: Sequence[DecisionSummary]) -> float | None:
-    """The waterline of prod pressure, as the last measured effect on it names it."""
-    for each in acted[:20]:
-        effect = await reads.effect(each.id)
+    """The waterline of prod pressure in the last measured effect on it."""
+    for decision in acted[:20]:
+        effect = await reads.effect(decision.id)
         if effect is not None and effect.metric == "prod_cpu_pressure":
             return effect.waterline
     return None
 
 
 def limit_spans(points: Sequence[UsagePoint], until: datetime) -> list[tuple[datetime, datetime, int]]:
-    """From when to when batch was limited to how much, from the limits that the reports carry.
+    """The spans in which batch was limited, and the limit, from the reports.
 
-    A limit lasts until the next report; where reports are missing nothing is known, so it is drawn no further.
+    A limit lasts until the next report. Where reports are missing the limit is unknown, so the span ends there.
     """
     spans: list[tuple[datetime, datetime, int]] = []
     for point, following in itertools.zip_longest(points, points[1:]):

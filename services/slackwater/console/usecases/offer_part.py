@@ -1,4 +1,4 @@
-"""What a node's page tells about its offers: over time with the reasons of changes, and one of them as a sum."""
+"""The offers of a node's page: over time with the reasons of changes, and one of them as a sum."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ CHANGES_SHOWN = 6
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What somebody wants to see: of which amount, over which span, and as it was when (`at` as asked, `moment` as
-    understood; None: now). `problem` says what of it was not understood."""
+    """The selected view: the amount, the span, and the time (`at` as given, `moment` as parsed; None: now). `problem`
+    is the part of it that could not be parsed.
+    """
 
     subject: str = "batch-cpu"
     span: str = "1h"
@@ -42,14 +43,15 @@ class Look:
 
 
 def look_at(subject: str, span: str) -> Look:
-    """Unknown words show the default."""
+    """The view; an unknown word gives the default."""
     return Look(subject if subject in SUBJECTS else "batch-cpu", span if span in SPANS else "1h")
 
 
 @dataclass(frozen=True, slots=True)
 class OfferPart:
-    """`changes` are the newest first; `waterfall` is of the record in force at the moment asked about;
-    `no_share`: there is none because mid was offered nothing then."""
+    """`changes` are newest first; `waterfall` is of the record in force at the selected time; `no_share`: there is none
+    because mid was offered nothing then.
+    """
 
     look: Look
     picture: Picture | None
@@ -87,18 +89,20 @@ async def offer_part(reads: Reads, node: str, now: datetime, look: Look) -> Offe
 
 
 def changes_of(offers: Sequence[OfferView], resource: str) -> list[OfferView]:
-    """Those that differ from the one before in an amount of this resource, in their caution, or in their strategies."""
-    found: list[OfferView] = []
+    """The offers that differ from the previous one in an amount of this resource, in being degraded, or in their
+    strategies.
+    """
+    changes: list[OfferView] = []
     before: OfferView | None = None
     for offer in offers:
         if before is None or _told(offer, resource) != _told(before, resource):
-            found.append(offer)
+            changes.append(offer)
         before = offer
-    return found
+    return changes
 
 
 def decision_of(offer: OfferView, subject: str) -> str:
-    """The record to look at: of this subject, or of another one; empty where none is known."""
+    """The record to link: of this subject, or of another one; empty if none is known."""
     return offer.decision_ids.get(subject) or next(iter(offer.decision_ids.values()), "")
 
 

@@ -1,6 +1,7 @@
-"""The front page: the level of the fleet over hours, what was gained today, who is held now, who needs somebody.
+"""The front page: the level of the fleet over hours, today's gains, throttled pods, and nodes that need attention.
 
-It costs the same with 4 nodes and with 2,000: sums of one row per node, kept levels, and the few nodes it names.
+Its cost does not grow with the fleet (4 or 2,000 nodes): sums of one row per node, stored levels, and the few nodes it
+names.
 """
 
 from __future__ import annotations
@@ -41,29 +42,29 @@ SPANS = {"15m": 900, "1h": 3600, "6h": 21600, "24h": 86400}
 BUCKETS = 120
 GUARDS, ATTENTION = 12, 8
 GUARD_MEMORY = timedelta(hours=6)
-"""How far back the decisions are looked for that hold a pod."""
+"""How far back it searches for the decisions that throttle a pod."""
 RESOURCES = {"cpu": Wording(cores, "cores", 1000.0), "memory": Wording(gibibytes, "GiB", float(2**30))}
 
 
 @dataclass(frozen=True, slots=True)
 class NodeRow:
-    """A line of a table of nodes; `state` is judged by the age of the last report."""
+    """A row of a table of nodes; `state` depends on the age of the last report."""
 
     node: NodeView
     state: str
     tank: str
     capacity: int
     used: int | None
-    """None: it has never reported."""
+    """None: the node has never reported."""
     offered: int | None
     above: bool
     closed: bool
-    """Takes no new pods."""
+    """The node takes no new pods."""
 
 
 @dataclass(frozen=True, slots=True)
 class OverviewPage:
-    """`/`: sums are over nodes with a fresh report."""
+    """`/`: sums cover nodes with a fresh report."""
 
     now: datetime
     span: str
@@ -73,7 +74,7 @@ class OverviewPage:
     capacity: int
     requested: int
     picture: Picture | None
-    """None: there was nothing to be drawn."""
+    """None: there is no data to draw."""
     history: int
     totals: Totals
     waterline: float
@@ -88,7 +89,7 @@ class OverviewPage:
 
 
 class Overview:
-    """Keeps each view for a second, so that many who look cost as much as one."""
+    """Caches each view for a second, so that many readers cost as much as one."""
 
     def __init__(self, reads: Reads, clock: Clock, keep_seconds: float = 1.0) -> None:
         self._reads = reads
@@ -98,7 +99,7 @@ class Overview:
         self._turn = asyncio.Lock()
 
     async def __call__(self, span: str = "1h", resource: str = "cpu") -> OverviewPage:
-        """Unknown spans and resources show the default ones."""
+        """The page; unknown spans and resources give the default ones."""
         asked = (span if span in SPANS else "1h", resource if resource in RESOURCES else "cpu")
         async with self._turn:
             now = self._clock.now()
@@ -139,9 +140,9 @@ async def overview_page(reads: Reads, now: datetime, span: str = "1h", resource:
 
 
 async def known_waterline(reads: Reads, node: str | None = None) -> float:
-    """The waterline on prod CPU pressure that an effect named last, or ensurance's default."""
-    found = await reads.waterline(node)
-    return DEFAULT_WATERLINE if found is None else found
+    """The waterline on prod CPU pressure in the last effect, or ensurance's default."""
+    waterline = await reads.waterline(node)
+    return DEFAULT_WATERLINE if waterline is None else waterline
 
 
 async def _guards(reads: Reads, now: datetime) -> Sequence[Guard]:
@@ -155,12 +156,12 @@ async def _guards(reads: Reads, now: datetime) -> Sequence[Guard]:
 async def _history(
     reads: Reads, now: datetime, span: str, resource: str, level: FleetLevel
 ) -> tuple[Picture | None, int]:
-    """The picture, if any node was there, and of how many levels it is made. The level of now is its right edge."""
+    """The picture, if there is any data, and its number of levels. Its right edge is the current level."""
     seconds = SPANS[span]
     step = max(LEVEL_SECONDS, seconds // BUCKETS)
     since = now - timedelta(seconds=seconds)
     kept = await reads.levels(since, now, step)
-    samples = [sample_of(each, resource) for each in kept if since <= each.at < now]
+    samples = [sample_of(kept_level, resource) for kept_level in kept if since <= kept_level.at < now]
     if level.nodes:
         samples.append(sample_of(level, resource))
     if not any(sample.capacity for sample in samples):
@@ -177,12 +178,12 @@ async def _history(
 
 
 def in_unit(amount: Resources, resource: str) -> int:
-    """Milli-cores or bytes."""
+    """The amount in milli-cores or bytes."""
     return amount.cpu_milli if resource == "cpu" else amount.memory_bytes
 
 
 def used_of(level: FleetLevel, resource: str) -> dict[str, int]:
-    """By layer."""
+    """The usage by layer."""
     return {name: in_unit(part, resource) for name, part in [*level.tiers.items(), ("system", level.system)]}
 
 
@@ -193,7 +194,7 @@ def sample_of(level: FleetLevel, resource: str) -> FleetSample:
 
 
 def node_row(node: NodeView, now: datetime, waterline: float) -> NodeRow:
-    """What is old is shown, but never as if it were now."""
+    """The row of a node. Old usage is shown, but marked as old."""
     node, state = as_of(node, now), state_of(node, now)
     capacity = node.facts.capacity.cpu_milli if node.facts else 0
     offered = node.offer.batch.cpu_milli if node.offer else None

@@ -1,4 +1,4 @@
-"""What the pages have in common: pictures in two widths, spans of time, samples of a report, the feed of decisions."""
+"""Shared parts of the pages: pictures in two widths, time spans, samples of a report, the feed of decisions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from slackwater.decisions.record import DecisionRecord
 SPAN, LEAST_SPAN = timedelta(minutes=15), timedelta(minutes=3)
 FEED_LENGTH = 9
 WHOLE, HALF = 880.0, 580.0
-"""Widths of charts in SVG units: about the pixels that they get, so that text keeps its size."""
+"""Widths of charts in SVG units, close to their width in pixels, so that text keeps its size."""
 ACTIONS = (DecisionKind.THROTTLE, DecisionKind.RESTORE, DecisionKind.EVICT, DecisionKind.SCHEDULING)
 WITHOUT_PREDICTIONS = tuple(kind for kind in DecisionKind if kind is not DecisionKind.PREDICTION)
 
@@ -41,7 +41,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Waterfall:
-    """A record's terms drawn; `total` is the bar of the result, `equation` the sum with nothing rounded."""
+    """A record's terms drawn; `total` is the bar of the result, `equation` the unrounded sum."""
 
     record: DecisionRecord
     bars: tuple[Bar, ...]
@@ -58,7 +58,7 @@ def both(
     flat: bool = False,
     narrow_height: float | None = None,
 ) -> Picture:
-    """Draw for a wide and for a narrow window; `flat` has no room for axes."""
+    """Draw for a wide and for a narrow window; `flat` leaves no room for axes."""
     margins: Mapping[str, float] = {"top": 0, "bottom": 0} if flat else {}
     low = narrow_height or (max(height * 0.8, 18) if flat else height * 0.85)
     return Picture(
@@ -81,14 +81,14 @@ def memory_by_layer(point: UsagePoint) -> dict[str, int]:
 
 
 def begin_of(now: datetime, samples: Sequence[datetime]) -> datetime:
-    """Where charts begin: at the first sample of the last 15 minutes, but 3 minutes ago at the latest."""
+    """The start of charts: the first sample of the last 15 minutes, at latest 3 minutes ago."""
     return min([now - LEAST_SPAN, *samples[:1]])
 
 
 async def feed(
     reads: Reads, node: str | None = None, kinds: tuple[DecisionKind, ...] = WITHOUT_PREDICTIONS
 ) -> Sequence[DecisionSummary]:
-    """The newest decisions; predictions are left out, the offers that follow from them lead there."""
+    """The newest decisions. Predictions are left out, because the offers made from them link to them."""
     return await reads.decisions(DecisionFilter(node=node, kinds=kinds, limit=FEED_LENGTH))
 
 

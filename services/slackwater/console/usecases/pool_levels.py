@@ -1,4 +1,4 @@
-"""The water level of each pool, drawn, and of all of them together."""
+"""The water level of each pool, drawn, and of all pools together."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from slackwater.console.usecases.pictures import Picture
 from slackwater.model.quantities import Resources
 
 WIDE, NARROW = 1120.0, 360.0
-"""About the pixels that a card of its own gets."""
+"""Approximate pixels of a separate card."""
 DRAWN = 12
-"""How many pools are drawn; those that need somebody first."""
+"""Maximum number of pools drawn; those that need attention first."""
 
 
 @dataclass(frozen=True, slots=True)
 class PoolLevels:
-    """`picture` is None while no pool reports; `layers` and `capacity` are all pools together; `drawn` of `known`."""
+    """`picture` is None while no pool reports; `layers` and `capacity` cover all pools; `drawn` of `known`."""
 
     picture: Picture | None
     layers: tuple[Layer, ...]
@@ -31,7 +31,7 @@ class PoolLevels:
 
 
 def pool_levels(rows: Sequence[PoolRow], resource: str, wording: Wording) -> PoolLevels:
-    """Of the pools that report; `rows` come with those that need somebody first."""
+    """The levels of the pools that report; `rows` list those that need attention first."""
     reporting = [row for row in rows if row.fresh]
     shown = sorted(reporting[:DRAWN], key=lambda row: row.pool)
     levels = [_level(row, resource, wording) for row in shown]
@@ -81,7 +81,7 @@ def _layers(row: PoolRow, resource: str) -> tuple[Layer, ...]:
 
 
 def _together(stacks: Sequence[tuple[Layer, ...]]) -> tuple[Layer, ...]:
-    """Layer by layer the sum of all."""
+    """The sum of all stacks, layer by layer."""
     found, top = [], 0
     for layers in zip(*stacks, strict=True):
         amount = sum(layer.amount for layer in layers)

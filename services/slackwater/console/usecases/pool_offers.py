@@ -1,4 +1,4 @@
-"""The offers of a pool, a page at a time, with the sums over all of them."""
+"""The offers of a pool, one page at a time, with the sums over all of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from slackwater.model.errors import NotFound
 
 @dataclass(frozen=True, slots=True)
 class PoolPage:
-    """One page by node; `more` says whether there are more behind the last one. `sums` are over all pages."""
+    """One page by node; `more` says whether further nodes follow. `sums` cover all pages."""
 
     offers: Sequence[OfferView]
     more: bool
@@ -24,11 +24,11 @@ class PoolPage:
 
 
 async def pool_offers(reads: Reads, pool: str, after: str, limit: int, now: datetime) -> PoolPage:
-    """Offers of nodes with a name behind `after`. Raises NotFound with the names that come close."""
+    """Offers of nodes with a name after `after`. Raises NotFound with similar names."""
     sums = await reads.pool_sums(pool)
     if sums is None:
         known = [row.pool for row in await reads.pools(now - FRESH, DEFAULT_WATERLINE) if row.pool]
         message = f"no node of a pool {pool!r} is known{did_you_mean(pool, known)}"
         raise NotFound(message, code="pool_not_found", field="pool")
-    found = await reads.pool_offers(pool, after, limit + 1)
-    return PoolPage(found[:limit], len(found) > limit, sums)
+    offers = await reads.pool_offers(pool, after, limit + 1)
+    return PoolPage(offers[:limit], len(offers) > limit, sums)

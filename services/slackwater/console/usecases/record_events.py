@@ -1,6 +1,6 @@
-"""Record what arrived, a batch at a time: one write per batch.
+"""Records events in batches: one write per batch.
 
-Each method takes events in the order they came. All writes are upserts, so a batch may come again.
+Each method takes events in delivery order. All writes are upserts, so that a batch may be redelivered.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from slackwater.events.waterline_crossed import WaterlineCrossed, report_of
 from slackwater.model.time import Clock
 
 FUTURE_TOLERANCE = timedelta(seconds=60)
-"""A report dated later than this is ingestion's to reject; taking it here would pin a node's latest usage to it."""
+"""Ingestion rejects a report dated later than this; recording it would pin the node's latest usage to it."""
 
 
 class RecordEvents:
-    """Writes the read model; prunes it now and then, when something is written anyway (idle, it does nothing)."""
+    """Writes the read model, and prunes it periodically as part of a write (it does nothing while idle)."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class RecordEvents:
         await self._prune_when_due()
 
     async def waterline_crossed(self, events: Sequence[Event[WaterlineCrossed]]) -> None:
-        """The same reports by their second way, under the same ids: whichever is first is kept."""
+        """The same reports on their urgent path, under the same ids: the first to arrive is stored."""
         await self.usage_reported([report_of(event) for event in events])
 
     async def peak_predicted(self, events: Sequence[Event[PeakPredicted]]) -> None:

@@ -1,4 +1,4 @@
-"""Groups the recent dead letters by the node whose agent sent them, and adds which agents are blocked."""
+"""Groups the recent dead letters by the node whose agent sent them, and adds the blocked agents."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from slackwater.model.time import Clock
 
 PAGE = 100
 MOST = 500
-"""Letters that are read: each is one request to the broker."""
+"""Maximum number of letters read: each is one request to the broker."""
 KEPT = timedelta(seconds=5)
 
 
 class Senders:
-    """Reads letters at most once in KEPT, however many pages ask. Blocks are as the bus knows them now."""
+    """Reads letters at most once in KEPT, for any number of pages. Blocks are those that the bus reports now."""
 
     def __init__(self, desk: Desk, blocks: Callable[[], Blocks], clock: Clock) -> None:
         self._desk = desk
@@ -30,7 +30,7 @@ class Senders:
         self._turn = asyncio.Lock()
 
     async def __call__(self) -> Sequence[Sender]:
-        """Most letters first. While the broker does not answer: only the agents that are blocked."""
+        """Agents by number of letters. While the broker does not answer: only the blocked agents."""
         now = self._clock.now()
         async with self._turn:
             if self._read_at is None or not timedelta() <= now - self._read_at < KEPT:
@@ -38,11 +38,11 @@ class Senders:
         return senders_of(self._letters, self._in_force(), now)
 
     async def of(self, node: str) -> Sender | None:
-        """The agent of a node; None if it is not blocked and nothing that it sent was given up lately."""
+        """The agent of a node; None if it is not blocked and has no recent dead letter."""
         return next((sender for sender in await self() if sender.node == node), None)
 
     async def worst(self) -> Sender | None:
-        """The agent that is not blocked and sent most of what was given up lately."""
+        """The agent with the most recent dead letters that is not blocked."""
         return worst_of(await self())
 
     def _in_force(self) -> dict[str, BlockView]:
@@ -52,15 +52,17 @@ class Senders:
         }
 
     async def _recent(self, now: datetime) -> Sequence[SentLetter]:
-        found: list[SentLetter] = []
+        letters: list[SentLetter] = []
         before: int | None = None
         try:
-            while len(found) < MOST:
+            while len(letters) < MOST:
                 page = await self._desk.letters(before, PAGE)
-                found += [SentLetter(one.sender, one.position, one.reason, one.buried_at) for one in page]
+                letters += [
+                    SentLetter(letter.sender, letter.position, letter.reason, letter.buried_at) for letter in page
+                ]
                 if len(page) < PAGE or not is_recent(page[-1].buried_at, now):
                     break
                 before = page[-1].position
         except Unavailable:
             return ()
-        return found
+        return letters

@@ -1,4 +1,4 @@
-"""The page of strategies: which documents are in force, what each says, and where one node has its values from."""
+"""The page of strategies: the documents in effect, their fields, and the source of each value of one node."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ _OWN_WORDS = "the node's own annotation or label"
 
 @dataclass(frozen=True, slots=True)
 class StrategiesPage:
-    """`/strategies`. `asked` is the node that somebody looks at, `node` its strategy; `missing` says why there is
-    none."""
+    """`/strategies`. `asked` is the selected node, `node` its strategy; `missing` is the reason if there is none."""
 
     now: datetime
     lines: tuple[StrategyLine, ...]
@@ -42,7 +41,7 @@ async def strategies_page(reads: Reads, asked: str, now: datetime) -> Strategies
     if node is None:
         return StrategiesPage(now, lines, fields, asked, missing=f"There is no node {asked}.")
     if node.offer is None or not node.offer.strategies:
-        return StrategiesPage(now, lines, fields, asked, missing=f"No offer of {asked} was told by a strategy yet.")
+        return StrategiesPage(now, lines, fields, asked, missing=f"No offer of {asked} names a strategy yet.")
     labels = node.facts.labels if node.facts else {}
     annotations = node.facts.annotations if node.facts else {}
     problem = await _problem(reads, asked, now)

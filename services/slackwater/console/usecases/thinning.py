@@ -1,8 +1,8 @@
-"""Which reports of usage are read at all: every one of a small fleet, and of a large one so many a second.
+"""Selects the usage reports that are read: all in a small fleet, a fixed number per second in a large one.
 
-Reading, storing and showing a report of 30 pods costs more than a millisecond. The console shows each node's newest,
-and a chart of some hundred points of it: a large fleet's nodes take turns. What is urgent comes by its own way
-(waterline.crossed) and is always kept.
+Reading, storing and showing a report of 30 pods costs more than a millisecond. The console shows each node's newest
+report, and a chart of some hundred points of it, so the nodes of a large fleet take turns. Urgent reports have their
+own path (waterline.crossed) and are always stored.
 """
 
 from __future__ import annotations
@@ -10,13 +10,15 @@ from __future__ import annotations
 from slackwater.model.time import Clock
 
 TURN = 1.05
-"""Times the time in which all nodes could be read once: who was read within it lets others go first. Below 1 more would
-have their turn than can be read, and of nodes that report in step always the same ones would find nothing left."""
+"""Factor on the time in which all nodes could be read once: a node that was read within it yields to others. Below 1,
+more nodes would have their turn than can be read, and nodes that report in step would always find the budget empty.
+"""
 
 
 class Thinning:
-    """A budget of `per_second` reports, a second's worth of which may be used at once. A node that was read longest
-    ago is never behind one that has just been read."""
+    """A budget of `per_second` reports; one second's worth may be used at once. The node read longest ago is never
+    behind one that has just been read.
+    """
 
     def __init__(self, clock: Clock, per_second: float) -> None:
         self._clock = clock
@@ -26,7 +28,7 @@ class Thinning:
         self._read_at: dict[str, float] = {}
 
     def __call__(self, node: str) -> bool:
-        """Whether to read this report, which counts as read if so."""
+        """Whether to read this report; a True counts as read."""
         now = self._clock.monotonic()
         self._left = min(self._per_second, self._left + (now - self._filled_at) * self._per_second)
         self._filled_at = now
@@ -44,7 +46,9 @@ class Thinning:
         return read_at is None or now - read_at >= TURN * len(self._read_at) / self._per_second
 
     def _forget(self, now: float) -> None:
-        """Those read longest ago stand first; a node that is gone must not lengthen the turns of the others."""
+        """Drop old entries. The ones read longest ago are first; a removed node must not lengthen the turns of the
+        others.
+        """
         longest = max(60.0, 3 * len(self._read_at) / self._per_second)
         oldest = next(iter(self._read_at))
         if now - self._read_at[oldest] > longest:

@@ -1,4 +1,4 @@
-"""From event payloads to the read model's shapes. Pure; nothing is judged here."""
+"""Translates event payloads to the read model's shapes. Pure; it validates nothing."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ def _average(usage: Usage) -> Resources:
 
 
 def _ratio(value: float | None) -> float | None:
-    """A share of time, or None for what cannot be one (NaN, below 0, above 1)."""
+    """A share of time, or None for an invalid one (NaN, below 0, above 1)."""
     return value if value is not None and math.isfinite(value) and 0 <= value <= 1 else None
 
 
 def is_throttled(pod: PodUsage) -> bool:
-    """Its limit in force is below the one it had before any throttle."""
+    """Whether the pod's limit in force is below the one it had before any throttle."""
     limit, original = pod.cpu_limit_milli, pod.original_cpu_limit_milli
     return limit is not None and (original is None or limit < original)
 
@@ -94,26 +94,26 @@ def pod_views(report: UsageReported) -> list[PodView]:
     """The report's pods, one view each."""
     return [
         PodView(
-            uid=each.pod.uid,
-            name=each.pod.name,
-            namespace=each.pod.namespace,
+            uid=pod.pod.uid,
+            name=pod.pod.name,
+            namespace=pod.pod.namespace,
             node=report.node,
-            workload=each.pod.workload,
-            tier=str(each.pod.tier),
-            qos=str(each.pod.qos),
-            priority=each.pod.priority,
-            request=each.pod.request,
-            usage=_average(each.usage),
-            cpu_p95_milli=each.usage.cpu_milli.p95,
-            cpu_pressure=_ratio(each.pressure.cpu_some_avg),
-            throttled_ratio=_ratio(each.throttled_ratio),
-            cpu_limit_milli=each.cpu_limit_milli,
-            original_cpu_limit_milli=each.original_cpu_limit_milli,
-            throttled=is_throttled(each),
-            started_at=each.pod.started_at,
+            workload=pod.pod.workload,
+            tier=str(pod.pod.tier),
+            qos=str(pod.pod.qos),
+            priority=pod.pod.priority,
+            request=pod.pod.request,
+            usage=_average(pod.usage),
+            cpu_p95_milli=pod.usage.cpu_milli.p95,
+            cpu_pressure=_ratio(pod.pressure.cpu_some_avg),
+            throttled_ratio=_ratio(pod.throttled_ratio),
+            cpu_limit_milli=pod.cpu_limit_milli,
+            original_cpu_limit_milli=pod.original_cpu_limit_milli,
+            throttled=is_throttled(pod),
+            started_at=pod.pod.started_at,
             reported_at=report.sampled_at,
         )
-        for each in report.pods
+        for pod in report.pods
     ]
 
 
@@ -248,16 +248,16 @@ def _service_view(service: ServiceHealth) -> ServiceView:
         outbox_refused=service.outbox_refused,
         member=service.member,
         members=service.members,
-        leases=tuple(LeaseView(one.partition, one.owner, one.epoch, one.since) for one in service.leases),
+        leases=tuple(LeaseView(lease.partition, lease.owner, lease.epoch, lease.since) for lease in service.leases),
     )
 
 
 def _strictest(data: IntentDeclared) -> dict[str, float]:
-    """By metric: of several rules the lowest waterline, which is crossed first."""
-    found: dict[str, float] = {}
-    for each in data.waterlines:
-        found[each.metric] = min(each.value, found.get(each.metric, each.value))
-    return found
+    """By metric: the lowest waterline of several rules, which is crossed first."""
+    lowest: dict[str, float] = {}
+    for waterline in data.waterlines:
+        lowest[waterline.metric] = min(waterline.value, lowest.get(waterline.metric, waterline.value))
+    return lowest
 
 
 def intent_view(data: IntentDeclared) -> IntentView:

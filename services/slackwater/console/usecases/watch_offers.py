@@ -1,7 +1,7 @@
-"""Watch offers: what is in force, then what changes, with bookmarks; or, with a token, what changed since.
+"""Watches offers: those in force, then changes, with bookmarks; or, with a token, the changes since.
 
-Level-triggered: a watcher is a position in a table that holds the newest of every node. A slow one skips what was
-replaced meanwhile; nothing is queued for it.
+Level-triggered: a watcher is a position in a table that holds the newest offer of every node. A slow watcher skips
+replaced offers; nothing is queued for it.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from slackwater.model.errors import InvalidInput, Unavailable
 from slackwater.model.time import Clock
 
 AT_ONCE = 100
-"""Changes looked up at a time; what a slow reader has not got to is looked up anew."""
+"""Changes read from the table at a time; a slow reader's remaining changes are read again later."""
 
 
 class SnapshotReason(StrEnum):
-    """Why everything is sent instead of what changed."""
+    """Why a snapshot is sent instead of changes."""
 
     INITIAL = "initial"
     LOG_BEGAN_ANEW = "log_began_anew"
@@ -32,14 +32,14 @@ class SnapshotReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SnapshotStarted:
-    """Forget what you hold."""
+    """The client must discard its state."""
 
     reason: SnapshotReason
 
 
 @dataclass(frozen=True, slots=True)
 class Offered:
-    """In force now. `as_of` is when the log was last known to be read to its end."""
+    """In force now. `as_of` is the last time at which the log was read to its end."""
 
     offer: OfferView
     as_of: datetime
@@ -47,7 +47,7 @@ class Offered:
 
 @dataclass(frozen=True, slots=True)
 class Withdrawn:
-    """Does not pass the filter any more."""
+    """The node no longer passes the filter."""
 
     node: str
 
@@ -61,14 +61,14 @@ class Current:
 
 @dataclass(frozen=True, slots=True)
 class WatchUpdate:
-    """One message, and the token that goes on behind it."""
+    """One message, and the token that resumes after it."""
 
     event: SnapshotStarted | Offered | Withdrawn | Current
     token: str
 
 
 class _Watch:
-    """One watcher's position in the table it looks at."""
+    """One watcher's position in its table."""
 
     def __init__(self, log: OfferLog, sight: OfferSight, wanted: WantedOffers) -> None:
         self.sight = sight
@@ -83,7 +83,9 @@ class _Watch:
         return encode_token(ResumePoint(self.sight.epoch, self._position, self._fingerprint))
 
     async def begin(self, token: str) -> SnapshotReason | None:
-        """Where the token says; or at the start, and why. Raises InvalidInput for a token that is not ours."""
+        """Set the position to the token's, or to the start with the reason. Raises InvalidInput for a token that was
+        not issued here.
+        """
         if not token:
             return self.start_over(self.sight, SnapshotReason.INITIAL)
         point = decode_token(token)
@@ -106,7 +108,7 @@ class _Watch:
         return reason
 
     def news(self, table: OfferTable) -> list[WatchUpdate]:
-        """The next changes; empty when everything in the table was told."""
+        """The next changes; empty when all of the table was sent."""
         changes, reached = table.news(self._position, self._known_from, self._wanted, AT_ONCE)
         told = []
         for change in changes:
@@ -120,7 +122,7 @@ class _Watch:
 async def watch_offers(
     log: OfferLog, clock: Clock, wanted: WantedOffers, token: str, every_seconds: float, leaving: asyncio.Event
 ) -> AsyncGenerator[WatchUpdate, None]:
-    """Updates until the caller goes. Raises InvalidInput for a token, Unavailable without a bus or when leaving."""
+    """Updates until the caller leaves. Raises InvalidInput for a token, Unavailable without a bus or when leaving."""
     with log.watching():
         watch = _Watch(log, await log.ready(), wanted)
         reason = await watch.begin(token)

@@ -7,8 +7,8 @@ from types import MappingProxyType
 from typing import Final, TypeVar, cast
 
 from slackwater.resources.catalog import AUTONOMY, AVOIDANCE_ACTION, NODE_QOS, POD_QOS
-from slackwater.resources.hooks import Hooks
-from slackwater.resources.in_force import InForce, ResourcesInForce
+from slackwater.resources.hooks import Hooks, InForce
+from slackwater.resources.in_force import ResourcesInForce
 from slackwater.resources.kind import Kind
 from slackwater.resources.metadata import Resource
 from slackwater.resources.names import CLUSTER

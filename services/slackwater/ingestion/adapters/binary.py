@@ -1,7 +1,7 @@
-"""Rows of `report_pods` in PostgreSQL's binary COPY format, many at once: the thirty pods of a report are one row.
+"""Encodes rows of `report_pods` in PostgreSQL's binary COPY format, in batches; the pods of one report are one row.
 
-What the driver does value by value is done here with one NumPy copy per column; `rows.report_pods` is the readable
-reference, and tests hold the two to the same bytes.
+One NumPy copy per column replaces the driver's encoding value by value. `rows.report_pods` is the readable reference;
+tests require identical bytes from both.
 """
 
 from __future__ import annotations
@@ -27,38 +27,42 @@ _TRAILER = b"\xff\xff"
 _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _LENGTH = struct.Struct(">i")
-_HEAD = struct.Struct(">hiqiq")  # how many columns, then midpoint_at and sequence, each with its length
-_VECTOR = struct.Struct(">iiiiii")  # bytes, dimensions, whether with nulls, type of the elements, how many, from 1
+_HEAD = struct.Struct(">hiqiq")  # column count, then midpoint_at and sequence, each with its length
+_VECTOR = struct.Struct(">iiiiii")  # bytes, dimensions, has nulls, element type, element count, lower bound 1
 _MATRIX = struct.Struct(">iiiiiiii")  # the same with two dimensions
 _TEXT, _BIGINT, _DOUBLE = 25, 20, 701
-_ELEMENT = 12  # bytes of a number with its length before it
+_ELEMENT = 12  # bytes of a number and its length prefix
 _MATRIX_HEAD = _MATRIX.size - 4
 
 
 class Identities:
-    """The columns `uids` and `tiers` of a node's pods, as they were written last: most reports name the same pods."""
+    """Caches the encoded columns `uids` and `tiers` per node, because most reports name the same pods as the last
+    one.
+    """
 
     def __init__(self) -> None:
         self._last: dict[str, tuple[Sequence[Pod], bytes]] = {}
 
     def of(self, node: str, pods: Sequence[Pod]) -> bytes:
-        """Raises UnicodeEncodeError for what is no text."""
-        known = self._last.get(node)
-        if known is None or known[0] != pods:
-            known = pods, _texts([pod.uid for pod in pods]) + _texts([pod.tier for pod in pods])
-            self._last[node] = known
-        return known[1]
+        """Returns the encoded `uids` and `tiers`. Raises UnicodeEncodeError for text that is not valid UTF-8."""
+        cached = self._last.get(node)
+        if cached is None or cached[0] != pods:
+            cached = pods, _texts([pod.uid for pod in pods]) + _texts([pod.tier for pod in pods])
+            self._last[node] = cached
+        return cached[1]
 
 
 def report_pods(history: History, identities: Identities) -> bytes:
-    """One row for each report that has pods. Raises UnicodeEncodeError for what is no text, OverflowError for a
-    sequence that is no bigint."""
+    """Returns one row for each report that has pods.
+
+    Raises UnicodeEncodeError for text that is not valid UTF-8, OverflowError for a sequence that exceeds bigint.
+    """
     return b"".join(chain((_SIGNATURE,), _pieces(history, identities), (_TRAILER,)))
 
 
 def _pieces(history: History, identities: Identities) -> Iterator[bytes | memoryview]:
     pods = history.pods
-    assert pods.asides is not None  # noqa: S101 - they come from reports
+    assert pods.asides is not None  # noqa: S101 - columns built from reports have asides
     matrices = [memoryview(_numbers(table, ">i8")) for table in (pods.cpu, pods.memory)]
     limits = memoryview(_numbers(pods.asides.cpu_limit, ">i8"))
     shares = [memoryview(_numbers(column, ">f8")) for column in (pods.asides.throttled, pods.asides.cpu_pressure)]
@@ -84,11 +88,11 @@ def _head(midpoint_at: datetime, sequence: int) -> bytes:
     try:
         return _HEAD.pack(len(COLUMNS), 8, (midpoint_at - _EPOCH) // _MICROSECOND, 8, sequence)
     except struct.error as error:
-        raise OverflowError(f"{sequence} is no bigint") from error
+        raise OverflowError(f"sequence: {sequence} is out of range; it must fit a 64-bit integer") from error
 
 
 def _numbers(column: NDArray[np.int64] | NDArray[np.float64], kind: str) -> bytes:
-    """All of them as elements of arrays: each with its length before it."""
+    """Returns the values as array elements, each preceded by its length."""
     elements = np.empty(column.size, dtype=[("length", ">i4"), ("value", kind)])
     elements["length"] = 8
     elements["value"] = column.reshape(-1)
@@ -110,7 +114,7 @@ def _text(text: str) -> bytes:
 
 
 def series_of(sent: Sequence[bytes]) -> NDArray[np.int64]:
-    """The rows of matrices like `cpu` and `memory` as `array_send` gives them, one after the other (n x 8)."""
-    elements = b"".join(memoryview(one)[_MATRIX_HEAD:] for one in sent)
-    found = np.frombuffer(elements, dtype=[("length", ">i4"), ("value", ">i8")])
-    return found["value"].reshape(-1, FIELDS).astype(np.int64)
+    """Decodes matrices such as `cpu` and `memory` from `array_send` output into one table of shape n x 8."""
+    elements = b"".join(memoryview(matrix)[_MATRIX_HEAD:] for matrix in sent)
+    values = np.frombuffer(elements, dtype=[("length", ">i4"), ("value", ">i8")])
+    return values["value"].reshape(-1, FIELDS).astype(np.int64)

@@ -1,4 +1,4 @@
-"""Blocks of agents in PostgreSQL: every change is kept, the last one of a node counts."""
+"""Blocks of agents in PostgreSQL. Every change is kept; the last change of a node is in force."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from slackwater.store.names import readable_time
 from slackwater.store.port import UnitOfWork
 
 _COLUMNS = f"node, generation, blocked, reason, changed_by, {readable_time('changed_at')} AS since"
-"""A time that no event holds must not hide the other blocks."""
+"""`readable_time` replaces a time that no event can hold, so that such a row does not hide the other blocks."""
 _LOCK = text("LOCK TABLE agent_blocks IN SHARE ROW EXCLUSIVE MODE")
 _LAST = text(
     f"SELECT {_COLUMNS} FROM agent_blocks WHERE node = :node ORDER BY generation DESC LIMIT 1"  # noqa: S608 - constants

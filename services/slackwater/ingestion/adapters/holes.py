@@ -1,7 +1,7 @@
-"""Missing sequence numbers as the database keeps them: one number each, a run of them as its first and minus its last.
+"""Encodes missing sequence numbers for the database: single numbers, or a run as its first and its negated last number.
 
-Under overload every node misses runs of hundreds; as single numbers they were most of what a batch wrote. What was
-stored before runs existed reads the same.
+Under overload every node misses runs of hundreds of reports, and single numbers made up most of what a batch wrote.
+Values stored before runs existed decode to the same numbers.
 """
 
 from __future__ import annotations
@@ -12,27 +12,29 @@ MOST_IN_A_RUN = 1_000_000
 
 
 def packed(missing: Sequence[int]) -> list[int]:
-    """Ascending positive numbers, with runs of three and more put together."""
+    """Encodes ascending positive numbers; runs of three or more become a pair."""
     if len(missing) > 2 and missing[-1] - missing[0] == len(missing) - 1:
         return [missing[0], -missing[-1]]
-    found: list[int] = []
+    encoded: list[int] = []
     for first, last in _runs(missing):
-        found += [first, -last] if last - first > 1 else range(first, last + 1)
-    return found
+        encoded += [first, -last] if last - first > 1 else range(first, last + 1)
+    return encoded
 
 
 def unpacked(stored: Sequence[int]) -> tuple[int, ...]:
-    """The numbers again. Raises ValueError for more than any node has ever missed, LookupError for the end of a run
-    without its beginning."""
-    found: list[int] = []
+    """Decodes stored numbers.
+
+    Raises ValueError for a run longer than MOST_IN_A_RUN, LookupError for the end of a run without its start.
+    """
+    numbers: list[int] = []
     for number in stored:
         if number < 0:
-            if -number - found[-1] > MOST_IN_A_RUN:
-                raise ValueError(f"missing: a run of {-number - found[-1]} reports")
-            found += range(found[-1] + 1, 1 - number)
+            if -number - numbers[-1] > MOST_IN_A_RUN:
+                raise ValueError(f"missing: a run of {-number - numbers[-1]} reports exceeds {MOST_IN_A_RUN}")
+            numbers += range(numbers[-1] + 1, 1 - number)
         else:
-            found.append(number)
-    return tuple(found)
+            numbers.append(number)
+    return tuple(numbers)
 
 
 def _runs(missing: Sequence[int]) -> Iterator[tuple[int, int]]:

@@ -1,4 +1,4 @@
-"""The ledger in memory, held to the same tests as the one on PostgreSQL."""
+"""The ledger in memory. It passes the same tests as the ledger on PostgreSQL."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from slackwater.testing.store import MemoryUnitOfWork
 
 @dataclass(slots=True)
 class Books:
-    """What survives a unit of work."""
+    """State that outlives a unit of work."""
 
     nodes: dict[str, KnownNode] = field(default_factory=dict)
     described_at: dict[str, datetime] = field(default_factory=dict)
     facts: dict[str, NodeFacts] = field(default_factory=dict)
     pods: dict[str, PodPresence] = field(default_factory=dict)
     present: dict[str, frozenset[str]] = field(default_factory=dict)
-    """By node, the pods of its last report."""
+    """The pods of each node's last report, by node."""
     rows: list[HistoryRow] = field(default_factory=list)
     refusals: Counter[tuple[str, Refusal]] = field(default_factory=Counter)
     days: set[date] = field(default_factory=set)
@@ -38,7 +38,7 @@ class Books:
 
 
 class MemoryLedger:
-    """Writes are carried out when the unit of work commits; reads see the state before it."""
+    """Writes take effect when the unit of work commits; reads see the state before it."""
 
     def __init__(self, books: Books, unit: UnitOfWork) -> None:
         self._books = books
@@ -72,7 +72,7 @@ class MemoryLedger:
         def write() -> None:
             self._books.rows.extend(rows)
             for row in rows:
-                self._books.present[row.report.node] = frozenset(one.pod.uid for one in row.report.pods)
+                self._books.present[row.report.node] = frozenset(measured.pod.uid for measured in row.report.pods)
                 for measured in row.report.pods:
                     uid = measured.pod.uid
                     self._books.pods[uid] = PodPresence(uid, row.report.node, row.received_at, Liveness.FRESH)
@@ -156,17 +156,17 @@ class MemoryLedger:
         return [node for name, node in sorted(self._books.nodes.items()) if name > after and may_close(node)][:limit]
 
     async def history(self, nodes: Sequence[str], since: datetime, until: datetime) -> Sequence[HistoryRow]:
-        found = [
+        history = [
             row for row in self._books.rows if row.report.node in nodes and since <= row.report.midpoint_at < until
         ]
-        return sorted(found, key=lambda row: (row.report.node, row.report.midpoint_at, row.report.sequence))
+        return sorted(history, key=lambda row: (row.report.node, row.report.midpoint_at, row.report.sequence))
 
     async def columns_within(self, spans: Mapping[str, tuple[datetime, datetime]]) -> History:
-        found = [await self.history([node], since, until) for node, (since, until) in sorted(spans.items())]
-        return columns_of([row for own in found for row in own])
+        histories = [await self.history([node], since, until) for node, (since, until) in sorted(spans.items())]
+        return columns_of([row for history in histories for row in history])
 
     async def before(self, heads: Mapping[Agent, HistoryRow], oldest: datetime) -> Mapping[Agent, Before]:
-        found = {}
+        earlier = {}
         for agent, head in heads.items():
             own = [
                 row
@@ -177,8 +177,8 @@ class MemoryLedger:
             ]
             newest = max((row.report.sequence for row in own if not row.late), default=None)
             late = sum(row.late and row.report.sequence > (newest or 0) for row in own)
-            found[agent] = Before(newest, late)
-        return found
+            earlier[agent] = Before(newest, late)
+        return earlier
 
     async def keep_days(self, days: Sequence[date]) -> None:
         self._later(lambda: self._books.days.update(days))

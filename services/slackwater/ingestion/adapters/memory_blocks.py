@@ -1,4 +1,4 @@
-"""Blocks of agents in memory: same promises as PostgreSQL, for tests."""
+"""Blocks of agents in memory, with the same guarantees as on PostgreSQL, for tests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from slackwater.testing.store import MemoryUnitOfWork
 
 
 class MemoryBlocks:
-    """Every change, by node."""
+    """Holds every change, by node."""
 
     def __init__(self) -> None:
         self.changes: dict[str, list[AgentBlock]] = {}
@@ -21,15 +21,15 @@ class MemoryBlocks:
 
 
 class MemoryBlockBook:
-    """slackwater.ingestion.ports.BlockBook; units of work in memory run one at a time."""
+    """Implements slackwater.ingestion.ports.BlockBook. Units of work in memory run one at a time."""
 
     def __init__(self, unit: UnitOfWork, blocks: MemoryBlocks) -> None:
-        assert isinstance(unit, MemoryUnitOfWork)  # noqa: S101 - a book in memory needs a unit in memory
+        assert isinstance(unit, MemoryUnitOfWork)  # noqa: S101 - the in-memory block book requires an in-memory unit of work
         self._unit = unit
         self._blocks = blocks
 
     async def lock(self) -> None:
-        """Nothing runs beside."""
+        """No-op: units of work in memory do not run concurrently."""
 
     async def last(self, node: str) -> AgentBlock | None:
         return self._blocks.changes.get(node, [None])[-1]

@@ -1,4 +1,4 @@
-"""What ingestion shows on /metrics."""
+"""Prometheus metrics of ingestion."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from slackwater.telemetry.metrics import DELAY_BUCKETS, Meters
 
 
 class IngestionMetrics:
-    """slackwater.ingestion.ports.Meter."""
+    """Implements slackwater.ingestion.ports.Meter."""
 
     def __init__(self, meters: Meters) -> None:
         self._accepted = meters.counter(
             "slackwater_ingestion_reports_accepted_total",
             "Usage reports stored in history.",
-            look="Expected: nodes / report interval; a drop: agents or the broker are away.",
+            look="Expected: nodes / report interval. A drop: agents or the broker are unavailable.",
         )
         self._refused = meters.counter(
             "slackwater_ingestion_reports_refused_total",
-            "Usage reports that became dead letters, by reason.",
+            "Usage reports sent to the dead letters, by reason.",
             ["reason"],
-            look="Any growth; the reason names the field.",
+            look="Any growth; the dead letter names the field.",
         )
         self._missing = meters.counter(
             "slackwater_ingestion_reports_missing_total",
-            "Numbered usage reports absent when their window closed.",
-            look="Growth without an outage: telemetry is lost.",
+            "Usage reports missing by sequence number when their window closed.",
+            look="Growth without an outage: telemetry is being lost.",
         )
         self._late = meters.counter(
             "slackwater_ingestion_reports_late_total",
@@ -35,11 +35,11 @@ class IngestionMetrics:
         self._windows = meters.counter(
             "slackwater_ingestion_windows_closed_total",
             "Usage windows closed and published.",
-            look="One per node and window; without them prediction starves.",
+            look="Expected: one per node and window. Without them prediction has no input.",
         )
         self._delay = meters.histogram(
             "slackwater_ingestion_report_delay_seconds",
-            "From the sample on the node to its row in history.",
+            "Delay from the sample on the node to its row in history.",
             buckets=DELAY_BUCKETS,
             look="p99 above 1 s: ingestion or PostgreSQL is too slow.",
         )

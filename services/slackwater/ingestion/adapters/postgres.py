@@ -1,4 +1,4 @@
-"""The ledger on PostgreSQL: rows by COPY, history in one partition a day."""
+"""The ledger on PostgreSQL. Rows are written by COPY; history has one partition per day."""
 
 from __future__ import annotations
 
@@ -40,25 +40,28 @@ from slackwater.store.quarantine import Quarantine
 from slackwater.store.quarantine_memory import unstored
 
 _PARTITIONED = {"node_usage": "", "report_pods": " WITH (toast_tuple_target = 8160)"}
-"""With what their parts are made: a report of 30 pods has 6 KB, and compressing them would cost more than storing."""
+"""Storage options of the partitions. A report of 30 pods takes 6 KB, and compressing it costs more than storing it."""
 _UNSEARCHED = {
     "node_usage": ("cpu", "memory", "system_cpu", "system_memory"),
     "report_pods": ("uids", "tiers", "cpu", "memory", "cpu_limits", "throttled", "cpu_pressure"),
 }
-"""Columns that no statement looks for, so that the planner need not know what they hold. To keep it informed took half
-of what autovacuum takes (3 of 5.8 s of CPU in 130 s at 310 reports/s), a second of a core at a time."""
+"""Columns that no statement filters on, so they need no planner statistics. Collecting these took half of autovacuum's
+CPU time (3 of 5.8 s in 130 s at 310 reports/s), up to a second of a core at a time.
+"""
 
 _TIMES = ("last_report_at", "newest_at", "closed_until", "hole_from", "hole_seen_at")
 _TELLABLE = ", ".join(
     f"CASE WHEN {name} NOT BETWEEN '1970-01-01' AND '9999-12-01' THEN '9999-12-01' ELSE {name} END AS {name}"
     for name in _TIMES
 )
-"""A time that Python cannot tell would fail the whole statement; `known_node` refuses what stands for it."""
+"""Replaces a time outside Python's range, which would fail the whole statement; `known_node` refuses the
+replacement.
+"""
 _NODE = (
     "SELECT name, cpu_capacity_milli, memory_capacity_bytes, boot_epoch, previous_epoch, last_sequence, missing,"  # noqa: S608 - constants
     f" {_TELLABLE}, liveness, gaps FROM nodes"
 )
-"""All of a node but what it says it is, which is long and read by nobody here."""
+"""All columns of a node except `facts`, which is long and not needed here."""
 _NODES = text(f"{_NODE} WHERE name = ANY(:names) ORDER BY name FOR UPDATE")
 _SILENT_NODES = text(
     f"{_NODE} WHERE last_report_at < :since AND liveness <> 'lost'"
@@ -79,7 +82,7 @@ _OPEN = (
 )
 _OPEN_NODES = text(f"{_NODE} WHERE{_OPEN}")
 _OPEN_AMONG = text(f"{_NODE} WHERE name = ANY(CAST(:among AS text[])) AND{_OPEN}")
-"""Through the index: a look at all of 10,000 nodes takes 30 ms, and windows end all the time."""
+"""Uses the index on names: scanning all of 10,000 nodes takes 30 ms, and windows end continuously."""
 _DESCRIBE = text("""
 INSERT INTO nodes (name, facts, described_epoch, described_at, cpu_capacity_milli, memory_capacity_bytes)
 VALUES (:name, CAST(:facts AS jsonb), :epoch, :described_at, :cpu, :memory)
@@ -108,7 +111,7 @@ ON CONFLICT (name) DO UPDATE SET boot_epoch = excluded.boot_epoch, previous_epoc
 _SEEN = "CASE WHEN p.present THEN greatest(p.last_seen_at, n.last_report_at) ELSE p.last_seen_at END"
 """A pod that is present was last seen with the last report of its node (adapters/presence)."""
 _LIVENESS = "CASE WHEN p.present THEN coalesce(n.liveness, p.liveness) ELSE p.liveness END"
-"""And it is as alive as its node."""
+"""A pod that is present has the liveness of its node."""
 _PODS = text(
     f"SELECT p.uid, p.node, {_SEEN} AS last_seen_at, {_LIVENESS} AS liveness"  # noqa: S608 - constants
     " FROM pods p LEFT JOIN nodes n ON n.name = p.node ORDER BY p.uid"
@@ -130,7 +133,7 @@ SELECT found.* FROM unnest(CAST(:nodes AS text[]), CAST(:since AS timestamptz[])
     OFFSET 0
 ) found ORDER BY found.node, found.midpoint_at, found.{last}
 """
-"""Node by node through the index: of a partition that is new the planner knows nothing, and would read all of it."""
+"""One index scan per node (LATERAL). The planner has no statistics on a new partition and would scan all of it."""
 _REPORTS = text(_OF_EACH_NODE.format(table="node_usage", last="sequence"))
 _REPORTED_PODS = text(_OF_EACH_NODE.format(table="pod_usage", last="uid"))
 _BEFORE = text("""
@@ -145,7 +148,7 @@ FROM unnest(CAST(:nodes AS text[]), CAST(:epochs AS text[]), CAST(:sequences AS 
     ORDER BY node_usage.midpoint_at DESC LIMIT 1
 ) newest ON true
 """)
-"""Backwards through the index: the newest is next to it."""
+"""Scans the index backwards, because the newest report is close to the given one."""
 _POD_COLUMNS = text("""
 SELECT found.* FROM unnest(CAST(:nodes AS text[]), CAST(:since AS timestamptz[]), CAST(:until AS timestamptz[]))
     AS wanted(node, since, until) CROSS JOIN LATERAL (
@@ -154,7 +157,7 @@ SELECT found.* FROM unnest(CAST(:nodes AS text[]), CAST(:since AS timestamptz[])
     OFFSET 0
 ) found
 """)
-"""A row for each report that has pods; the arrays come as they would on the wire."""
+"""One row for each report that has pods; arrays arrive in their wire format (`array_send`)."""
 _DESCRIPTIONS = text("SELECT uid, CAST(pod AS text) AS pod FROM pods WHERE uid = ANY(:uids)")
 _PARTITIONS = text("""
 SELECT child.relname AS name FROM pg_inherits
@@ -164,25 +167,31 @@ WHERE parent.relname = :parent AND parent.relnamespace = to_regnamespace(current
 
 
 BROKEN = (ValueError, TypeError, LookupError, OverflowError, RecursionError)
-"""What a row raises that does not hold what it should."""
+"""Errors that an unreadable row raises."""
 
 
 @contextmanager
 def _storable() -> Iterator[None]:
-    """A value that PostgreSQL cannot hold is the reporter's fault, not an outage."""
+    """Raises InvalidInput for a value that PostgreSQL cannot store: the report is at fault, and the database is
+    available.
+    """
     try:
         yield
     except (asyncpg.DataError, UnicodeEncodeError, OverflowError) as error:
-        raise InvalidInput(f"the report cannot be stored: {error}", field="report") from error
+        raise InvalidInput(
+            f"report: cannot be stored: {error}; correct the value in the agent", field="report"
+        ) from error
     except DBAPIError as error:
         cause = error.orig.__cause__ if error.orig else None
         if not isinstance(cause, asyncpg.DataError | ValueError):
             raise
-        raise InvalidInput(f"the report cannot be stored: {error.orig}", field="report") from error
+        raise InvalidInput(
+            f"report: cannot be stored: {error.orig}; correct the value in the agent", field="report"
+        ) from error
 
 
 class PostgresLedger:
-    """slackwater.ingestion.ports.Ledger on the connection of a unit of work."""
+    """Implements slackwater.ingestion.ports.Ledger on the connection of a unit of work."""
 
     def __init__(self, unit: UnitOfWork, memory: Memory, quarantine: Quarantine) -> None:
         self._quarantine = quarantine
@@ -193,28 +202,30 @@ class PostgresLedger:
 
     @classmethod
     def remembering(cls, quarantine: Quarantine | None = None) -> Ledgers:
-        """Ledgers that share the memory of what they wrote of pods, so that it is not written again."""
+        """Returns ledgers that share one cache of the pods already written, so that unchanged pods are not written
+        again.
+        """
         memory, aside = Memory(), quarantine or unstored()
         return lambda unit: cls(unit, memory, aside)
 
     async def nodes(self, names: Sequence[str]) -> Mapping[str, KnownNode]:
         rows = await self._connection.execute(_NODES, {"names": list(names)})
-        found = {node.name: node for node in self._known(rows.mappings())}
-        self._loaded.update(found)
-        return found
+        nodes = {node.name: node for node in self._known(rows.mappings())}
+        self._loaded.update(nodes)
+        return nodes
 
     def _known(self, rows: Iterable[RowMapping]) -> list[KnownNode]:
-        """Nodes that can be read; the others are noted, and left out."""
-        found = []
+        """Returns the nodes whose rows can be read. Unreadable rows go to the quarantine."""
+        nodes = []
         for row in rows:
             if self._quarantine.holds_node(row["name"]):
                 continue
             try:
-                found.append(known_node(row))
+                nodes.append(known_node(row))
             except BROKEN as error:
                 unreadable, name = QuarantineReason.UNREADABLE, row["name"]
                 self._quarantine.note("nodes", name, error, reason=unreadable, node=name, document=dict(row))
-        return found
+        return nodes
 
     def _note(self, table: str, row: str, error: Exception, document: object = "") -> None:
         self._quarantine.note(table, row, error, reason=QuarantineReason.UNREADABLE, document=document)
@@ -258,7 +269,7 @@ class PostgresLedger:
         )
 
     async def refusals(self) -> Mapping[tuple[str, Refusal], int]:
-        """All counts."""
+        """Returns all refusal counts."""
         rows = await self._connection.execute(text("SELECT node, reason, count FROM refusals"))
         return {(row[0], Refusal(row[1])): row[2] for row in rows}
 
@@ -272,16 +283,16 @@ class PostgresLedger:
 
     async def gone_pods(self, since: datetime, partitions: Collection[int] = ALL_PARTITIONS) -> Sequence[PodPresence]:
         rows = await self._connection.execute(_GONE_PODS, {"since": since, "partitions": list(partitions)})
-        found = []
+        pods = []
         for row in rows.mappings():
             try:
-                found.append(_presence(row))
+                pods.append(_presence(row))
             except BROKEN as error:
                 self._note("pods", row["uid"], error, row["liveness"])
-        return found
+        return pods
 
     async def pods(self) -> Sequence[PodPresence]:
-        """The whole inventory of pods."""
+        """Returns the whole inventory of pods."""
         rows = await self._connection.execute(_PODS)
         return [_presence(row) for row in rows.mappings()]
 
@@ -301,13 +312,13 @@ class PostgresLedger:
         partitions: Collection[int] = ALL_PARTITIONS,
         among: Sequence[str] | None = None,
     ) -> Sequence[KnownNode]:
-        wanted: dict[str, Any] = {"until": until, "silent_since": silent_since, "seconds": float(seconds)}
-        wanted |= {"after": after, "limit": limit, "partitions": list(partitions)}
-        wanted["without"] = list(self._quarantine.nodes)
+        parameters: dict[str, Any] = {"until": until, "silent_since": silent_since, "seconds": float(seconds)}
+        parameters |= {"after": after, "limit": limit, "partitions": list(partitions)}
+        parameters["without"] = list(self._quarantine.nodes)
         if among is None:
-            rows = await self._connection.execute(_OPEN_NODES, wanted)
+            rows = await self._connection.execute(_OPEN_NODES, parameters)
         else:
-            rows = await self._connection.execute(_OPEN_AMONG, wanted | {"among": list(among)})
+            rows = await self._connection.execute(_OPEN_AMONG, parameters | {"among": list(among)})
         return self._known(rows.mappings())
 
     async def history(self, nodes: Sequence[str], since: datetime, until: datetime) -> Sequence[HistoryRow]:
@@ -317,34 +328,34 @@ class PostgresLedger:
         return history_rows(reports, pods, await self._described({row["uid"] for row in pods}))
 
     async def columns_within(self, spans: Mapping[str, tuple[datetime, datetime]]) -> History:
-        wanted = _columns_of_spans(spans)
-        reports = (await self._connection.execute(_REPORTS, wanted)).mappings().all()
-        found = (await self._connection.execute(_POD_COLUMNS, wanted)).all()
+        parameters = _columns_of_spans(spans)
+        reports = (await self._connection.execute(_REPORTS, parameters)).mappings().all()
+        pod_rows = (await self._connection.execute(_POD_COLUMNS, parameters)).all()
         seen = {uid: pod for node in spans for uid, pod in self._memory.pods_of(node)}
-        uids = {uid for row in found for uid in row.uids}
+        uids = {uid for row in pod_rows for uid in row.uids}
         described = {uid: seen[uid] for uid in uids & seen.keys()} | await self._described(uids - seen.keys())
         rows = self._history(reports)
         try:
-            return History(rows, pod_columns(rows, found, described))
+            return History(rows, pod_columns(rows, pod_rows, described))
         except BROKEN:
-            return History(rows, pod_columns(rows, self._whole(rows, found, described), described))
+            return History(rows, pod_columns(rows, self._whole(rows, pod_rows, described), described))
 
     def _history(self, reports: Iterable[RowMapping]) -> list[HistoryRow]:
-        """Reports that can be read; the others are noted, and left out."""
-        found: list[HistoryRow] = []
+        """Returns the reports whose rows can be read. Unreadable rows go to the quarantine."""
+        readable: list[HistoryRow] = []
         for row in reports:
             try:
-                found += history_rows([row], (), {})
+                readable += history_rows([row], (), {})
             except BROKEN as error:
                 self._note("node_usage", _place(row), error, row["host_apps"])
-        return found
+        return readable
 
     def _whole(
-        self, reports: Sequence[HistoryRow], found: Sequence[Any], described: Mapping[str, Pod]
+        self, reports: Sequence[HistoryRow], pod_rows: Sequence[Any], described: Mapping[str, Pod]
     ) -> Sequence[Any]:
-        """Rows of pods that can be read by themselves; the others are noted, and left out."""
+        """Returns the rows of pods that can be read, each checked alone. Unreadable rows go to the quarantine."""
         whole = []
-        for row in found:
+        for row in pod_rows:
             try:
                 pod_columns(reports, [row], described)
             except BROKEN as error:
@@ -357,29 +368,31 @@ class PostgresLedger:
         if not uids:
             return {}
         rows = await self._connection.execute(_DESCRIPTIONS, {"uids": list(uids)})
-        found = {}
+        pods = {}
         for row in rows:
             try:
-                found[row.uid] = pod_of(row.pod)
+                pods[row.uid] = pod_of(row.pod)
             except BROKEN as error:
                 self._note("pods", row.uid, error, row.pod)
-        return found
+        return pods
 
     async def before(self, heads: Mapping[Agent, HistoryRow], oldest: datetime) -> Mapping[Agent, Before]:
-        wanted = {
+        parameters = {
             "nodes": [node for node, _ in heads],
             "epochs": [epoch for _, epoch in heads],
             "sequences": [row.report.sequence for row in heads.values()],
             "at": [row.report.midpoint_at for row in heads.values()],
             "oldest": oldest,
         }
-        rows = await self._connection.execute(_BEFORE, wanted)
+        rows = await self._connection.execute(_BEFORE, parameters)
         return {(row.node, row.boot_epoch): Before(row.sequence, row.late) for row in rows}
 
     async def keep_days(self, days: Sequence[date]) -> None:
         if self._memory.days.issuperset(days):
             return
-        have = frozenset(await self.days())  # what is made below may yet be rolled back: it is remembered next time
+        have = frozenset(
+            await self.days()
+        )  # partitions made below may be rolled back, so they are cached only at the next call
         self._memory.days = have
         missing = [day for day in days if day not in have]
         if not missing:
@@ -401,7 +414,7 @@ class PostgresLedger:
                 await self._connection.execute(text(f"ALTER TABLE {part} {uninformed}"))
 
     async def days(self) -> Sequence[date]:
-        """The days that history has room for."""
+        """Returns the days that have a partition in history."""
         rows = await self._connection.execute(_PARTITIONS, {"parent": list(_PARTITIONED)[-1]})
         return sorted(datetime.strptime(row[0][-8:], "%Y%m%d").replace(tzinfo=UTC).date() for row in rows)
 
@@ -419,7 +432,7 @@ class PostgresLedger:
 
 
 def _place(row: RowMapping) -> str:
-    """A report, as the quarantine names it."""
+    """Returns the name of a report in the quarantine: node/boot_epoch/sequence."""
     return f"{row['node']}/{row['boot_epoch']}/{row['sequence']}"
 
 

@@ -1,8 +1,8 @@
-"""Which pods are on which node: written when they come, change or go, and not with every report.
+"""Tracks which pods are on which node. Rows are written when pods appear, change or disappear, not with every report.
 
-As long as a node reports the same pods, its own row says when they were last seen. What this process wrote last is
-remembered, and believed only while the node's row is as this process left it: another writer,
-a rollback or a restart makes it write everything again.
+While a node reports the same pods, the node's row holds the time they were last seen. The cache of what this process
+wrote is valid only while the node's row is as this process left it: after another writer, a rollback or a restart all
+pods are written again.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ ON CONFLICT (uid) DO UPDATE SET node = excluded.node, pod = excluded.pod, last_s
 """)
 
 _Present = tuple[datetime, Sequence[Pod]]
-"""When a report came, and its pods."""
+"""Time of receipt of a report, and its pods."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Last:
-    """The node's pods, and when they were last seen."""
+    """The pods of a node, and when they were last seen."""
 
     at: datetime
     pods: Sequence[Pod]
@@ -50,22 +50,22 @@ class _Last:
 
 @dataclass(slots=True)
 class Memory:
-    """What the last report of each node wrote; shared by the ledgers of one process."""
+    """Caches what the last report of each node wrote. The ledgers of one process share it."""
 
     last: dict[str, _Last] = field(default_factory=dict)
     identities: Identities = field(default_factory=Identities)
     days: frozenset[date] = frozenset()
-    """Of which history was found to have room when it was looked at last."""
+    """Days that had a partition in history at the last check."""
 
     def pods_of(self, node: str) -> Iterator[tuple[str, Pod]]:
-        """As the node's last report described them, by uid."""
+        """Returns the pods of the node's last report, with their uids."""
         last = self.last.get(node)
         return ((pod.uid, pod) for pod in (last.pods if last is not None else ()))
 
 
 @dataclass(slots=True)
 class _Seen:
-    """A pod in the batch: where, as what, when, and whether it is in the last report of the batch."""
+    """A pod in the batch; `present` tells whether it is in the last report of the batch."""
 
     node: str
     pod: Pod
@@ -74,7 +74,7 @@ class _Seen:
 
 
 async def see(connection: AsyncConnection, history: History, known: Mapping[str, KnownNode], memory: Memory) -> None:
-    """Write what the accepted reports, in their order, say of pods. `known` are their nodes as they are stored."""
+    """Writes the pods of the accepted reports, in their order. `known` holds their nodes as stored."""
     changed: dict[str, list[_Present]] = {}
     unchanged: dict[str, datetime] = {}
     for row, pods in zip(history.rows, history.described(), strict=True):
@@ -86,13 +86,13 @@ async def see(connection: AsyncConnection, history: History, known: Mapping[str,
         else:
             changed.setdefault(node, []).append((row.received_at, pods))
         memory.last[node] = _Last(row.received_at, pods)
-    heard = {node: one.last_report_at for node, one in known.items() if one.last_report_at} | unchanged
+    reported_at = {node: stored.last_report_at for node, stored in known.items() if stored.last_report_at} | unchanged
     if changed:
-        await _write(connection, changed, heard)
+        await _write(connection, changed, reported_at)
 
 
 def _as_left(last: _Last | None, known: KnownNode | None) -> bool:
-    """Whether the node is stored as it was saved with `last`."""
+    """Returns whether the stored row of the node is the one that was saved with `last`."""
     if last is None or known is None:
         return False
     return known.last_report_at == last.at

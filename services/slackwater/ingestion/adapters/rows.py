@@ -1,4 +1,4 @@
-"""Rows of PostgreSQL and the domain's shapes, both ways."""
+"""Converts between rows of PostgreSQL and the types of the domain."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ from slackwater.model.quantities import Resources
 
 _LAST_YEAR = 9000
 _MOST = 2**62
-"""Beyond, sums no longer fit 64 bits."""
+"""Larger values are refused because their sums do not fit 64 bits."""
 PODS = TypeAdapter(Pod)
 pod_of: Callable[[str], Pod] = msgspec.json.Decoder(Pod).decode
-"""What PODS has written: a window needs thirty of them."""
+"""Decodes what PODS has written. A window needs thirty of them, so this uses msgspec."""
 FACTS = TypeAdapter(NodeFacts)
 
 apps_of: Callable[[str], tuple[MeasuredApp, ...]] = msgspec.json.Decoder(tuple[MeasuredApp, ...]).decode
@@ -43,7 +43,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def apps_text(apps: tuple[MeasuredApp, ...]) -> str:
-    """As JSON: for each name, tier, and both series in the order of their fields."""
+    """Encodes as JSON: name, tier and both series of each application, in the order of their fields."""
     return _encode(apps).decode()
 
 
@@ -58,7 +58,7 @@ REPORT_PODS = (
 
 
 def node_usage(row: HistoryRow) -> Sequence[Any]:
-    """One accepted report in the order of NODE_USAGE."""
+    """Returns one accepted report in the column order of NODE_USAGE."""
     report = row.report
     return (
         report.midpoint_at, report.node, report.boot_epoch, report.sequence, report.sampled_at, row.received_at,
@@ -68,8 +68,10 @@ def node_usage(row: HistoryRow) -> Sequence[Any]:
 
 
 def report_pods(row: HistoryRow) -> Sequence[Any]:
-    """Its pods in the order of REPORT_PODS, for a report that has some; in limits -1 stands for none, in shares NaN for
-    what is not known."""
+    """Returns the pods of a report in the column order of REPORT_PODS; the report must have pods.
+
+    A limit of -1 means no limit; a ratio of NaN means unknown.
+    """
     report, pods = row.report, row.report.pods
     return (
         report.midpoint_at, report.node, report.boot_epoch, report.sequence,
@@ -82,12 +84,15 @@ def report_pods(row: HistoryRow) -> Sequence[Any]:
 
 
 def known_node(row: RowMapping) -> KnownNode:
-    """One row of `nodes`. Raises ValueError, TypeError or LookupError for what cannot be one."""
+    """Builds a node from one row of `nodes`. Raises ValueError, TypeError or LookupError for an invalid row."""
     for name in ("last_report_at", "newest_at", "closed_until", "hole_from", "hole_seen_at"):
         if row[name] is not None and row[name].year >= _LAST_YEAR:
-            raise ValueError(f"{name} is no time of this system")
+            raise ValueError(f"{name}: {row[name]} must be before the year {_LAST_YEAR}")
     if not 0 <= (row["cpu_capacity_milli"] or 0) < _MOST or not 0 <= (row["memory_capacity_bytes"] or 0) < _MOST:
-        raise ValueError(f"capacity is {row['cpu_capacity_milli']} and {row['memory_capacity_bytes']}")
+        raise ValueError(
+            f"capacity: {row['cpu_capacity_milli']} milli-cores and {row['memory_capacity_bytes']} bytes"
+            f" must be from 0 to below {_MOST}"
+        )
     described = row["cpu_capacity_milli"] is not None
     return KnownNode(
         name=row["name"],
@@ -104,7 +109,7 @@ def known_node(row: RowMapping) -> KnownNode:
 
 
 def node_columns(nodes: Sequence[KnownNode]) -> dict[str, list[Any]]:
-    """The parameters that save nodes, a list per column; `missing` as the text of an array."""
+    """Returns the parameters that save nodes, one list per column; `missing` is the text of an array."""
     return {
         "name": [node.name for node in nodes],
         "boot_epoch": [node.track.boot_epoch for node in nodes],
@@ -124,7 +129,9 @@ def node_columns(nodes: Sequence[KnownNode]) -> dict[str, list[Any]]:
 def history_rows(
     reports: Iterable[RowMapping], pods: Iterable[RowMapping], described: Mapping[str, Pod]
 ) -> list[HistoryRow]:
-    """Accepted reports with their pods, in the order of `reports`; a pod that was forgotten is left out."""
+    """Builds accepted reports with their pods, in the order of `reports`. Leaves out pods whose description was
+    deleted.
+    """
     measured: dict[tuple[str, str, int], list[MeasuredPod]] = defaultdict(list)
     for row in pods:
         if row["uid"] not in described:
@@ -161,8 +168,10 @@ def _history_row(row: RowMapping, measured: dict[tuple[str, str, int], list[Meas
 
 
 def pod_columns(reports: Sequence[HistoryRow], found: Sequence[Any], described: Mapping[str, Pod]) -> PodColumns:
-    """From rows of `report_pods` with `cpu` and `memory` as they were sent; a pod that was forgotten is left out, and
-    so is a report that was stored between the two looks: who only reads locks nobody."""
+    """Builds pod columns from rows of `report_pods` with `cpu` and `memory` in wire format.
+
+    Leaves out pods whose description was deleted, and reports stored between the two queries: readers take no locks.
+    """
     place = {(row.report.node, row.report.boot_epoch, row.report.sequence): n for n, row in enumerate(reports)}
     found = [row for row in found if (row.node, row.boot_epoch, row.sequence) in place]
     pod_place = {uid: n for n, uid in enumerate(described)}

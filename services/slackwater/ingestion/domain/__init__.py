@@ -1,1 +1,1 @@
-"""Pure rules of ingestion: what is valid, what is missing, who is alive, how windows are made."""
+"""Pure rules of ingestion: validation, missing reports, liveness, windowing."""

@@ -1,4 +1,4 @@
-"""Blocks of agents: what an operator may say, and what it makes of the block before."""
+"""Blocks of agents: validation of an operator's request, and the change it makes to the present block."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LONGEST_REASON = 500
 
 @dataclass(frozen=True, slots=True)
 class AgentBlock:
-    """One change of a node's block; the one with the highest generation counts. `since` is when it was made."""
+    """One change of a node's block, made at `since`. The change with the highest generation is in force."""
 
     node: str
     generation: int
@@ -23,7 +23,9 @@ class AgentBlock:
 
 
 def blocked(node: str, present: AgentBlock | None, reason: str, by: str, now: datetime) -> AgentBlock:
-    """The block of a node's agent; `present` itself if that says the same. Raises InvalidInput for a bad reason."""
+    """Returns the next block of a node's agent, or `present` itself if nothing changes. Raises InvalidInput for a bad
+    reason.
+    """
     reason = checked_reason(reason)
     if present is not None and present.blocked and present.reason == reason:
         return present
@@ -31,12 +33,12 @@ def blocked(node: str, present: AgentBlock | None, reason: str, by: str, now: da
 
 
 def unblocked(present: AgentBlock, by: str, now: datetime) -> AgentBlock:
-    """The end of a block; the reason stays, so that the history tells what was ended."""
+    """Returns the end of a block. The reason is kept, so that the history shows which block ended."""
     return replace(present, generation=_next(present), blocked=False, changed_by=by, since=now)
 
 
 def checked_reason(reason: str) -> str:
-    """The reason in one line. Raises InvalidInput for none, for one that is too long or that cannot be stored."""
+    """Returns the reason as one line. Raises InvalidInput if it is empty, too long or not printable."""
     line = " ".join(reason.split())
     if not line or len(line) > LONGEST_REASON or not line.isprintable():
         raise InvalidInput(

@@ -1,4 +1,4 @@
-"""Reports by columns: what comes by the thousand is checked, stored and merged so, and not pod by pod."""
+"""Reports in columnar form. Batches of thousands of pods are checked, stored and merged by column, not pod by pod."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ Floats = NDArray[np.float64]
 FIELDS = len(Series._fields)
 
 NO_LIMIT = -1
-"""Stands for None in a column of limits; what is measured or set is never below zero."""
+"""Stands for None in a column of limits; measured and configured limits are never negative."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Asides:
-    """What is known of a pod in a report beside its usage, a row for each: the limit in milli-cores (NO_LIMIT: none),
-    the shares of time in which it was throttled and in which it waited for CPU (NaN: unknown)."""
+    """Values of a pod in a report besides its usage, one row per pod: the limit in milli-cores (NO_LIMIT: none), and
+    the ratios of time in which it was throttled and in which it waited for CPU (NaN: unknown).
+    """
 
     cpu_limit: Ints
     throttled: Floats
@@ -36,9 +37,12 @@ class Asides:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PodColumns:
-    """The pods of many reports, a row for each pod in each report: `report` is the place of the report in its list,
-    `pod` that of the description in `described`; `cpu` and `memory` have the columns of Series (shape n x 8). Where
-    they come from reports and not from history, reports are in order and `asides` are there."""
+    """The pods of many reports, one row for each pod in each report.
+
+    `report` is the index of the report in its list, `pod` the index of the description in `described`; `cpu` and
+    `memory` have the columns of Series (shape n x 8). Columns built from reports, not from history, have their reports
+    in order and have `asides`.
+    """
 
     report: Ints
     pod: Ints
@@ -50,13 +54,13 @@ class PodColumns:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class History:
-    """Accepted reports without their pods, and these as columns."""
+    """Accepted reports without their pods, and the pods as columns."""
 
     rows: Sequence[HistoryRow]
     pods: PodColumns
 
     def only(self, rows: Mapping[int, HistoryRow]) -> History:
-        """Some of the reports: by their places here, as they are to be from now on."""
+        """Returns the history of some reports: by their index here, the row that replaces each."""
         if len(rows) == len(self.rows):
             return History([rows[place] for place in range(len(rows))], self.pods)
         kept = np.full(len(self.rows), -1, dtype=np.int64)
@@ -75,18 +79,18 @@ class History:
         )
 
     def described(self) -> list[Sequence[Pod]]:
-        """The pods of each report; reports must be in order."""
+        """Returns the pods of each report. Reports must be in order."""
         pods = [self.pods.described[place] for place in self.pods.pod.tolist()]
         return [pods[start:end] for start, end in self.spans()]
 
     def spans(self) -> list[tuple[int, int]]:
-        """The rows of each report, from the first to the one after the last; reports must be in order."""
+        """Returns the rows of each report as (start, end), end excluded. Reports must be in order."""
         ends = np.cumsum(np.bincount(self.pods.report, minlength=len(self.rows))).tolist()
         return list(pairwise([0, *ends]))
 
 
 def columns_of(rows: Sequence[HistoryRow]) -> History:
-    """The same reports by columns. Raises OverflowError for what is no 64-bit integer."""
+    """Converts reports to columns. Raises OverflowError for a value that is not a 64-bit integer."""
     pods = [(number, measured) for number, row in enumerate(rows) for measured in row.report.pods]
     return History(
         [replace(row, report=replace(row.report, pods=())) for row in rows],
@@ -97,19 +101,19 @@ def columns_of(rows: Sequence[HistoryRow]) -> History:
             memory=table_of([measured.memory for _, measured in pods]),
             described=[measured.pod for _, measured in pods],
             asides=asides_of(
-                [one.cpu_limit_milli for _, one in pods],
-                [one.throttled_ratio for _, one in pods],
-                [one.cpu_pressure for _, one in pods],
+                [measured.cpu_limit_milli for _, measured in pods],
+                [measured.throttled_ratio for _, measured in pods],
+                [measured.cpu_pressure for _, measured in pods],
             ),
         ),
     )
 
 
 def rows_of(history: History) -> list[HistoryRow]:
-    """And back, where they come from reports."""
+    """Converts columns back to reports. Requires columns that were built from reports."""
     pods = history.pods
-    assert pods.asides is not None  # noqa: S101 - they come from reports
-    limits = (None if one == NO_LIMIT else one for one in pods.asides.cpu_limit.tolist())
+    assert pods.asides is not None  # noqa: S101 - columns built from reports have asides
+    limits = (None if limit == NO_LIMIT else limit for limit in pods.asides.cpu_limit.tolist())
     throttled, pressure = (map(_share, column.tolist()) for column in (pods.asides.throttled, pods.asides.cpu_pressure))
     measured = [
         MeasuredPod(pods.described[place], Series(*cpu), Series(*memory), *asides)
@@ -126,14 +130,16 @@ def rows_of(history: History) -> list[HistoryRow]:
 def asides_of(
     limits: Sequence[int | None], throttled: Sequence[float | None], cpu_pressure: Sequence[float | None]
 ) -> Asides:
-    """As columns. A limit of NO_LIMIT becomes one that nobody takes for sound, and so does a share that is no number:
-    neither may be mistaken for what is not there. Raises OverflowError for what is no 64-bit integer."""
-    plain = [NO_LIMIT if one is None else one if one != NO_LIMIT else NO_LIMIT - 1 for one in limits]
+    """Returns the values as columns. A limit equal to NO_LIMIT and a ratio of NaN become invalid values, so that
+    validation refuses them and they are not read as absent. Raises OverflowError for a value that is not a 64-bit
+    integer.
+    """
+    plain = [NO_LIMIT if limit is None else limit if limit != NO_LIMIT else NO_LIMIT - 1 for limit in limits]
     return Asides(np.array(plain, dtype=np.int64), _shares(throttled), _shares(cpu_pressure))
 
 
 def _shares(values: Sequence[float | None]) -> Floats:
-    return np.array([nan if one is None else one if one == one else inf for one in values], dtype=np.float64)
+    return np.array([nan if value is None else value if value == value else inf for value in values], dtype=np.float64)
 
 
 def _share(value: float) -> float | None:
@@ -141,5 +147,5 @@ def _share(value: float) -> float | None:
 
 
 def table_of(series: Sequence[Series]) -> Ints:
-    """Shape n x 8. Raises OverflowError for what is no 64-bit integer."""
+    """Returns a table of shape n x 8. Raises OverflowError for a value that is not a 64-bit integer."""
     return np.fromiter(chain.from_iterable(series), dtype=np.int64, count=FIELDS * len(series)).reshape(-1, FIELDS)

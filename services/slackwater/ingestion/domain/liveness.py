@@ -1,4 +1,4 @@
-"""Who is alive, by the server's clock alone: an agent with a wrong clock cannot look alive or dead."""
+"""Liveness by the server's clock alone, so that an agent's wrong clock has no effect on it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from slackwater.model.records import record
 
 @record(frozen=True, slots=True)
 class LivenessLimits:
-    """Stale after so many expected report intervals without one, lost after `lost_seconds`."""
+    """A node is stale after `stale_intervals` report intervals without a report, and lost after `lost_seconds`."""
 
     interval_seconds: float
     stale_intervals: float
@@ -24,13 +24,13 @@ class LivenessLimits:
 def liveness_of(
     last_seen_at: datetime, now: datetime, limits: LivenessLimits, listening_since: datetime | None = None
 ) -> Liveness:
-    """Age of the last receipt against the limits; exactly at a limit is still the better state.
+    """Returns the liveness for the age of the last receipt. An age exactly at a limit still has the better state.
 
-    `listening_since`: silence counts only from when we were able to hear, else every restart or outage of ours
-    would declare the whole fleet lost.
+    `listening_since`: silence counts only from when this replica could receive reports. Otherwise every restart or
+    outage of ingestion would declare the whole fleet lost.
     """
-    heard = last_seen_at if listening_since is None else max(last_seen_at, listening_since)
-    age = now - heard
+    silent_since = last_seen_at if listening_since is None else max(last_seen_at, listening_since)
+    age = now - silent_since
     if age > timedelta(seconds=max(limits.lost_seconds, limits.stale_seconds)):
         return Liveness.LOST
     return Liveness.STALE if age > timedelta(seconds=limits.stale_seconds) else Liveness.FRESH
@@ -43,7 +43,9 @@ def after_silence(
     limits: LivenessLimits,
     listening_since: datetime | None = None,
 ) -> Liveness:
-    """Without a new report things only get worse: a lost node is not revived by our own restart."""
-    found = liveness_of(last_seen_at, now, limits, listening_since)
+    """Returns the liveness without a new report, which never improves: a restart of ingestion does not revive a lost
+    node.
+    """
+    liveness = liveness_of(last_seen_at, now, limits, listening_since)
     order = (None, Liveness.FRESH, Liveness.STALE, Liveness.LOST)
-    return found if previous is None or order.index(found) > order.index(previous) else previous
+    return liveness if previous is None or order.index(liveness) > order.index(previous) else previous

@@ -1,4 +1,4 @@
-"""A report as ingestion sees it, and what is known of its node."""
+"""A report in the types of ingestion, and the stored state of its node."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from slackwater.model.tiers import Tier
 
 
 class Liveness(StrEnum):
-    """How old the last report is: within the expected interval, late, or given up."""
+    """Age of the last report: within the expected interval, overdue, or past the limit for lost nodes."""
 
     FRESH = "fresh"
     STALE = "stale"
@@ -22,7 +22,7 @@ class Liveness(StrEnum):
 
 
 class Series(NamedTuple):
-    """A distribution over one report: milli-cores or bytes. `samples` 0 means that the rest is void."""
+    """A distribution over one report, in milli-cores or bytes. With `samples` 0 the other fields are void."""
 
     avg: int
     p50: int
@@ -35,7 +35,7 @@ class Series(NamedTuple):
 
 
 class Pressures(NamedTuple):
-    """Shares of wall time in which some task waited, 0..1; None where the kernel has none."""
+    """Ratios of wall time in which some task waited, 0..1; None where the kernel provides none."""
 
     node_cpu_last: float | None = None
     node_cpu_avg: float | None = None
@@ -89,13 +89,13 @@ class Report:
 
     @property
     def midpoint_at(self) -> datetime:
-        """The middle of what was measured: the report belongs to the window that holds this instant."""
+        """The middle of the measured span. The report belongs to the window that contains this instant."""
         return self.sampled_at - timedelta(seconds=self.window_seconds / 2)
 
 
 @record(frozen=True, slots=True)
 class Arrival:
-    """A report with what its journey says: the key of its subject, and when the server got it."""
+    """A report with its transport data: the key of its subject, and the server's time of receipt."""
 
     report: Report
     subject_key: str
@@ -104,7 +104,7 @@ class Arrival:
 
 @record(frozen=True, slots=True)
 class SequenceTrack:
-    """What has come of an agent's numbered reports. `missing` holds the newest holes below `last`."""
+    """The sequence state of an agent's numbered reports. `missing` holds the newest holes below `last`."""
 
     boot_epoch: str | None = None
     previous_epoch: str | None = None
@@ -114,12 +114,12 @@ class SequenceTrack:
 
 @record(frozen=True, slots=True)
 class KnownNode:
-    """What ingestion keeps of a node between reports.
+    """State that ingestion keeps of a node between reports.
 
-    `capacity` is None until the node was described. `newest_at` is the latest midpoint in history, `closed_until`
-    the end of the last closed window: what lies before it is closed for ever. `gaps` counts missing reports.
-    While some are missing, `hole_from` is the midpoint after which the first of them belongs, and `hole_seen_at`
-    when the newest hole was noticed.
+    `capacity` is None until the node was described. `newest_at` is the latest midpoint in history, `closed_until` the
+    end of the last closed window; windows before it are never reopened. `gaps` counts missing reports. While reports
+    are missing, `hole_from` is the midpoint after which the first of them belongs, and `hole_seen_at` is when the
+    newest hole was noticed.
     """
 
     name: str
@@ -136,8 +136,9 @@ class KnownNode:
 
 @record(frozen=True, slots=True)
 class HistoryRow:
-    """An accepted report as history keeps it. `gap_delta` is how many reports are missing right before it, -1 for
-    one that was believed missing and came after all. `late` ones came after their window was closed."""
+    """An accepted report as stored in history. `gap_delta` is the number of reports missing right before it, or -1 for
+    a report that fills a hole. `late` marks a report that came after its window was closed.
+    """
 
     report: Report
     received_at: datetime

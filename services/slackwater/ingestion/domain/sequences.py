@@ -1,4 +1,4 @@
-"""Numbered reports of one agent: which are new, which are repeats, which are missing."""
+"""Classifies the numbered reports of one agent as new, repeated or missing."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from slackwater.ingestion.domain.reports import SequenceTrack
 from slackwater.model.records import record
 
 REMEMBERED = 256
-"""So many holes are remembered: reports older than that are repeats in every practical sense."""
+"""Number of holes that are kept. A report older than these is treated as a repeat."""
 
 
 @record(frozen=True, slots=True)
 class Fresh:
-    """A report not seen before: the track after it, and by how much the count of missing reports changes."""
+    """A report not seen before: the track after it, and the change of the missing count."""
 
     track: SequenceTrack
     gap_delta: int
@@ -19,14 +19,15 @@ class Fresh:
 
 @record(frozen=True, slots=True)
 class Repeated:
-    """A sequence that was seen, or that belongs to an agent that has been replaced."""
+    """A sequence that was already seen, or that belongs to a replaced agent."""
 
 
 def observe(track: SequenceTrack, boot_epoch: str, sequence: int) -> Fresh | Repeated:
-    """A new boot epoch is counted from 1, so its missing start shows; only for a node that has reported for long before
-    we ever heard of it, the first report sets the baseline.
+    """Classifies a report and returns the new track.
 
-    A report that fills a remembered hole is accepted and takes the hole back: delivery may reorder.
+    A new boot epoch counts from 1, so its missing start is counted. If the node is unknown and its first sequence is
+    above REMEMBERED, that sequence is the baseline. A report that fills a known hole is accepted and closes the hole,
+    because delivery may reorder.
     """
     if track.boot_epoch is None and sequence > REMEMBERED:
         return Fresh(SequenceTrack(boot_epoch, None, sequence), 0)
@@ -50,6 +51,6 @@ def _same_agent(track: SequenceTrack, sequence: int) -> Fresh | Repeated:
 
 
 def _holes(missing: tuple[int, ...], last: int, sequence: int) -> tuple[int, ...]:
-    """The newest REMEMBERED holes after `sequence` has come behind `last`."""
+    """Returns the newest REMEMBERED holes once `sequence` has followed `last`."""
     new = range(max(last + 1, sequence - REMEMBERED), sequence)
     return (*missing, *new)[-REMEMBERED:]

@@ -1,8 +1,8 @@
-"""The reports of a batch in which nothing is wrong, found together: nearly all of them.
+"""Fast validation: finds the reports of a batch that need no detailed check, which are nearly all.
 
-`validation.judge` is the readable reference and alone says what is wrong with a report and why. Here whole columns are
-looked at with NumPy, and the answer is only "sound" or "ask": what is called sound here is what `judge` finds nothing
-wrong with in form, ratios and amounts (a property test compares the two).
+`validation.judge` is the readable reference and alone returns what is wrong with a report. This module checks whole
+columns with NumPy and returns only whether a report is sound. A sound report is one that `judge` accepts in form,
+ratios and amounts; a property test compares the two.
 """
 
 from __future__ import annotations
@@ -30,14 +30,15 @@ from slackwater.model.quantities import Resources
 
 
 class Descriptions:
-    """Pods that were found in order, of each node those of its last report: what is described as before is not looked
-    at again. A memory and nothing else: without it the same is found."""
+    """Caches the pods that passed the check in each node's last report, so that equal descriptions are not checked
+    again. Results do not depend on the cache.
+    """
 
     def __init__(self) -> None:
         self._last: dict[str, Sequence[Pod]] = {}
 
     def in_order(self, node: str, pods: Sequence[Pod]) -> bool:
-        """Whether nothing is wrong with identities, texts, moments and claims."""
+        """Returns whether identities, texts, times and claims of the pods are valid."""
         if self._last.get(node) == pods:
             return True
         fine = _named(pods) and all(map(_claims, pods))
@@ -47,9 +48,9 @@ class Descriptions:
 
 
 def sound(history: History, bounds: Sequence[Resources], descriptions: Descriptions) -> list[bool]:
-    """For each report, with the bounds of its node: True when it is sound, False when `judge` has to look.
+    """Returns for each report whether it is sound. `judge` must check the reports that are not.
 
-    Raises OverflowError for a number that no column holds.
+    `bounds` are those of each report's node. Raises OverflowError for a number that no column can hold.
     """
     if not history.rows:
         return []
@@ -65,8 +66,9 @@ def sound(history: History, bounds: Sequence[Resources], descriptions: Descripti
 
 
 def _columns_in_order(history: History, bounds: Sequence[Resources]) -> list[bool]:
-    """Whether every series of a report is ordered and within the bounds of its node, and what stands beside them is
-    within its own."""
+    """Returns for each report whether all series are ordered and within the node's bounds, and `asides` within
+    theirs.
+    """
     cpu_limit = np.array([bound.cpu_milli for bound in bounds], dtype=np.int64)
     memory_limit = np.array([bound.memory_bytes for bound in bounds], dtype=np.int64)
     pods, own = history.pods, [row.report for row in history.rows]
@@ -85,12 +87,12 @@ def _columns_in_order(history: History, bounds: Sequence[Resources]) -> list[boo
     for table, report, limit in parts:
         fine[report[~_rows_in_order(table, limit[report])]] = False
     fine[pods.report[~_asides_in_order(pods.asides)]] = False
-    found: list[bool] = fine.tolist()
-    return found
+    in_order: list[bool] = fine.tolist()
+    return in_order
 
 
 def _asides_in_order(asides: Asides | None) -> NDArray[np.bool_]:
-    assert asides is not None  # noqa: S101 - they come from reports
+    assert asides is not None  # noqa: S101 - columns built from reports have asides
     limit = asides.cpu_limit
     fine: NDArray[np.bool_] = (limit == NO_LIMIT) | ((limit >= 0) & (limit <= MOST_CPU_MILLI))
     for share in (asides.throttled, asides.cpu_pressure):
@@ -102,12 +104,12 @@ def _rows_in_order(table: NDArray[np.int64], limit: NDArray[np.int64]) -> NDArra
     avg, highest, last, samples = table[:, 0], table[:, 5], table[:, 6], table[:, 7]
     rising = (table[:, 1:5] <= table[:, 2:6]).all(axis=1) & (avg <= highest) & (last <= highest)
     within = (table.min(axis=1) >= 0) & (table[:, :7].max(axis=1) <= limit) & (samples <= MOST_SAMPLES)
-    found: NDArray[np.bool_] = within & (rising | (samples == 0))
-    return found
+    in_order: NDArray[np.bool_] = within & (rising | (samples == 0))
+    return in_order
 
 
 def _is_head_in_order(report: Report) -> bool:
-    """Identity, the window and every share of time; NaN is within no bounds."""
+    """Checks identity, window length and pressure ratios; NaN fails every bound."""
     texts = (report.node, report.boot_epoch)
     return (
         all(text and len(text) <= MOST_NAME and text.isprintable() for text in texts)
@@ -120,7 +122,7 @@ def _is_head_in_order(report: Report) -> bool:
 
 
 def _named(pods: Sequence[Pod]) -> bool:
-    """Identities, texts and moments."""
+    """Checks identities, texts and times."""
     texts = [""]
     uids = set()
     for pod in pods:

@@ -1,7 +1,7 @@
-"""Is a report to be believed? Every refusal has one reason of a closed set; nothing here raises.
+"""Validates reports. Every refusal has one reason of a closed set; no function here raises.
 
-A node that was never described is accepted: its usage is real, only its capacity is unknown, so the absolute bounds
-stand in for those relative to capacity.
+A report of a node that was never described is accepted: its usage is real and only its capacity is unknown, so absolute
+bounds replace those relative to capacity.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ABSURD_WINDOW_SECONDS = 3600.0
 
 
 class Refusal(StrEnum):
-    """Why a report is refused: the reason of its dead letter, and the label of its count."""
+    """Reason of a refusal: the reason of the dead letter and the label of the counter."""
 
     MALFORMED = "malformed"
     NOT_FINITE = "not_finite"
@@ -44,9 +44,9 @@ class Refusal(StrEnum):
 
 @record(frozen=True, slots=True)
 class Limits:
-    """How far the agent's clock may be ahead of or behind the server's, and how far usage may pass capacity.
+    """How far the agent's clock may be ahead of or behind the server's, and by what factor usage may exceed capacity.
 
-    Behind is generous: a report may have waited in the agent or in the stream while we were away.
+    `behind_seconds` is large because a report may wait in the agent or in the stream while ingestion is unavailable.
     """
 
     ahead_seconds: float
@@ -56,7 +56,7 @@ class Limits:
 
 @record(frozen=True, slots=True)
 class Accepted:
-    """The track after the report, and how the count of missing reports changes with it."""
+    """The track after the report, and the change of the missing count."""
 
     track: SequenceTrack
     gap_delta: int
@@ -64,25 +64,28 @@ class Accepted:
 
 @record(frozen=True, slots=True)
 class Refused:
-    """`detail` names the field and the value, for the dead letter."""
+    """`detail` names the field and the value for the dead letter."""
 
     reason: Refusal
     detail: str
 
 
 def bounds_of(capacity: Resources | None, limits: Limits) -> Resources:
-    """No usage of a node of this capacity is above, None while it is unknown."""
+    """Returns the upper bounds of plausible usage for a capacity, which is None while unknown."""
     return plausible_usage(capacity, limits.capacity_factor)
 
 
 def judge(arrival: Arrival, known: KnownNode, limits: Limits, *, sound: bool = False) -> Accepted | Refused:
-    """Total: every report gets a verdict. Identity first, then form, then numbers, then time, then order.
+    """Returns the verdict on a report. Checks identity, form, numbers, time and sequence, in this order.
 
-    `sound` says that form and numbers were looked at already and nothing was wrong (see `soundness`).
+    `sound` states that form and numbers were already checked (see `soundness`).
     """
     report = arrival.report
     if report.node != arrival.subject_key:
-        return Refused(Refusal.WRONG_NODE, f"node: {report.node!r} on the subject of {arrival.subject_key!r}")
+        return Refused(
+            Refusal.WRONG_NODE,
+            f"node: {report.node!r} on the subject of {arrival.subject_key!r}; both must name the same node",
+        )
     refused = None if sound else _content(report, bounds_of(known.capacity, limits))
     refused = refused or _time(report, arrival.received_at, limits)
     if refused is not None:
@@ -99,12 +102,12 @@ def _content(report: Report, bounds: Resources) -> Refused | None:
 
 
 def refused_apps(report: Report, bounds: Resources) -> Refused | None:
-    """What is wrong with the host applications, which are few: each is looked at alone."""
+    """Returns what is wrong with the host applications. They are few, so each is checked alone."""
     names = [app.name for app in report.host_apps]
     if len(set(names)) != len(names) or not all(
         name and len(name) <= MOST_NAME and name.isprintable() for name in names
     ):
-        return Refused(Refusal.MALFORMED, "host_apps: every name must be there once, printable, and not be empty")
+        return Refused(Refusal.MALFORMED, "host_apps: every name must be unique, printable and not empty")
     for app in report.host_apps:
         refused = _series(f"cpu_milli of {app.name}", app.cpu, bounds.cpu_milli)
         refused = refused or _series(f"memory_bytes of {app.name}", app.memory, bounds.memory_bytes)
@@ -116,7 +119,9 @@ def refused_apps(report: Report, bounds: Resources) -> Refused | None:
 def _form(report: Report) -> Refused | None:
     for name, text in _texts(report):
         if len(text) > MOST_NAME or not text.isprintable():
-            return Refused(Refusal.MALFORMED, f"{name}: {text[:40]!r} must be printable and at most {MOST_NAME} long")
+            return Refused(
+                Refusal.MALFORMED, f"{name}: {text[:40]!r} must be printable and at most {MOST_NAME} characters"
+            )
     if not (report.node and report.boot_epoch):
         return Refused(Refusal.MALFORMED, "node, boot_epoch: must not be empty")
     for name, moment in _moments(report):
@@ -126,7 +131,7 @@ def _form(report: Report) -> Refused | None:
         return Refused(Refusal.MALFORMED, f"sequence: {report.sequence} must count from 1")
     uids = [measured.pod.uid for measured in report.pods]
     if len(set(uids)) != len(uids) or not all(uids):
-        return Refused(Refusal.MALFORMED, "pods: every uid must be there once and not be empty")
+        return Refused(Refusal.MALFORMED, "pods: every uid must be unique and not empty")
     return None
 
 
@@ -231,5 +236,9 @@ def _claims(measured: MeasuredPod) -> Refused | None:
 def _time(report: Report, received_at: datetime, limits: Limits) -> Refused | None:
     ahead = report.sampled_at - received_at
     if ahead > timedelta(seconds=limits.ahead_seconds) or -ahead > timedelta(seconds=limits.behind_seconds):
-        return Refused(Refusal.CLOCK_SKEW, f"sampled_at: {report.sampled_at.isoformat()} at {received_at.isoformat()}")
+        return Refused(
+            Refusal.CLOCK_SKEW,
+            f"sampled_at: {report.sampled_at.isoformat()} received at {received_at.isoformat()};"
+            f" it may be {limits.ahead_seconds:g} s ahead or {limits.behind_seconds:g} s behind; check the clock",
+        )
     return None

@@ -1,14 +1,14 @@
-"""Aligned windows of usage from the reports that fell into them.
+"""Aligned windows of usage from the reports whose midpoints lie in them.
 
-Percentiles of a window are merged from the percentiles of its reports. A report says at five points of its distribution
-how much lies at or below them; it stands for its samples as 50 % at p50, 40 % at p90, 5 % at p95, 4 % at p99 and 1 % at
-the maximum, weighted with its number of samples, and the nearest rank is taken over all reports. Every sample is thus
-placed at the upper end of its bracket: the result is never below the true percentile of the pooled samples, and
-above it by no more than the widest bracket of a report. The maximum is exact, so is the average up to rounding, and
-so are the percentiles of a window with a single report.
+Percentiles of a window are merged from the percentiles of its reports. A report gives five points of its distribution.
+It stands for its samples as 50 % at p50, 40 % at p90, 5 % at p95, 4 % at p99 and 1 % at the maximum, weighted with its
+number of samples, and the nearest rank is taken over all reports. Every sample is thus placed at the upper end of its
+bracket. The result is never below the true percentile of the pooled samples, and exceeds it by at most the widest
+bracket of a report. The maximum is exact, the average is exact up to rounding, and the percentiles of a window with a
+single report are exact.
 
-The usage of a tier in one report is the sum over its pods. Its average is exact; its percentiles are sums of the
-pods' percentiles, which overstates them when pods do not peak together: the sum of maxima is an upper bound.
+The usage of a tier in one report is the sum over its pods. Its average is exact. Its percentiles are sums of the pods'
+percentiles, which overstate the true ones when pods do not peak together: the sum of maxima is an upper bound.
 """
 
 from __future__ import annotations
@@ -76,22 +76,25 @@ class Window:
 
 
 Phase = Callable[[str], int]
-"""By how many seconds (less than a window) the windows of a node begin later than those of 1970 would."""
+"""Returns by how many seconds (less than a window) a node's windows start after those aligned to 1970."""
 
 
 def aligned(node: str) -> int:
-    """All windows of all nodes begin together."""
+    """Returns 0: the windows of all nodes start together."""
     return 0
 
 
 def staggered(seconds: int) -> Phase:
-    """Every node's windows begin at a second of its own: the windows of thousands of nodes end one after the other,
-    and so do predictions and offers, in place of all at once. `start // seconds` still numbers them."""
+    """Returns phases that start every node's windows at a different second.
+
+    The windows of thousands of nodes, and their predictions and offers, then end one after the other instead of at the
+    same moment. `start // seconds` still numbers them.
+    """
     return lambda node: zlib.crc32(node.encode()) // SHARDS % seconds
 
 
 def number_of(moment: datetime, seconds: int, phase: int = 0) -> int:
-    """The window that holds `moment`: from its start, included, to its end, excluded."""
+    """Returns the number of the window that contains `moment`; windows include their start and exclude their end."""
     return (moment - _EPOCH - timedelta(seconds=phase)) // timedelta(seconds=seconds)
 
 
@@ -100,12 +103,12 @@ def start_of(number: int, seconds: int, phase: int = 0) -> datetime:
 
 
 def closable_until(now: datetime, seconds: int, lateness_seconds: float, phase: int = 0) -> datetime:
-    """The end of the last window that nothing is waited for any more: `lateness_seconds` after it ended."""
+    """Returns the end of the last window that ended at least `lateness_seconds` ago."""
     return start_of(number_of(now - timedelta(seconds=lateness_seconds), seconds, phase), seconds, phase)
 
 
 def begins_window(before: datetime | None, newest_at: datetime | None, seconds: int, phase: int) -> bool:
-    """Whether a node's newest report lies in a later window than the one before it did."""
+    """Returns whether a node's newest report lies in another window than the one before it."""
     if before is None or newest_at is None:
         return False
     return number_of(before, seconds, phase) != number_of(newest_at, seconds, phase)
@@ -113,8 +116,11 @@ def begins_window(before: datetime | None, newest_at: datetime | None, seconds: 
 
 @record(frozen=True, slots=True)
 class Waiting:
-    """What closing waits for: windows that ended before `over_at` have had their time; a node is silent if it was last
-    heard before `silent_since`; holes noticed after `holes_since` may still be filled by redelivery."""
+    """The times that closing waits for.
+
+    Windows that ended before `over_at` have had their lateness. A node is silent if its last report came before
+    `silent_since`. Holes noticed after `holes_since` may still be filled by redelivery.
+    """
 
     over_at: datetime
     silent_since: datetime
@@ -122,12 +128,12 @@ class Waiting:
 
 
 def close_limit(known: KnownNode, waiting: Waiting, seconds: int, phase: int = 0) -> datetime | None:
-    """How far the windows of a node may be closed now; None when no further than they are.
+    """Returns the time up to which a node's windows may be closed now; None if nothing more can be closed.
 
-    Never past what has come: while a backlog is worked off, what is still to come belongs to later windows. A window is
-    closed when the next one has begun with a report and no earlier report is missing: then nothing of it can be under
-    way. With reports missing it also waits until it has been over for a while, and as long as those may still come.
-    The window of the newest report is closed when its node fell silent.
+    The limit is never past the newest report: while a backlog is processed, later reports belong to later windows. A
+    window closes when a report has started the next one and no earlier report is missing, because then no report of it
+    can be in flight. With reports missing, it also waits for its lateness, and while those may still be redelivered.
+    The window of the newest report closes when its node falls silent.
     """
     if known.newest_at is None or known.last_report_at is None:
         return None
@@ -144,14 +150,15 @@ def close_limit(known: KnownNode, waiting: Waiting, seconds: int, phase: int = 0
 
 
 def is_late(known: KnownNode, report: Report) -> bool:
-    """Its window was closed before it came."""
+    """Returns whether the report's window was closed before the report came."""
     return known.closed_until is not None and report.midpoint_at < known.closed_until
 
 
 @record(frozen=True, slots=True)
 class Before:
-    """What had come of an agent before the first report of a span: the newest that was in time (its sequence, None if
-    there is none), and how many came late after that one."""
+    """An agent's reports before the first one of a span: the sequence of the newest that was in time (None if there is
+    none), and how many late reports followed it.
+    """
 
     sequence: int | None = None
     late: int = 0
@@ -162,27 +169,31 @@ Agent = tuple[str, str]
 
 
 def heads(rows: Iterable[HistoryRow]) -> dict[Agent, HistoryRow]:
-    """The first report of each agent by number, where something was missing when it came, or it filled a hole: only
-    then can reports right before it be missing."""
-    found: dict[Agent, HistoryRow] = {}
+    """Returns each agent's report with the lowest sequence, if its `gap_delta` is not 0.
+
+    Only then can reports right before it be missing.
+    """
+    first: dict[Agent, HistoryRow] = {}
     for row in rows:
         agent = row.report.node, row.report.boot_epoch
-        if not row.late and (agent not in found or row.report.sequence < found[agent].report.sequence):
-            found[agent] = row
-    return {agent: row for agent, row in found.items() if row.gap_delta}
+        if not row.late and (agent not in first or row.report.sequence < first[agent].report.sequence):
+            first[agent] = row
+    return {agent: row for agent, row in first.items() if row.gap_delta}
 
 
 def close_windows(
     rows: Iterable[HistoryRow], seconds: int, phase: Phase = aligned, before: Mapping[Agent, Before] | None = None
 ) -> list[Window]:
-    """All windows of all rows, by node and number; the order of the rows is irrelevant. Late rows belong to none.
-    `before`: what had come before the `heads` of these rows. The reference of windows_at_once."""
+    """Returns all windows of the rows by node and number. The order of the rows has no effect; late rows are left out.
+
+    `before`: the reports before the `heads` of these rows. This is the reference for windows_at_once.
+    """
     grouped: dict[tuple[str, int], list[HistoryRow]] = defaultdict(list)
     for row in rows:
         if not row.late:
             node = row.report.node
             grouped[node, number_of(row.report.midpoint_at, seconds, phase(node))].append(row)
-    gaps = gaps_of([row for own in grouped.values() for row in own], seconds, phase, before or {})
+    gaps = gaps_of([row for group in grouped.values() for row in group], seconds, phase, before or {})
     return [
         _window(node, start_of(number, seconds, phase(node)), seconds, grouped[node, number], gaps[node, number])
         for node, number in sorted(grouped)
@@ -192,10 +203,10 @@ def close_windows(
 def gaps_of(
     rows: Sequence[HistoryRow], seconds: int, phase: Phase, before: Mapping[Agent, Before]
 ) -> Counter[tuple[str, int]]:
-    """Missing reports by node and window: holes between two reports count in the window of the later one.
+    """Counts missing reports by node and window. A hole between two reports counts in the window of the later one.
 
-    Numbers are compared, not what was believed when each report came: a hole that is filled by now is none, also where
-    it lay across two windows that are closed one after the other.
+    Sequences are compared, not the gap counted at arrival. A hole that has been filled since is not counted, even if it
+    lay across two windows that are closed one after the other.
     """
     gaps: Counter[tuple[str, int]] = Counter()
     ordered = sorted(rows, key=lambda row: (row.report.node, row.report.boot_epoch, row.report.sequence))
@@ -210,12 +221,12 @@ def gaps_of(
 
 
 def missing_before(head: HistoryRow, before: Before) -> int:
-    """Reports that are missing between the first one of a span and the newest one before it that was in time."""
+    """Counts the reports missing between the first one of a span and the newest in-time one before it."""
     if not head.gap_delta:
         return 0
     if before.sequence is not None:
         return max(0, head.report.sequence - before.sequence - 1 - before.late)
-    first = head.report.sequence - 1 if head.gap_delta < 0 else head.gap_delta  # of this agent there is nothing older
+    first = head.report.sequence - 1 if head.gap_delta < 0 else head.gap_delta  # the agent has no older report
     return max(0, first - before.late)
 
 
@@ -243,54 +254,58 @@ def _window(node: str, start: datetime, seconds: int, rows: Sequence[HistoryRow]
 
 
 def apps_of(reports: Iterable[Report]) -> tuple[HostApp, ...]:
-    """Each host application that was measured, by name, over the reports that it is in; of several tiers the newest.
-    They are few: nowhere else are they merged."""
-    found: dict[str, list[MeasuredApp]] = defaultdict(list)
+    """Returns each measured host application by name, merged over the reports that contain it.
+
+    The tier is that of the newest report. Host applications are few, so both windowing modules merge them here.
+    """
+    measured: dict[str, list[MeasuredApp]] = defaultdict(list)
     for report in sorted(reports, key=lambda report: (report.sampled_at, report.boot_epoch)):
         for app in report.host_apps:
-            found[app.name].append(app)
+            measured[app.name].append(app)
     return tuple(
-        HostApp(name, apps[-1].tier, Amounts(merge([one.cpu for one in apps]), merge([one.memory for one in apps])))
-        for name, apps in sorted(found.items())
+        HostApp(name, apps[-1].tier, Amounts(merge([app.cpu for app in apps]), merge([app.memory for app in apps])))
+        for name, apps in sorted(measured.items())
     )
 
 
 def merge(series: Sequence[Series]) -> Merged:
-    """One series from those of several reports (see above). Without samples all is zero."""
-    series = [one for one in series if one.samples]
-    samples = sum(one.samples for one in series)
+    """Merges the series of several reports into one (see the module's docstring). Without samples all fields are
+    zero.
+    """
+    series = [report for report in series if report.samples]
+    samples = sum(report.samples for report in series)
     if not samples:
         return Merged(0, 0, 0, 0, 0)
-    total = sum(one.avg * one.samples for one in series)
+    total = sum(report.avg * report.samples for report in series)
     points = sorted(
-        (value, share * one.samples)
-        for one in series
-        for value, share in zip((one.p50, one.p90, one.p95, one.p99, one.max), SHARES, strict=True)
+        (value, share * report.samples)
+        for report in series
+        for value, share in zip((report.p50, report.p90, report.p95, report.p99, report.max), SHARES, strict=True)
     )
     return Merged(
         avg=(2 * total + samples) // (2 * samples),
         p90=_rank(points, 90 * samples),
         p95=_rank(points, 95 * samples),
-        max=max(one.max for one in series),
+        max=max(report.max for report in series),
         samples=samples,
     )
 
 
-def _rank(points: Sequence[tuple[int, int]], wanted: int) -> int:
-    """The first value with at least `wanted` of the weight (in percent times samples) at or below it."""
+def _rank(points: Sequence[tuple[int, int]], rank: int) -> int:
+    """Returns the first value with at least `wanted` of the weight (in percent times samples) at or below it."""
     reached = accumulate(weight for _, weight in points)
-    return next(value for (value, _), weight in zip(points, reached, strict=True) if weight >= wanted)
+    return next(value for (value, _), weight in zip(points, reached, strict=True) if weight >= rank)
 
 
 def _pods(reports: Sequence[Report]) -> tuple[tuple[Pod, Amounts], ...]:
-    """Each pod that was measured, as the newest report describes it, by uid."""
-    found: dict[str, list[MeasuredPod]] = defaultdict(list)
+    """Returns each measured pod as the newest report describes it, by uid."""
+    by_uid: dict[str, list[MeasuredPod]] = defaultdict(list)
     for report in reports:
         for measured in report.pods:
-            found[measured.pod.uid].append(measured)
+            by_uid[measured.pod.uid].append(measured)
     return tuple(
-        (found[uid][-1].pod, Amounts(merge([m.cpu for m in found[uid]]), merge([m.memory for m in found[uid]])))
-        for uid in sorted(found)
+        (by_uid[uid][-1].pod, Amounts(merge([m.cpu for m in by_uid[uid]]), merge([m.memory for m in by_uid[uid]])))
+        for uid in sorted(by_uid)
     )
 
 
@@ -306,9 +321,9 @@ def _tiers(reports: Sequence[Report]) -> dict[Tier, Amounts]:
 
 
 def _together(series: Sequence[Series]) -> Series:
-    """Pods side by side in one report: values add up; the longest of them says how many samples there are."""
-    counted = [one for one in series if one.samples]
+    """Adds up the series of pods in one report. The sample count is that of the longest series."""
+    counted = [pod for pod in series if pod.samples]
     if not counted:
         return _VOID
     sums = (sum(values) for values in zip(*counted, strict=True))
-    return Series(*sums)._replace(samples=max(one.samples for one in counted))
+    return Series(*sums)._replace(samples=max(pod.samples for pod in counted))

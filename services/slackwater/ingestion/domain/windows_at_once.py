@@ -1,8 +1,8 @@
-"""The windows of many nodes together: 2,000 reports a second end 170 windows a second, with 60 series in each.
+"""Closes the windows of many nodes in one columnar pass. 2,000 reports a second end 170 windows a second of 60 series.
 
-`windowing.close_windows` is the readable reference; a property test holds the two to the same windows. Here every
-series of every window is a group of rows, and groups of the same size are ranked together: the five points of each
-report are sorted with their places in the low bits, so that one sort of plain integers brings values and weights.
+`windowing.close_windows` is the readable reference; a property test requires equal windows. Every series of every
+window is a group of rows, and groups of the same size are ranked together. The five points of each report are sorted
+with their indices in the low bits, so that one sort of plain integers orders values and weights.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from slackwater.model.tiers import Tier
 
 _PLACE_BITS = 11
 _LARGEST = 2 ** (63 - _PLACE_BITS)
-"""Values below it leave room for a place; of larger ones, and of groups with more points, the reference takes care."""
+"""Smaller values leave room for an index. The reference handles larger values, and groups with more points."""
 _POINTS = len(SHARES)
 _TIERS = tuple(sorted(Tier))
 _TIER = {tier: number for number, tier in enumerate(_TIERS)}
@@ -44,9 +44,9 @@ _TIER = {tier: number for number, tier in enumerate(_TIERS)}
 def close_windows_at_once(
     history: History, seconds: int, phase: Phase = aligned, before: Mapping[Agent, Before] | None = None
 ) -> list[Window]:
-    """All windows of this history, by node and number; late reports belong to none. See windowing.close_windows.
+    """Returns all windows of this history by node and number; late reports are left out. See windowing.close_windows.
 
-    A report may have 4,096 pods of a tier, with values as ingestion accepts them (below 2^51): their sums fit.
+    A report may have 4,096 pods of a tier, with values as ingestion accepts them (below 2^51): their sums fit 64 bits.
     """
     grouped: dict[tuple[str, int], list[int]] = defaultdict(list)
     for place, row in enumerate(history.rows):
@@ -91,7 +91,7 @@ def _node_usage(rows: Sequence[HistoryRow], window_of: Ints, windows: int) -> li
 
 
 def _system_usage(rows: Sequence[HistoryRow], window_of: Ints, windows: int) -> dict[int, Amounts]:
-    """By window; only of those in which some report has it."""
+    """Returns system usage by window, for windows in which some report has it."""
     cpu, memory, window = [], [], []
     for place in np.flatnonzero(window_of >= 0).tolist():
         report = rows[place].report
@@ -99,21 +99,21 @@ def _system_usage(rows: Sequence[HistoryRow], window_of: Ints, windows: int) -> 
             cpu.append(report.system_cpu)
             memory.append(report.system_memory)
             window.append(int(window_of[place]))
-    found = _amounts(table_of(cpu), table_of(memory), np.array(window, dtype=np.int64), windows)
-    return {number: found[number] for number in set(window)}
+    amounts = _amounts(table_of(cpu), table_of(memory), np.array(window, dtype=np.int64), windows)
+    return {number: amounts[number] for number in set(window)}
 
 
 def _host_apps(rows: Sequence[HistoryRow], window_of: Ints) -> dict[int, tuple[HostApp, ...]]:
-    """By window; only of those in which some report has one."""
+    """Returns host applications by window, for windows in which some report has one."""
     reports: dict[int, list[Report]] = defaultdict(list)
     for row, window in zip(rows, window_of.tolist(), strict=True):
         if row.report.host_apps and window >= 0:
             reports[window].append(row.report)
-    return {window: apps_of(found) for window, found in reports.items()}
+    return {window: apps_of(in_window) for window, in_window in reports.items()}
 
 
 def _pods(pods: PodColumns, window_of: Ints, windows: int) -> list[list[tuple[int, Amounts]]]:
-    """For each window its pods by uid, as places in `described`: of several descriptions the last."""
+    """Returns the pods of each window by uid, as indices into `described`; the last of several descriptions counts."""
     last = {pod.uid: place for place, pod in enumerate(pods.described)}
     number_of_uid = {uid: number for number, uid in enumerate(sorted(last))}
     rank = np.array([number_of_uid[pod.uid] for pod in pods.described], dtype=np.int64)
@@ -122,33 +122,33 @@ def _pods(pods: PodColumns, window_of: Ints, windows: int) -> list[list[tuple[in
     inside = window >= 0
     together = window[inside] * len(by_uid) + rank[pods.pod[inside]]
     keys, group = np.unique(together, return_inverse=True)
-    found: list[list[tuple[int, Amounts]]] = [[] for _ in range(windows)]
+    by_window: list[list[tuple[int, Amounts]]] = [[] for _ in range(windows)]
     amounts = _amounts(pods.cpu[inside], pods.memory[inside], group, len(keys))
-    for key, one in zip(keys.tolist(), amounts, strict=True):
+    for key, usage in zip(keys.tolist(), amounts, strict=True):
         number, place = divmod(key, len(by_uid))
-        found[number].append((int(by_uid[place]), one))
-    return found
+        by_window[number].append((int(by_uid[place]), usage))
+    return by_window
 
 
 def _tiers(pods: PodColumns, window_of: Ints, windows: int) -> list[dict[Tier, Amounts]]:
-    """For each window the sum of each tier, in the order of their names."""
+    """Returns the usage of each tier for each window, in the order of the tiers' names."""
     tier_of = np.array([_TIER[pod.tier] for pod in pods.described], dtype=np.int64)
-    found: list[dict[Tier, Amounts]] = [{} for _ in range(windows)]
+    by_window: list[dict[Tier, Amounts]] = [{} for _ in range(windows)]
     inside = window_of[pods.report] >= 0
     if not inside.any():
-        return found
+        return by_window
     side_by_side, part = np.unique(pods.report[inside] * len(_TIERS) + tier_of[pods.pod[inside]], return_inverse=True)
     cpu, memory = _together(pods.cpu[inside], part), _together(pods.memory[inside], part)
     window, tier = window_of[side_by_side // len(_TIERS)], side_by_side % len(_TIERS)
     keys, group = np.unique(window * len(_TIERS) + tier, return_inverse=True)
-    for key, one in zip(keys.tolist(), _amounts(cpu, memory, group, len(keys)), strict=True):
+    for key, usage in zip(keys.tolist(), _amounts(cpu, memory, group, len(keys)), strict=True):
         number, place = divmod(key, len(_TIERS))
-        found[number][_TIERS[place]] = one
-    return found
+        by_window[number][_TIERS[place]] = usage
+    return by_window
 
 
 def _together(table: Ints, part: NDArray[np.intp]) -> Ints:
-    """The rows of each part added up; its samples are those of the longest. What has no samples counts for nothing."""
+    """Adds up the rows of each part. The sample count is that of the longest row; rows without samples are ignored."""
     order = np.argsort(part, kind="stable")
     starts = np.flatnonzero(np.diff(part[order], prepend=-1))
     counted = np.where(table[:, 7:] > 0, table, 0)[order]
@@ -159,25 +159,30 @@ def _together(table: Ints, part: NDArray[np.intp]) -> Ints:
 
 def _amounts(cpu: Ints, memory: Ints, group: NDArray[np.intp] | Ints, groups: int) -> list[Amounts]:
     both = merge_at_once(np.concatenate((cpu, memory)), np.concatenate((group, group + groups)), 2 * groups).tolist()
-    return [Amounts(Merged(*one), Merged(*other)) for one, other in zip(both[:groups], both[groups:], strict=True)]
+    return [
+        Amounts(Merged(*cpu_row), Merged(*memory_row))
+        for cpu_row, memory_row in zip(both[:groups], both[groups:], strict=True)
+    ]
 
 
 def merge_at_once(table: Ints, group: NDArray[np.intp] | Ints, groups: int) -> Ints:
-    """Rows of Series (n x 8) merged by group: avg, p90, p95, max, samples of each (groups x 5); zero where a group has
-    no rows or no samples. Reference: windowing.merge."""
-    found = np.zeros((groups, 5), dtype=np.int64)
+    """Merges rows of Series (n x 8) by group into avg, p90, p95, max and samples (groups x 5).
+
+    A group without rows or samples is all zero. Reference: windowing.merge.
+    """
+    merged = np.zeros((groups, 5), dtype=np.int64)
     order = np.argsort(group, kind="stable")
     sizes = np.bincount(group, minlength=groups)
     starts = np.cumsum(sizes) - sizes
     for size in np.unique(sizes[sizes > 0]).tolist():
         which = np.flatnonzero(sizes == size)
         series = table[order[starts[which][:, None] + np.arange(size)]]
-        found[which] = _ranked(series) if _fits(series) else _one_by_one(series)
-    return found
+        merged[which] = _ranked(series) if _fits(series) else _one_by_one(series)
+    return merged
 
 
 def _fits(series: Ints) -> bool:
-    """Whether places fit below the values, and sums of value times samples into 64 bits."""
+    """Returns whether indices fit below the values, and sums of value times samples fit 64 bits."""
     largest, samples = int(series[:, :, :7].max()), int(series[:, :, 7].max()) * series.shape[1]
     return (
         series.shape[1] * _POINTS <= 2**_PLACE_BITS
@@ -199,18 +204,20 @@ def _ranked(series: Ints) -> Ints:
     average = (2 * (series[:, :, 0] * samples).sum(axis=1) + total) // np.maximum(2 * total, 1)
     highest = np.where(samples > 0, series[:, :, 5], 0).max(axis=1)
     ranks = [_value_at(points, reached, percent * total) for percent in (90, 95)]
-    found = np.stack((average, *ranks, highest, total), axis=1)
-    found[total == 0] = 0
-    return found
+    merged = np.stack((average, *ranks, highest, total), axis=1)
+    merged[total == 0] = 0
+    return merged
 
 
-def _value_at(points: Ints, reached: Ints, wanted: Ints) -> Ints:
-    """The first value with at least `wanted` of the weight at or below it."""
-    first = np.argmax(reached >= wanted[:, None], axis=1)
+def _value_at(points: Ints, reached: Ints, rank: Ints) -> Ints:
+    """Returns the first value with at least `rank` of the weight at or below it."""
+    first = np.argmax(reached >= rank[:, None], axis=1)
     value: Ints = points[np.arange(len(points)), first] >> _PLACE_BITS
     return value
 
 
 def _one_by_one(series: Ints) -> Ints:
-    merged = [merge([Series(*one) for one in group]) for group in series.tolist()]
-    return np.array([(one.avg, one.p90, one.p95, one.max, one.samples) for one in merged], dtype=np.int64)
+    merged = [merge([Series(*row) for row in group]) for group in series.tolist()]
+    return np.array(
+        [(series.avg, series.p90, series.p95, series.max, series.samples) for series in merged], dtype=np.int64
+    )

@@ -1,1 +1,1 @@
-"""Where ingestion meets the bus."""
+"""Event consumers and REST routes of ingestion."""

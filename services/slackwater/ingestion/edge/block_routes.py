@@ -1,4 +1,4 @@
-"""/v1/blocks and /v1/nodes/{name}/block: which agents services ignore, and why."""
+"""Routes /v1/blocks and /v1/nodes/{name}/block: agents that services ignore, with the reason."""
 
 from __future__ import annotations
 
@@ -48,8 +48,9 @@ class WantedBlock(BaseModel):
 
 
 class BlockAnswer(BlockView):
-    """What was changed, or with `dryRun` would be. `is_node_known` is false for a node that has never described itself
-    or reported, which may be a misspelt name."""
+    """The block after the change, or with `dryRun` as it would be. `is_node_known` is false for a node that has never
+    described itself or reported, which may be a misspelt name.
+    """
 
     is_node_known: bool
     dry_run: bool
@@ -57,14 +58,14 @@ class BlockAnswer(BlockView):
 
 
 def block_router(blocks: BlockAgents) -> Routes:
-    """Reads for viewers, changes for admins. Building it does no I/O."""
+    """Builds the routes: reads for viewers, changes for admins. Does no I/O."""
     router = Routes(prefix="/v1", tags=["agents"])
-    _reading(router, blocks)
-    _changing(router, blocks)
+    _add_reads(router, blocks)
+    _add_changes(router, blocks)
     return router
 
 
-def _reading(router: Routes, blocks: BlockAgents) -> None:
+def _add_reads(router: Routes, blocks: BlockAgents) -> None:
     @router.get("/blocks", role=Role.VIEWER, summary="Every agent that is blocked, with reason")
     async def list_blocks() -> BlockList:
         return BlockList(items=[BlockView(**_fields(block)) for block in await blocks.in_force()])
@@ -86,7 +87,7 @@ def _reading(router: Routes, blocks: BlockAgents) -> None:
         return BlockView(**_fields(block))
 
 
-def _changing(router: Routes, blocks: BlockAgents) -> None:
+def _add_changes(router: Routes, blocks: BlockAgents) -> None:
     @router.put("/nodes/{name}/block", role=Role.ADMIN, summary="Block the agent of a node")
     async def block_agent(
         name: Name,
@@ -96,21 +97,23 @@ def _changing(router: Routes, blocks: BlockAgents) -> None:
         if_match: IfMatch = None,
         dry_run: DryRun = False,
     ) -> BlockAnswer:
-        """Services ignore at once what the agent sends; its connection to the broker stays. 412 if If-Match is not the
-        present ETag."""
-        done = await blocks.block(
+        """Services ignore the agent's messages at once; its connection to the broker stays. 412 if If-Match is not the
+        present ETag.
+        """
+        change = await blocks.block(
             name, wanted.reason, principal.name, precondition=_matching(if_match), dry_run=dry_run
         )
-        return _answer(done, response, dry_run=dry_run)
+        return _answer(change, response, dry_run=dry_run)
 
     @router.delete("/nodes/{name}/block", role=Role.ADMIN, summary="Unblock the agent of a node")
     async def unblock_agent(
         name: Name, response: Response, principal: By, if_match: IfMatch = None, dry_run: DryRun = False
     ) -> BlockAnswer:
-        """Services read what the agent sends from now on. 404 (`block_not_found`) if it is not blocked, 412 if If-Match
-        is not the present ETag."""
-        done = await blocks.unblock(name, principal.name, precondition=_matching(if_match), dry_run=dry_run)
-        return _answer(done, response, dry_run=dry_run)
+        """Services accept the agent's messages from now on. 404 (`block_not_found`) if it is not blocked, 412 if
+        If-Match is not the present ETag.
+        """
+        change = await blocks.unblock(name, principal.name, precondition=_matching(if_match), dry_run=dry_run)
+        return _answer(change, response, dry_run=dry_run)
 
 
 def _matching(if_match: str | None) -> Precondition:
@@ -132,7 +135,7 @@ def _answer(done: BlockChange, response: Response, *, dry_run: bool) -> BlockAns
 def _said(done: BlockChange, *, dry_run: bool) -> str:
     node, verb = done.block.node, "blocked" if done.block.blocked else "unblocked"
     if not done.is_changed:
-        return f"the agent of {node} is {verb} already, for this reason"
+        return f"the agent of {node} is already {verb} for this reason"
     tense = f"would be {verb}" if dry_run else f"is {verb}"
     unknown = "" if done.is_node_known else "; no node of this name is known"
     return f"the agent of {node} {tense}{unknown}"

@@ -1,4 +1,4 @@
-"""What readiness says of ingestion's database and broker."""
+"""Readiness checks of ingestion's database and broker."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ BACKLOG_LIMIT_SECONDS = 30.0
 
 
 async def dependencies(replica: Replica) -> Sequence[Check]:
-    """Whether database and broker answer; the database is asked how many events wait in the outbox."""
+    """Checks the database, the outbox and the broker. The database check reads the size of the outbox."""
     bus = await replica.bus_check()
     try:
         backlog = await replica.relay.backlog()

@@ -1,4 +1,4 @@
-"""The consumers of ingestion."""
+"""The event consumers of ingestion."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ON_DESCRIBED, ON_REPORTED = "ingestion-node-described", "ingestion-usage-reporte
 
 
 def accepting(accept: AcceptReports, traces: WindowTraces, clock: Clock) -> Holding[UsageReported]:
-    """The handler of reports: an accepted one may lend its trace to its window."""
+    """Returns the batch handler of reports. It records the trace of accepted reports for their windows."""
 
     async def handle(reports: Sequence[Received[UsageReported]]) -> Sequence[Settlement]:
         verdicts = await accept(reports)
@@ -31,7 +31,7 @@ def accepting(accept: AcceptReports, traces: WindowTraces, clock: Clock) -> Hold
 
 
 def consumers(describe: DescribeNode, reports: Holding[UsageReported], batch: int) -> Sequence[Consumer[Any]]:
-    """Descriptions before reports, so that reports find their nodes known."""
+    """Returns the consumers. Descriptions come before reports, so that nodes are known when their reports arrive."""
     return (
         Consumer(NodeDescribed, ON_DESCRIBED, each(describe)),
         Consumer(UsageReported, ON_REPORTED, reports, batch=batch, read=ColumnarReader()),

@@ -1,4 +1,4 @@
-"""/v1/nodes/{name}/windows: what was told of a node's usage, window by window, as long as history is kept."""
+"""Route /v1/nodes/{name}/windows: a node's published usage by window, for as long as history is kept."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from slackwater.runtime.routes import Routes
 
 MOST, USUAL = 1440, 240
 Name = Annotated[str, Path(min_length=1, max_length=253, pattern=r"^[^\x00-\x1f\x7f]+$")]
-Moment = Annotated[datetime, Query(description="ISO 8601; UTC if it names no zone.")]
+Moment = Annotated[datetime, Query(description="ISO 8601; UTC if it has no time zone.")]
 
 
 class WindowPod(BaseModel):
-    """A pod that was measured in the window. `usage` is its p95; null where it has no sample. Whoever asks later, when
-    it has ended, learns here by what a policy would have selected it; labels are those that it had last."""
+    """A pod that was measured in the window. `usage` is its p95; null where it has no sample. The other fields allow
+    selectors of policies to be evaluated after the pod has ended; labels are those of its last report.
+    """
 
     uid: str
     name: str
@@ -45,20 +46,21 @@ class WindowHostApp(BaseModel):
 
 
 class KeptWindow(BaseModel):
-    """One window: p95 of the node, of what no pod or host application used, and of each of those. Milli-cores and
-    bytes."""
+    """One window: p95 in milli-cores and bytes of the node, of the system (usage outside pods and host applications),
+    and of each pod and host application.
+    """
 
     node: str
     number: int
     start: datetime
     seconds: int
     reports: int
-    gaps: int = Field(description="reports that are known to be missing")
+    gaps: int = Field(description="Number of reports that are known to be missing.")
     usage: Resources
     system: Resources | None
     pods: list[WindowPod]
     host_apps: list[WindowHostApp] = Field(
-        default=[], description="programs outside of pods that the operator wants counted apart"
+        default=[], description="Programs outside pods that the operator configured to be measured separately."
     )
 
 
@@ -69,19 +71,19 @@ class WindowListing(BaseModel):
 
     items: list[KeptWindow]
     continue_: datetime | None = Field(
-        default=None, alias="continue", description="Ask with this as `since` for the next page; null on the last."
+        default=None, alias="continue", description="Pass as `since` to get the next page; null on the last page."
     )
 
 
 def window_router(windows: ReadWindows) -> Routes:
-    """Reads only: what `slackwater simulate --since` replays."""
+    """Builds the read-only routes; `slackwater simulate --since` replays these windows."""
     router = Routes(prefix="/v1/nodes", tags=["nodes"])
 
     @router.get("/{name}/windows", role=Role.VIEWER, summary="The usage of a node by window, oldest first")
     async def list_windows(
         name: Name, since: Moment, until: Moment, limit: Annotated[int, Query(ge=1, le=MOST)] = USUAL
     ) -> WindowListing:
-        """Those that began at or after `since` and are over at `until`. Empty for a node that nobody has reported."""
+        """Returns the windows that began at or after `since` and ended by `until`. Empty for a node without reports."""
         page = await windows(name, _utc(since), _utc(until), limit)
         return WindowListing(items=[_view(window) for window in page.windows], continue_=page.behind)
 

@@ -1,1 +1,1 @@
-"""What ingestion does, one file per event or occasion."""
+"""The use cases of ingestion, one file per event or timer."""

@@ -1,4 +1,6 @@
-"""usage.reported, a batch: judge each, keep the good ones and the inventory in one transaction, refuse the others."""
+"""Handles batches of usage.reported: judges each report, stores the accepted ones in one transaction, rejects the
+rest.
+"""
 
 from __future__ import annotations
 
@@ -37,14 +39,14 @@ class _Verdict:
 
 
 class _SetAside(Exception):
-    """A node of this batch was found to be unreadable."""
+    """A node of this batch is unreadable and was set aside in the quarantine."""
 
 
 class AcceptReports:
     """The batch handler of `ingestion-usage-reported`.
 
-    `reported` is told of each node in a batch, before and after it, once it is committed; `took` of the whole batch and
-    when it came.
+    After the commit, `reported` is called with each node of a batch, before and after it, and `took` with the whole
+    batch and its time of receipt.
     """
 
     def __init__(
@@ -69,8 +71,10 @@ class AcceptReports:
         self._descriptions = Descriptions()
 
     async def __call__(self, batch: Sequence[Received[UsageReported]]) -> Sequence[Settlement]:
-        """One verdict per message: Done for those of nodes in quarantine, as if the node had been silent. Raises
-        InvalidInput for one of several that cannot be kept, Unavailable, Conflict."""
+        """Returns one verdict per message; messages of quarantined nodes are Done, as if the node were silent.
+
+        Raises InvalidInput if one of several reports cannot be stored, Unavailable, Conflict.
+        """
         out = [self._quarantine.holds_node(received.subject_key) for received in batch]
         if any(out):
             rest = [received for received, is_out in zip(batch, out, strict=True) if not is_out]
@@ -116,9 +120,13 @@ class AcceptReports:
     def _judge_all(
         self, batch: Sequence[Received[UsageReported]], history: History, nodes: dict[str, KnownNode], now: datetime
     ) -> list[_Verdict]:
-        """Form and numbers of all together, then one after the other what depends on those before. Who is not called
-        sound is judged by the book, with all its pods."""
-        capacities = (nodes[key].capacity if key in nodes else None for key in (one.subject_key for one in batch))
+        """Judges a batch: form and numbers of all reports together, then what depends on earlier reports one by one.
+
+        A report that the fast validation does not call sound is judged in full, with all its pods.
+        """
+        capacities = (
+            nodes[key].capacity if key in nodes else None for key in (received.subject_key for received in batch)
+        )
         fine = sound(history, [bounds_of(capacity, self._limits) for capacity in capacities], self._descriptions)
         verdicts = []
         for place, received in enumerate(batch):
@@ -136,8 +144,10 @@ class AcceptReports:
         nodes: dict[str, KnownNode],
         is_sound: bool,
     ) -> _Verdict:
-        """Judge one message against the nodes as they are after those before it, and take the accepted one in.
-        `report` is what is kept of it beside the columns."""
+        """Judges one message against the nodes as left by earlier messages, and updates them if it is accepted.
+
+        `report` is the part that is stored beside the columns.
+        """
         now = arrival.received_at
         known = nodes.get(received.subject_key, KnownNode(received.subject_key))
         verdict = judge(arrival, known, self._limits, sound=is_sound)
@@ -163,8 +173,8 @@ class AcceptReports:
         batch: Sequence[Received[UsageReported]],
         now: datetime,
     ) -> None:
-        """Nodes that were not fresh and have reported."""
-        causes: dict[str, Event[UsageReported]] = {one.subject_key: one.event for one in batch}
+        """Publishes liveness changes of nodes that were not fresh and have reported."""
+        causes: dict[str, Event[UsageReported]] = {received.subject_key: received.event for received in batch}
         for name, node in nodes.items():
             was = before[name].liveness
             if node.liveness is not was:
@@ -172,17 +182,22 @@ class AcceptReports:
 
 
 def _by_columns(batch: Sequence[Received[UsageReported]], now: datetime) -> History:
-    """Raises InvalidInput if one of several has a number that no column holds; of one alone nothing is left."""
+    """Returns the batch as columns; a single report with a number that no column can hold gives an empty history.
+
+    Raises InvalidInput if one of several reports has such a number.
+    """
     try:
         return history_from([received.event.data for received in batch], now)
     except OverflowError as error:
         if len(batch) > 1:
-            raise InvalidInput(f"the report cannot be stored: {error}", field="report") from error
+            raise InvalidInput(
+                f"report: cannot be stored: {error}; correct the value in the agent", field="report"
+            ) from error
         return history_from((), now)
 
 
 def _hole_noted(known: KnownNode, report: Report, verdict: Accepted, now: datetime) -> KnownNode:
-    """Where reports are missing, as long as some are."""
+    """Updates where reports are missing; clears it when none are."""
     if not verdict.track.missing:
         return replace(known, hole_from=None, hole_seen_at=None)
     if verdict.gap_delta > 0:
@@ -195,8 +210,8 @@ def _hole_noted(known: KnownNode, report: Report, verdict: Accepted, now: dateti
 def liveness_changed(
     node: KnownNode, was: Liveness | None, now: datetime, cause: Event[UsageReported] | None = None
 ) -> Event[NodeLivenessChanged]:
-    """The event for a node that has just become `node.liveness`."""
-    assert node.liveness is not None  # noqa: S101 - only called when it has changed to something
+    """Builds the event for a node whose liveness has just become `node.liveness`."""
+    assert node.liveness is not None  # noqa: S101 - called only after a change
     assert node.last_report_at is not None  # noqa: S101 - without a report there is no liveness
     change = NodeLivenessChanged(
         node=node.name,
@@ -209,7 +224,9 @@ def liveness_changed(
 
 
 def _storable(name: str) -> bool:
-    """A name that no valid report can have is not looked up, nor made a node of."""
+    """Returns whether a valid report can have this name. Other names are neither looked up nor added to the
+    inventory.
+    """
     return name.isprintable() and 0 < len(name) <= 512
 
 

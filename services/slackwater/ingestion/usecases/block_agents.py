@@ -1,4 +1,4 @@
-"""An operator blocks the agent of a node, or unblocks it; every service follows the event."""
+"""Blocks and unblocks agents of nodes on an operator's request; every service follows the event."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ Precondition = Callable[[AgentBlock | None], None]
 
 @dataclass(frozen=True, slots=True)
 class BlockChange:
-    """A change as it was made or, tried, would be. `is_node_known`: the node was described or has reported."""
+    """A change as it was made, or as it would be in a dry run. `is_node_known`: the node was described or has
+    reported.
+    """
 
     block: AgentBlock
     is_node_known: bool
@@ -32,7 +34,7 @@ class BlockChange:
 
 
 class BlockAgents:
-    """Reads and changes blocks. The database is not fenced: any replica may take an operator's word for any node."""
+    """Reads and changes blocks. The database is not fenced, so any replica accepts a change for any node."""
 
     def __init__(self, database: Database, books: BlockBooks, ledgers: Ledgers, clock: Clock) -> None:
         self._database = database
@@ -41,21 +43,21 @@ class BlockAgents:
         self._clock = clock
 
     async def in_force(self) -> Sequence[AgentBlock]:
-        """The blocks of agents that are blocked now, by node. Raises Unavailable."""
+        """Returns the blocks in force, by node. Raises Unavailable."""
         async with self._database.unit_of_work() as unit:
             return await self._books(unit).in_force()
 
     async def read(self, node: str) -> AgentBlock:
-        """The block in force of a node. Raises NotFound, Unavailable."""
+        """Returns the block in force of a node. Raises NotFound, Unavailable."""
         async with self._database.unit_of_work() as unit:
             return _in_force(node, await self._books(unit).last(node))
 
     async def block(
         self, node: str, reason: str, by: str, *, precondition: Precondition, dry_run: bool = False
     ) -> BlockChange:
-        """Block the agent of a node, known or not. The same block again changes nothing.
+        """Blocks the agent of a node, known or not. An identical block changes nothing.
 
-        Raises InvalidInput for a reason that is not allowed, what the precondition raises, and Unavailable.
+        Raises InvalidInput for a reason that is not allowed, the precondition's errors, and Unavailable.
         """
 
         def change(present: AgentBlock | None) -> AgentBlock:
@@ -65,7 +67,7 @@ class BlockAgents:
         return await self._change(node, change, dry_run=dry_run)
 
     async def unblock(self, node: str, by: str, *, precondition: Precondition, dry_run: bool = False) -> BlockChange:
-        """End the block of a node. Raises NotFound if none is in force, what the precondition raises, Unavailable."""
+        """Ends the block of a node. Raises NotFound if none is in force, the precondition's errors, Unavailable."""
 
         def change(present: AgentBlock | None) -> AgentBlock:
             precondition(present)
@@ -80,17 +82,17 @@ class BlockAgents:
             book = self._books(unit)
             await book.lock()
             present = await book.last(node)
-            wanted = change(present)
+            block = change(present)
             is_known = node in await self._ledgers(unit).nodes([node])
-            is_changed = wanted != present
+            is_changed = block != present
             if is_changed and not dry_run:
-                await book.append(wanted)
-                await unit.publish(changed(wanted))
-        return BlockChange(wanted, is_known, is_changed)
+                await book.append(block)
+                await unit.publish(changed(block))
+        return BlockChange(block, is_known, is_changed)
 
 
 class AnnounceBlocks:
-    """Publishes the blocks in force again, so that a broker that lost its store learns of them."""
+    """Publishes the blocks in force again, so that a broker that lost its store gets them."""
 
     def __init__(
         self, database: Database, books: BlockBooks, working: Callable[[], Collection[int]], quarantine: Quarantine
@@ -101,14 +103,16 @@ class AnnounceBlocks:
         self._quarantine = quarantine
 
     async def __call__(self) -> None:
-        """Those of the partitions that this replica owns; one that no event can hold is set aside, and stays in force
-        where it is known. Raises Unavailable, Fenced."""
+        """Publishes the blocks of the partitions that this replica owns.
+
+        A block that no event can hold is set aside, and stays in force where it is known. Raises Unavailable, Fenced.
+        """
         mine = self._working()
         if not mine:
             return
         async with self._database.unit_of_work() as unit:
             book = self._books(unit)
-            await book.lock()  # a block that is lifted meanwhile must not be published after its end
+            await book.lock()  # a block that ends meanwhile must not be published after its end
             for block in await book.in_force():
                 if partition_of(block.node) not in mine:
                     continue
@@ -118,7 +122,7 @@ class AnnounceBlocks:
 
 
 def changed(block: AgentBlock) -> Event[AgentBlockChanged]:
-    """The event that tells of a block."""
+    """Builds the event that publishes a block."""
     data = AgentBlockChanged(
         node=block.node,
         blocked=block.blocked,

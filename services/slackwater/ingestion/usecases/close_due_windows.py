@@ -1,4 +1,4 @@
-"""When windows are closed: soon after a report has begun the next one, and now and then for all nodes."""
+"""Schedules the closing of windows: soon after a report has started the next one, and periodically for all nodes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _GATHER_SECONDS = 0.2
 
 
 class CloseDueWindows:
-    """One round of closing; called in a loop."""
+    """One round of closing; runs in a loop."""
 
     def __init__(self, close: CloseWindows, clock: Clock, seconds: int, phase: Phase) -> None:
         self._close = close
@@ -24,22 +24,25 @@ class CloseDueWindows:
         self._phase = phase
         self._window_over = asyncio.Event()
         self._over: set[str] = set()
-        """Nodes whose reports have begun another window since the last round."""
+        """Nodes whose reports have started another window since the last round."""
         self._all_closed_at = -math.inf
 
     def on_report(self, before: KnownNode, after: KnownNode) -> None:
-        """The window of a node is whole when a report begins the next one: it is due."""
+        """Marks a node as due when its report starts the next window, because the one before is then complete."""
         if begins_window(before.newest_at, after.newest_at, self._seconds, self._phase(after.name)):
             self._over.add(after.name)
             self._window_over.set()
 
     def restart(self) -> None:
-        """The next round is for all nodes."""
+        """Makes all nodes due in the next round."""
         self._all_closed_at = -math.inf
 
     async def __call__(self) -> None:
-        """Wait until windows are due, and gather those that end together. Now and then all nodes are due: of some,
-        reports are missing or come no more, or an earlier round failed. Raises Unavailable, Conflict."""
+        """Waits until windows are due and closes those that end together.
+
+        Periodically all nodes are due, because reports may be missing or have stopped, or an earlier round failed.
+        Raises Unavailable, Conflict.
+        """
         with suppress(TimeoutError):
             async with asyncio.timeout(self._close.pause_seconds):
                 await self._window_over.wait()

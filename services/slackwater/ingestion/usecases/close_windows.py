@@ -1,4 +1,4 @@
-"""When windows have ended: make them from history, publish them, and mark them closed, in one transaction."""
+"""Closes windows that have ended: builds them from history, publishes them and marks them closed in one transaction."""
 
 from __future__ import annotations
 
@@ -31,20 +31,23 @@ from slackwater.telemetry.traceparent import new_traceparent
 
 log = get_logger(__name__)
 HISTORY = "node_usage"
-"""The table of what windows are made of."""
+"""The table that windows are built from."""
 _NODES_AT_ONCE = 50
-"""Their rows are locked meanwhile: reports of these nodes wait."""
+"""Limits the rows locked at once, because reports of these nodes wait meanwhile."""
 CATCH_UP = timedelta(days=1)
-"""After a longer absence older windows are not made any more: who folds them has moved on."""
+"""After a longer outage older windows are not built, because their consumers have moved on."""
 
 HOLE_PATIENCE = timedelta(seconds=15)
-"""Three times what the bus waits for an acknowledgement before it delivers again (contracts/streams.yaml): a replica
-that stands still may get what comes again once more."""
+"""Three times the bus's acknowledgement wait before redelivery (contracts/streams.yaml): a stalled replica may receive
+a redelivered report once more.
+"""
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
 
 class CloseWindows:
-    """History is the only state: a window that was not committed is made again, one that was is behind its mark."""
+    """Closes windows; history is the only state. An uncommitted window is built again, a committed one lies behind the
+    node's watermark.
+    """
 
     def __init__(
         self,
@@ -77,13 +80,15 @@ class CloseWindows:
         self._listening_since = clock.now()
 
     def listen_anew(self, after_seconds: float = 0.0) -> None:
-        """We were deaf until now: silence counts from here, or `after_seconds` later."""
-        heard_from = self._clock.now() + timedelta(seconds=after_seconds)
-        self._listening_since = max(self._listening_since, heard_from)
+        """Counts silence from now, or `after_seconds` later, because reports could not be received before."""
+        listening_from = self._clock.now() + timedelta(seconds=after_seconds)
+        self._listening_since = max(self._listening_since, listening_from)
 
     async def __call__(self, among: Collection[str] | None = None) -> int:
-        """Close everything that is due, or what is due of the nodes named; returns how many windows. Raises
-        Unavailable, having closed some or none."""
+        """Closes every due window, or those of the nodes in `among`. Returns the number of windows.
+
+        Raises Unavailable; some windows may then be closed.
+        """
         now, mine = self._clock.now(), self._mine()
         named = None if among is None else sorted(among)
         closed, after = 0, ""
@@ -97,13 +102,13 @@ class CloseWindows:
 
     @property
     def pause_seconds(self) -> float:
-        """How long to wait between two looks: a small part of a window, but no less than a second."""
+        """Seconds to wait between two rounds: a twelfth of a window, at least one second."""
         return max(1.0, self._seconds / 12)
 
     async def _close_or_split(
         self, now: datetime, after: str, mine: Collection[int], among: Sequence[str] | None
     ) -> tuple[int, str | None]:
-        """Together; where a node fails, one by one, and what fails then is set aside."""
+        """Closes nodes together. If a node fails, closes them one by one and sets aside those that fail."""
         try:
             return await self._close_some(now, after, mine, among)
         except OF_NO_ROW:
@@ -130,7 +135,9 @@ class CloseWindows:
     async def _close_some(
         self, now: datetime, after: str, mine: Collection[int], among: Sequence[str] | None
     ) -> tuple[int, str | None]:
-        """Some nodes in order of their names: how many windows, and the last name or None at the end."""
+        """Closes nodes in the order of their names. Returns the number of windows, and the last name or None at the
+        end.
+        """
         waiting = self._waiting(now, min(map(self._heard_until, mine)))
         async with self._database.unit_of_work() as unit:
             ledger = self._ledgers(unit)
@@ -152,7 +159,7 @@ class CloseWindows:
         return len(windows), nodes[-1].name if nodes else None
 
     def _published(self, window: Window, now: datetime) -> Event[UsageWindowed]:
-        """The event, in the trace of a report of this window."""
+        """Builds the event, in the trace of a report of this window."""
         attributes: Attributes = {
             "node": window.node,
             "window": window.number,

@@ -1,4 +1,4 @@
-"""On a timer: how many nodes are fresh, stale or lost."""
+"""Counts, on a timer, how many nodes are fresh, stale or lost."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from slackwater.store.port import Database
 
 
 class CountNodes:
-    """For operators only: nothing is decided on it. A node that was removed is lost for good: after `lost_for` it is
-    not counted any more, so that its alert ends."""
+    """Counts nodes for operators; no decision uses the counts. A removed node stays lost: after `lost_for` it is no
+    longer counted, so that its alert ends.
+    """
 
     def __init__(
         self, database: Database, ledgers: Ledgers, meter: Meter, *, clock: Clock, lost_for: timedelta
@@ -23,6 +24,6 @@ class CountNodes:
         self._lost_for = lost_for
 
     async def __call__(self) -> None:
-        """Raises Unavailable."""
+        """Updates the metric. Raises Unavailable."""
         async with self._database.unit_of_work() as unit:
             self._meter.nodes(await self._ledgers(unit).count_by_liveness(self._clock.now() - self._lost_for))

@@ -1,4 +1,4 @@
-"""node.described: the inventory takes over what a node says it is."""
+"""Handles node.described: stores the node's description in the inventory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ class DescribeNode:
     async def __call__(self, received: Received[NodeDescribed]) -> Settlement:
         data = received.event.data
         if data.facts.name != received.subject_key:
-            return Reject(Refusal.WRONG_NODE, f"node: {data.facts.name!r} on the subject of {received.subject_key!r}")
+            return Reject(
+                Refusal.WRONG_NODE,
+                f"node: {data.facts.name!r} on the subject of {received.subject_key!r}; both must name the same node",
+            )
         if (
             data.described_at.tzinfo is None
             or min(data.facts.capacity.cpu_milli, data.facts.capacity.memory_bytes) <= 0

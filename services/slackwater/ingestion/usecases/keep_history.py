@@ -1,4 +1,4 @@
-"""Once an hour: room for the days ahead, and an end for those past retention."""
+"""Creates partitions of history for the next days and drops those past retention, once an hour."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from slackwater.store.port import Database
 
 
 class KeepHistory:
-    """`retention_days` full days are kept besides today."""
+    """Keeps `retention_days` full days besides today."""
 
     def __init__(self, database: Database, ledgers: Ledgers, clock: Clock, retention_days: int) -> None:
         self._database = database
@@ -19,7 +19,7 @@ class KeepHistory:
         self._retention_days = retention_days
 
     async def __call__(self) -> None:
-        """Raises Unavailable."""
+        """Creates and drops partitions. Raises Unavailable."""
         today = self._clock.now().date()
         async with self._database.unit_of_work() as unit:
             ledger = self._ledgers(unit)

@@ -1,4 +1,4 @@
-"""The windows of a node as they were told, made again from history: the same reports, the same function."""
+"""Rebuilds a node's published windows from history, with the same reports and the same function."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from slackwater.store.port import Database
 
 @record(frozen=True, slots=True)
 class WindowPage:
-    """Windows in the order of time; `behind` is from when on the next page goes, None where nothing is left."""
+    """Windows in order of time. `behind` is the start of the next page, None on the last."""
 
     windows: Sequence[Window]
     behind: datetime | None
 
 
 class ReadWindows:
-    """Read only. What history has forgotten has no windows; those of which a report may still come are left out."""
+    """Reads windows. Leaves out those past retention, and those that may still receive a report."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class ReadWindows:
         self._phase = phase
 
     async def __call__(self, node: str, since: datetime, until: datetime, limit: int) -> WindowPage:
-        """Those that lie within, `limit` at most. Raises Unavailable."""
+        """Returns up to `limit` windows that lie within the span. Raises Unavailable."""
         now, phase = self._clock.now(), self._phase(node)
         earliest = max(min(since, now), now - self._retention)
         first = self._start(earliest + timedelta(seconds=self._seconds, microseconds=-1), phase)
@@ -55,16 +55,16 @@ class ReadWindows:
         return WindowPage(windows, end if end < last else None)
 
     def _start(self, moment: datetime, phase: int) -> datetime:
-        """Of the window that holds it."""
+        """Returns the start of the window that contains `moment`."""
         return start_of(number_of(moment, self._seconds, phase), self._seconds, phase)
 
 
 async def windows_within(
     ledger: Ledger, spans: Mapping[str, tuple[datetime, datetime]], oldest: datetime, seconds: int, phase: Phase
 ) -> Sequence[Window]:
-    """The windows within the span of each node, nothing before `oldest`."""
+    """Returns the windows within the span of each node, none before `oldest`."""
     if not spans:
         return ()
     history = await ledger.columns_within({node: (max(since, oldest), until) for node, (since, until) in spans.items()})
-    before = await ledger.before(found, oldest) if (found := heads(history.rows)) else {}
+    before = await ledger.before(first, oldest) if (first := heads(history.rows)) else {}
     return close_windows_at_once(history, seconds, phase, before)

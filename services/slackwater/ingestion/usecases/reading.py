@@ -1,4 +1,4 @@
-"""Events into the domain's own shapes."""
+"""Maps events to the types of the domain."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from slackwater.ingestion.domain.reports import HistoryRow, MeasuredApp, Measure
 
 
 def report_from(data: UsageReported) -> Report:
-    """The report as it was sent; nothing is judged here."""
+    """Maps the report as it was sent, without validation."""
     return replace(head_from(data), pods=tuple(_pod(measured) for measured in data.pods))
 
 
 def head_from(data: UsageReported) -> Report:
-    """The same without its pods."""
+    """Maps the report without its pods."""
     system = data.system_usage
     return Report(
         node=data.node,
@@ -49,22 +49,24 @@ def head_from(data: UsageReported) -> Report:
 
 
 def history_from(reports: Sequence[UsageReported], received_at: datetime) -> History:
-    """Many reports by columns, as `columns_of` would give those of `report_from`. Raises OverflowError for a number
-    that no column holds."""
+    """Maps many reports to columns, equal to `columns_of` over `report_from`.
+
+    Raises OverflowError for a number that no column can hold.
+    """
     columns = [by_columns(data.pods) for data in reports]
-    counts = [len(one) for one in columns]
+    counts = [len(pods) for pods in columns]
     return History(
         [HistoryRow(head_from(data), received_at) for data in reports],
         PodColumns(
             report=np.repeat(np.arange(len(reports)), counts),
             pod=np.arange(sum(counts)),
-            cpu=_together([one.cpu for one in columns]),
-            memory=_together([one.memory for one in columns]),
-            described=list(chain.from_iterable(one.described for one in columns)),
+            cpu=_together([pods.cpu for pods in columns]),
+            memory=_together([pods.memory for pods in columns]),
+            described=list(chain.from_iterable(pods.described for pods in columns)),
             asides=asides_of(
-                list(chain.from_iterable(one.cpu_limit_milli for one in columns)),
-                list(chain.from_iterable(one.throttled_ratio for one in columns)),
-                list(chain.from_iterable(one.cpu_some_avg for one in columns)),
+                list(chain.from_iterable(pods.cpu_limit_milli for pods in columns)),
+                list(chain.from_iterable(pods.throttled_ratio for pods in columns)),
+                list(chain.from_iterable(pods.cpu_some_avg for pods in columns)),
             ),
         ),
     )

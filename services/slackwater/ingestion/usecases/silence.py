@@ -1,4 +1,4 @@
-"""From when on the silence of a node counts: not while reports could not reach this replica."""
+"""Sets when the silence of nodes starts to count: not while reports could not reach this replica."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from slackwater.runtime.ownership import Lease
 
 
 class Silence:
-    """slackwater.runtime.sharding.Holder: all state is in PostgreSQL, but a new owner has heard no node yet."""
+    """Implements slackwater.runtime.sharding.Holder. All state is in PostgreSQL, but a new owner has not yet received
+    reports.
+    """
 
     def __init__(
         self, close: CloseWindows, due: CloseDueWindows, liveness: WatchLiveness, redelivery_seconds: float
@@ -22,22 +24,25 @@ class Silence:
         self._redelivery_seconds = redelivery_seconds
 
     def restart(self, after_seconds: float = 0.0) -> None:
-        """Silence counts from now on, or `after_seconds` later."""
+        """Counts silence from now, or `after_seconds` later."""
         self._liveness.listen_anew(after_seconds)
         self._close.listen_anew(after_seconds)
 
     async def begin(self) -> None:
-        """At the start of the service."""
+        """Starts counting when the service starts."""
         self.restart()
 
     async def take(self, leases: Sequence[Lease]) -> None:
-        """What the owner before had in hand comes again when the broker has waited long enough for it: silence counts
-        only from then on, however short an interval the nodes are expected to keep."""
+        """Starts counting after the redelivery time.
+
+        Reports that were in flight at the previous owner are redelivered only then, however short the report interval
+        is.
+        """
         self.restart(self._redelivery_seconds)
         self._due.restart()
 
     async def give(self, leases: Sequence[Lease]) -> None:
-        """Nothing is kept in memory."""
+        """No-op: nothing is kept in memory."""
 
     def drop(self, partitions: Collection[int]) -> None:
-        """Nothing is kept in memory."""
+        """No-op: nothing is kept in memory."""

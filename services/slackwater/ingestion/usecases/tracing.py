@@ -1,4 +1,4 @@
-"""Which trace a window goes on with: that of a report in it."""
+"""Selects the trace that a window continues: that of one of its reports."""
 
 from __future__ import annotations
 
@@ -12,19 +12,21 @@ from slackwater.ingestion.domain.windowing import Phase, aligned, number_of
 from slackwater.telemetry.traceparent import is_sampled
 
 WINDOWS_KEPT = 8
-"""Per node. A window that is closed later than that begins a trace of its own."""
+"""Per node. A window that closes later starts a new trace."""
 
 
 @dataclass(slots=True)
 class WindowTraces:
-    """In memory only, one header per open window: after a restart (or on another replica) a window begins anew."""
+    """Keeps one trace header per open window, in memory. After a restart or on another replica, windows start new
+    traces.
+    """
 
     seconds: int
     phase: Phase = aligned
     _by_node: dict[str, dict[int, str]] = field(default_factory=dict)
 
     def note(self, reports: Iterable[Event[UsageReported]]) -> None:
-        """Reports that were accepted. Of those in one window the first that is sampled wins, else the first."""
+        """Records the traces of accepted reports. Per window the first sampled one is kept, or else the first."""
         for event in reports:
             if event.traceparent is None:
                 continue
@@ -39,10 +41,10 @@ class WindowTraces:
                 del windows[min(windows)]
 
     def take(self, node: str, start: datetime) -> str | None:
-        """The trace of the window that begins then; forgets it and those before it."""
+        """Returns the trace of the window that starts at `start`, and drops it and those of earlier windows."""
         number = number_of(start, self.seconds, self.phase(node))
         windows = self._by_node.get(node, {})
-        found = windows.get(number)
+        traceparent = windows.get(number)
         for old in [known for known in windows if known <= number]:
             del windows[old]
-        return found
+        return traceparent

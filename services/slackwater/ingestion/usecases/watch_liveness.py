@@ -1,4 +1,4 @@
-"""On a timer: who has been silent for too long."""
+"""Marks nodes and pods as stale or lost, on a timer."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from slackwater.store.port import Database
 
 
 class WatchLiveness:
-    """Nodes get worse here and better only by a report (accept_reports). Changes go through the outbox.
+    """Lowers liveness; only a report raises it (accept_reports). Changes go through the outbox.
 
-    `hearing` says whether reports can reach us now: while the bus is away, silence is ours. `heard_until` says up to
-    when the nodes of a partition have been heard (usecases/hearing): what waits for us is not silence.
+    `hearing` returns whether reports can arrive now: while the bus is unavailable, silence does not count.
+    `heard_until` returns up to when the reports of a partition have been received (usecases/hearing): a report that
+    waits in the stream is not silence.
     """
 
     def __init__(
@@ -42,12 +43,12 @@ class WatchLiveness:
         self._listening_since = clock.now()
 
     def listen_anew(self, after_seconds: float = 0.0) -> None:
-        """We were deaf until now: silence counts from here, or `after_seconds` later."""
-        heard_from = self._clock.now() + timedelta(seconds=after_seconds)
-        self._listening_since = max(self._listening_since, heard_from)
+        """Counts silence from now, or `after_seconds` later, because reports could not be received before."""
+        listening_from = self._clock.now() + timedelta(seconds=after_seconds)
+        self._listening_since = max(self._listening_since, listening_from)
 
     async def __call__(self) -> int:
-        """How many nodes and pods changed. Raises Unavailable."""
+        """Returns how many nodes and pods changed. Raises Unavailable."""
         now = self._clock.now()
         mine = self._mine()
         if not mine or now - self._listening_since <= timedelta(seconds=self._limits.stale_seconds):
@@ -62,16 +63,16 @@ class WatchLiveness:
                 self.listen_anew()
                 return 0
             for node in silent:
-                assert node.last_report_at is not None  # noqa: S101 - a silent node has spoken once
-                found = self._worse(node.liveness, node.last_report_at, heard[partition_of(node.name)])
-                if found is not node.liveness:
-                    changed.append(replace(node, liveness=found))
+                assert node.last_report_at is not None  # noqa: S101 - a silent node has reported at least once
+                liveness = self._worse(node.liveness, node.last_report_at, heard[partition_of(node.name)])
+                if liveness is not node.liveness:
+                    changed.append(replace(node, liveness=liveness))
                     await unit.publish(liveness_changed(changed[-1], node.liveness, now))
             await ledger.save(changed)
             pods = [
-                replace(pod, liveness=found)
+                replace(pod, liveness=worse)
                 for pod in await ledger.gone_pods(since, mine)
-                if (found := self._worse(pod.liveness, pod.last_seen_at, heard[partition_of(pod.node)]))
+                if (worse := self._worse(pod.liveness, pod.last_seen_at, heard[partition_of(pod.node)]))
                 is not pod.liveness
             ]
             await ledger.save_pods(pods)

@@ -1,1 +1,1 @@
-"""The ports of prediction made real: PostgreSQL, and the twin in memory that tests use."""
+"""Adapters of prediction: PostgreSQL, metrics and the registry of models."""

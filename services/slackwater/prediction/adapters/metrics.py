@@ -1,4 +1,4 @@
-"""What prediction shows on /metrics."""
+"""Prometheus metrics of prediction."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DAY = 86_400.0
 
 
 class PredictionMetrics:
-    """Windows folded, series kept, snapshots by result."""
+    """Counts folded windows and snapshots by result, and sets the number of series."""
 
     def __init__(self, meters: Meters) -> None:
         self._windows = meters.counter(
@@ -24,7 +24,7 @@ class PredictionMetrics:
         self._series = meters.gauge(
             "slackwater_prediction_series",
             "Series with a model.",
-            look="Growth with a steady fleet: pods are not forgotten.",
+            look="Growth with a constant fleet: series of deleted pods are not removed.",
         )
         self._snapshots = meters.counter(
             "slackwater_prediction_snapshots_total",
@@ -38,20 +38,22 @@ class PredictionMetrics:
         self._series.set(series)
 
     def snapshot(self, result: str) -> None:
-        """`kept`, `failed` (the store was away), or `refused` (a stored one was not usable at start)."""
+        """Counts a snapshot: `kept`, `failed` (the store was unavailable), or `refused` (a stored one was not
+        usable).
+        """
         self._snapshots.labels(result).inc()
 
 
 class CalibrationMetrics:
-    """slackwater.prediction.ports.PredictionMeter in Prometheus' terms."""
+    """Implements slackwater.prediction.ports.PredictionMeter in Prometheus."""
 
     def __init__(self, meters: Meters) -> None:
         labels = ["pool", "resource"]
         self._judged = meters.gauge(
             "slackwater_prediction_judged_seconds",
-            "Machine-time of the finished 24 h windows behind the measured rates; older ones fade.",
+            "Machine-time of the finished 24 h windows behind the measured rates; older windows count less.",
             labels,
-            look="Few machine-days (/ 86400): rates say little; 1 % needs some hundred.",
+            look="With few machine-days (/ 86400) rates are uncertain; a rate of 1 % needs some hundred.",
         )
         self._violated = meters.gauge(
             "slackwater_prediction_violated_seconds",
@@ -81,18 +83,18 @@ class CalibrationMetrics:
             "slackwater_prediction_cold_start_ratio",
             "Share of prod unknown to the model, mean over the pool's nodes.",
             ["pool"],
-            look="High for over a day: workloads change names, or pods live less than a day.",
+            look="High for over a day: workload names change, or pods live less than a day.",
         )
         self._published = meters.counter(
             "slackwater_prediction_published_total",
             "Published predictions by reason (first, report, diff, force).",
             ["reason"],
-            look="Mostly diff: values jump beyond resourceDiffThreshold; only force: nothing is folded.",
+            look="Mostly diff: values jump beyond resourceDiffThreshold; only force: no windows are folded.",
         )
         self._newest = meters.gauge(
             "slackwater_prediction_newest_timestamp_seconds",
             "Time of the newest prediction, since 1970.",
-            look="time() minus this above forceUpdateIntervalSeconds: prediction stands still.",
+            look="time() minus this above forceUpdateIntervalSeconds: prediction has stopped.",
         )
         self._measured: dict[tuple[str, str], dict[int, Measured]] = defaultdict(dict)
         self._cold_parts: dict[str, dict[int, tuple[int, float]]] = defaultdict(dict)

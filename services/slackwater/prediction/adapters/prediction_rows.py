@@ -1,4 +1,4 @@
-"""What was published of each node and what each node is: keyed rows in the schema `prediction`."""
+"""Keyed rows in the schema `prediction`: the published prediction and the description of each node."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from slackwater.store.quarantine_memory import unstored
 
 _YEAR_9999 = 253_370_764_800
 _MOST = 2**62
-"""Beyond, sums no longer fit 64 bits."""
+"""Larger values are refused because their sums do not fit 64 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class PublishedRow:
 
 @dataclass(frozen=True, slots=True)
 class DescribedRow:
-    """One row of `nodes`. `at` is when the node was described; it is compared in the store and not read back."""
+    """One row of `nodes`. `at` is the time of the description; the store compares it and does not read it back."""
 
     node: str
     described: Described
@@ -42,10 +42,13 @@ class DescribedRow:
 
 
 def _published_of(row: Any) -> PublishedRow:
-    """Raises ValueError for what was never published."""
+    """Builds a row of `published_windows`. Raises ValueError for an invalid row."""
     whole = all(isinstance(amount, int) for amount in row.amounts)
     if not whole or not 0 <= row.until_seconds < _YEAR_9999 or not math.isfinite(row.published_at):
-        raise ValueError(f"until {row.until_seconds}, at {row.published_at}, amounts {row.amounts}")
+        raise ValueError(
+            f"published_windows: until_seconds {row.until_seconds}, published_at {row.published_at}, amounts"
+            f" {row.amounts}; times must be finite and before the year 9999, amounts whole"
+        )
     published = Published(
         row.until_seconds, row.published_at, row.policy, row.generation, row.edition, tuple(row.amounts)
     )
@@ -53,16 +56,18 @@ def _published_of(row: Any) -> PublishedRow:
 
 
 def _described_of(row: Any) -> DescribedRow:
-    """Raises ValueError for what no node has."""
+    """Builds a row of `nodes`. Raises ValueError for an invalid row."""
     if not 0 <= row.cpu_milli < _MOST or not 0 <= row.memory_bytes < _MOST:
-        raise ValueError(f"{row.cpu_milli} milli-cores, {row.memory_bytes} bytes")
+        raise ValueError(
+            f"nodes: cpu_milli {row.cpu_milli}, memory_bytes {row.memory_bytes}; must be 0 to below {_MOST}"
+        )
     return DescribedRow(row.node, Described(Resources(row.cpu_milli, row.memory_bytes), row.pool))
 
 
 def _published_columns(row: PublishedRow) -> Sequence[Any]:
-    one = row.published
-    amounts = "{" + ",".join(map(str, one.values)) + "}"
-    return (one.until, one.at, one.policy, one.generation, one.edition, amounts)
+    published = row.published
+    amounts = "{" + ",".join(map(str, published.values)) + "}"
+    return (published.until, published.at, published.policy, published.generation, published.edition, amounts)
 
 
 def _described_columns(row: DescribedRow) -> Sequence[Any]:
@@ -104,19 +109,19 @@ DESCRIBED: Final = KeyedTable[DescribedRow](
 
 
 class Snapshots(Protocol):
-    """Where the snapshots of the partitions are."""
+    """Storage of the partitions' snapshots."""
 
     async def keep(self, unit: UnitOfWork, partition: int, snapshot: Snapshot, *, keep: int) -> None:
-        """Store the newest snapshot of a partition and drop all but its `keep` newest."""
+        """Stores the newest snapshot of a partition and drops all but its `keep` newest."""
         ...
 
     async def of_partition(self, database: Database, partition: int) -> Sequence[Snapshot]:
-        """All that are kept of a partition, newest first."""
+        """Returns the stored snapshots of a partition, newest first."""
         ...
 
 
 class PredictionUnit:
-    """slackwater.prediction.ports.PredictionTransaction."""
+    """Implements slackwater.prediction.ports.PredictionTransaction."""
 
     def __init__(self, unit: UnitOfWork, snapshots: Snapshots, quarantine: Quarantine) -> None:
         self._unit = unit
@@ -139,7 +144,7 @@ class PredictionUnit:
 
 
 class KeyedPredictionStore:
-    """slackwater.prediction.ports.PredictionStore."""
+    """Implements slackwater.prediction.ports.PredictionStore."""
 
     def __init__(self, database: Database, snapshots: Snapshots, quarantine: Quarantine | None = None) -> None:
         self._database = database

@@ -1,4 +1,4 @@
-"""What became of snapshots, for log and metrics."""
+"""Reports the results of snapshots to log and metrics."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ log = get_logger(__name__)
 
 
 class SnapshotReports:
-    """The callbacks of Shares and KeepSnapshots."""
+    """Callbacks of Shares and KeepSnapshots."""
 
     def __init__(self, metrics: PredictionMetrics) -> None:
         self._metrics = metrics
 
-    def restored(self, found: Restored) -> None:
-        """A partition was taken up, with or without a part of its snapshot."""
-        for reason in found.refused:
+    def restored(self, restored: Restored) -> None:
+        """Reports a restored partition, and the parts of its snapshot that could not be used."""
+        for reason in restored.refused:
             self._metrics.snapshot("refused")
             log.warning("snapshot is not usable", reason=reason)
-        for reason in found.anew:
+        for reason in restored.anew:
             log.warning("model begins anew", reason=reason)
 
     def failed(self, error: SlackwaterError) -> None:
-        """A snapshot was not kept."""
+        """Reports a snapshot that was not stored."""
         self._metrics.snapshot("failed")
         log.warning("snapshot was not kept", reason=error.message)
 
     def kept(self) -> None:
-        """A round of snapshots was kept."""
+        """Reports a stored round of snapshots."""
         self._metrics.snapshot("kept")

@@ -23,7 +23,7 @@ _SNAPSHOTS = text(
 
 
 class PostgresSnapshots:
-    """slackwater.prediction.adapters.prediction_rows.Snapshots."""
+    """Implements slackwater.prediction.adapters.prediction_rows.Snapshots."""
 
     async def keep(self, unit: UnitOfWork, partition: int, snapshot: Snapshot, *, keep: int) -> None:
         values = {"version": snapshot.version, "position": snapshot.position, "checksum": snapshot.checksum}

@@ -1,9 +1,9 @@
-"""Bucket layouts: which bucket a value falls into, and where buckets start.
+"""Bucket layouts of histograms: the bucket of a value, and the start of each bucket.
 
-Exponential buckets bound the relative error of a percentile instead of the absolute one: a percentile reads as the
-end of its bucket, so it is never below the true one and above it by at most the bucket's width: 5 % plus the first
-bucket's width at growth 1.05 (1.0 core reads 1.036). Values below the first boundary read as that boundary.
-Linear buckets bound the absolute error by their size: for signals whose scale is known.
+Exponential buckets bound the relative error of a percentile. A percentile reads as the end of its bucket, so it is
+never below the true one and exceeds it by at most the bucket's width: 5 % plus the first bucket's width at growth 1.05
+(1.0 core reads 1.036). Values below the first boundary read as that boundary. Linear buckets bound the absolute error
+by their size, for signals whose scale is known.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Rows = NDArray[np.intp]
 
 
 class Buckets(Protocol):
-    """A partition of [0, inf): bucket n covers starts[n] to starts[n + 1], the last one everything above."""
+    """A partition of [0, inf): bucket n covers starts[n] to starts[n + 1]; the last bucket is unbounded."""
 
     @property
     def count(self) -> int: ...
@@ -32,13 +32,15 @@ class Buckets(Protocol):
     def starts(self) -> Floats: ...
 
     def find(self, values: Floats) -> Rows:
-        """The bucket of each value; negative values fall into the first, huge ones into the last."""
+        """Returns the bucket of each value. Negative values are in the first bucket, values above the range in the
+        last.
+        """
         ...
 
 
 @dataclass(frozen=True)
 class ExponentialBuckets:
-    """The first bucket is `first` wide, each next one `growth` times the one before; `maximum` is still covered.
+    """The first bucket is `first` wide, each next one `growth` times the one before; `maximum` is covered.
 
     Raises InvalidInput for layouts that cover nothing.
     """
@@ -63,13 +65,13 @@ class ExponentialBuckets:
 
     def find(self, values: Floats) -> Rows:
         scaled = np.maximum(values, 0.0) * ((self.growth - 1) / self.first) + 1
-        found = np.clip(np.log(scaled) / math.log(self.growth), 1, self.count - 1).astype(np.intp)
-        return np.where(values < self.first, 0, found)
+        bucket = np.clip(np.log(scaled) / math.log(self.growth), 1, self.count - 1).astype(np.intp)
+        return np.where(values < self.first, 0, bucket)
 
 
 @dataclass(frozen=True)
 class LinearBuckets:
-    """Every bucket is `size` wide; `maximum` is still covered. Raises InvalidInput for layouts that cover nothing."""
+    """Every bucket is `size` wide; `maximum` is covered. Raises InvalidInput for layouts that cover nothing."""
 
     size: float
     maximum: float
@@ -92,7 +94,7 @@ class LinearBuckets:
 def _above(limit: float, **fields: float) -> None:
     for name, value in fields.items():
         if not (math.isfinite(value) and value > limit):
-            raise InvalidInput(f"buckets: {name} is {value}, but must be a number above {limit}", field=name)
+            raise InvalidInput(f"buckets: {name} is {value}; it must be a number above {limit}", field=name)
 
 
 CPU_MILLI = ExponentialBuckets(first=25.0, maximum=1_024_000.0)

@@ -1,4 +1,4 @@
-"""When a node's prediction is published: its first, the regular report, a value that moved, or one that got too old."""
+"""Decides when a node's prediction is published: first, periodic report, changed value, or maximum age reached."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Cause = Literal["first", "report", "diff", "force"]
 
 @record(frozen=True, slots=True)
 class Published:
-    """What was last published of a node: up to which end of a window (seconds since 1970), when, under which policy.
+    """The last published prediction of a node: the end of its window (seconds since 1970), its time, policy and values.
 
     `edition` counts publications about the same window under the same generation of the same policy, from 0.
     """
@@ -29,7 +29,7 @@ class Published:
     values: tuple[int, ...]
 
     def next_edition(self, until: int, policy: str, generation: int) -> int:
-        """Of a prediction after this one; ids follow from it, so a repeat has the same and no other has."""
+        """Returns the edition of the next prediction. Ids derive from it, so only a repeat has the same id."""
         same = (self.until, self.policy, self.generation) == (until, policy, generation)
         return self.edition + 1 if same else 0
 
@@ -37,37 +37,41 @@ class Published:
 def causes(
     last: Sequence[Published | None], folded_until: Sequence[int], values: Floats, now: float, cadence: Cadence
 ) -> list[Cause | None]:
-    """Why each node is to be published now, or None. `values` (nodes, …) as they would be published.
+    """Returns the cause for publishing each node now, or None. `values` (nodes, …) are those that would be published.
 
-    A node of which less is folded than was published (history is being replayed) is left alone. A report is due half
-    a check early: checks are not exactly on time, and it would otherwise wait for the next.
+    A node with less folded than was published is skipped, because its history is being replayed. A report is due half a
+    check early, because checks are not exactly on time and it would otherwise wait for the next one.
     """
-    found: list[Cause | None] = []
+    due: list[Cause | None] = []
     differs = _differs(last, values, cadence.resource_diff_threshold)
-    for one, until, moved in zip(last, folded_until, differs, strict=True):
-        if one is None:
-            found.append("first")
+    for published, until, moved in zip(last, folded_until, differs, strict=True):
+        if published is None:
+            due.append("first")
             continue
-        age, fresh = now - one.at, until > one.until
-        if until < one.until:
-            found.append(None)
+        age, fresh = now - published.at, until > published.until
+        if until < published.until:
+            due.append(None)
         elif fresh and age >= cadence.reporting_seconds - cadence.check_seconds / 2:
-            found.append("report")
+            due.append("report")
         elif moved:
-            found.append("diff")
+            due.append("diff")
         elif fresh and age >= cadence.force_update_seconds:
-            found.append("force")
+            due.append("force")
         else:
-            found.append(None)
-    return found
+            due.append(None)
+    return due
 
 
 def _differs(last: Sequence[Published | None], values: Floats, threshold: float) -> list[bool]:
-    """Whether any value is further from the last than the threshold, relative to the last."""
+    """Returns whether any value differs from the last one by more than the threshold, relative to the last."""
     if not len(values):
         return []
     width = values.shape[1]
-    known = [one.values if one is not None and len(one.values) == width else None for one in last]
-    before = np.array([one if one is not None else (np.nan,) * width for one in known], dtype=np.float64)
+    known = [
+        published.values if published is not None and len(published.values) == width else None for published in last
+    ]
+    before = np.array(
+        [values_before if values_before is not None else (np.nan,) * width for values_before in known], dtype=np.float64
+    )
     moved = np.abs(values - before) > threshold * np.abs(before)
-    return [bool(each) for each in np.any(moved | np.isnan(before), axis=1).tolist()]
+    return [bool(row) for row in np.any(moved | np.isnan(before), axis=1).tolist()]

@@ -1,9 +1,8 @@
-"""Members of groups of one pool, and the models of both resources that learn from them.
+"""Members of groups in one pool, and the models of both resources that learn from them.
 
-A group is what one peak is about: the pods of one tier on one node, or one system, or one whole node. Each member has
-a number of its own, and those of its group and of its workload; what is known of it lies in columns. Amounts of a
-window wait in their slot of time, the largest of each member, until the slot is folded: all that was heard of it in
-one call of each model.
+A group is the subject of one peak: the pods of one tier on one node, one system, or one whole node. Each member has row
+ids of its own, of its group and of its workload; their data is stored in columns. The amounts of a window wait in their
+time slot, the largest of each member, until the slot is folded in one call of each model.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from slackwater.prediction.domain.numbers import Numbers
 from slackwater.prediction.domain.rollouts import Rollouts, Sighting, Span
 
 RESOURCES = ("cpu", "memory")
-"""In this order wherever amounts of both are beside each other: milli-cores, bytes."""
+"""Column order of amounts of both resources: milli-cores, bytes."""
 TIERS = ("prod", "mid", "batch", "free", "")
 QOS = ("LSE", "LSR", "LS", "BE", "SYSTEM", "")
 _ASKED = ("request_cpu", "request_memory", "revision")
@@ -31,7 +30,7 @@ Flags = NDArray[np.bool_]
 
 
 class Member(NamedTuple):
-    """Who was seen: names that stay, and what was asked for."""
+    """An observed member: its stable names and its requests."""
 
     series: str
     group: str
@@ -41,12 +40,12 @@ class Member(NamedTuple):
     cpu_milli: int = 0
     memory_bytes: int = 0
     revision: int = 0
-    """Which one of its workload, as a number; 0 where nobody says."""
+    """The revision of its workload as a number; 0 if unknown."""
 
 
 @record(frozen=True, slots=True)
 class Gone:
-    """Seconds of the stream after which a series, group or workload that was not heard of is forgotten."""
+    """Seconds of stream time after which a series, group or workload without samples is deleted."""
 
     series_seconds: float
     group_seconds: float
@@ -54,10 +53,10 @@ class Gone:
 
 
 class Slot:
-    """What was heard in one slot of time: rows, and amounts (n, 2) of each, in the order in which they came.
+    """Samples of one time slot: rows, and amounts (n, 2) of each, in order of arrival.
 
-    In columns that grow: ten thousand small arrays, one of each window, cost a third of a round to put together and to
-    let go again.
+    The columns grow in place: allocating, joining and freeing ten thousand small arrays, one per window, takes a third
+    of a round.
     """
 
     def __init__(self) -> None:
@@ -80,7 +79,9 @@ class Slot:
 
 
 class Crowd:
-    """See above. A function of what was taken and folded, in that order."""
+    """Members, groups, workloads and models of a pool. Its state depends only on what was taken and folded, in
+    order.
+    """
 
     def __init__(self, models: Mapping[str, KeptModel]) -> None:
         self.models = dict(models)
@@ -106,9 +107,10 @@ class Crowd:
     def take(
         self, node: int, slot: int, span: Span, members: Sequence[Member], usage: Floats, *, is_back: bool = False
     ) -> None:
-        """A window: who is on the node now, and the amounts (n, 2) of each, NaN where unknown.
+        """Adds a window: the members on the node now, and the amounts (n, 2) of each, NaN where unknown.
 
-        `is_back`: the node had been silent, so who is on it may have been there for long."""
+        `is_back`: the node had been silent, so its members may have run there for long.
+        """
         self._leave(node)
         if not members:
             return
@@ -142,7 +144,7 @@ class Crowd:
         self.waiting.setdefault(slot, Slot()).add(rows, usage)
 
     def _notice(self, span: Span, seen: Sighting) -> None:
-        """Tell the models whose workloads change."""
+        """Announces workloads that change to the models that accept it."""
         changing = self.rollouts.notice(span, seen, self.known["last"][seen.workload], self._running)
         if changing:
             for model in self.models.values():
@@ -156,9 +158,9 @@ class Crowd:
 
     def _numbers_of(self, members: Sequence[Member]) -> tuple[Rows, Rows, Rows]:
         count = len(members)
-        series = np.fromiter((self.series.take(one.series) for one in members), np.intp, count)
-        groups = np.fromiter((self.groups.take(one.group) for one in members), np.intp, count)
-        workloads = np.fromiter((self.workloads.take(one.workload) for one in members), np.intp, count)
+        series = np.fromiter((self.series.take(member.series) for member in members), np.intp, count)
+        groups = np.fromiter((self.groups.take(member.group) for member in members), np.intp, count)
+        workloads = np.fromiter((self.workloads.take(member.workload) for member in members), np.intp, count)
         return series, groups, workloads
 
     def _leave(self, node: int) -> None:
@@ -167,44 +169,44 @@ class Crowd:
             self.members["present"][rows] = False
 
     def fold(self, slot_seconds: float) -> None:
-        """Teach the models everything that waits, slot by slot."""
+        """Folds all waiting slots into the models, in order of time."""
         for slot in sorted(self.waiting):
             rows, usage = self._by_group(*largest_of_each(*self.waiting[slot].heard()))
-            for place, each in enumerate(RESOURCES):
-                most = self.members[f"most_{each}"]
+            for place, resource in enumerate(RESOURCES):
+                most = self.members[f"most_{resource}"]
                 most[rows] = np.fmax(most[rows], usage[:, place])
-                members = self.members_of(rows, self.limits(rows, each))
-                self.models[each].fold((slot + 1) * slot_seconds, members, usage[:, place])
+                members = self.members_of(rows, self.limits(rows, resource))
+                self.models[resource].fold((slot + 1) * slot_seconds, members, usage[:, place])
         self.waiting.clear()
 
     def present(self) -> Rows:
-        """Who is anywhere now, ordered by group."""
+        """Returns the members that are present now, ordered by group."""
         rows = np.flatnonzero(self.members["present"][: self.members.used])
         return rows[np.argsort(self.members["group"][rows], kind="stable")]
 
     def on(self, nodes: Sequence[int]) -> Rows:
-        """Who is on these nodes now, node by node, in the order of their numbers."""
-        found = [self._here[node] for node in nodes if node in self._here]
-        return np.concatenate(found) if found else np.zeros(0, dtype=np.intp)
+        """Returns the members on these nodes now, node by node, in the order of their row ids."""
+        rows = [self._here[node] for node in nodes if node in self._here]
+        return np.concatenate(rows) if rows else np.zeros(0, dtype=np.intp)
 
     def limits(self, rows: Rows, resource: str) -> Floats:
-        """The most that each may use: what it asked for, or what it was seen to use if that is more."""
+        """Returns the maximum usage of each member: its request, or its observed usage if that is larger."""
         table = self.members
         return np.asarray(np.maximum(table[f"request_{resource}"][rows], table[f"most_{resource}"][rows]))
 
     def members_of(self, rows: Rows, limit: Floats) -> Members:
-        """As a model takes them; the rows are ordered by group."""
+        """Returns the members in the form that models take; rows are ordered by group."""
         group = self.members["group"][rows].astype(np.intp)
         workload = self.members["workload"][rows].astype(np.intp)
         return Members(group, rows, workload, limit, np.zeros(len(self.groups.names)), self._kinds(rows))
 
     def alone(self, rows: Rows, limit: Floats) -> Members:
-        """Each one as a group of its own."""
+        """Returns the members with each one as a group of its own."""
         workload = self.members["workload"][rows].astype(np.intp)
         return Members(np.arange(len(rows)), rows, workload, limit, np.zeros(len(rows)), self._kinds(rows))
 
     def _kinds(self, rows: Rows) -> Rows | None:
-        """Tier and QoS class of each as one number, if a model asks for it."""
+        """Returns tier and QoS class of each member as one number, if a model uses it."""
         if not any(isinstance(model, ByClass) and model.by_class for model in self.models.values()):
             return None
         tier = self.places["tier"][self.members["group"][rows]].astype(np.intp)
@@ -217,14 +219,17 @@ class Crowd:
         return self.models[resource].peaks(at_seconds, members)
 
     def collect(self, now: float, gone: Gone) -> None:
-        """Forget who was not heard of for too long, in the order of their numbers. Nothing may wait."""
+        """Deletes members, groups and workloads without samples for too long, in the order of their row ids.
+
+        No slot may be waiting.
+        """
         series = self._silent(self.series, self.members, now - gone.series_seconds)
         groups = self._silent(self.groups, self.places, now - gone.group_seconds)
         workloads = self._silent(self.workloads, self.known, now - gone.workload_seconds)
         self._forget(series, groups, workloads)
 
     def let_go(self, node: int) -> None:
-        """A node that is elsewhere now: its members and groups are forgotten, their workloads are not."""
+        """Deletes the members and groups of a node that has moved; their workloads are kept."""
         self._leave(node)
         groups = np.flatnonzero(self.places["node"][: self.places.used] == node)
         groups = groups[[self.groups.names[group] is not None for group in groups.tolist()]]
@@ -259,24 +264,26 @@ class Crowd:
         return rows[order], usage[order]
 
     def state(self) -> State:
-        """All but the names and the models: a copy."""
-        heard = [(slot, *self.waiting[slot].heard()) for slot in sorted(self.waiting)]
+        """Returns a copy of all state except names and models."""
+        samples = [(slot, *self.waiting[slot].heard()) for slot in sorted(self.waiting)]
         waiting = {
-            "slots": np.concatenate([np.zeros(0, np.int64), *(np.full(len(rows), slot) for slot, rows, _ in heard)]),
-            "rows": np.concatenate([np.zeros(0, np.intp), *(rows for _, rows, _ in heard)]),
-            "usage": np.concatenate([np.zeros((0, 2)), *(usage for _, _, usage in heard)]),
+            "slots": np.concatenate([np.zeros(0, np.int64), *(np.full(len(rows), slot) for slot, rows, _ in samples)]),
+            "rows": np.concatenate([np.zeros(0, np.intp), *(rows for _, rows, _ in samples)]),
+            "usage": np.concatenate([np.zeros((0, 2)), *(usage for _, _, usage in samples)]),
         }
         tables = {"members": self.members, "places": self.places, "known": self.known}
-        found = {name: array for part, table in tables.items() for name, array in named(part, table.state()).items()}
-        return {**found, **named("rollouts", self.rollouts.state()), **named("waiting", waiting)}
+        arrays = {name: array for part, table in tables.items() for name, array in named(part, table.state()).items()}
+        return {**arrays, **named("rollouts", self.rollouts.state()), **named("waiting", waiting)}
 
     def names(self) -> dict[str, Any]:
-        """As JSON."""
+        """Returns the names in JSON types."""
         allocators = {"series": self.series, "groups": self.groups, "workloads": self.workloads}
-        return {name: [list(one.names), list(one.free)] for name, one in allocators.items()}
+        return {name: [list(allocator.names), list(allocator.free)] for name, allocator in allocators.items()}
 
     def restore(self, state: Mapping[str, NDArray[Any]], names: Mapping[str, Any], version: int = 4) -> None:
-        """What `state` and `names` gave. Raises InvalidInput, KeyError or ValueError if it does not fit."""
+        """Restores what `state` and `names` returned. Raises InvalidInput, KeyError or ValueError if it does not
+        fit.
+        """
         if version < 4:
             state = {**state, "members.revision": np.zeros_like(state["members.last"])}
         self.series, self.groups, self.workloads = (Numbers(*names[kind]) for kind in ("series", "groups", "workloads"))
@@ -298,7 +305,7 @@ class Crowd:
         self._here = {int(nodes[part[0]]): rows[part] for part in np.split(order, cuts) if len(part)}
 
     def _begin_to_notice(self) -> None:
-        """From a snapshot that did not: what everyone asks for now is nothing new."""
+        """Learns present requests as known, for a snapshot from before rollouts were detected."""
         rows = np.flatnonzero(self.members["last"][: self.members.used] > _NEVER)
         asked = (self.members[column][rows] for column in _ASKED)
         workloads = self.members["workload"][rows].astype(np.intp)
@@ -306,12 +313,12 @@ class Crowd:
 
 
 def kind_of(tier: Rows | int, qos: Rows | int) -> Rows:
-    """The class of a workload, by the numbers of its tier and of its QoS class."""
+    """Returns the class of a workload from the numbers of its tier and its QoS class."""
     return np.asarray(np.multiply(tier, len(QOS)) + qos, dtype=np.intp)
 
 
 def largest_of_each(rows: Rows, usage: Floats) -> tuple[Rows, Floats]:
-    """Each row once, in order, with the largest of its amounts (n, 2); NaN only where there is no other."""
+    """Returns each row once, in order, with the largest of its amounts (n, 2); NaN only if it has no other."""
     order = np.argsort(rows, kind="stable")
     rows, usage = rows[order], usage[order]
     starts = np.flatnonzero(np.diff(rows, prepend=-1))

@@ -1,11 +1,11 @@
-"""The peaks of every node of a pool in one go: what is looked at in each check, as columns by node number.
+"""Predicts the peaks of every node of a pool in one pass, as columns by node number.
 
-    prod peak        = peak of the prod pods that lend (by the model) + what pods own that never lend (their limits)
-    prod reclaimable = min(requests of those that lend - their peak, allocatable - prod peak - system peak), at least 0
+    prod peak        = peak of the lending prod pods (by the model) + limits of prod pods that never lend
+    prod reclaimable = min(requests of lending pods - their peak, allocatable - prod peak - system peak), at least 0
 
-CPU of LSE pods (and of LSR pods, if the policy says so) owns its cores: it is no part of what the model is asked about
-and of what can be lent. A system that was never measured, or a node that was never described, makes nothing
-reclaimable, because unknown is not zero. Peaks are cut up to whole units.
+LSE pods own their CPU, and LSR pods do if the policy says so: owned CPU is not part of the model's input and is never
+lent. If the system was never measured or the node never described, nothing is reclaimable, because unknown is not zero.
+Peaks are rounded up to whole units.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from slackwater.prediction.domain.state import Pool
 LENT_TIERS = TIERS[:4]
 _PROD = 0
 _LEAST = 1e-6
-"""Of a unit: what a peak may be above a whole number and still be cut to it."""
+"""A peak this far above a whole unit, in units, is still rounded down to it."""
 
 
 @record(frozen=True, slots=True)
 class Seen:
-    """One resource of a pool. Columns by node number, except those of groups."""
+    """The forecast of one resource of a pool. Columns are by node number, except those of groups."""
 
     peaks: Peaks
     """By group of pods."""
     group: Rows
-    """By node: the group of its prod pods, -1 where there are none."""
+    """By node: the group of its prod pods, -1 if it has none."""
     limits: Floats
-    """By group: sum of the limits of those the model was asked about."""
+    """By group: sum of the limits of the members in the model's input."""
     tiers: Floats
-    """(tiers, nodes) peaks, with what is owned."""
+    """(tiers, nodes) peaks, including owned CPU."""
     owned: Floats
     """Limits of prod pods that never lend."""
     node: Floats
@@ -47,7 +47,7 @@ class Seen:
 
 @record(frozen=True, slots=True)
 class Forecast:
-    """A pool at a moment. `values` (nodes, …) are what a check compares, whole units."""
+    """The forecast of a pool at one time. `values` (nodes, …) are the whole units that checks compare."""
 
     at_seconds: float
     seen: Mapping[str, Seen]
@@ -60,7 +60,7 @@ class Forecast:
 
 
 def forecast(pool: Pool, policy: PoolPolicy, allocatable: Floats, at_seconds: float) -> Forecast:
-    """`allocatable` (nodes, 2) by node number, NaN where it is not known."""
+    """Returns the forecast of a pool. `allocatable` (nodes, 2) is by node number, NaN if unknown."""
     nodes = len(allocatable)
     present = pool.pods.present()
     has_system, has_tier = np.zeros(nodes, dtype=bool), np.zeros((len(LENT_TIERS), nodes), dtype=bool)
@@ -72,15 +72,19 @@ def forecast(pool: Pool, policy: PoolPolicy, allocatable: Floats, at_seconds: fl
     kind, where = _whole_places(pool.whole, whole)
     has_system[where[kind == 1]] = True
     seen = {
-        each: _see(pool, policy, each, present, allocatable[:, place_of], has_system, at_seconds)
-        for place_of, each in enumerate(RESOURCES)
+        resource: _see(pool, policy, resource, present, allocatable[:, place_of], has_system, at_seconds)
+        for place_of, resource in enumerate(RESOURCES)
     }
-    columns = [column for each in seen.values() for column in (each.node, each.system, each.reclaimable, *each.tiers)]
+    columns = [
+        column
+        for resource in seen.values()
+        for column in (resource.node, resource.system, resource.reclaimable, *resource.tiers)
+    ]
     return Forecast(at_seconds, seen, allocatable, has_system, has_tier, np.column_stack(columns))
 
 
 def protected(qos: Rows, resource: str, protect_lsr: bool) -> Flags:
-    """Whose unused request must stay unused."""
+    """Returns which pods own what they request, so that the unused part is never lent."""
     if resource != "cpu":
         return np.zeros(len(qos), dtype=bool)
     owns = qos == QOS.index("LSE")
@@ -88,7 +92,7 @@ def protected(qos: Rows, resource: str, protect_lsr: bool) -> Flags:
 
 
 def whole_units(amounts: Floats) -> Floats:
-    """Cut up."""
+    """Rounds up to whole units."""
     return np.asarray(np.maximum(np.ceil(amounts - _LEAST), 0.0))
 
 
@@ -128,22 +132,22 @@ def _see(
 
 
 def by_node(place: Rows, amounts: Floats, counts: Flags, nodes: int) -> Floats:
-    """(nodes,) the sum of the amounts that count."""
+    """Returns (nodes,) sums of the amounts that count."""
     return np.bincount(place[counts], amounts[counts], nodes).astype(np.float64)
 
 
 def _whole(whole: Crowd, resource: str, allocatable: Floats, at_seconds: float) -> tuple[Floats, Floats]:
-    """Peaks of nodes and systems: at most what the node has, or was seen to use."""
-    found = np.zeros((2, len(allocatable)))
+    """Returns the peaks of nodes and systems, at most the node's allocatable or observed usage."""
+    peaks = np.zeros((2, len(allocatable)))
     rows = whole.present()
     kind, where = _whole_places(whole, rows)
     limit = np.fmax(whole.limits(rows, resource), allocatable[where])
     members = whole.members_of(rows, limit)
-    found[kind, where] = whole_units(whole.peaks(resource, at_seconds, members).peak[members.machine])
-    return found[0], found[1]
+    peaks[kind, where] = whole_units(whole.peaks(resource, at_seconds, members).peak[members.machine])
+    return peaks[0], peaks[1]
 
 
 def _whole_places(whole: Crowd, rows: Rows) -> tuple[Rows, Rows]:
-    """0 for a node, 1 for its system; and which node."""
+    """Returns 0 for a node or 1 for its system, and the node number."""
     group = whole.members["group"][rows]
     return whole.places["tier"][group].astype(np.intp), whole.places["node"][group].astype(np.intp)

@@ -1,4 +1,4 @@
-"""How the policies of pools follow from documents: what a pool leaves out follows the cluster's, field by field."""
+"""Resolves the policies of pools from documents: omitted fields follow the cluster's, field by field."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from slackwater.model.records import record
 from slackwater.prediction.domain.policy import ModelChoice, Policies, PoolPolicy
 
 RATE = "violation_rate"
-"""The setting of a model that a stated rate becomes."""
+"""The setting of a model that takes a stated rate."""
 
 
 @record(frozen=True, slots=True)
 class Wish:
-    """What one document says; None and what is not in a mapping is left out. By resource: `cpu`, `memory`."""
+    """The fields that one document sets; None, or absent from a mapping, means omitted. By resource: `cpu`,
+    `memory`.
+    """
 
     name: str
     generation: int = 0
@@ -22,17 +24,17 @@ class Wish:
     """The pool it is for; None in the cluster's."""
     models: Mapping[str, ModelChoice] = field(default_factory=dict)
     rates: Mapping[str, float] = field(default_factory=dict)
-    """Accepted share (0..1) of 24 h windows above the peak."""
+    """Accepted ratio (0..1) of 24 h windows above the peak."""
     cadence: Mapping[str, float] = field(default_factory=dict)
     """Fields of Cadence by name."""
     protect_lsr: bool | None = None
 
 
 def effective(wish: Wish, above: PoolPolicy) -> PoolPolicy:
-    """One document on top of the policy that it follows.
+    """Returns one document's policy on top of the policy it follows.
 
-    A model of its own takes the place of the model above as a whole, settings and stated rate included; a rate alone
-    changes the model above to aim at that rate.
+    A model replaces the inherited model as a whole, including settings and stated rate. A rate alone changes the
+    inherited model to target that rate.
     """
     cpu, memory = (_model(wish, resource, above.model_of(resource)) for resource in ("cpu", "memory"))
     return PoolPolicy(
@@ -46,7 +48,9 @@ def effective(wish: Wish, above: PoolPolicy) -> PoolPolicy:
 
 
 def in_force(wishes: Iterable[Wish], above: PoolPolicy | None = None) -> Policies:
-    """Of all documents at once. `above` counts where the cluster's document says nothing, or is not there."""
+    """Returns the policies of all documents. `above` applies where the cluster's document omits a field or is
+    missing.
+    """
     known = list(wishes)
     cluster = above or PoolPolicy()
     for wish in known:

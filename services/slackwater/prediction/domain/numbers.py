@@ -1,6 +1,6 @@
-"""Dense numbers for names, so that what is known of each lies in columns; a number that was freed is given again.
+"""Dense row ids for names, so that data is stored in columns. Freed row ids are reused.
 
-Models take numbers only (docs/decisions/0028): who gives them must tell the models to forget before one is given anew.
+Models use row ids only (docs/decisions/0028): the models must forget a row id before it is reused.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ SEPARATOR = "\x1f"
 
 
 class Numbers:
-    """Which number belongs to which name. The last freed is given first, so that a replay gives the same ones."""
+    """Maps names to row ids. The last freed id is reused first, so that a replay assigns the same ones."""
 
     def __init__(self, names: Sequence[str | None] = (), free: Sequence[int] = ()) -> None:
         self.names: list[str | None] = list(names)
@@ -25,7 +25,7 @@ class Numbers:
         return self._of.get(name)
 
     def take(self, name: str) -> int:
-        """The number of a name; a new one if it has none."""
+        """Returns the row id of a name; assigns one if it has none."""
         number = self._of.get(name)
         if number is not None:
             return number
@@ -39,7 +39,7 @@ class Numbers:
         return number
 
     def give_back(self, numbers: Iterable[int]) -> None:
-        """In this order; those that belong to nobody are left alone."""
+        """Frees these row ids in this order; free ones are ignored."""
         for number in numbers:
             name = self.names[number]
             if name is not None:
@@ -48,7 +48,7 @@ class Numbers:
                 self.free.append(number)
 
     def name(self, number: int) -> str:
-        """Raises KeyError for a number that belongs to nobody."""
+        """Returns the name of a row id. Raises KeyError for a free one."""
         name = self.names[number]
         if name is None:
             raise KeyError(number)
@@ -56,7 +56,7 @@ class Numbers:
 
 
 def joined(*parts: str) -> str:
-    """A name of several parts."""
+    """Joins several parts into one name."""
     return SEPARATOR.join(parts)
 
 

@@ -1,7 +1,7 @@
-"""What an operator decides about predictions, per node pool, as the rest of the domain takes it.
+"""Policy of predictions per node pool, in the types of the domain.
 
-Every policy is a value with a generation, so that a decision can name the one it was made under. Which fields there
-are follows the node prediction proposal of the field; see docs/how-to/set-a-predict-policy.md.
+Every policy is a value with a generation, so that a decision can name the policy it was made under. The fields follow
+the field's node prediction proposal; see docs/how-to/set-a-predict-policy.md.
 """
 
 from __future__ import annotations
@@ -18,22 +18,24 @@ DEFAULT_MODEL = "workload-profile"
 
 @record(frozen=True, slots=True)
 class Cadence:
-    """When samples are folded and predictions are looked at, in seconds of each node's stream and of the clock."""
+    """When samples are folded and predictions are checked, in seconds of each node's stream and of the clock."""
 
     histogram_update_seconds: float = 30.0
-    """Windows shorter than this are put together (the largest of each series) before they are folded."""
+    """Shorter windows are merged (the largest of each series) before they are folded."""
     reporting_seconds: float = 60.0
-    """Every node about which something was folded since is published this often."""
+    """Interval of publishing every node with newly folded windows."""
     check_seconds: float = 20.0
-    """Between reports: published at once if a value differs by more than the threshold, or is older than the limit."""
+    """Interval of checks between reports: a node is published at once if a value differs by more than the threshold, or
+    if its last prediction exceeds the maximum age.
+    """
     resource_diff_threshold: float = 0.05
-    """Relative to the last value published, 0..1."""
+    """Relative to the last published value, 0..1."""
     force_update_seconds: float = 600.0
 
 
 @record(frozen=True, slots=True)
 class ModelChoice:
-    """A model by its name in the registry, and its settings as an operator writes them (JSON values)."""
+    """A model by its name in the registry, and its settings as JSON values."""
 
     name: str = DEFAULT_MODEL
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -41,7 +43,7 @@ class ModelChoice:
 
 @record(frozen=True, slots=True)
 class PoolPolicy:
-    """In force for one pool. `name` is CLUSTER or the pool's."""
+    """The policy in force for one pool. `name` is CLUSTER or the pool's."""
 
     name: str = CLUSTER
     generation: int = 0
@@ -49,7 +51,7 @@ class PoolPolicy:
     memory: ModelChoice = field(default_factory=ModelChoice)
     cadence: Cadence = field(default_factory=Cadence)
     protect_lsr: bool = False
-    """CPU of LSR pods is never reclaimable, like that of LSE."""
+    """CPU of LSR pods is never reclaimable, like that of LSE pods."""
 
     def model_of(self, resource: str) -> ModelChoice:
         return self.cpu if resource == "cpu" else self.memory
@@ -57,7 +59,7 @@ class PoolPolicy:
 
 @record(frozen=True, slots=True)
 class Policies:
-    """All that are in force; a pool without one follows the cluster's."""
+    """All policies in force. A pool without its own follows the cluster's."""
 
     cluster: PoolPolicy = field(default_factory=PoolPolicy)
     pools: Mapping[str, PoolPolicy] = field(default_factory=dict)

@@ -1,13 +1,13 @@
-"""Rollouts, noticed from windows: a workload is deployed, scaled or configured anew, and its past says less about it.
+"""Detects rollouts from windows: a workload is deployed, scaled or reconfigured, so its history is less reliable.
 
-    configuration   a pod asks for more, or less, than any pod of the workload ever did
-    revision        a pod carries another revision (a label) than the last two of the workload
-    pods            within an hour of the stream, at least `pods` new ones, at least `share` of all that run now, of a
-                    workload of which something ran lately (one that starts from nothing is a job, not a change)
+    configuration   a pod requests more or less than any earlier pod of the workload
+    revision        a pod has another revision (a label) than the last two of the workload
+    pods            within an hour of the stream, at least `pods` new ones and at least `share` of all running ones, of
+                    a workload that ran recently (one that starts from nothing is a job, not a change)
 
-A workload that is new is not changing: it is not known at all. One that changes in many hours does so by habit (hourly
-jobs, autoscaling): after `habit` such hours within 24 it is not news. Pods of a node that comes back from silence are
-not new pods. All of it follows from the windows and their order; the state is kept with that of the crowd.
+A new workload is not changing, because it is unknown. A workload that changes in many hours does so regularly (hourly
+jobs, autoscaling): after `habit` such hours within 24, changes are not reported. Pods of a node that returns from
+silence are not new pods. Everything follows from the windows and their order; the state is stored with the crowd's.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ REVISION_LABELS = (
     *("slackwater.io/revision", "pod-template-hash", "controller-revision-hash"),
     *("app.kubernetes.io/version", "version"),
 )
-"""The first that a pod has says which revision of its workload it is; whoever deploys may set the first of them."""
+"""The first label that a pod has identifies its workload's revision; deployment tools may set the first of them."""
 _NEVER = -(2**62)
 _LATELY = 900
 _DAY_OF_HOURS = (1 << 24) - 1
@@ -38,7 +38,7 @@ Flags = NDArray[np.bool_]
 
 
 class Cause(IntEnum):
-    """Why a workload is taken to change."""
+    """Why a workload is considered changing."""
 
     NONE = 0
     CONFIGURATION = 1
@@ -47,7 +47,7 @@ class Cause(IntEnum):
 
 
 SAID: Mapping[Cause, str] = {
-    Cause.CONFIGURATION: "asks for something else",
+    Cause.CONFIGURATION: "has other requests",
     Cause.REVISION: "has a new revision",
     Cause.PODS: "has many new pods",
 }
@@ -55,7 +55,7 @@ SAID: Mapping[Cause, str] = {
 
 @record(frozen=True, slots=True)
 class Rules:
-    """See above."""
+    """Thresholds of the detection; see the module's docstring."""
 
     pods: int = 3
     share: float = 0.5
@@ -63,7 +63,7 @@ class Rules:
 
 
 class Span(NamedTuple):
-    """A window's, in seconds of the stream."""
+    """Start and end of a window, in seconds of the stream."""
 
     start: int
     end: int
@@ -71,11 +71,11 @@ class Span(NamedTuple):
 
 @record(frozen=True, slots=True)
 class Sighting:
-    """Some pods of one window that are new or ask for something else: columns."""
+    """Pods of one window that are new or have other requests, as columns."""
 
     workload: Rows
     new: Flags
-    """Seen for the first time, and not because their node had been silent."""
+    """Seen for the first time, and not because the node had been silent."""
     cpu: Floats
     memory: Floats
     revision: NDArray[np.int64]
@@ -83,12 +83,14 @@ class Sighting:
 
 
 class Rollouts:
-    """What is known of each workload for noticing that it changes, and when it last did."""
+    """The data of each workload that detection needs, and its last change."""
 
     def __init__(self, rules: Rules | None = None) -> None:
         self.rules = rules or Rules()
         unseen = {"least": np.inf, "most": -np.inf}
-        ranges = {f"{end}_{each}": Column(np.float64, empty) for end, empty in unseen.items() for each in _RESOURCES}
+        ranges = {
+            f"{end}_{resource}": Column(np.float64, empty) for end, empty in unseen.items() for resource in _RESOURCES
+        }
         self.table = Table(
             {
                 **ranges,
@@ -104,12 +106,15 @@ class Rollouts:
         )
 
     def notice(self, span: Span, seen: Sighting, last: NDArray[np.int64], running: Callable[[int], int]) -> list[int]:
-        """Which workloads change. `last`: when each one (of `seen.workload`) was heard of before this window;
-        `running(workload)`: how many of its pods there are now."""
+        """Returns the workloads that change.
+
+        `last`: when each workload of `seen.workload` last had samples before this window; `running(workload)`: its
+        present number of pods.
+        """
         end = span.end
         self.table.reach(seen.workload)
         known = np.isfinite(self.table["least_cpu"][seen.workload])
-        found = []
+        changed = []
         for workload in dict.fromkeys(seen.workload[known].tolist()):
             mine = seen.workload == workload
             self._turn(workload, int(end // HOUR), int(last[mine].max()) >= span.start - _LATELY)
@@ -117,32 +122,32 @@ class Rollouts:
             cause = self._cause(workload, seen, mine, running)
             if cause is not Cause.NONE and self._is_news(workload):
                 self.table["at"][workload], self.table["cause"][workload] = end, cause
-                found.append(workload)
+                changed.append(workload)
         self.table["hour"][seen.workload[~known]] = int(
             end // HOUR
-        )  # whoever else starts in its first hour is no change
+        )  # other pods that start in a workload's first hour are no change
         self.learn(seen)
-        return found
+        return changed
 
     def learn(self, seen: Sighting) -> None:
-        """What they ask for, and which revision they are."""
+        """Records the requests and the revision of the pods."""
         self.table.reach(seen.workload)
-        for each, asked in (("cpu", seen.cpu), ("memory", seen.memory)):
-            np.minimum.at(self.table[f"least_{each}"], seen.workload, asked)
-            np.maximum.at(self.table[f"most_{each}"], seen.workload, asked)
+        for resource, asked in (("cpu", seen.cpu), ("memory", seen.memory)):
+            np.minimum.at(self.table[f"least_{resource}"], seen.workload, asked)
+            np.maximum.at(self.table[f"most_{resource}"], seen.workload, asked)
         revision, before = self.table["revision"], self.table["before"]
-        for workload, one in zip(seen.workload.tolist(), seen.revision.tolist(), strict=True):
-            if one not in (0, revision[workload], before[workload]):
-                before[workload], revision[workload] = revision[workload], one
+        for workload, seen_revision in zip(seen.workload.tolist(), seen.revision.tolist(), strict=True):
+            if seen_revision not in (0, revision[workload], before[workload]):
+                before[workload], revision[workload] = revision[workload], seen_revision
 
     def why(self, workload: int) -> tuple[Cause, int]:
-        """What was last noticed of a workload, and when (seconds of the stream)."""
+        """Returns the last detected cause of a workload, and its time (seconds of the stream)."""
         if workload >= self.table.used:
             return Cause.NONE, _NEVER
         return Cause(int(self.table["cause"][workload])), int(self.table["at"][workload])
 
     def said(self, workload: int) -> str:
-        """The same in words, with the time of day."""
+        """Renders the last detected cause with its time; empty if there is none."""
         cause, at = self.why(workload)
         if cause is Cause.NONE:
             return ""
@@ -158,7 +163,7 @@ class Rollouts:
         self.table.restore(state)
 
     def _turn(self, workload: int, hour: int, is_running: bool) -> None:
-        """Begin to count anew in a new hour; a window that comes late counts in the running one."""
+        """Starts a new count in a new hour; a late window counts in the current hour."""
         passed = hour - int(self.table["hour"][workload])
         if passed <= 0:
             return
@@ -168,8 +173,8 @@ class Rollouts:
         self.table["is_running"][workload] = is_running
 
     def _cause(self, workload: int, seen: Sighting, mine: Flags, running: Callable[[int], int]) -> Cause:
-        for each, asked in (("cpu", seen.cpu[mine]), ("memory", seen.memory[mine])):
-            least, most = self.table[f"least_{each}"][workload], self.table[f"most_{each}"][workload]
+        for resource, asked in (("cpu", seen.cpu[mine]), ("memory", seen.memory[mine])):
+            least, most = self.table[f"least_{resource}"][workload], self.table[f"most_{resource}"][workload]
             if asked.min() < least or asked.max() > most:
                 return Cause.CONFIGURATION
         usual = (0, int(self.table["revision"][workload]), int(self.table["before"][workload]))
@@ -181,7 +186,7 @@ class Rollouts:
         return Cause.PODS if new >= self.rules.share * running(workload) else Cause.NONE
 
     def _is_news(self, workload: int) -> bool:
-        """Count the hour as one of change; whether there were few of them."""
+        """Counts the hour as one with a change. Returns whether there were few such hours before."""
         before = int(self.table["changes"][workload])
         self.table["changes"][workload] = before | 1
         return (before & ~1).bit_count() < self.rules.habit
@@ -191,7 +196,7 @@ _RESOURCES = ("cpu", "memory")
 
 
 def revision_of(labels: Mapping[str, str]) -> int:
-    """A number for the revision that labels name; 0 where they name none."""
+    """Returns a number for the revision that the labels name; 0 if they name none."""
     for label in REVISION_LABELS:
         value = labels.get(label)
         if value:

@@ -1,8 +1,8 @@
-"""What each pod is counted with: its part of the peak of those it was predicted together with.
+"""Splits the peak of a group among its pods.
 
-A group needs less than its members one by one, so a pod's part is what it would need alone, scaled to the peak of all.
-A pod that the model does not know counts with its limit (or with what its class needs, if so wished), and so does the
-CPU of one that owns its cores.
+A group needs less than the sum of its members' peaks, so a pod's share is its own peak scaled to the peak of the group.
+A pod that the model does not know counts with its limit (or with its class prior, if configured), and so does the CPU
+of a pod that owns its cores.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from slackwater.prediction.domain.state import Pool
 
 @record(frozen=True, slots=True)
 class Shares:
-    """Pods of some nodes, node by node. `peaks`, `limits`, `cold` and `held` (n, 2) by resource."""
+    """Pods of some nodes, node by node. `peaks`, `limits`, `cold` and `held` (n, 2) are by resource."""
 
     rows: Rows
     node: Rows
@@ -30,34 +30,34 @@ class Shares:
     cold: Flags
     """Not known yet."""
     held: Flags
-    """Of those, for whom nothing stands in but the limit."""
+    """Cold, with the limit as the only substitute."""
 
     def of(self, node: int) -> Rows:
-        """The places of a node's pods."""
+        """Returns the indices of a node's pods."""
         return np.flatnonzero(self.node == node)
 
 
 def shares(pool: Pool, policy: PoolPolicy, found: Forecast, nodes: Sequence[int]) -> Shares:
-    """Of everyone who is on these nodes now."""
+    """Returns the shares of all pods that are on these nodes now."""
     pods = pool.pods
     rows = pods.on(nodes)
     node = pods.places["node"][pods.members["group"][rows]].astype(np.intp)
     peaks, limits = np.zeros((len(rows), 2)), np.zeros((len(rows), 2))
     cold, held = np.zeros((2, len(rows), 2), dtype=bool)
-    for place, each in enumerate(RESOURCES):
-        limit = limits[:, place] = pods.limits(rows, each)
-        alone = pods.peaks(each, found.at_seconds, pods.alone(rows, limit))
+    for place, resource in enumerate(RESOURCES):
+        limit = limits[:, place] = pods.limits(rows, resource)
+        alone = pods.peaks(resource, found.at_seconds, pods.alone(rows, limit))
         cold[:, place] = alone.cold_share > 0
         held[:, place] = cold[:, place] & (alone.inputs.get("cold_stand_in", limit) >= limit)
-        owns = protected(pods.members["qos"][rows], each, policy.protect_lsr)
-        whole = found.seen[each].peaks.peak[pods.members["group"][rows]]
+        owns = protected(pods.members["qos"][rows], resource, policy.protect_lsr)
+        whole = found.seen[resource].peaks.peak[pods.members["group"][rows]]
         group = pods.members["group"][rows].astype(np.intp)
         peaks[:, place] = np.where(owns, limit, _parts(group, whole, alone.peak, limit, held[:, place], ~owns))
     return Shares(rows, node, peaks, limits, cold, held)
 
 
 def _parts(group: Rows, whole: Floats, alone: Floats, limit: Floats, held: Flags, counts: Flags) -> Floats:
-    """Of the `whole` of each one's group, among those that count."""
+    """Splits the `whole` of each pod's group among the pods that count."""
     stand_in = np.bincount(group, np.where(held & counts, limit, 0.0))[group] if len(group) else whole
     warm = np.bincount(group, np.where(~held & counts, alone, 0.0))[group] if len(group) else whole
     left = np.maximum(whole - stand_in, 0.0)

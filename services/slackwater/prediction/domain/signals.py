@@ -1,12 +1,12 @@
-"""Periods of regular series: autocorrelation, spectrum, and what the next period will be. The last axis is time.
+"""Periods of regular series: autocorrelation, spectrum, and the prediction of the next period. The last axis is time.
 
-A period is proven by two things together, as in crane's predictor:
+A period is proven by two conditions together, as in crane's predictor:
 
-    spectrum          |X_k| of the series without its mean is above what noise of the same variance reaches in one of
-                      a hundred series; N / k is a candidate, for k >= 2: it was seen twice at least
-    autocorrelation   it rises before that lag and falls behind it, and of all candidates it is the highest there
+    spectrum          |X_k| of the series without its mean exceeds the level that noise of the same variance reaches in
+                      one of a hundred series; N / k is a candidate for k >= 2, that is, it occurred at least twice
+    autocorrelation   rises before that lag and falls after it, and is the highest of all candidates
 
-Noise has no order, and its |X_k|^2 / (N variance) are exponentially distributed: the bound is computed, where crane
+Noise has no order, and its |X_k|^2 / (N variance) is exponentially distributed. The bound is computed, where crane
 takes the 99th of a hundred random shuffles, so that equal series always have equal periods.
 """
 
@@ -22,9 +22,9 @@ Bools = NDArray[np.bool_]
 Rows = NDArray[np.intp]
 
 _CHANCE = 0.01
-"""How often noise may seem to have a period."""
+"""Probability that noise appears to have a period."""
 _AMPLIFIED = math.log(1.25)
-"""Predicting a fifth too little counts as much as predicting everything twice."""
+"""Predicting a fifth too little counts as much as predicting twice the value."""
 _NEAR_ZERO = 1e-3
 
 
@@ -48,13 +48,13 @@ def noise_bound(series: Floats) -> Floats:
 
 
 def slope(values: Floats) -> Floats:
-    """(..., n) -> (...,): of the straight line that fits best."""
+    """(..., n) -> (...,): slope of the linear least-squares fit."""
     places = np.arange(values.shape[-1]) - (values.shape[-1] - 1) / 2
     return np.asarray(values @ places / max(float(places @ places), 1.0))
 
 
 def is_peak(series: Floats, place: int, around: int) -> Bools:
-    """(..., n) -> (...,): whether the line through the `around` steps before rises, and that behind falls."""
+    """(..., n) -> (...,): whether the fit over the `around` steps before rises, and the one after falls."""
     if around < 1 or place - around < 0 or place + around >= series.shape[-1]:
         return np.zeros(series.shape[:-1], dtype=bool)
     before, behind = series[..., place - around : place + 1], series[..., place : place + around + 1]
@@ -63,9 +63,9 @@ def is_peak(series: Floats, place: int, around: int) -> Bools:
 
 
 def proven(series: Floats, period: int, around: int) -> tuple[Bools, Floats]:
-    """(..., n) -> (...,) whether `period` (in samples) is one of each series, and the autocorrelation there.
+    """(..., n) -> (...,) whether `period` (in samples) is a period of each series, and the autocorrelation there.
 
-    The line of the spectrum that belongs to a period of which n is no multiple is the nearest one.
+    For a period of which n is not a multiple, the nearest line of the spectrum is used.
     """
     length = series.shape[-1]
     line = round(length / period)
@@ -79,7 +79,9 @@ def proven(series: Floats, period: int, around: int) -> tuple[Bools, Floats]:
 
 
 def find_period(series: Floats, most_around: int) -> int | None:
-    """The period of one series in samples, or None. `most_around`: over how many steps a peak must rise and fall."""
+    """Returns the period of one series in samples, or None. `most_around`: maximum number of steps over which a peak
+    must rise and fall.
+    """
     length = series.shape[-1]
     deviations = series - series.mean()
     strengths, bound = np.abs(np.fft.rfft(deviations)), float(noise_bound(series))
@@ -87,8 +89,8 @@ def find_period(series: Floats, most_around: int) -> int | None:
     if not correlation[0]:
         return None
     candidates = dict.fromkeys(length // line for line in range(2, (length + 1) // 2) if strengths[line] > bound)
-    peaks = [each for each in candidates if is_peak(correlation, each, min(most_around, each // 2))]
-    return max(peaks, key=lambda each: float(correlation[each]), default=None)
+    peaks = [lag for lag in candidates if is_peak(correlation, lag, min(most_around, lag // 2))]
+    return max(peaks, key=lambda lag: float(correlation[lag]), default=None)
 
 
 def by_phase(series: Floats, period: int) -> Floats:
@@ -115,8 +117,8 @@ def filtered(
 ) -> Floats:
     """(..., n) -> (..., period): the last period without the lines that are both weak and fast.
 
-    Weak is an amplitude below `low_amplitude`, or below that of the `most` strongest lines if that is more; the
-    `fewest` strongest always stay. Fast is a frequency above `high_frequency` in Hz. Never below 0.
+    Weak is an amplitude below `low_amplitude`, or below that of the `most` strongest lines if that is larger; the
+    `fewest` strongest are always kept. Fast is a frequency above `high_frequency` in Hz. The result is never below 0.
     """
     length = series.shape[-1]
     spectrum = np.fft.rfft(series, axis=-1)
@@ -134,7 +136,9 @@ def filtered(
 
 
 def prediction_error(actual: Floats, predicted: Floats) -> Floats:
-    """(..., n) -> (...,): mean relative error, too little amplified; the absolute one where an actual is near 0."""
+    """(..., n) -> (...,): mean relative error, with underestimates amplified; the absolute error if an actual is near
+    0.
+    """
     under = predicted < actual
     near_zero = (actual < _NEAR_ZERO).any(axis=-1)
     safe = np.maximum(actual, _NEAR_ZERO)
@@ -147,6 +151,6 @@ def prediction_error(actual: Floats, predicted: Floats) -> Floats:
 
 
 def _dust(series: Floats) -> Floats:
-    """What rounding leaves of a constant series."""
+    """Returns the rounding residue of a constant series."""
     scale = np.abs(series).max(axis=-1, keepdims=True)
     return np.asarray(series.shape[-1] * (1e-12 * scale) ** 2)

@@ -1,8 +1,8 @@
-"""The whole state as checksummed bytes and back, to the last bit.
+"""Encodes the whole state as checksummed bytes and decodes it, to the last bit.
 
-Names, slots under way and progress as JSON, then every array as it lies in memory, all of it compressed. Taking a copy
-is quick, so that nothing changes meanwhile; packing it may take its time. Raises InvalidInput (`snapshot_corrupt`) when
-the bytes do not match their checksum or are of another version.
+Names, open slots and progress are JSON, followed by every array as stored in memory, all compressed. `freeze` copies
+quickly, so that the state does not change meanwhile; `pack` may be slow. Raises InvalidInput (`snapshot_corrupt`) if
+the bytes do not match their checksum or have another version.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from slackwater.prediction.domain.state import Heard, Keeping, MakeModel, Node, 
 
 VERSION = 4
 _READABLE = frozenset({3, VERSION})
-"""Version 3 knew nothing of rollouts: they are noticed from then on."""
+"""Version 3 has no rollouts: they are detected from then on."""
 _QUICK = 1
-"""zlib's level: numbers compress little better with more effort."""
+"""zlib's level: more effort hardly compresses numbers better."""
 
 
 @record(frozen=True, slots=True)
 class Snapshot:
-    """State up to and with `position` in the stream WINDOWS."""
+    """State up to and including `position` in the stream WINDOWS."""
 
     version: int
     position: int
@@ -42,7 +42,7 @@ class Snapshot:
 
 @record(frozen=True, slots=True)
 class Frozen:
-    """A copy of the state, which goes on changing."""
+    """A copy of the state, while the state goes on changing."""
 
     position: int
     about: dict[str, Any]
@@ -50,12 +50,12 @@ class Frozen:
 
 
 def encode(state: PartitionState, position: int) -> Snapshot:
-    """Freeze the state as it is now, and pack it."""
+    """Freezes and packs the present state."""
     return pack(freeze(state, position))
 
 
 def freeze(state: PartitionState, position: int) -> Frozen:
-    """Copy what is needed; the state must not change meanwhile."""
+    """Copies the state. It must not change meanwhile."""
     arrays: State = {}
     pools = {}
     for number, (name, pool) in enumerate(sorted(state.pools.items())):
@@ -63,14 +63,14 @@ def freeze(state: PartitionState, position: int) -> Frozen:
         for kind, crowd in pool.crowds():
             about[kind] = {"names": crowd.names(), "models": _names_of(crowd)}
             arrays |= named(f"{number}.{kind}.crowd", crowd.state())
-            for each in RESOURCES:
-                arrays |= named(f"{number}.{kind}.{each}", crowd.models[each].state())
+            for resource in RESOURCES:
+                arrays |= named(f"{number}.{kind}.{resource}", crowd.models[resource].state())
         pools[name] = {**about, "waiting": sorted(pool.waiting)}
     return Frozen(position, {"pools": pools, **_progress(state)}, arrays)
 
 
 def _names_of(crowd: Crowd) -> dict[str, list[str]]:
-    return {each: [model.name, model.version] for each, model in crowd.models.items()}
+    return {resource: [model.name, model.version] for resource, model in crowd.models.items()}
 
 
 def _progress(state: PartitionState) -> dict[str, Any]:
@@ -83,7 +83,7 @@ def _progress(state: PartitionState) -> dict[str, Any]:
 
 
 def pack(frozen: Frozen) -> Snapshot:
-    """As checksummed bytes."""
+    """Packs a copy into checksummed bytes."""
     arrays = {name: np.ascontiguousarray(array) for name, array in frozen.arrays.items()}
     table = [[name, array.dtype.str, list(array.shape)] for name, array in arrays.items()]
     head = json.dumps({**frozen.about, "arrays": table}).encode()
@@ -97,9 +97,11 @@ def pack(frozen: Frozen) -> Snapshot:
 def decode(
     snapshot: Snapshot, policies: Policies, make: MakeModel, keeping: Keeping | None = None
 ) -> tuple[PartitionState, list[str]]:
-    """The state that was frozen, and why models of it begin anew: those in force now cannot take their history."""
+    """Returns the decoded state, and the reasons of models that start empty because they cannot restore their
+    history.
+    """
     if snapshot.position < 0:
-        raise _corrupt(f"position is {snapshot.position}")
+        raise _corrupt(f"position is {snapshot.position}, it must be at least 0")
     if snapshot.version not in _READABLE:
         readable = " and ".join(map(str, sorted(_READABLE)))
         raise _corrupt(f"version is {snapshot.version}, this program reads {readable}")
@@ -140,11 +142,11 @@ def _rebuild(
         pool.waiting = {waiting: state.nodes[waiting] for waiting in told["waiting"]}
         for kind, crowd in pool.crowds():
             crowd.restore(part_of(mine, f"{kind}.crowd"), told[kind]["names"], version)
-            for each in RESOURCES:
-                why = _refill(crowd, each, told[kind]["models"][each], part_of(mine, f"{kind}.{each}"))
+            for resource in RESOURCES:
+                why = _refill(crowd, resource, told[kind]["models"][resource], part_of(mine, f"{kind}.{resource}"))
                 if why:
-                    crowd.models[each] = state.new_model(name, each)
-                    anew.append(f"{name}/{kind}/{each}: {why}")
+                    crowd.models[resource] = state.new_model(name, resource)
+                    anew.append(f"{name}/{kind}/{resource}: {why}")
     state.free = list(about["free"])
     state.latest_seconds, state.collected_seconds = about["latest_seconds"], about["collected_seconds"]
     state.use_slots()
@@ -152,10 +154,10 @@ def _rebuild(
 
 
 def _refill(crowd: Crowd, resource: str, kind: list[str], arrays: Mapping[str, NDArray[Any]]) -> str:
-    """Why the model could not take it; empty if it did."""
+    """Restores the model. Returns why it could not; empty if it did."""
     model = crowd.models[resource]
     if kind != [model.name, model.version]:
-        return f"the snapshot is of {kind[0]} {kind[1]}, in force is {model.name} {model.version}"
+        return f"the snapshot has {kind[0]} {kind[1]}, the policy has {model.name} {model.version}"
     try:
         model.restore(arrays)
     except InvalidInput as error:

@@ -1,12 +1,12 @@
-"""The state of prediction for one partition, and the one way it changes: taking the next window of the stream.
+"""The state of prediction for one partition. It changes only by taking the next window of the stream.
 
-A window is put into its slot of `histogram_update_seconds`; when the first window of a later slot arrives in a pool, or
-a later one of a node that waits (its clock may be behind that of others), all that waits there is folded, each slot in
-one call per model. So a window is folded when the stream has moved on, however it was cut into batches, and the state
-is a function of the windows and their order alone: replay is exact.
-A window that begins before its node's last one ended is a duplicate or late, and is left out.
+A window is added to its slot of `histogram_update_seconds`. All waiting slots of a pool are folded, each in one call
+per model, when the first window of a later slot arrives in the pool, or a later window of a node that waits (its clock
+may be behind that of others). Folding therefore depends on the stream and not on its batches, and the state depends
+only on the windows and their order: replay is exact. A window that begins before its node's last one ended is a
+duplicate or late, and is ignored.
 
-The pool of a node is told by its description, not by the stream: a node whose pool changes begins anew in the other.
+The pool of a node comes from its description, not from the stream. A node whose pool changes starts empty in the other.
 """
 
 from __future__ import annotations
@@ -28,17 +28,19 @@ from slackwater.prediction.domain.policy import ModelChoice, Policies
 from slackwater.prediction.domain.rollouts import Span, revision_of
 
 DEFAULT_POOL = "default"
-"""Of a node that was not described yet."""
+"""Pool of a node that was not described yet."""
 NODE, SYSTEM = "node", "system"
 MakeModel = Callable[[ModelChoice, str], KeptModel]
-"""A new model as it was chosen, for `cpu` or `memory`. Raises InvalidInput."""
+"""Builds the chosen model, for `cpu` or `memory`. Raises InvalidInput."""
 _TIER = {tier: number for number, tier in enumerate(TIERS)}
 _QOS = {qos: number for number, qos in enumerate(QOS)}
 
 
 @record(frozen=True, slots=True)
 class Keeping:
-    """Seconds of the stream for which what was not heard of is kept; workloads longest, for they come back."""
+    """Retention of series without samples, in seconds of the stream. Workloads are kept longest, because they
+    return.
+    """
 
     pod_seconds: float = 1800.0
     node_seconds: float = 7 * 86_400.0
@@ -56,7 +58,7 @@ class Keeping:
 
 
 class Heard(NamedTuple):
-    """A window of a node, and how many of it there were by then. Times in seconds since 1970."""
+    """A window of a node, and the node's number of windows by then. Times in seconds since 1970."""
 
     end: int
     number: int
@@ -68,9 +70,9 @@ class Heard(NamedTuple):
 
 @record(frozen=True, slots=True)
 class Sight:
-    """One window: who was on the node, and the amounts (CPU in milli-cores, memory in bytes) of each.
+    """One window: the pods on the node, and the amounts of each (CPU in milli-cores, memory in bytes).
 
-    `node` and `system` are pairs of amounts, None where nothing was measured; `usage` (pods, 2) has NaN there.
+    `node` and `system` are pairs of amounts, None if not measured; `usage` (pods, 2) has NaN where not measured.
     """
 
     name: str
@@ -87,7 +89,7 @@ class Sight:
 
 @dataclass(slots=True)
 class Node:
-    """One node: the last window that was taken of it, and the last that was folded."""
+    """One node: its last window that was taken, and its last that was folded."""
 
     number: int
     name: str
@@ -98,7 +100,7 @@ class Node:
 
 @dataclass(slots=True)
 class Pool:
-    """The nodes of one pool: their pods, by node and tier, and each system and whole node, by models of their own."""
+    """The nodes of one pool: their pods by node and tier, and each system and whole node, with separate models."""
 
     pods: Crowd
     whole: Crowd
@@ -107,14 +109,14 @@ class Pool:
     waiting: dict[str, Node] = field(default_factory=dict)
     """Nodes with windows that are not folded yet."""
     folds: int = 0
-    """How often something was folded; not part of the state."""
+    """Number of folds; not part of the state."""
 
     def slot_of(self, end: int) -> int:
-        """The slot of a window that ends then: one that ends with a slot belongs to it."""
+        """Returns the slot of a window that ends at `end`; a window that ends with a slot belongs to it."""
         return math.ceil(end / self.slot_seconds) - 1
 
     def waits_before(self, node: Node | None, slot: int) -> bool:
-        """Whether windows of the node wait that belong to an earlier slot."""
+        """Returns whether the node has waiting windows of an earlier slot."""
         return node is not None and node.name in self.waiting and self.slot_of(node.taken.end) < slot
 
     def crowds(self) -> Iterator[tuple[str, Crowd]]:
@@ -123,7 +125,7 @@ class Pool:
 
 
 class PartitionState:
-    """See above. `policies` say which models there are and how long a slot is."""
+    """The pools and nodes of a partition. `policies` select the models and the length of a slot."""
 
     def __init__(self, policies: Policies, make: MakeModel, keeping: Keeping | None = None) -> None:
         self.policies = policies
@@ -138,22 +140,22 @@ class PartitionState:
 
     @property
     def series(self) -> int:
-        """Members that have a model of each resource."""
+        """Returns the number of members; each has a model of each resource."""
         return sum(len(crowd.series) for pool in self.pools.values() for _, crowd in pool.crowds())
 
     @property
     def problems(self) -> dict[str, str]:
-        """Why a model cannot do what it is asked, by `pool/pods or whole/resource: name`."""
+        """Returns what models cannot do, by `pool/pods or whole/resource: name`."""
         return {
-            f"{name}/{kind}/{each}: {model.name}": model.problem
+            f"{name}/{kind}/{resource}: {model.name}": model.problem
             for name, pool in sorted(self.pools.items())
             for kind, crowd in pool.crowds()
-            for each, model in crowd.models.items()
+            for resource, model in crowd.models.items()
             if isinstance(model, Faltering) and model.problem
         }
 
     def take(self, sight: Sight, pool_name: str = DEFAULT_POOL) -> bool:
-        """False if this node's windows had already come that far."""
+        """Adds a window. Returns False if the node already has a window of that time."""
         node = self.nodes.get(sight.name)
         if node is not None and sight.start < node.taken.end:
             return False
@@ -165,8 +167,8 @@ class PartitionState:
             self.fold(pool)
             pool.newest_slot = slot if pool.newest_slot is None else max(slot, pool.newest_slot)
             self._collect(sight.end)
-            node = self.nodes.get(sight.name)  # it may just have been forgotten
-        now = max(sight.start, self.latest_seconds)  # the node's own clock, or that of others where it lags behind
+            node = self.nodes.get(sight.name)  # `_collect` may have deleted it
+        now = max(sight.start, self.latest_seconds)  # the node's clock, or the others' if it lags behind
         is_back = node is not None and now - node.taken.end >= self.keeping.pod_seconds / 2
         windows = 1 if node is None else node.taken.windows + 1
         heard = Heard(sight.end, sight.number, sight.end - sight.start, windows, sight.event_id, sight.traceparent)
@@ -177,7 +179,7 @@ class PartitionState:
             pool.pods.take(node.number, slot, span, *_pods_of(sight), is_back=is_back)
             pool.whole.take(node.number, slot, span, *_whole_of(sight, pool.whole))
         except Exception:
-            if is_new:  # tried once more, its window must not pass for one that was taken before
+            if is_new:  # at redelivery the window must not count as a duplicate
                 self._withdraw(node, pool)
             raise
         node.taken = heard
@@ -188,16 +190,18 @@ class PartitionState:
     def pool(self, name: str) -> Pool:
         pool = self.pools.get(name)
         if pool is None:
-            pods, whole = (Crowd({each: self.new_model(name, each) for each in RESOURCES}) for _ in range(2))
+            pods, whole = (
+                Crowd({resource: self.new_model(name, resource) for resource in RESOURCES}) for _ in range(2)
+            )
             pool = self.pools[name] = Pool(pods, whole, self.policies.of(name).cadence.histogram_update_seconds)
         return pool
 
     def new_model(self, pool: str, resource: str) -> KeptModel:
-        """As the policy of the pool has it."""
+        """Builds the model that the policy of the pool selects."""
         return self._make(self.policies.of(pool).model_of(resource), resource)
 
     def fold(self, pool: Pool) -> None:
-        """Fold what waits in a pool."""
+        """Folds the waiting windows of a pool."""
         if not pool.waiting:
             return
         pool.pods.fold(pool.slot_seconds)
@@ -208,22 +212,24 @@ class PartitionState:
         pool.folds += 1
 
     def follow(self, policies: Policies) -> list[str]:
-        """From now on by these. Returns what begins anew: `pool/resource` whose history another model cannot take."""
+        """Applies these policies from now on. Returns each `pool/resource` whose new model starts without its
+        history.
+        """
         before, self.policies = self.policies, policies
         anew = []
         self.use_slots()
         for name, pool in sorted(self.pools.items()):
             old, new = before.of(name), policies.of(name)
-            for each in RESOURCES:
-                chosen = new.model_of(each)
-                if chosen == old.model_of(each):
+            for resource in RESOURCES:
+                chosen = new.model_of(resource)
+                if chosen == old.model_of(resource):
                     continue
-                kept = [self._exchange(crowd, each, chosen) for _, crowd in pool.crowds()]
-                anew += [] if all(kept) else [f"{name}/{each}"]
+                kept = [self._exchange(crowd, resource, chosen) for _, crowd in pool.crowds()]
+                anew += [] if all(kept) else [f"{name}/{resource}"]
         return anew
 
     def use_slots(self) -> None:
-        """Slots as long as the policies say; where that changes, what waits is folded."""
+        """Sets the slot lengths of the policies; folds waiting windows of pools whose length changes."""
         for name, pool in sorted(self.pools.items()):
             seconds = self.policies.of(name).cadence.histogram_update_seconds
             if seconds != pool.slot_seconds:
@@ -231,7 +237,7 @@ class PartitionState:
                 pool.slot_seconds, pool.newest_slot = seconds, None
 
     def _exchange(self, crowd: Crowd, resource: str, chosen: ModelChoice) -> bool:
-        """Another model in place of one's own, with its history if that fits; whether it did."""
+        """Replaces a model and restores its history if that fits. Returns whether it did."""
         old, new = crowd.models[resource], self._make(chosen, resource)
         kept = (old.name, old.version) == (new.name, new.version)
         if kept:
@@ -242,17 +248,17 @@ class PartitionState:
         crowd.models[resource] = new
         return kept
 
-    def _enter(self, name: str, pool: str, heard: Heard) -> Node:
+    def _enter(self, name: str, pool: str, window: Heard) -> Node:
         if self.free:
             number = self.free.pop()
         else:
             number = len(self.by_number)
             self.by_number.append(None)
-        node = self.nodes[name] = self.by_number[number] = Node(number, name, pool, heard)
+        node = self.nodes[name] = self.by_number[number] = Node(number, name, pool, window)
         return node
 
     def _withdraw(self, node: Node, pool: Pool) -> None:
-        """As if it had not been entered."""
+        """Removes a node that was just entered."""
         for _, crowd in pool.crowds():
             crowd.let_go(node.number)
         del self.nodes[node.name]
@@ -260,7 +266,7 @@ class PartitionState:
         self.free.append(node.number)
 
     def _move(self, node: Node, pool_name: str) -> None:
-        """What was learned of its pods and of itself stays behind with the models of the old pool."""
+        """Moves a node to another pool. The history of its pods and of itself stays with the old pool's models."""
         old = self.pool(node.pool)
         self.fold(old)
         for _, crowd in old.crowds():
@@ -269,7 +275,7 @@ class PartitionState:
         node.folded = None
 
     def _collect(self, now: int) -> None:
-        """Forget who is gone, by the stream's time; what waits is folded before."""
+        """Deletes series without samples, by stream time; waiting windows are folded first."""
         if now < self.collected_seconds + self.keeping.every_seconds:
             return
         self.collected_seconds = now
@@ -306,11 +312,12 @@ def _pods_of(sight: Sight) -> tuple[list[Member], Floats]:
 
 
 def _whole_of(sight: Sight, whole: Crowd) -> tuple[list[Member], Floats]:
-    """The node and its system, each a group of one. What was not measured this time has no amount: unknown is not zero;
-    what never was is not there."""
+    """Returns the node and its system, each a group of one. Without a measurement in this window the amount is unknown,
+    which is not zero; what was never measured is left out.
+    """
     unknown = (np.nan, np.nan)
     pairs = ((NODE, sight.node), (SYSTEM, sight.system))
     named = [(joined(sight.name, kind), kind, pair) for kind, pair in pairs]
-    found = [one for one in named if one[2] is not None or whole.series.find(one[0]) is not None]
-    usage = np.array([pair or unknown for _, _, pair in found], dtype=np.float64).reshape(-1, 2)
-    return [Member(name, name, name, int(kind == SYSTEM)) for name, kind, _ in found], usage
+    measured = [entry for entry in named if entry[2] is not None or whole.series.find(entry[0]) is not None]
+    usage = np.array([pair or unknown for _, _, pair in measured], dtype=np.float64).reshape(-1, 2)
+    return [Member(name, name, name, int(kind == SYSTEM)) for name, kind, _ in measured], usage

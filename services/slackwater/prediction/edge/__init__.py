@@ -1,1 +1,1 @@
-"""Events in: translate, call a use case, settle."""
+"""Translates events into calls of use cases, and their results into settlements."""

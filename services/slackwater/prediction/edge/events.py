@@ -1,4 +1,4 @@
-"""From deliveries to use cases, and back to settlements."""
+"""The event consumers of prediction."""
 
 from __future__ import annotations
 
@@ -19,21 +19,23 @@ ON_DESCRIBED = "prediction-node-described"
 
 
 class WindowsOf:
-    """The handler of usage.windowed for one partition; `folded` is told how many windows were new in each batch."""
+    """The handler of usage.windowed for one partition. `folded` is called with the number of new windows in each
+    batch.
+    """
 
     def __init__(self, living: LivingState, folded: Callable[[int], None]) -> None:
         self._living = living
         self._folded = folded
 
     async def __call__(self, batch: Sequence[Received[UsageWindowed]]) -> Sequence[Settlement]:
-        """Only memory changes: what follows is published on a clock, what is lost with the process is read again."""
+        """Folds a batch in memory. Publishing runs on a timer; after a crash the windows are replayed."""
         pairs = [(received.stream_sequence, received.event) for received in batch]
         self._folded(await fold_windows(self._living, pairs))
         return [Done()] * len(batch)
 
 
 def windows_reader(bus: Bus, folded: Callable[[int], None]) -> Reading:
-    """Reads the windows of a partition from where its state stands."""
+    """Returns a reader of a partition's windows that starts at the position of its state."""
 
     def reading(living: LivingState) -> AbstractAsyncContextManager[None]:
         handler = WindowsOf(living, folded)
@@ -43,7 +45,7 @@ def windows_reader(bus: Bus, folded: Callable[[int], None]) -> Reading:
 
 
 def consumers(shares: Shares) -> Sequence[Consumer[Any]]:
-    """What prediction consumes beside the windows, which each partition replays for itself."""
+    """Returns the consumers besides the windows, which each partition replays for itself."""
 
     async def on_described(received: Received[NodeDescribed]) -> None:
         described = received.event.data

@@ -1,4 +1,4 @@
-"""/v1/predictors: which models of peaks there are, and what can be set about each."""
+"""Routes /v1/predictors: the installed models of peaks and their settings."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ Defaults = (
     | MaxSettings
     | dict[str, Any]
 )
-"""Of our models by class, so that the API's description has the schema of each; of others as they come."""
+"""Built-in models by class, so that the API description has each schema; other models as plain JSON."""
 
 
 class SettingView(BaseModel):
-    """One setting of a model, for people; `default` is JSON."""
+    """One setting of a model in readable form; `default` is JSON."""
 
     name: str
     default: str
@@ -43,31 +43,31 @@ class SettingView(BaseModel):
 
 
 class PredictorView(BaseModel):
-    """A model of peaks: what a PredictPolicy may name, and what it may set."""
+    """A model of peaks that a PredictPolicy may name, with its settings."""
 
     name: str
     version: str
     text: str
-    origin: str = Field(description="the distribution that brings it")
-    takes_rate: bool = Field(description="whether violationRate of a PredictPolicy can be stated for it")
+    origin: str = Field(description="The distribution that installs it.")
+    takes_rate: bool = Field(description="Whether a PredictPolicy can state a violationRate for it.")
     defaults: Defaults
     settings: list[SettingView]
-    settings_schema: dict[str, Any] = Field(description="JSON Schema of its settings")
+    settings_schema: dict[str, Any] = Field(description="JSON Schema of its settings.")
 
 
 class Predictors(BaseModel):
-    """Every model that there is, by name."""
+    """Every installed model, by name."""
 
     items: list[PredictorView]
 
 
 def predictor_router(catalogue: Catalogue) -> Routes:
-    """What is installed; it does not change while the process lives."""
+    """Builds the routes. The installed models do not change while the process runs."""
     router = Routes(prefix="/v1/predictors", tags=["prediction"])
 
     @router.get("", role=Role.VIEWER, summary="Every model of peaks that can be chosen")
     async def list_predictors() -> Predictors:
-        return Predictors(items=[_view(one) for one in catalogue.all()])
+        return Predictors(items=[_view(described) for described in catalogue.all()])
 
     @router.get("/{name}", role=Role.VIEWER, summary="One model of peaks with its settings")
     async def read_predictor(name: str) -> PredictorView:
@@ -79,16 +79,16 @@ def predictor_router(catalogue: Catalogue) -> Routes:
     return router
 
 
-def _view(found: Described) -> PredictorView:
+def _view(described: Described) -> PredictorView:
     return PredictorView(
-        name=found.name,
-        version=found.version,
-        text=found.text,
-        origin=found.origin,
-        takes_rate=found.takes_rate,
-        defaults=found.defaults if found.origin == "slackwater" else found.defaults.model_dump(mode="json"),
+        name=described.name,
+        version=described.version,
+        text=described.text,
+        origin=described.origin,
+        takes_rate=described.takes_rate,
+        defaults=described.defaults if described.origin == "slackwater" else described.defaults.model_dump(mode="json"),
         settings=[
-            SettingView(name=s.name, default=s.default, allowed=s.allowed, text=s.text) for s in settings_of(found)
+            SettingView(name=s.name, default=s.default, allowed=s.allowed, text=s.text) for s in settings_of(described)
         ],
-        settings_schema=found.schema,
+        settings_schema=described.schema,
     )

@@ -1,1 +1,1 @@
-"""Schema `prediction`: snapshots, what was published, nodes, and the messaging tables."""
+"""Schema `prediction`: snapshots, published predictions, nodes, and the messaging tables."""

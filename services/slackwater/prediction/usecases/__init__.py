@@ -1,1 +1,1 @@
-"""What prediction does with each event: fold a window, learn a node's facts, keep and restore its state."""
+"""The use cases of prediction: fold windows, store descriptions, publish predictions, save and restore state."""

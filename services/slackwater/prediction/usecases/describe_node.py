@@ -1,4 +1,4 @@
-"""node.described: remember what is allocatable, which bounds what prod may lend, and the pool, which has a policy."""
+"""Handles node.described: stores the node's allocatable resources, which bound what prod may lend, and its pool."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from slackwater.prediction.usecases.state import LivingState
 
 
 async def describe_node(living: LivingState, described: NodeDescribed) -> None:
-    """Capacity minus what the operator keeps back. Delivering it twice changes nothing. Raises Unavailable, Fenced."""
+    """Stores capacity minus reservations. Idempotent. Raises Unavailable, Fenced."""
     facts = described.facts
     known = Described((facts.capacity - facts.reserved).at_least_zero(), facts.pool)
     async with living.store.begin() as transaction:

@@ -1,4 +1,4 @@
-"""usage.windowed: take it once, in order of arrival. What follows from it is told by publish_predictions."""
+"""Handles usage.windowed: folds each window once, in order of arrival. publish_predictions publishes the results."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _MOST = 2**63 - 1
 
 
 async def fold_windows(living: LivingState, batch: Sequence[tuple[int, Event[UsageWindowed]]]) -> int:
-    """Take a batch of (stream position, event); returns how many windows were new.
+    """Folds a batch of (stream position, event). Returns the number of new windows.
 
-    Every window is read before the first is taken, so that a batch with one that cannot be leaves nothing behind.
-    Raises InvalidInput, and then nothing was taken.
+    Every window is parsed before the first is folded, so that a batch with an invalid one changes nothing. Raises
+    InvalidInput; nothing is then folded.
     """
     new = 0
     async with living.lock:
@@ -34,8 +34,10 @@ async def fold_windows(living: LivingState, batch: Sequence[tuple[int, Event[Usa
 
 
 def sight_of(event: Event[UsageWindowed]) -> Sight:
-    """The p90 of everything that was measured in the window. Raises InvalidInput (`window_out_of_range`) for times and
-    amounts that the columns of the models cannot hold."""
+    """Returns the p90 of everything that was measured in the window.
+
+    Raises InvalidInput (`window_out_of_range`) for times and amounts that the columns of the models cannot hold.
+    """
     try:
         return _in_range(_sight_of(event))
     except (ArithmeticError, ValueError) as error:
@@ -43,12 +45,12 @@ def sight_of(event: Event[UsageWindowed]) -> Sight:
 
 
 def _in_range(sight: Sight) -> Sight:
-    """Raises ValueError."""
+    """Returns the sight if its times and requests are in range. Raises ValueError."""
     if not 0 <= sight.start <= sight.end <= _LATEST:
-        raise ValueError(f"it lasts from {sight.start} to {sight.end}; 0 to {_LATEST} is possible")
+        raise ValueError(f"start {sight.start}, end {sight.end}; must be from 0 to {_LATEST} and in order")
     for pod in sight.pods:
         if max(pod.request.cpu_milli, pod.request.memory_bytes) > _MOST:
-            raise ValueError(f"pod {pod.uid[:80]!r} requests more than {_MOST}")
+            raise ValueError(f"pod {pod.uid[:80]!r} requests more than the maximum of {_MOST}")
     return sight
 
 
@@ -71,7 +73,7 @@ def _sight_of(event: Event[UsageWindowed]) -> Sight:
 
 
 def _beside_pods(window: UsageWindowed) -> tuple[float, float] | None:
-    """The system, and with it the host applications: nobody has to tell their peaks apart."""
+    """Returns the usage of the system including host applications, whose peaks are not predicted separately."""
     system = _pair(window.system_usage)
     if system is None or not window.host_apps:
         return system

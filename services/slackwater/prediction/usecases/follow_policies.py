@@ -1,4 +1,4 @@
-"""Prediction by the policies in force, whenever they change, without a restart."""
+"""Applies changed policies to the models without a restart."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ log = get_logger(__name__)
 
 
 class FollowPolicies:
-    """All partitions of this replica."""
+    """Applies the policies to all partitions of this replica."""
 
     def __init__(self, shares: Shares, policies: PoliciesInForce) -> None:
         self._shares = shares
         self._policies = policies
 
     async def begin(self) -> None:
-        """Before the first partition is taken. Raises InvalidInput, Misconfigured."""
+        """Applies the policies before the first partition is acquired. Raises InvalidInput, Misconfigured."""
         await self._shares.follow(self._policies.policies)
 
     async def __call__(self) -> None:
         try:
             for reason in await self._shares.follow(self._policies.policies):
                 log.warning("model begins anew", reason=reason)
-        except (InvalidInput, Misconfigured) as error:  # they were validated; a model may still refuse to be made
+        except (InvalidInput, Misconfigured) as error:  # the policies were validated, but a factory may still fail
             log.error("policies are not followed", reason=error.message)

@@ -1,4 +1,4 @@
-"""Snapshots of all partitions, on a timer."""
+"""Stores snapshots of all partitions, on a timer."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from slackwater.model.time import Clock
 from slackwater.prediction.usecases.shares import Shares
 
 _PAUSE_FACTOR = 19.0
-"""Snapshots take a twentieth of the time at most."""
+"""Limits snapshots to a twentieth of the time."""
 
 
 class KeepSnapshots:
-    """One round over the partitions; `kept` is called when at least one had changed."""
+    """One round over the partitions. `kept` is called if at least one snapshot was stored."""
 
     def __init__(self, shares: Shares, clock: Clock, seconds: float, kept: Callable[[], None]) -> None:
         self._shares = shares
@@ -22,7 +22,7 @@ class KeepSnapshots:
         self._took = 0.0
 
     def pause_seconds(self) -> float:
-        """Until the next round."""
+        """Seconds until the next round."""
         return max(self._seconds, self._took * _PAUSE_FACTOR)
 
     async def __call__(self) -> None:

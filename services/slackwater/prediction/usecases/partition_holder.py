@@ -1,4 +1,4 @@
-"""The partitions of this replica, as they are taken, given and lost."""
+"""Restores, saves and drops the partitions of this replica as their leases change."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from slackwater.runtime.ownership import Lease
 
 
 class PartitionHolder:
-    """slackwater.runtime.sharding.Holder: restores a partition when it is taken, keeps a snapshot when it is given."""
+    """Implements slackwater.runtime.sharding.Holder: restores an acquired partition, snapshots a released one."""
 
     def __init__(self, shares: Shares, meter: PredictionMeter) -> None:
         self._shares = shares
@@ -35,6 +35,6 @@ class PartitionHolder:
             task.add_done_callback(self._closing.discard)
 
     async def close(self) -> None:
-        """Wait until the readers of lost partitions have ended."""
+        """Waits until the readers of lost partitions have ended."""
         if self._closing:
             await asyncio.wait(self._closing)

@@ -1,4 +1,4 @@
-"""The PredictPolicies that predictions follow: what each comes to, and which of them is in force for a pool."""
+"""The PredictPolicies in force: the policy that each document resolves to, and the one that a pool follows."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from slackwater.prediction.usecases.predict_policy import (
     first_document,
 )
 from slackwater.resources.catalog import PREDICT_POLICY
-from slackwater.resources.hooks import Hooks
-from slackwater.resources.in_force import InForce, ResourcesInForce
+from slackwater.resources.hooks import Hooks, InForce
+from slackwater.resources.in_force import ResourcesInForce
 from slackwater.resources.names import CLUSTER
 from slackwater.resources.store import ResourceMeter, ResourceStore
 
@@ -24,7 +24,7 @@ PoliciesFound = InForce[PredictPolicy, PoolPolicy]
 
 
 class PredictPolicyHooks(Hooks[PredictPolicy, PoolPolicy]):
-    """A document comes to a policy on top of its parent's, the parent's on top of `first`: what the settings say."""
+    """Resolves a document on top of its parent's policy, and the parent's on top of `first`, the service's settings."""
 
     def __init__(self, predictors: Predictors, first: PoolPolicy) -> None:
         self._predictors = predictors
@@ -41,7 +41,7 @@ class PredictPolicyHooks(Hooks[PredictPolicy, PoolPolicy]):
 
 
 def _status_of(name: str, found: PoliciesFound) -> PredictPolicyStatus:
-    """What became of a document on this replica."""
+    """Returns the status of a document on this replica."""
     policy = found.values.get(name)
     return PredictPolicyStatus(
         observed_generation=0 if policy is None else policy.generation,
@@ -51,7 +51,7 @@ def _status_of(name: str, found: PoliciesFound) -> PredictPolicyStatus:
 
 
 def usable(wish: Wish, above: PoolPolicy, predictors: Predictors) -> PoolPolicy:
-    """The policy that a document comes to. Raises InvalidInput that names the field, Misconfigured."""
+    """Resolves a document to a policy. Raises InvalidInput that names the field, Misconfigured."""
     found = effective(wish, above)
     for resource in ("cpu", "memory"):
         choice = found.model_of(resource)
@@ -75,7 +75,7 @@ class PoliciesInForce(ResourcesInForce[PredictPolicy, PoolPolicy]):
     def __init__(self, store: ResourceStore, hooks: PredictPolicyHooks, meter: ResourceMeter) -> None:
         super().__init__(PREDICT_POLICY, store, hooks, meter)
         self.policies = Policies(hooks.settings)
-        """By the settings before the first load."""
+        """The settings' policy before the first load."""
         self._settings = hooks.settings
         self._on_policies: list[Callable[[Policies], None]] = []
         self.on_change(self._adopt)

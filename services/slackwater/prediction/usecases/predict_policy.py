@@ -1,7 +1,7 @@
-"""The PredictPolicy document: what an operator writes about predictions, in Kubernetes' shape.
+"""The PredictPolicy document: the operator's settings of predictions, in Kubernetes' form.
 
 Field names of the cadence are those of the field's node prediction proposal. Every ratio is 0..1, every duration in
-seconds. `default` is for the whole cluster; every other document is for one node pool, and what it leaves out follows
+seconds. `default` is for the whole cluster. Every other document is for one node pool, and its omitted fields follow
 the cluster's.
 """
 
@@ -28,25 +28,25 @@ _CADENCE: Final = {
     "resource_diff_threshold": "resource_diff_threshold",
     "force_update_seconds": "force_update_interval_seconds",
 }
-"""Fields of Cadence, and what they are called in the document."""
+"""Fields of Cadence, and their names in the document."""
 
 
 class ModelSpec(Part):
-    """A model of the registry (GET /v1/predictors lists them) and what it is told."""
+    """A model of the registry (GET /v1/predictors lists them) and its settings."""
 
     name: ModelName
     settings: Annotated[
         dict[str, JsonValue],
         Field(
             default_factory=dict,
-            description="as GET /v1/predictors/{name} describes; what is left out has the model's default",
+            description="as GET /v1/predictors/{name} describes; omitted ones have the model's default",
         ),
     ]
 
     @field_validator("settings")
     @classmethod
     def _finite(cls, settings: dict[str, JsonValue]) -> dict[str, JsonValue]:
-        json.dumps(settings, allow_nan=False)  # ValueError: there is no JSON of such a number
+        json.dumps(settings, allow_nan=False)  # raises ValueError for a number that JSON cannot represent
         return settings
 
 
@@ -74,13 +74,13 @@ class CadenceSpec(Part):
     force_update_interval_seconds: Interval | None = None
 
     def given(self) -> dict[str, float]:
-        """Fields of Cadence that are said here."""
-        said = {ours: getattr(self, theirs) for ours, theirs in _CADENCE.items()}
-        return {name: value for name, value in said.items() if value is not None}
+        """Returns the fields of Cadence that this document sets."""
+        values = {ours: getattr(self, theirs) for ours, theirs in _CADENCE.items()}
+        return {name: value for name, value in values.items() if value is not None}
 
 
 class PredictPolicySpec(Part):
-    """What is left out (or null) follows the cluster's document; in that one, the service's settings.
+    """Omitted (or null) fields follow the cluster's document; in that one, the service's settings.
 
     `violationRate` is short for the setting `violation_rate` of the models, for both resources or by resource.
     """
@@ -102,28 +102,28 @@ class PredictPolicySpec(Part):
         return self
 
     def rates(self) -> dict[str, float]:
-        """The stated rates that are said here, by resource."""
+        """Returns the rates that this document states, by resource."""
         said = self.violation_rate
         by_resource = {"cpu": said, "memory": said} if not isinstance(said, RatesSpec) else dict(said)
         return {resource: rate for resource, rate in by_resource.items() if rate is not None}
 
     def _models(self) -> dict[str, ModelSpec]:
-        return {} if self.models is None else {name: one for name, one in self.models if one is not None}
+        return {} if self.models is None else {name: model for name, model in self.models if model is not None}
 
     def choices(self) -> dict[str, ModelChoice]:
-        """The models that are said here, by resource."""
-        return {resource: ModelChoice(one.name, one.settings) for resource, one in self._models().items()}
+        """Returns the models that this document selects, by resource."""
+        return {resource: ModelChoice(model.name, model.settings) for resource, model in self._models().items()}
 
 
 class EffectiveModel(Part):
-    """A model as it is in force; settings that are not in it have their default."""
+    """A model in force; settings that are not listed have their default."""
 
     name: str
     settings: dict[str, JsonValue]
 
 
 class EffectivePolicy(Part):
-    """What a document comes to with what it follows."""
+    """The policy that a document resolves to."""
 
     cpu: EffectiveModel
     memory: EffectiveModel
@@ -133,15 +133,16 @@ class EffectivePolicy(Part):
     @classmethod
     def of(cls, policy: PoolPolicy) -> EffectivePolicy:
         cpu, memory = (
-            EffectiveModel(name=one.name, settings=dict(one.settings)) for one in (policy.cpu, policy.memory)
+            EffectiveModel(name=choice.name, settings=dict(choice.settings)) for choice in (policy.cpu, policy.memory)
         )
         cadence = CadenceSpec(**{theirs: getattr(policy.cadence, ours) for ours, theirs in _CADENCE.items()})
         return cls(cpu=cpu, memory=memory, cadence=cadence, protect_lsr=policy.protect_lsr)
 
 
 class PredictPolicyStatus(Part):
-    """Set by the server. `problem` says why the stored generation is not followed; then `observedGeneration`, the last
-    one that could be, still is."""
+    """Set by the server. `problem` says why the stored generation is not followed; `observedGeneration` is then the
+    last usable one, which is still in force.
+    """
 
     observed_generation: int = 0
     effective: EffectivePolicy | None = None
@@ -149,7 +150,9 @@ class PredictPolicyStatus(Part):
 
 
 class PredictPolicy(Resource):
-    """One document: `default` for the cluster, any other for the pool `spec.nodePool` (left out: of the same name)."""
+    """One document: `default` for the cluster, any other for the pool `spec.nodePool` (default: the document's
+    name).
+    """
 
     kind: Literal["PredictPolicy"] = "PredictPolicy"
     spec: PredictPolicySpec
@@ -163,11 +166,11 @@ class PredictPolicy(Resource):
 
     @property
     def pool(self) -> str | None:
-        """The pool it is for, None for the cluster."""
+        """Returns the pool that the document is for, None for the cluster."""
         return None if self.metadata.name == CLUSTER else self.spec.node_pool or self.metadata.name
 
     def wish(self) -> Wish:
-        """As the domain takes it."""
+        """Returns the document in the domain's type."""
         return Wish(
             name=self.metadata.name,
             generation=self.metadata.generation,
@@ -179,7 +182,7 @@ class PredictPolicy(Resource):
         )
 
     def stored(self) -> dict[str, Any]:
-        """As it is kept: what was said, and no status."""
+        """Returns the document in stored form: the given fields, without status."""
         return self.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"status"})
 
     def with_status(self, status: PredictPolicyStatus) -> PredictPolicy:
@@ -187,7 +190,7 @@ class PredictPolicy(Resource):
 
 
 def first_document(policy: PoolPolicy) -> PredictPolicy:
-    """The cluster's document until somebody writes another: it says everything, so that it can be read."""
+    """Returns the initial document of the cluster, with all fields, so that the settings can be read."""
     effective = EffectivePolicy.of(policy)
     models = ModelsSpec(cpu=ModelSpec(**dict(effective.cpu)), memory=ModelSpec(**dict(effective.memory)))
     spec = PredictPolicySpec(models=models, cadence=effective.cadence, protect_lsr=policy.protect_lsr)

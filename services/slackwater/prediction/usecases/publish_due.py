@@ -1,4 +1,4 @@
-"""Predictions that are due, in every partition of this replica."""
+"""Publishes due predictions in every partition of this replica."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from slackwater.telemetry.logs import get_logger
 log = get_logger(__name__)
 
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.1, 0.3
-"""Seconds between rounds; a partition that was just taken is looked at within the longest."""
+"""Seconds between rounds; an acquired partition is checked within the longest."""
 
 
 class PublishDue:
-    """One round over the partitions. What one cannot publish now does not hold back the others."""
+    """One round over the partitions. A partition that cannot publish now does not delay the others."""
 
     def __init__(self, shares: Shares, clock: Clock, meter: PredictionMeter) -> None:
         self._shares = shares
         self._clock = clock
         self._meter = meter
         self._logged: dict[str, str] = {}
-        """Problems of models that the log has."""
+        """Problems of models that were logged."""
 
     def pause_seconds(self) -> float:
-        """Until the next round."""
+        """Seconds until the next round."""
         waits = [next_check(living, self._clock) for living in self._shares]
         return min(max(min(waits, default=_LONGEST_PAUSE), _SHORTEST_PAUSE), _LONGEST_PAUSE)
 
@@ -39,12 +39,12 @@ class PublishDue:
         self._log_problems()
 
     def problems(self) -> str:
-        """For health: which models fail, and why; the limits stand in there."""
+        """Returns which models fail, and why, for the health check; the limits are used for these."""
         problems = sorted(self._shares.problems.items())
         return "; ".join(f"{model} {why}" for model, why in problems) or "every model answers"
 
     def _log_problems(self) -> None:
-        """Each one once."""
+        """Logs each problem once."""
         problems = self._shares.problems
         for model, why in problems.items():
             if self._logged.get(model) != why:

@@ -1,6 +1,6 @@
-"""On a clock: look at all nodes of a partition at once, and publish those whose prediction is due (see domain/cadence).
+"""Checks all nodes of a partition on a timer and publishes those whose prediction is due (see domain/cadence).
 
-What is due is computed in one go and then written node by node, a few in each transaction, while folding goes on.
+Due predictions are computed in one pass and written in transactions of a few nodes each, while folding continues.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ from slackwater.prediction.usecases.tell_prediction import NodePrediction, PodPa
 _AT_ONCE = 64
 """Nodes in one transaction."""
 PUBLISHED = "published_windows"
-"""The table of what was published of each node."""
+"""The table of the published predictions."""
 POOLS = "pools"
-"""The models of a pool in a partition, as the quarantine names what no table holds alone."""
+"""The quarantine's name for the models of a pool in a partition, which belong to no table."""
 _NAMED = 3
-"""Workloads that are named when many on a node change."""
+"""Number of changing workloads of a node that are named."""
 
 
 @record(frozen=True, slots=True)
 class Due:
-    """Nodes of one pool that are to be published, and why; columns of `found` are by node number."""
+    """Nodes of one pool that are due, with their causes; columns of `found` are by node number."""
 
     pool: str
     policy: PoolPolicy
@@ -59,33 +59,33 @@ class Due:
     models: Mapping[str, UsedModel]
     parts: Mapping[int, Sequence[PodPart]]
     unknown: tuple[int, float]
-    """How many nodes of the pool have prod, and the mean share (0..1) of its pods that are not known yet."""
+    """Number of the pool's nodes with prod pods, and the mean ratio (0..1) of their pods that are not known yet."""
     rollouts: Mapping[str, Mapping[int, str]]
-    """By resource and number of a node: which workloads on it change, and why that is thought."""
+    """By resource and node number: the changing workloads of the node, with the cause."""
     cold: Floats
-    """(nodes due, 2) share of prod's requests, and of prod's limits, that is not known yet."""
+    """(nodes due, 2) ratio of prod's requests, and of prod's limits, that belongs to unknown pods."""
 
 
 async def publish_predictions(
     living: LivingState, clock: Clock, meter: PredictionMeter | None = None
 ) -> Mapping[Cause, int]:
-    """Look at the pools whose check is due and publish what is. Returns how many nodes, by cause.
+    """Publishes what is due in the pools whose check is due. Returns the number of nodes by cause.
 
-    Raises Unavailable or Fenced; what was not published by then is looked at again in the next check.
+    Raises Unavailable or Fenced; unpublished nodes are checked again in the next check.
     """
     told: Counter[Cause] = Counter()
     async with living.looking:
         async with living.lock:
-            due = [one for name in sorted(living.models.pools) if (one := _look_or_note(living, name, clock))]
+            due = [pool_due for name in sorted(living.models.pools) if (pool_due := _look_or_note(living, name, clock))]
         try:
-            for one in due:
-                for first in range(0, len(one.nodes), _AT_ONCE):
-                    some = range(first, min(first + _AT_ONCE, len(one.nodes)))
+            for pool_due in due:
+                for first in range(0, len(pool_due.nodes), _AT_ONCE):
+                    some = range(first, min(first + _AT_ONCE, len(pool_due.nodes)))
                     now = clock.now()
-                    causes_now = await _publish_or_split(living, one, some, now)
+                    causes_now = await _publish_or_split(living, pool_due, some, now)
                     told += causes_now
                     if meter is not None:
-                        _tell_meter(meter, living.partition, one, causes_now, now)
+                        _tell_meter(meter, living.partition, pool_due, causes_now, now)
         except (Fenced, Unavailable):
             living.look_again()
             raise
@@ -95,25 +95,24 @@ async def publish_predictions(
 def _tell_meter(meter: PredictionMeter, partition: int, due: Due, told: Mapping[Cause, int], now: datetime) -> None:
     for cause, nodes in told.items():
         meter.published(cause, nodes, now)
-    for each, used in due.models.items():
+    for resource, used in due.models.items():
         standing = used.standing
         measured = Measured(standing.stated_rate, standing.measured_rate, standing.machine_days, standing.knob)
-        meter.measured(partition, due.pool, each, measured)
+        meter.measured(partition, due.pool, resource, measured)
     meter.cold(partition, due.pool, *due.unknown)
 
 
 def last_due(partition: int, now: float, check_seconds: float) -> float:
-    """When the check of a partition that is just due was due, in the seconds of `now`: partitions take turns.
+    """Returns when the present check of a partition was due, in the seconds of `now`: partitions take turns.
 
-    All of them at once would be a burst for everyone who reads predictions: with 2,000 nodes an offer then waited up to
-    2 s behind them in the console.
+    Simultaneous checks would publish a burst: with 2,000 nodes an offer then waited up to 2 s behind it in the console.
     """
     turn = check_seconds * partition / PARTITIONS
     return (now - turn) // check_seconds * check_seconds + turn
 
 
 def next_check(living: LivingState, clock: Clock) -> float:
-    """Seconds until the next pool is to be looked at."""
+    """Returns the seconds until the next check of a pool."""
     now = clock.monotonic()
     waits = [
         living.looked[name].at + living.policies.of(name).cadence.check_seconds - now if name in living.looked else 0.0
@@ -123,7 +122,7 @@ def next_check(living: LivingState, clock: Clock) -> float:
 
 
 def look(living: LivingState, name: str, clock: Clock) -> Due | None:
-    """What is due in a pool; None before its next check, and where nothing can have changed since the last one."""
+    """Returns what is due in a pool; None before its next check, or if nothing can have changed since the last one."""
     pool, policy, cadence = living.models.pools[name], living.policies.of(name), living.policies.of(name).cadence
     before = living.looked.get(name)
     if before is not None and clock.monotonic() < before.at + cadence.check_seconds:
@@ -134,7 +133,9 @@ def look(living: LivingState, name: str, clock: Clock) -> Due | None:
     living.looked[name] = Look(at, pool.folds, due_at)
     if unchanged:
         return None
-    silent = living.models.latest_seconds - living.models.keeping.pod_seconds  # from then on its pods are forgotten
+    silent = (
+        living.models.latest_seconds - living.models.keeping.pod_seconds
+    )  # pods of nodes silent for longer are deleted
     known = (node for node in living.models.nodes.values() if node.pool == name and node.taken.end >= silent)
     nodes = [node for node in known if node.folded is not None and not living.quarantine.holds_node(node.name)]
     if not nodes:
@@ -147,9 +148,9 @@ def look(living: LivingState, name: str, clock: Clock) -> Due | None:
     until = [node.folded.end for node in nodes if node.folded is not None]
     why = causes(last, until, found.values[numbers], now, cadence)
     waiting = [
-        one.at + cadence.reporting_seconds - cadence.check_seconds / 2
-        for one, end, cause in zip(last, until, why, strict=True)
-        if cause is None and one is not None and end > one.until
+        published.at + cadence.reporting_seconds - cadence.check_seconds / 2
+        for published, end, cause in zip(last, until, why, strict=True)
+        if cause is None and published is not None and end > published.until
     ]
     living.looked[name] = Look(at, pool.folds, min(waiting, default=float("inf")))
     chosen = [(node, node.folded, cause) for node, cause in zip(nodes, why, strict=True) if cause and node.folded]
@@ -157,7 +158,7 @@ def look(living: LivingState, name: str, clock: Clock) -> Due | None:
 
 
 def _look_or_note(living: LivingState, name: str, clock: Clock) -> Due | None:
-    """One pool; where it fails, the others of the partition go on, and it is tried again when it is released."""
+    """Checks one pool. A pool that fails is set aside until it is released, and the others of the partition go on."""
     row = f"{living.partition}/{name}"
     if living.quarantine.holds(POOLS, row):
         return None
@@ -165,12 +166,12 @@ def _look_or_note(living: LivingState, name: str, clock: Clock) -> Due | None:
 
 
 def _allocatable(living: LivingState) -> Floats:
-    found = np.full((len(living.models.by_number), 2), np.nan)
+    allocatable = np.full((len(living.models.by_number), 2), np.nan)
     for node in living.models.nodes.values():
         known = living.nodes.get(node.name)
         if known is not None:
-            found[node.number] = (known.allocatable.cpu_milli, known.allocatable.memory_bytes)
-    return found
+            allocatable[node.number] = (known.allocatable.cpu_milli, known.allocatable.memory_bytes)
+    return allocatable
 
 
 def _due(pool: Pool, name: str, policy: PoolPolicy, found: Forecast, nodes: Sequence[tuple[Node, Heard, Cause]]) -> Due:
@@ -185,13 +186,13 @@ def _due(pool: Pool, name: str, policy: PoolPolicy, found: Forecast, nodes: Sequ
     for row, number, workload, tier, peak, cold in zip(*(column.tolist() for column in columns), strict=True):
         uid = parts_of(pods.series.name(row))[1]
         parts[number].append(PodPart(uid, pods.workloads.name(workload), TIERS[tier], peak[0], peak[1], cold))
-    models = {each: _used(pool, each) for each in RESOURCES}
-    changes = {each: _rollouts(pool, each, seen, found) for each in RESOURCES}
+    models = {resource: _used(pool, resource) for resource in RESOURCES}
+    changes = {resource: _rollouts(pool, resource, seen, found) for resource in RESOURCES}
     return Due(name, policy, found, nodes, models, parts, _unknown(found), changes, _cold(pool, seen, numbers))
 
 
 def _rollouts(pool: Pool, resource: str, seen: Shares, found: Forecast) -> Mapping[int, str]:
-    """Of prod, for nodes of which the knob is raised by a rollout."""
+    """Returns the rollouts of prod workloads by node, for nodes whose knob is raised by one."""
     model, pods = pool.pods.models[resource], pool.pods
     if not isinstance(model, Listening):
         return {}
@@ -201,11 +202,11 @@ def _rollouts(pool: Pool, resource: str, seen: Shares, found: Forecast) -> Mappi
     by_node: dict[int, dict[int, None]] = {}
     for node, workload in zip(seen.node[changing].tolist(), workloads[changing].tolist(), strict=True):
         by_node.setdefault(node, {})[workload] = None
-    return {node: _said(pods, list(one)) for node, one in by_node.items()}
+    return {node: _said(pods, list(by_workload)) for node, by_workload in by_node.items()}
 
 
 def _said(pods: Crowd, workloads: Sequence[int]) -> str:
-    named = [f"{pods.workloads.name(one)} {pods.rollouts.said(one)}" for one in workloads[:_NAMED]]
+    named = [f"{pods.workloads.name(workload)} {pods.rollouts.said(workload)}" for workload in workloads[:_NAMED]]
     more = len(workloads) - len(named)
     return "; ".join(named) + (f"; and {more} more" if more else "")
 
@@ -213,7 +214,7 @@ def _said(pods: Crowd, workloads: Sequence[int]) -> str:
 def _unknown(found: Forecast) -> tuple[int, float]:
     groups = found.seen["cpu"].group
     groups = groups[groups >= 0]
-    shares_ = np.maximum(*(each.peaks.cold_share[groups] for each in found.seen.values()))
+    shares_ = np.maximum(*(forecast_of.peaks.cold_share[groups] for forecast_of in found.seen.values()))
     return len(groups), float(shares_.mean()) if len(groups) else 0.0
 
 
@@ -225,43 +226,46 @@ def _used(pool: Pool, resource: str) -> UsedModel:
 
 
 def _fallback(model: KeptModel) -> str:
-    """What stands in for those of prod who are not known."""
+    """Renders what prod pods that are not known count with."""
     if not (isinstance(model, ByClass) and model.by_class):
-        return "the limits of those who are not known"
+        return "the limits of unknown pods"
     priors = {qos: model.prior(int(kind_of(0, number))) for number, qos in enumerate(QOS) if qos}
     said = [f"prod/{qos}: {share:.2f} ({known} known)" for qos, (share, known) in priors.items() if known]
     return f"class priors, shares of the limit: {', '.join(said) or 'none known yet: the limit'}"
 
 
 def _cold(pool: Pool, seen: Shares, numbers: Sequence[int]) -> Floats:
-    """Share (0..1) of prod's requests, and of its limits, that are of pods not known yet: of the resource where it is
-    larger. Where nobody asks for anything, heads count. `numbers` of nodes ascend."""
+    """Returns the ratio (0..1) of prod's requests, and of its limits, that belongs to unknown pods, of the resource
+    with the larger ratio. Without any requests, pods are counted. `numbers` of nodes ascend.
+    """
     pods = pool.pods
     prod = np.flatnonzero(pods.places["tier"][pods.members["group"][seen.rows]] == 0)
     place = np.searchsorted(numbers, seen.node[prod])
-    found = np.zeros((len(numbers), 2))
-    for number, each in enumerate(RESOURCES):
+    ratios = np.zeros((len(numbers), 2))
+    for number, resource in enumerate(RESOURCES):
         cold = seen.cold[prod, number]
-        for column, weight in enumerate((pods.members[f"request_{each}"][seen.rows[prod]], seen.limits[prod, number])):
+        for column, weight in enumerate(
+            (pods.members[f"request_{resource}"][seen.rows[prod]], seen.limits[prod, number])
+        ):
             weights = np.where(np.bincount(place, weight, len(numbers))[place] > 0, weight, 1.0)
             whole = np.bincount(place, weights, len(numbers))
             share = np.bincount(place, np.where(cold, weights, 0.0), len(numbers))
             share = np.divide(share, whole, out=np.zeros(len(numbers)), where=whole > 0)
-            found[:, column] = np.maximum(found[:, column], share)
-    return found
+            ratios[:, column] = np.maximum(ratios[:, column], share)
+    return ratios
 
 
 async def _publish_or_split(living: LivingState, due: Due, places: range, now: datetime) -> Counter[Cause]:
-    """Together; where something cannot be stored, one by one, and what fails then is set aside."""
+    """Publishes nodes together. If a node cannot be stored, publishes one by one and sets aside those that fail."""
     try:
         return await _publish(living, due, places, now)
     except InvalidInput:
-        told: Counter[Cause] = Counter()
+        counts: Counter[Cause] = Counter()
         for place in places:
             node = due.nodes[place][0].name
             with living.quarantine.isolating(PUBLISHED, node, node=node):
-                told += await _publish(living, due, range(place, place + 1), now)
-        return told
+                counts += await _publish(living, due, range(place, place + 1), now)
+        return counts
 
 
 async def _publish(living: LivingState, due: Due, places: range, now: datetime) -> Counter[Cause]:
@@ -270,19 +274,19 @@ async def _publish(living: LivingState, due: Due, places: range, now: datetime) 
     told: Counter[Cause] = Counter()
     for place in places:
         node, _, cause = due.nodes[place]
-        found = living.quarantine.attempt(
+        prediction = living.quarantine.attempt(
             PUBLISHED, node.name, partial(_prediction, living, due, place, now), node=node.name
         )
-        if found is not None:
-            events += found[0]
-            published[node.name] = found[1]
+        if prediction is not None:
+            events += prediction[0]
+            published[node.name] = prediction[1]
             told[cause] += 1
     await living.publish(events, published)
     return told
 
 
 def _prediction(living: LivingState, due: Due, place: int, now: datetime) -> tuple[Sequence[Event[Any]], Published]:
-    """The events of one node, and what is remembered of them."""
+    """Returns the events of one node, and the row that records them."""
     node, heard, cause = due.nodes[place]
     last = living.published.get(node.name)
     edition = last.next_edition(heard.end, due.policy.name, due.policy.generation) if last else 0
@@ -297,7 +301,7 @@ def _prediction(living: LivingState, due: Due, place: int, now: datetime) -> tup
         policy=due.policy,
         models=due.models,
         pods=due.parts[node.number],
-        rollouts={each: due.rollouts[each].get(node.number, "") for each in RESOURCES},
+        rollouts={resource: due.rollouts[resource].get(node.number, "") for resource in RESOURCES},
         cold_of_requests=float(due.cold[place, 0]),
         cold_of_limits=float(due.cold[place, 1]),
     )

@@ -1,4 +1,4 @@
-"""The partitions that this replica predicts for: each a state of its own, restored when taken, kept when given."""
+"""The partitions of this replica: each has its own state, restored when acquired and saved when released."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Reading = Callable[[LivingState], AbstractAsyncContextManager[object]]
 
 
 class Shares:
-    """The living states. A replica that takes a partition goes on exactly where the last snapshot of it stands."""
+    """The states of the owned partitions. A new owner continues exactly at the last snapshot of a partition."""
 
     def __init__(
         self,
@@ -43,10 +43,10 @@ class Shares:
         return iter(list(self._living.values()))
 
     def of(self, node: str) -> LivingState:
-        """The state of a node's partition. Raises Fenced if it is not here."""
+        """Returns the state of a node's partition. Raises Fenced if another replica owns it."""
         living = self._living.get(partition_of(node))
         if living is None:
-            raise Fenced(f"node {node} is in partition {partition_of(node)}, which another replica predicts for")
+            raise Fenced(f"node {node} is in partition {partition_of(node)}, which another replica owns")
         return living
 
     @property
@@ -55,31 +55,32 @@ class Shares:
 
     @property
     def problems(self) -> dict[str, str]:
-        """Why a model lends nothing, by its place; the same in many partitions is told once."""
+        """Returns the models that lend nothing, with the reason; equal entries of several partitions appear once."""
         return {place: why for living in self for place, why in living.models.problems.items()}
 
     async def follow(self, policies: Policies) -> Sequence[str]:
-        """From now on by these, here and in what is taken later. Returns which models begin anew, and where.
+        """Applies these policies from now on, also to partitions acquired later. Returns the models that start empty.
 
-        Raises InvalidInput if there is no such model."""
+        Raises InvalidInput for an unknown model.
+        """
         self._policies = policies
-        return [f"partition {living.partition}: {one}" for living in self for one in await living.follow(policies)]
+        return [f"partition {living.partition}: {place}" for living in self for place in await living.follow(policies)]
 
     async def take(self, partitions: Collection[int]) -> None:
-        """Restore and begin to read. Raises Unavailable."""
+        """Restores partitions and starts their readers. Raises Unavailable."""
         for partition in sorted(partitions):
             living = LivingState(self._store, self._policy, partition, self._policies, self._quarantine)
             self._restored(await living.restore())
             self._living[partition] = living
             stack = AsyncExitStack()
             await stack.enter_async_context(self._reading(living))
-            if living.is_dropped:  # while its reader was opened
+            if living.is_dropped:  # lost while its reader was being opened
                 await stack.aclose()
             else:
                 self._readers[partition] = stack
 
     async def give(self, partitions: Collection[int]) -> None:
-        """End reading, then keep a snapshot: the next one replays nothing."""
+        """Stops the readers, then saves snapshots, so that the next owner replays nothing."""
         for partition in sorted(partitions):
             stack = self._readers.pop(partition, None)
             if stack is not None:
@@ -87,7 +88,9 @@ class Shares:
             await self.keep([living for living in self if living.partition == partition])
 
     async def keep(self, states: Sequence[LivingState]) -> int:
-        """A snapshot of each that has changed; returns how many. A store that is away costs a longer replay."""
+        """Saves a snapshot of each state that has changed; returns the number saved. A failure makes the next replay
+        longer.
+        """
         kept = 0
         for living in states:
             with self._quarantine.isolating("snapshots", str(living.partition)):
@@ -98,14 +101,14 @@ class Shares:
         return kept
 
     async def retry(self, item: Item) -> None:
-        """Read again what was released. A snapshot is tried at the next restore. Raises Unavailable."""
+        """Reads again what an operator released. A snapshot is tried at the next restore. Raises Unavailable."""
         for living in self:
             if item.table != "snapshots" and (not item.node or partition_of(item.node) == living.partition):
                 await living.read_nodes()
                 living.look_again()
 
     def drop(self, partitions: Collection[int]) -> Sequence[AsyncExitStack]:
-        """Forget; returns the readers that are still to be closed."""
+        """Drops the states; returns the readers that must still be closed."""
         for partition in partitions:
             living = self._living.pop(partition, None)
             if living is not None:

@@ -1,8 +1,8 @@
-"""The living state of prediction, and how it survives: snapshot with position, restore, publish exactly once.
+"""The in-memory state of a partition and its persistence: snapshot with position, restore, exactly-once publishing.
 
-Folding changes memory only. A prediction goes into the outbox in one transaction with what was published, so that
-neither a restart nor a hand-over repeats it. After a crash the windows since the newest valid snapshot are taken again,
-and nothing is published of a node until it is as far as what had been published.
+Folding changes memory only. A prediction goes into the outbox in one transaction with the row that records it, so that
+neither a restart nor a change of owner repeats it. After a crash the windows since the newest valid snapshot are folded
+again, and a node is published only after its folded windows have passed the last published one.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from slackwater.store.quarantine_memory import unstored
 
 @record(frozen=True, slots=True)
 class PredictionPolicy:
-    """How predictions are made where no other policies are handed over, and how long what is kept."""
+    """Default policies, and how long data is kept."""
 
     make: MakeModel
     policies: Policies = field(default_factory=Policies)
@@ -38,8 +38,9 @@ class PredictionPolicy:
 
 @record(frozen=True, slots=True)
 class Restored:
-    """What a start found: the position to replay from, why newer snapshots could not be used, and which models begin
-    anew because those in force cannot take their history."""
+    """Result of a restore: the position to replay from, why newer snapshots could not be used, and which models start
+    empty because they cannot restore their history.
+    """
 
     position: int
     series: int
@@ -49,8 +50,9 @@ class Restored:
 
 @record(frozen=True, slots=True)
 class Look:
-    """When the last look at a pool was due (monotonic seconds), how often it had been folded by then, and from when on
-    (seconds since 1970) something is due even if nothing is folded."""
+    """The last check of a pool: when it was due (monotonic seconds), the number of folds by then, and from when on
+    (seconds since 1970) a node is due without further folds.
+    """
 
     at: float
     folds: int
@@ -58,8 +60,9 @@ class Look:
 
 
 class LivingState:
-    """One partition. `position` is the last sequence of the stream WINDOWS that is folded; `lock` orders folds,
-    predictions and snapshots."""
+    """One partition. `position` is the last folded sequence of the stream WINDOWS; `lock` orders folds, predictions and
+    snapshots.
+    """
 
     def __init__(
         self,
@@ -73,7 +76,7 @@ class LivingState:
         self.quarantine = quarantine or unstored()
         self.partition = partition
         self.is_dropped = False
-        """Another replica owns the partition: what is here is of the past and must not be written."""
+        """Another replica owns the partition: this state is outdated and must not be written."""
         self.policy = policy
         self.policies = policies or policy.policies
         self.models = self._empty()
@@ -83,14 +86,14 @@ class LivingState:
         self.lock = asyncio.Lock()
         self.looking = asyncio.Lock()
         self.looked: dict[str, Look] = {}
-        """By pool; see publish_predictions."""
+        """The last check by pool; see publish_predictions."""
         self._saved_position = 0
 
     def _empty(self) -> PartitionState:
         return PartitionState(self.policies, self.policy.make, self.policy.keeping)
 
     async def restore(self) -> Restored:
-        """Take up the newest snapshot that is whole; without one, start from nothing at position 0."""
+        """Restores the newest valid snapshot; without one, starts empty at position 0."""
         refused: list[str] = []
         anew: list[str] = []
         await self.read_nodes()
@@ -105,25 +108,29 @@ class LivingState:
         return Restored(self.position, self.models.series, tuple(refused), tuple(anew))
 
     async def read_nodes(self) -> None:
-        """What is stored of nodes beside the snapshot. Raises Unavailable."""
+        """Reads the stored rows of nodes besides the snapshot. Raises Unavailable."""
         self.published = dict(await self.store.published())
         self.nodes = dict(await self.store.nodes())
 
     def _note_snapshot(self, snapshot: Snapshot, why: str) -> None:
-        """Its unit is the partition: series share matrices. An older snapshot and a replay of WINDOWS stand in."""
+        """Sets an invalid snapshot aside. Its unit is the partition, because series share matrices. An older snapshot
+        and a replay of WINDOWS replace it.
+        """
         about = f"version {snapshot.version}, {len(snapshot.body)} bytes, checksum {snapshot.checksum}"
         row, unreadable = f"{self.partition}@{snapshot.position}", QuarantineReason.UNREADABLE
         self.quarantine.note("snapshots", row, why, reason=unreadable, document=about)
 
     async def follow(self, policies: Policies) -> Sequence[str]:
-        """From now on by these. Returns which models begin anew. Raises InvalidInput if there is no such model."""
+        """Applies these policies from now on. Returns the models that start empty. Raises InvalidInput for an unknown
+        model.
+        """
         async with self.lock:
             self.policies = policies
             self.look_again()
             return self.models.follow(policies)
 
     def look_again(self) -> None:
-        """Something else than a fold has changed: every pool is looked at in the next check."""
+        """Marks every pool for the next check, after a change other than a fold."""
         self.looked.clear()
 
     def pool_of(self, node: str) -> str:
@@ -131,7 +138,7 @@ class LivingState:
         return DEFAULT_POOL if known is None else known.pool
 
     async def publish(self, events: Sequence[Event[Any]], nodes: Mapping[str, Published]) -> None:
-        """In one transaction. Raises Unavailable, Fenced; then nothing of it is published."""
+        """Publishes events in one transaction. Raises Unavailable, Fenced; nothing is then published."""
         async with self._begun() as transaction:
             for event in events:
                 await transaction.publish(event)
@@ -139,7 +146,9 @@ class LivingState:
         self.published.update(nodes)
 
     async def snapshot(self) -> bool:
-        """Keep the state; False when nothing changed since the last. Folding goes on while the copy is packed."""
+        """Saves the state. Returns False if it has not changed since the last snapshot. Folding continues while the
+        copy is packed.
+        """
         async with self.lock:
             if self.position == self._saved_position:
                 return False
@@ -154,7 +163,7 @@ class LivingState:
         self._saved_position = max(self._saved_position, snapshot.position)
 
     def _begun(self) -> AbstractAsyncContextManager[PredictionTransaction]:
-        """A transaction, unless we are not the owner any more: from here to its fence nothing is awaited."""
+        """Begins a transaction if the partition is still owned. No await separates this check from the fence."""
         if self.is_dropped:
-            raise Fenced(f"partition {self.partition} is owned by another replica: nothing of it is written here")
+            raise Fenced(f"partition {self.partition} is owned by another replica; nothing is written")
         return self.store.begin()

@@ -1,4 +1,4 @@
-"""One node's prediction as events: peak.predicted, and a decision record for the CPU and for the memory of prod."""
+"""Builds the events of one node's prediction: peak.predicted, and decision records for CPU and memory of prod."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _RATIOS = frozenset({"insured", "novelty", "noise", "knob", "young_share", "roll
 
 @record(frozen=True, slots=True)
 class PodPart:
-    """A pod and its part of the peak of its group; `cold`: its limit stands in."""
+    """A pod and its share of the peak of its group; `cold`: its limit is used."""
 
     uid: str
     workload: str
@@ -43,20 +43,20 @@ class PodPart:
 
 @record(frozen=True, slots=True)
 class UsedModel:
-    """A model and how it stands to what it was asked for."""
+    """A model and its calibration."""
 
     name: str
     version: str
     standing: Standing
     fallback: str = ""
-    """What those who are not known count with, in words."""
+    """What unknown pods count with, as text."""
     problem: str = ""
-    """What the model could not do; the limits stand in where it could not."""
+    """What the model could not do; the limits are used there."""
 
 
 @record(frozen=True, slots=True)
 class NodePrediction:
-    """Everything that is told of one node; columns of `found` are by node number."""
+    """All inputs of a node's events; columns of `found` are by node number."""
 
     node: str
     pool: str
@@ -69,26 +69,26 @@ class NodePrediction:
     models: Mapping[str, UsedModel]
     pods: Sequence[PodPart]
     rollouts: Mapping[str, str]
-    """By resource: who among prod changes, and why that is thought; empty where nobody does."""
+    """By resource: the changing prod workloads with the cause; empty if there are none."""
     cold_of_requests: float
     cold_of_limits: float
 
     def amounts(self, column: str) -> Resources:
-        """Of both resources."""
-        return Resources(*(int(getattr(self.found.seen[each], column)[self.number]) for each in SUBJECTS))
+        """Returns the amounts of both resources."""
+        return Resources(*(int(getattr(self.found.seen[resource], column)[self.number]) for resource in SUBJECTS))
 
     def stable_id(self, subject: str) -> str:
-        """The same for every prediction from the same window under the same policy, told for the same time."""
+        """Returns an id that is the same for every prediction from the same window, policy and edition."""
         heard, policy = self.heard, self.policy
         name = f"{self.node}|{heard.seconds}|{heard.number}|{policy.name}|{policy.generation}|{self.edition}|{subject}"
         return str(uuid.uuid5(_IDS, name))
 
 
 def events_of(told: NodePrediction, now: datetime) -> list[Event[Any]]:
-    """The records first: the event names one."""
-    whys = {each: reasons(told.found.seen[each], told.number) for each in SUBJECTS}
-    peaks = {each: explain(why) for each, why in whys.items()}
-    records = [_recorded(told, each, whys[each], peaks[each], now) for each in SUBJECTS]
+    """Returns the events: the records first, because the prediction names one."""
+    whys = {resource: reasons(told.found.seen[resource], told.number) for resource in SUBJECTS}
+    peaks = {resource: explain(why) for resource, why in whys.items()}
+    records = [_recorded(told, resource, whys[resource], peaks[resource], now) for resource in SUBJECTS]
     predicted = _predicted(told, Resources(peaks["cpu"][0], peaks["memory"][0]), now)
     return [*records, _event(told, predicted, "peak.predicted", now)]
 
@@ -108,7 +108,7 @@ def _event(told: NodePrediction, data: Any, subject: str, now: datetime) -> Even
 def _predicted(told: NodePrediction, prod_peak: Resources, now: datetime) -> PeakPredicted:
     heard, found = told.heard, told.found
     tiers = {
-        tier: Resources(*(int(found.seen[each].tiers[place, told.number]) for each in SUBJECTS))
+        tier: Resources(*(int(found.seen[resource].tiers[place, told.number]) for resource in SUBJECTS))
         for place, tier in enumerate(LENT_TIERS)
         if found.has_tier[place, told.number]
     }
@@ -124,7 +124,7 @@ def _predicted(told: NodePrediction, prod_peak: Resources, now: datetime) -> Pea
         confidence=1.0 - told.cold_of_limits,
         sample_age_seconds=max(now.timestamp() - heard.end, 0.0),
         cause=told.cause,
-        calibrations={each: _calibration(told, each) for each in SUBJECTS},
+        calibrations={resource: _calibration(told, resource) for resource in SUBJECTS},
         node_peak=told.amounts("node"),
         system_peak=told.amounts("system"),
         tier_peaks=tiers,
@@ -182,7 +182,7 @@ def _recorded(
 
 
 def _arguments(why: Reasons) -> dict[str, Any]:
-    """Written out: `dataclasses.asdict` copies every value deeply."""
+    """Builds the arguments directly, because `dataclasses.asdict` copies every value deeply."""
     formula = dict(why.formula)
     return {"terms": dict(why.terms), "limits": why.limits, "owned": why.owned, "formula": formula}
 
@@ -192,7 +192,7 @@ def _inputs(told: NodePrediction, resource: str, why: Reasons) -> tuple[Input, .
     at = datetime.fromtimestamp(heard.end, UTC)
     policy = f"policy {told.policy.name} generation {told.policy.generation}"
     seen = told.found.seen[resource]
-    found = [
+    inputs = [
         Input(name="window_number", value=heard.number, unit="count", source=heard.event_id, observed_at=at),
         Input(name="windows_seen", value=heard.windows, unit="count", source=heard.event_id, observed_at=at),
         Input(name="pods", value=sum(pod.tier == "prod" for pod in told.pods), unit="count", source=heard.event_id),
@@ -202,7 +202,7 @@ def _inputs(told: NodePrediction, resource: str, why: Reasons) -> tuple[Input, .
         Input(name="system_peak", value=_at(seen.system, told.number), unit=unit, source=f"model of pool {told.pool}"),
     ]
     if used.problem:
-        found.append(Input(name="model_problem", value=used.problem, unit="name", source=policy))
+        inputs.append(Input(name="model_problem", value=used.problem, unit="name", source=policy))
     for name, value in why.formula.items():
         if name == "limits":
             continue
@@ -214,10 +214,10 @@ def _inputs(told: NodePrediction, resource: str, why: Reasons) -> tuple[Input, .
             where = used.fallback
         elif name == "rollout_share":
             where = told.rollouts[resource] or where
-        found.append(
+        inputs.append(
             Input(name=name, value=value if ratio else round(value), unit="ratio" if ratio else unit, source=where)
         )
-    return tuple(found)
+    return tuple(inputs)
 
 
 def _at(column: Floats, number: int) -> int:
@@ -225,23 +225,23 @@ def _at(column: Floats, number: int) -> int:
 
 
 def _knob_source(told: NodePrediction, used: UsedModel, policy: str) -> str:
-    """Who says how much of the risk is insured."""
+    """Returns the source of the knob: the policy, or the ledger of the pool."""
     standing = used.standing
     if standing.stated_rate is None:
         return policy
-    return f"ledger of pool {told.pool}: {standing.machine_days:.1f} machine-days, for the rate of {policy}"
+    return f"ledger of pool {told.pool}: {standing.machine_days:.1f} machine-days, for the rate in {policy}"
 
 
 def _alternatives(why: Reasons, result: int, unit: str) -> tuple[Alternative, ...]:
-    """What the views beside this one would have said."""
+    """Returns the results that other formulas would have given."""
     limits = round(why.limits) + why.owned
-    found = []
+    alternatives = []
     if why.formula:
         together, own = (round(why.formula[name]) + why.owned for name in ("seen_together", "own_peaks"))
-        found = [
-            Alternative(what=f"peaks seen together: {together} {unit}", rejected_because="insures nothing beyond it"),
-            Alternative(what=f"sum of own peaks: {own} {unit}", rejected_because="they never came at once so far"),
+        alternatives = [
+            Alternative(what=f"peaks seen together: {together} {unit}", rejected_because="insures no risk"),
+            Alternative(what=f"sum of own peaks: {own} {unit}", rejected_because="the peaks have not coincided so far"),
         ]
     if limits != result:
-        found.append(Alternative(what=f"limits: {limits} {unit}", rejected_because="lends nothing"))
-    return tuple(found)
+        alternatives.append(Alternative(what=f"limits: {limits} {unit}", rejected_because="lends nothing"))
+    return tuple(alternatives)

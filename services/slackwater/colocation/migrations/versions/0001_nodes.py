@@ -1,4 +1,4 @@
-"""One row per node: its state as a document, and what the timer looks for."""
+"""Creates one row per node: its state as a document, and the columns that the timer queries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When an offer changes by itself differs from node to node: the timer asks for that moment."""
+"""Adds `due_at`: the time at which an offer changes without further events, which differs between nodes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ down_revision = "0002"
 
 def upgrade() -> None:
     op.execute("ALTER TABLE nodes ADD COLUMN due_at bigint NOT NULL DEFAULT 0")
-    # The default of decay_from_seconds; a node that has another says so with its next event.
+    # The default of decay_from_seconds; a node with another value is updated by its next event.
     op.execute("UPDATE nodes SET due_at = window_end + 180")
     op.execute("ALTER TABLE nodes ALTER COLUMN due_at DROP DEFAULT")
     op.execute("DROP INDEX nodes_ageing")

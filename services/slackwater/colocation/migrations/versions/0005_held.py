@@ -1,9 +1,9 @@
-"""What no statement reads of a node's state, its pods and their peaks, is text beside it.
+"""Moves pods and peaks out of the state's JSONB into a text column, because no statement reads them.
 
-As part of the jsonb it was parsed, compressed and taken apart again with every window and every peak: 0.59 ms of
-PostgreSQL's CPU for a node of 20 held pods, 0.10 ms with all of it as plain text (decision 0053). The document has
-another name now: a replica of before must not take it for the whole state, and offer what pods hold that it does not
-see.
+As part of the JSONB they were parsed, compressed and decompressed again with every window and every peak: 0.59 ms of
+PostgreSQL's CPU for a node of 20 held pods, 0.10 ms with all of it as plain text (decision 0053). The document column
+is renamed, so that a replica of an earlier version does not read it as the whole state and offer what the missing pods
+hold.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What cannot be read, stored or computed is set aside here, and released by an operator."""
+"""Adds the quarantine of rows and events that cannot be read, stored or computed; an operator releases them."""
 
 from __future__ import annotations
 

@@ -1,1 +1,3 @@
-"""SVG by pure functions. Geometry is computed here and tested; colours are CSS classes, so themes stay in one file."""
+"""SVG drawings as pure functions. Geometry is computed here and tested; colours are CSS classes, kept in one style
+sheet.
+"""

@@ -34,7 +34,7 @@ def ticks(high: float, wanted: int = 4) -> list[float]:
 
 
 def amounts(frame: Frame, scale: Scale, label: Callable[[float], str], wanted: int = 4) -> list[str]:
-    """Grid lines with their amounts at the left."""
+    """Grid lines with their amounts on the left."""
     drawn = []
     for value in ticks(scale.high, wanted):
         y = scale(value)
@@ -48,12 +48,12 @@ def times(since: datetime, until: datetime, most: int) -> Sequence[datetime]:
     span = (until - since).total_seconds()
     step = next((s for s in _TIME_STEPS if span / s <= most), 86400 * math.ceil(span / 86400 / most))
     first = math.ceil(since.timestamp() / step) * step
-    found = []
+    moments = []
     moment = datetime.fromtimestamp(first, UTC)
     while moment <= until:
-        found.append(moment)
+        moments.append(moment)
         moment += timedelta(seconds=step)
-    return found
+    return moments
 
 
 def time_axis(frame: Frame, scale: Scale, since: datetime, until: datetime, most: int = 6) -> list[str]:
@@ -70,7 +70,7 @@ def time_axis(frame: Frame, scale: Scale, since: datetime, until: datetime, most
 
 
 def days(frame: Frame, x: Scale) -> list[str]:
-    """Below the plot; `x` is in days after some beginning."""
+    """Day labels below the plot; `x` is in days after the beginning."""
     step = next(step for step in (0.25, 0.5, 1, 2, 3, 5, 7, 14, 30, 60, 10_000) if (x.high - x.low) / step <= 12)
     drawn, day = [], math.ceil(x.low / step) * step
     while day <= x.high:

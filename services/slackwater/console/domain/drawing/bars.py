@@ -1,4 +1,4 @@
-"""Small bars for tables: a node's water level now, one row of a waterfall, a share."""
+"""Small bars for tables: a node's current water level, one row of a waterfall, a share."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TANK = Frame(200, 14, left=0, right=0, top=0, bottom=0)
 
 
 def tank(layers: Sequence[Layer], capacity: int, frame: Frame = TANK) -> str:
-    """The layers side by side, from the left: used, offered, margin; as long as the larger of capacity and usage."""
+    """The layers side by side from the left: used, offered, margin; the total is the larger of capacity and usage."""
     top = max([capacity, 1, *(layer.high for layer in layers)])
     x = Scale(0, top, frame.x0, frame.x1)
     body = [

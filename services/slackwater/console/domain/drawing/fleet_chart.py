@@ -1,6 +1,6 @@
-"""The water level of the fleet over hours: what is used by tier, what is lent and unused, the margin, the capacity.
+"""The water level of the fleet over hours: usage by tier, unused offers, the margin, the capacity.
 
-Capacity and what owners requested are lines of their own: both change when nodes come and go.
+Capacity and requests are separate lines, because both change when nodes join and leave.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from slackwater.console.domain.drawing.svg import Frame, Scale
 
 @dataclass(frozen=True, slots=True)
 class FleetSample:
-    """A level with the capacity and the requests of that moment, all in one unit."""
+    """A level with its capacity and requests at one time, all in one unit."""
 
     level: LevelSample
     capacity: int
@@ -48,7 +48,7 @@ def fleet_chart(
     gap_seconds: float,
     label: str,
 ) -> str:
-    """Stacked areas, the capacity dashed, the requests of the owners as a thin line; gaps stay empty."""
+    """Stacked areas, the capacity as a dashed line, the requests as a thin line; gaps stay empty."""
     stacks = {s.at: water_level(s.level.used, s.level.offered, s.capacity) for s in samples}
     top = max([1, *(layers[-1].high for layers in stacks.values()), *(s.requested for s in samples)])
     x = Scale(since.timestamp(), until.timestamp(), frame.x0, frame.x1)

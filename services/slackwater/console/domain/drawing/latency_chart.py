@@ -1,4 +1,4 @@
-"""How durations are spread: one row per stage, a histogram on a logarithmic axis, p50 and p99 marked."""
+"""The distribution of durations: one row per stage, a histogram on a logarithmic axis, p50 and p99 marked."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from slackwater.console.domain.drawing.svg import Frame, Scale
 from slackwater.console.domain.drawing.units import seconds
 
 LOW, HIGH = 0.001, 100.0
-"""Seconds at the ends of the axis; what lies outside is drawn at the edge."""
+"""Seconds at the ends of the axis; values outside are drawn at the edge."""
 BINS = 60
 _TICKS = (0.001, 0.01, 0.1, 1.0, 10.0, 100.0)
 ROW, HEADING = 46.0, 17.0
@@ -19,7 +19,7 @@ ROW, HEADING = 46.0, 17.0
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """How a stage's durations are spread; None without any."""
+    """The distribution of a stage's durations; percentiles are None without durations."""
 
     name: str
     title: str
@@ -41,26 +41,26 @@ def percentile(values: Sequence[float], share: float) -> float | None:
 
 
 def height_of(rows: int) -> float:
-    """Of a chart with so many rows, its axis included."""
+    """The height of a chart with this many rows, its axis included."""
     return rows * (ROW + HEADING) + 22
 
 
 def position(value: float) -> float:
-    """0..1 along the logarithmic axis."""
+    """The position along the logarithmic axis, 0..1."""
     held = min(max(value, LOW), HIGH)
     return (math.log10(held) - math.log10(LOW)) / (math.log10(HIGH) - math.log10(LOW))
 
 
 def bins(values: Sequence[float]) -> list[int]:
-    """How many durations fall into each of BINS equal parts of the axis; none is lost."""
-    found = [0] * BINS
+    """The number of durations in each of BINS equal parts of the axis; values outside count at the edges."""
+    counts = [0] * BINS
     for value in values:
-        found[min(BINS - 1, int(position(value) * BINS))] += 1
-    return found
+        counts[min(BINS - 1, int(position(value) * BINS))] += 1
+    return counts
 
 
 def latency_chart(frame: Frame, spreads: Sequence[Spread], label: str) -> str:
-    """Every row has its own scale of heights: the shape matters, not the number."""
+    """One histogram per row, each with its own height scale, because the shape matters and not the number."""
     x = Scale(0, 1, frame.x0, frame.x1)
     bottom = frame.height - 20
     body = []

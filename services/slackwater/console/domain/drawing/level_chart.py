@@ -1,4 +1,4 @@
-"""The water level over time: usage by tier from the bottom up, the unused offer floating on it, the margin above."""
+"""The water level over time: usage by tier from the bottom up, the unused offer on top of it, the margin above."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from slackwater.console.domain.drawing.svg import Frame, Scale
 from slackwater.console.domain.drawing.units import cores
 
 GAP_SECONDS = 45.0
-"""Samples further apart are not joined: nothing is known of the time between."""
+"""Samples further apart are not connected, because the time between them is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class LevelSample:
-    """Usage by layer (milli-cores) at a moment, and what was offered then."""
+    """Usage by layer (milli-cores) at one time, and the offer at that time."""
 
     at: datetime
     used: Mapping[str, int]
@@ -26,7 +26,7 @@ class LevelSample:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Something that was done at a moment; `css` is its kind."""
+    """An action at one time; `css` is its kind."""
 
     at: datetime
     css: str
@@ -35,7 +35,7 @@ class Mark:
 
 
 def runs(samples: Sequence[LevelSample], gap_seconds: float = GAP_SECONDS) -> list[list[LevelSample]]:
-    """Samples cut where more than `gap_seconds` lie between two."""
+    """Samples split where more than `gap_seconds` lie between two."""
     found: list[list[LevelSample]] = []
     for sample in samples:
         if found and (sample.at - found[-1][-1].at).total_seconds() <= gap_seconds:
@@ -56,7 +56,7 @@ def level_chart(
     waterlines: Sequence[tuple[str, int]] = (),
     unit: str = "cores",
 ) -> str:
-    """Stacked areas with the capacity and the waterlines (name, amount) as lines, and the marks as upright ones."""
+    """Stacked areas with the capacity and the waterlines (name, amount) as lines, and the marks as vertical lines."""
     stacks = {sample.at: water_level(sample.used, sample.offered, capacity) for sample in samples}
     highest = max((layers[-1].high for layers in stacks.values()), default=capacity)
     x = Scale(since.timestamp(), until.timestamp(), frame.x0, frame.x1)
@@ -73,7 +73,7 @@ def level_chart(
 
 
 def waterline_of(frame: Frame, y: Scale, name: str, amount: int) -> list[str]:
-    """A dashed line with its name above it, or below where there is no room above."""
+    """A dashed line with its name above it, or below if there is no room above."""
     place = y(amount)
     below = place - frame.y1 < 18
     return [
@@ -107,7 +107,7 @@ def readings(
     say: Callable[[int], str] = cores,
     unit: str = "cores",
 ) -> list[str]:
-    """Invisible columns that say the numbers when pointed at."""
+    """Invisible columns that show the numbers on hover."""
     step = max(1, -(-len(samples) // most))
     chosen = samples[::step]
     drawn = []
@@ -124,7 +124,7 @@ def readings(
 
 
 def mark_lines(frame: Frame, x: Scale, mark: Mark) -> list[str]:
-    """An upright line with a small flag on top; both lead to the decision and name it when pointed at."""
+    """A vertical line with a small flag on top; both link to the decision and name it on hover."""
     place = x(mark.at.timestamp())
     left = min(max(place - 4, 0), frame.width - 8)
     drawn = [

@@ -1,4 +1,4 @@
-"""Lines over time: pressure against its waterline, forecast against what came, and the lane of limits in force."""
+"""Lines over time: pressure against its waterline, forecast against actual usage, and the lane of limits in force."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Series = Sequence[tuple[datetime, float]]
 
 
 def _joined(series: Series, x: Scale, y: Scale) -> list[list[Point]]:
-    """Polylines, cut where nothing is known."""
+    """Polylines, split where values are missing."""
     found: list[list[Point]] = []
     before: datetime | None = None
     for at, value in series:
@@ -26,7 +26,7 @@ def _joined(series: Series, x: Scale, y: Scale) -> list[list[Point]]:
 
 
 def steps(series: Series, until: datetime, x: Scale, y: Scale) -> list[Point]:
-    """A line that keeps each value until the next."""
+    """A step line: each value holds until the next."""
     found: list[Point] = []
     for (at, value), following in zip(series, [*(moment for moment, _ in series[1:]), until], strict=False):
         found += [(x(at.timestamp()), y(value)), (x(following.timestamp()), y(value))]
@@ -36,7 +36,7 @@ def steps(series: Series, until: datetime, x: Scale, y: Scale) -> list[Point]:
 def pressure_chart(
     frame: Frame, since: datetime, until: datetime, series: Series, waterline: float | None, marks: Sequence[Mark] = ()
 ) -> str:
-    """Prod CPU pressure (0..1) with the waterline, if one is known."""
+    """Prod CPU pressure (0..1) with its waterline, if known."""
     x = Scale(since.timestamp(), until.timestamp(), frame.x0, frame.x1)
     high = max([value for _, value in series] + [(waterline or 0) * 1.5, 0.05])
     y = Scale(0, min(1.0, axes.ceiling(high * 100) / 100), frame.y0, frame.y1)
@@ -57,8 +57,7 @@ def pressure_chart(
 def forecast_chart(
     frame: Frame, since: datetime, until: datetime, actual: Series, expected: Series, *, resource: str = "CPU"
 ) -> str:
-    """What prod used (thousandths of a core or GiB) against the peak that was expected of it; what was above, stands
-    out."""
+    """Prod's usage (thousandths of a core or GiB) against its expected peak; usage above the peak is highlighted."""
     x = Scale(since.timestamp(), until.timestamp(), frame.x0, frame.x1)
     high = max([value for _, value in [*actual, *expected]], default=1)
     y = Scale(0, axes.ceiling(max(high, 1)), frame.y0, frame.y1)
@@ -78,7 +77,7 @@ def forecast_chart(
 
 
 def above(actual: Series, expected: Series) -> list[list[tuple[datetime, float, float]]]:
-    """The samples above what was expected at their time, with what that was: one list for each unbroken run of them."""
+    """The samples above the peak expected at their time, with that peak: one list per unbroken run."""
     runs: list[list[tuple[datetime, float, float]]] = []
     following = iter([*expected, None])
     in_force: float | None = None
@@ -97,7 +96,7 @@ def above(actual: Series, expected: Series) -> list[list[tuple[datetime, float, 
 
 
 def limit_lane(frame: Frame, since: datetime, until: datetime, limits: Sequence[tuple[datetime, datetime, int]]) -> str:
-    """When batch was limited, and to how much (milli-cores): one bar per limit; brighter where the limit is lower."""
+    """The times when batch was limited, and the limit (milli-cores): one bar per limit; a lower limit is brighter."""
     x = Scale(since.timestamp(), until.timestamp(), frame.x0, frame.x1)
     y, height = frame.y1, frame.y0 - frame.y1
     body = [svg.rect(frame.x0, y, frame.x1 - frame.x0, height, "lane", radius=3)]
@@ -111,5 +110,5 @@ def limit_lane(frame: Frame, since: datetime, until: datetime, limits: Sequence[
 
 
 def bounded(series: Series, since: datetime) -> Series:
-    """Moves what began before the window to its left edge."""
+    """The series with points before the window moved to its left edge."""
     return [(max(at, since), value) for at, value in series]

@@ -1,4 +1,4 @@
-"""Offers over time: each value until the next one, why it changed, and when it was only a cautious one."""
+"""Offers over time: each value until the next one, the reason of the change, and the degraded spans."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from slackwater.console.domain.drawing.line_charts import Series, bounded, steps
 from slackwater.console.domain.drawing.svg import Frame, Scale
 
 APART = 8.0
-"""Marks nearer than this (SVG units) to the one before are one mark."""
+"""Marks closer than this (SVG units) to the one before are merged."""
 
 
 @dataclass(frozen=True, slots=True)
 class OfferStep:
-    """What was offered from a moment on, in one unit; `degraded` says why it was cautious, None if it was not."""
+    """The offer from a time on, in one unit; `degraded` is the reason of a degraded offer, None otherwise."""
 
     at: datetime
     batch: int
@@ -26,7 +26,7 @@ class OfferStep:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A moment at which the offer changed: `css` is the reason, `href` leads to the record; empty: none is known."""
+    """A time at which the offer changed: `css` is the reason, `href` links to the record (empty: none is known)."""
 
     at: datetime
     css: str
@@ -36,14 +36,14 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """How amounts are written on the axis; `step` is the amount in which ticks are round (1000 milli-cores, 2**30)."""
+    """How amounts are written on the axis; `step` is the amount of a round tick (1000 milli-cores, 2**30 bytes)."""
 
     say: Callable[[float], str]
     step: float
 
 
 def degraded_spans(found: Sequence[OfferStep], until: datetime) -> list[tuple[datetime, datetime, str]]:
-    """From when to when the offer was cautious, and why; equal reasons that follow each other are one span."""
+    """The spans in which the offer was degraded, with the reason; consecutive spans with equal reasons are merged."""
     spans: list[tuple[datetime, datetime, str]] = []
     for step, end in zip(found, [*(each.at for each in found[1:]), until], strict=False):
         if step.degraded is None:
@@ -64,7 +64,7 @@ def offer_chart(
     unit: Unit,
     label: str,
 ) -> str:
-    """Batch as an area, mid as a line, spans of caution shaded; what began before `since` begins at the left edge."""
+    """Batch as an area, mid as a line, degraded spans shaded; values from before `since` begin at the left edge."""
     x = Scale(since.timestamp(), until.timestamp(), frame.x0, frame.x1)
     high = max([unit.step / 10, *(value for step in found for value in (step.batch, step.mid))])
     y = Scale(0, high * 1.08, frame.y0, frame.y1)
@@ -84,7 +84,7 @@ def offer_chart(
 
 
 def thinned(changes: Sequence[Change], x: Scale) -> list[Change]:
-    """Changes that lie too close together as the last of them, which says how many there were."""
+    """Changes that lie too close together are replaced by the last of them, which states their number."""
     groups: list[list[Change]] = []
     for change in changes:
         if groups and x(change.at.timestamp()) - x(groups[-1][0].at.timestamp()) < APART:

@@ -1,7 +1,7 @@
-"""The water level of every pool, side by side: one bar each, as long as the pool's capacity whatever its size.
+"""The water level of every pool: one bar each, with the pool's capacity at the same length for all pools.
 
-From the left: system or reservation, what prod uses, what it is expected to use beyond that, mid, batch, what is
-offered and not used, and what nobody is offered.
+From the left: system or reservation, prod's usage, prod's expected usage beyond that, mid, batch, the unused offer, and
+the capacity that is not offered.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ ROW, BAR = 44.0, 15.0
 """Height of a pool's row and of its bar, in SVG units."""
 BOTTOM = 24.0
 NAME_LETTER, LETTER = 8.5, 6.5
-"""How wide a letter is at most, in SVG units: of a pool's name, and of what is said at its right."""
+"""Maximum width of a letter in SVG units: of a pool's name, and of the text on its right."""
 LONGEST = 2.0
-"""Of the capacity: no bar is longer, so that one pool whose size is not known does not flatten all others."""
+"""Longest bar as a multiple of the capacity, so that a pool of unknown size does not flatten the others."""
 WORDS = {
     "system": "system or reserve",
     "prod": "used by prod",
@@ -33,7 +33,7 @@ WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class PoolLevel:
-    """One pool's bar; all in one unit. `said` stands at its right, above the bar."""
+    """One pool's bar; all amounts in one unit. `said` is the text on its right, above the bar."""
 
     pool: str
     href: str
@@ -46,9 +46,9 @@ class PoolLevel:
 def pool_layers(
     *, capacity: int, reserve: int, prod: int, expected: int, mid: int, borrowed: int, batch: int
 ) -> tuple[Layer, ...]:
-    """From 0 to the larger of capacity and what is held and offered together; none overlaps another.
+    """The layers from 0 to the larger of the capacity and the sum of usage and offers; they do not overlap.
 
-    `expected` contains `prod`, `batch` is the offer of which `borrowed` is used; what is negative counts as none.
+    `expected` contains `prod`, `batch` is the offer of which `borrowed` is used; negative amounts count as zero.
     """
     amounts = {
         "system": reserve,
@@ -66,12 +66,12 @@ def pool_layers(
 
 
 def pool_frame(pools: int, width: float) -> Frame:
-    """A canvas for that many pools."""
+    """A canvas for this many pools."""
     return Frame(width, pools * ROW + BOTTOM, left=2, right=2, top=0, bottom=BOTTOM)
 
 
 def pool_chart(frame: Frame, pools: Sequence[PoolLevel], say: Callable[[int], str], label: str) -> str:
-    """Bars below each other, on one scale of shares; what is held and offered beyond the capacity goes beyond 100 %."""
+    """Bars below each other on one scale of shares; usage and offers beyond the capacity extend past 100 %."""
     longest = max([1.0, *(level.layers[-1].high / max(level.capacity, 1) for level in pools)])
     x = Scale(0, min(longest, LONGEST), frame.x0, frame.x1)
     body = _shares(frame, x)
@@ -98,7 +98,7 @@ def _row(frame: Frame, x: Scale, top: float, level: PoolLevel, say: Callable[[in
 
 
 def _fitting(name: str, frame: Frame, said: str) -> str:
-    """What of a name has room beside the figures; all of it is told when one points at it, and in the table."""
+    """The part of a name that fits beside the figures; the hover text and the table have the full name."""
     letters = int((frame.x1 - frame.x0 - len(said) * LETTER) / NAME_LETTER) - 2
     return name if len(name) <= letters else f"{name[: max(letters - 1, 1)]}\N{HORIZONTAL ELLIPSIS}"
 

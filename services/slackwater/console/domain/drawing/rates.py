@@ -1,4 +1,4 @@
-"""How often something happens, on a logarithmic axis with a place for never; and named spots on a plane over it."""
+"""Rates on a logarithmic axis with a place for zero; and named points on a plane over it."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from slackwater.console.domain.drawing import svg
 from slackwater.console.domain.drawing.svg import Frame, Scale
 
 LEAST = 1e-4
-"""Where the axis begins, with a place for 0 before it."""
+"""Start of the logarithmic axis, with a place for 0 before it."""
 _TICKS = {0.0: "0", 0.001: "0.1 %", 0.01: "1 %", 0.1: "10 %", 1.0: "100 %"}
 LABEL_HEIGHT, LETTER_WIDTH = 13.0, 7.8
 Box = tuple[float, float, float, float]
 
 
 def position(rate: float) -> float:
-    """0..1 along the axis; 0 is at 0, LEAST at a twelfth."""
+    """The position along the axis, 0..1; rate 0 is at 0, LEAST at a twelfth."""
     if rate <= 0:
         return 0.0
     share = (math.log10(max(rate, LEAST)) - math.log10(LEAST)) / -math.log10(LEAST)
@@ -34,14 +34,15 @@ def axis(x: Scale, top: float, bottom: float) -> list[str]:
 
 
 def spot(x: float, y: float, css: str, title: str) -> str:
-    """One thing on the plane."""
+    """One point on the plane."""
     place = f'cx="{svg.number(x)}" cy="{svg.number(y)}"'
     return f'<circle {place} r="5.5" class="spot {css}">{svg.titled(title)}</circle>'
 
 
 def labels(named: Sequence[tuple[str, str]], spots: Sequence[svg.Point], frame: Frame) -> list[str]:
-    """Each (name, class) beside its spot, moved up or down until it covers no other; a thin line leads back if it
-    went far."""
+    """Each (name, class) beside its point, moved up or down until it covers no other label; a thin line connects a
+    label that moved far.
+    """
     taken: list[Box] = [(x - 7, y - 7, x + 7, y + 7) for x, y in spots]
     drawn = []
     for (name, css), (x, y) in sorted(zip(named, spots, strict=True), key=lambda pair: pair[1][1]):
@@ -49,7 +50,7 @@ def labels(named: Sequence[tuple[str, str]], spots: Sequence[svg.Point], frame: 
         left = x + 11 + width > frame.x1
         x0 = x - 11 - width if left else x + 11
         moves = [sign * step for step in range(0, 400, 3) for sign in (1, -1)]
-        moves.sort(key=lambda move: not frame.y1 <= y + move <= frame.y0 - 4)  # inside the plot while there is room
+        moves.sort(key=lambda move: not frame.y1 <= y + move <= frame.y0 - 4)  # prefer moves inside the plot
         move = next(
             move for move in moves if not any(_meet((x0, y + move - 7, x0 + width, y + move + 6), box) for box in taken)
         )

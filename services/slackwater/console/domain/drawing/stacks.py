@@ -1,4 +1,4 @@
-"""Stacked amounts: the layers of a water level, at one moment and over time."""
+"""Stacked amounts: the layers of a water level, at one time and over time."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 LAYERS = ("system", "prod", "mid", "batch", "free")
-"""From the bottom up: what cannot move lies lowest, what gives way first floats on top."""
+"""From the bottom up: the fixed tiers are lowest, the tier that yields first is on top."""
 
 BORROWERS = ("batch", "free")
-"""Layers that live on the offer."""
+"""Layers that use the offer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +26,9 @@ class Layer:
 
 
 def water_level(used: Mapping[str, int], offered: int | None, capacity: int) -> tuple[Layer, ...]:
-    """Used by layer, then what is offered and not used, then the margin up to the capacity.
+    """Usage by layer, then the unused offer, then the margin up to the capacity.
 
-    Layers never overlap and together reach from 0 to the larger of capacity and usage. Negative usage counts as none.
+    Layers do not overlap and together reach from 0 to the larger of capacity and usage. Negative usage counts as zero.
     """
     layers: list[Layer] = []
     top = 0

@@ -1,4 +1,4 @@
-"""The small vocabulary of marks that every chart is made of. Text is escaped here and nowhere else."""
+"""The SVG elements of all charts. This module escapes text; the charts do not."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Linear, from data `low`..`high` to pixels `start`..`end`; values outside are held at the edge."""
+    """Linear, from data `low`..`high` to pixels `start`..`end`; values outside are clamped."""
 
     low: float
     high: float
@@ -96,7 +96,7 @@ def link(href: str, body: str) -> str:
 
 
 def figure(frame: Frame, body: Sequence[str], label: str) -> str:
-    """The whole picture; `label` says in one sentence what it shows, for those who do not see it."""
+    """The whole picture; `label` describes it in one sentence, for screen readers."""
     box = f"0 0 {number(frame.width)} {number(frame.height)}"
     head = f'<svg viewBox="{box}" role="img" aria-label="{escape(label, quote=True)}" class="chart">'
     return head + "".join(body) + "</svg>"

@@ -1,4 +1,4 @@
-"""Amounts as text, always with their unit: cores rather than milli-cores, binary units of bytes, seconds, percent."""
+"""Amounts as text, always with their unit: cores, binary units of bytes, seconds, percent."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def gibibytes(count: int | float) -> str:
 
 
 def percent(value: float, digits: int = 1) -> str:
-    """A ratio with its sign behind a space: `12.5 %`."""
+    """A ratio as a percentage with a space before the sign: `12.5 %`."""
     return f"{value * 100:.{digits}f} %"
 
 
@@ -28,7 +28,7 @@ def seconds(value: float) -> str:
 
 
 def bare(value: int, unit: str) -> str:
-    """Milli-cores as cores, bytes in binary units, anything else as it is; cores without the word."""
+    """Milli-cores as cores without the word, bytes in binary units, anything else unchanged."""
     if unit.startswith("milli"):
         return cores(value)
     return format_memory(value) if unit.startswith("byte") else f"{value} {unit}".strip()

@@ -1,6 +1,6 @@
-"""The read model: one row per node, history by time, decisions and what came of them.
+"""The read model: one row per node, history by time, decisions and their outcomes.
 
-Bodies are the read model's own shapes as JSON; columns beside them are only what is searched or sorted by.
+Bodies are the read model's own shapes as JSON; other columns are only those used for search and order.
 """
 
 from __future__ import annotations
@@ -77,14 +77,14 @@ _TABLES = (
 
 
 def upgrade() -> None:
-    """Make the read model."""
+    """Create the read model."""
     create_messaging_tables(op)
     for statement in _TABLES:
         op.execute(statement)
 
 
 def downgrade() -> None:
-    """Forget it: everything here can be consumed again or is pruned in time anyway."""
+    """Drop it: everything here can be consumed again or is pruned over time."""
     for table in ("eviction", "observation", "effect", "decision", "offer", "forecast", "usage_point", "node"):
         op.execute(f"DROP TABLE {table}")
     drop_messaging_tables(op)

@@ -1,6 +1,6 @@
-"""Kept levels of the fleet, one narrow row of sums per node; pods of decisions can be searched.
+"""Stored levels of the fleet, one narrow row of sums per node; decisions can be searched by pod.
 
-Reports need no sums of their own any more.
+Reports no longer need their own sums.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ down_revision = "0001"
 
 
 def upgrade() -> None:
-    """Add them. Sums of nodes come with their next report."""
+    """Add them. A node's sums are written with its next report."""
     op.execute("ALTER TABLE node ADD COLUMN amounts bigint[]")
     op.execute("ALTER TABLE usage_point DROP COLUMN amounts")
     op.execute(
@@ -24,7 +24,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Remove them. Old reports lose their sums, which only drew charts."""
+    """Remove them. Old reports lose their sums, which only charts used."""
     op.execute("DROP INDEX effect_time")
     op.execute("DROP INDEX decision_actions")
     op.execute("DROP TABLE fleet_level")

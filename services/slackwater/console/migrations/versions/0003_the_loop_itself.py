@@ -1,4 +1,4 @@
-"""The loop itself: closed windows, how processes fare, which dead letters were replayed."""
+"""The control loop: closed windows, process reports, replayed dead letters."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Forget them."""
+    """Drop them."""
     op.execute("DROP INDEX observation_node")
     for table in ("letter_replay", "process", "usage_window"):
         op.execute(f"DROP TABLE {table}")

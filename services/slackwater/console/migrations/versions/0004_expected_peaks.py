@@ -1,7 +1,7 @@
-"""The last predicted peak of prod, one narrow pair per node: the water level of a pool is then a sum of rows.
+"""The last predicted peak of prod, one narrow pair per node, so that the water level of a pool is a sum of rows.
 
-What offers have learnt to tell (mid, zones, the reason, strategies) needs no columns: it is in their bodies, nothing
-searches for it, and bodies from before are read with the defaults of the view.
+New fields of offers (mid, zones, the reason, strategies) need no columns: they are in the bodies, no query searches for
+them, and older bodies are read with the defaults of the view.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ down_revision = "0003"
 
 
 def upgrade() -> None:
-    """Add it, with what is known already."""
+    """Add it, filled from stored forecasts."""
     op.execute("ALTER TABLE node ADD COLUMN prod_peak bigint[], ADD COLUMN predicted_at timestamptz")
     op.execute(
         """
@@ -27,5 +27,5 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Forget it; forecasts keep theirs."""
+    """Drop it; forecasts keep their peaks."""
     op.execute("ALTER TABLE node DROP COLUMN prod_peak, DROP COLUMN predicted_at")

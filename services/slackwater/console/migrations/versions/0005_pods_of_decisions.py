@@ -1,6 +1,6 @@
-"""Decisions are found by the pods that they chose and that they spared, and by whether anybody was to act on them.
+"""Decisions are found by their chosen and spared pods, and by whether they were to be executed.
 
-Decisions from before uids of spared pods were told are found by those that they chose.
+Decisions recorded without uids of spared pods are found by their chosen pods.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _CHOSEN = """
 
 
 def upgrade() -> None:
-    """Add them, with what is known of the decisions that are kept. One index takes the place of that on actions."""
+    """Add the columns, filled from stored decisions. One index replaces that on actions."""
     op.execute(
         "ALTER TABLE decision ADD COLUMN pods text[] NOT NULL DEFAULT '{}',"
         " ADD COLUMN spared text[] NOT NULL DEFAULT '{}', ADD COLUMN carried_out boolean NOT NULL DEFAULT true"
@@ -33,7 +33,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Forget them."""
+    """Drop them."""
     op.execute("DROP INDEX decision_spared")
     op.execute("DROP INDEX decision_pods")
     op.execute("CREATE INDEX decision_actions ON decision USING gin ((body -> 'actions') jsonb_path_ops)")

@@ -1,4 +1,4 @@
-"""Whether a node takes new pods, as it was told last."""
+"""Whether a node takes new pods, as last reported."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ down_revision = "0005"
 
 
 def upgrade() -> None:
-    """Add it; a node of which nothing was told takes new pods."""
+    """Add it; a node without a condition takes new pods."""
     op.execute("ALTER TABLE node ADD COLUMN conditions jsonb, ADD COLUMN conditions_told_at timestamptz")
 
 
 def downgrade() -> None:
-    """Forget it."""
+    """Drop it."""
     op.execute("ALTER TABLE node DROP COLUMN conditions, DROP COLUMN conditions_told_at")

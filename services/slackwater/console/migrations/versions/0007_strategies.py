@@ -1,4 +1,4 @@
-"""ColocationStrategies as they are followed, one row for each document."""
+"""ColocationStrategies in effect, one row per document."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pods that a node reported last are kept, and events wait in the outbox, uncompressed (decision 0054)."""
+"""The pods of a node's last report and the outbox's events are stored uncompressed (decision 0054)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The pods of a node's last report are text: they are written with every report, and looked into when somebody asks.
+"""The pods of a node's last report are text: every report writes them, and only a query parses them.
 
-As jsonb in a document of all rows they were taken apart twice: 0.47 ms of PostgreSQL's CPU for a report of 30 pods,
-0.17 ms as text in a column of its own (decision 0056). They have another name: what a replica of before writes must
-not stand beside it unread.
+As jsonb in a document of all rows they were parsed twice: 0.47 ms of PostgreSQL's CPU for a report of 30 pods, 0.17 ms
+as text in their own column (decision 0056). The column has a new name, so that the writes of an older replica do not
+remain beside it unread.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What cannot be read, stored or computed is set aside here, and released by an operator."""
+"""Rows that cannot be read, stored or computed are quarantined here, until an operator releases them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Inventory of nodes and pods, refusals, and history partitioned by the day of its midpoint."""
+"""Creates the inventory of nodes and pods, refusals, and history partitioned by the day of its midpoint."""
 
 from __future__ import annotations
 

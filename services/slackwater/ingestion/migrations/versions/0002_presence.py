@@ -1,6 +1,6 @@
-"""A pod that is in its node's newest report is seen whenever the node is: only what changes is written.
+"""Adds `pods.present`: a pod in its node's newest report was last seen with the node, so only changes are written.
 
-`last_seen_at` is exact for pods that are gone; for those present the node's `last_report_at` is newer.
+`last_seen_at` is exact for pods that are gone; for present pods the node's `last_report_at` is newer.
 """
 
 from __future__ import annotations

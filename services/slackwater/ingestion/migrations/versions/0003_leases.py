@@ -1,4 +1,4 @@
-"""Members and leases: several replicas share the partitions."""
+"""Adds members and leases, so that several replicas share the partitions."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The pods of a report in one row: PostgreSQL takes 112 to 131 us a report of 30 pods, and took 193 to 290 with a row
-for each of them (decision 0025).
+"""Stores the pods of a report in one row.
 
-`pod_usage` is a view of it from now on, with the columns that the table had.
+PostgreSQL needs 112 to 131 us for a report of 30 pods, compared with 193 to 290 us with one row per pod (decision
+0025). `pod_usage` becomes a view of the new table with the columns of the old one.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ CREATE TABLE report_pods (
     cpu_pressure double precision[] NOT NULL
 ) PARTITION BY RANGE (midpoint_at)
 """
-"""A place in each array for each pod; a row of `cpu` and `memory` is a distribution as in node_usage. In limits -1
-stands for none, in shares NaN for what is not known."""
+"""Each array has one element per pod; a row of `cpu` and `memory` is a distribution as in node_usage. A limit of -1
+means no limit; a ratio of NaN means unknown.
+"""
 _VIEW = """
 CREATE VIEW pod_usage AS
 SELECT midpoint_at, node, boot_epoch, sequence, uids[place] AS uid, tiers[place] AS tier,

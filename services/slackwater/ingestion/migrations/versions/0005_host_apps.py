@@ -1,4 +1,4 @@
-"""Host applications of a report, as JSON; null where there are none, which costs a bit of the row."""
+"""Adds the host applications of a report as JSON; null where there are none."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Reports are kept, and events wait in the outbox, uncompressed.
+"""Stores reports, and events in the outbox, uncompressed.
 
-Packing the arrays of a report took twice the time of all else that PostgreSQL does with it, and gained a fifth of the
-room (decision 0054).
+Compressing the arrays of a report took twice the time of all other work of PostgreSQL on it, and saved a fifth of the
+space (decision 0054).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _COLUMNS = ("uids", "tiers", "cpu", "memory", "cpu_limits", "throttled", "cpu_pr
 
 
 def _store(how: str) -> None:
-    """Partitions that are made later take it from the table."""
+    """Sets the storage of the table's columns; later partitions inherit it."""
     for column in _COLUMNS:
         op.execute(f"ALTER TABLE report_pods ALTER COLUMN {column} SET STORAGE {how}")
 

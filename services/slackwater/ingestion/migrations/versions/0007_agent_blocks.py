@@ -1,4 +1,4 @@
-"""Which agents an operator has blocked: every change with its author and reason; the last one of a node counts."""
+"""Adds blocks of agents: every change with its author and reason. The last change of a node is in force."""
 
 from __future__ import annotations
 

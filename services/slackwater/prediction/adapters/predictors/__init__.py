@@ -1,1 +1,1 @@
-"""Models of peaks by name: what can be set about each, how it is made, and those that others install."""
+"""Registry of peak models: settings, factories, and models that other distributions install."""

@@ -1,4 +1,4 @@
-"""The models that come with Slackwater, each as (settings, factory): what the entry points in pyproject.toml name."""
+"""The built-in models, each as (settings, factory). The entry points in pyproject.toml name them."""
 
 from __future__ import annotations
 

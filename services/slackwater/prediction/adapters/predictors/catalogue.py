@@ -1,4 +1,4 @@
-"""The models that there are, for whoever chooses: descriptions, schemas of settings, and a check of a choice."""
+"""Catalogue of the installed models: descriptions, schemas of settings, and validation of a choice."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from slackwater.prediction.settings import PredictionSettings
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """One model: what its peak is, its defaults, and the JSON Schema of its settings."""
+    """A model: the description of its peak, its defaults, and the JSON Schema of its settings."""
 
     name: str
     version: str
     text: str
     origin: str
-    """The distribution that brings it."""
+    """The distribution that installs it."""
     defaults: PredictorSettings
     schema: dict[str, Any]
 
@@ -33,7 +33,7 @@ class Described:
 
 
 class Catalogue:
-    """slackwater.prediction.ports.Predictors over the entry points."""
+    """Implements slackwater.prediction.ports.Predictors over the entry points."""
 
     def check(self, choice: ModelChoice, resource: str) -> None:
         registry.make_model(choice.name, choice.settings, cast(Resource, resource))
@@ -42,16 +42,16 @@ class Catalogue:
         return name in registry.names() and RATE in registry.predictor(name).settings.model_fields
 
     def all(self) -> Sequence[Described]:
-        """Every model that can be loaded, by name."""
+        """Returns every model that can be loaded, by name."""
         return [found for name in registry.names() if (found := _whole(name)) is not None]
 
     def one(self, name: str) -> Described:
-        """Raises InvalidInput if there is no such model, Misconfigured if it cannot be loaded."""
+        """Returns the named model. Raises InvalidInput if it is unknown, Misconfigured if it cannot be loaded."""
         return describe(name)
 
 
 def describe(name: str) -> Described:
-    """See Catalogue.one."""
+    """Returns the named model; see Catalogue.one."""
     known = registry.predictor(name)
     form = known.settings
     try:
@@ -80,7 +80,7 @@ def _whole(name: str) -> Described | None:
 
 
 def reference_page() -> str:
-    """docs/reference/predictors.md: the models that come with Slackwater."""
+    """Renders docs/reference/predictors.md: the built-in models."""
     lines = [
         "# Models of peaks and their settings",
         "",
@@ -103,7 +103,7 @@ def _table(described: Described) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One setting for people."""
+    """One setting in readable form."""
 
     name: str
     default: str
@@ -112,7 +112,7 @@ class Setting:
 
 
 def settings_of(described: Described) -> Sequence[Setting]:
-    """In the order of the class."""
+    """Returns the settings in the order of their class."""
     defaults = described.defaults.model_dump(mode="json")
     return [
         Setting(name, json.dumps(defaults[name]), allowed(about), str(about.get("description", "")))
@@ -124,7 +124,7 @@ _BOUNDS = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusi
 
 
 def allowed(about: dict[str, Any]) -> str:
-    """Type and bounds of a JSON Schema in words: `number > 0, ≤ 1, or null`."""
+    """Renders type and bounds of a JSON Schema: `number > 0, ≤ 1, or null`."""
     options = about.get("anyOf", [about])
     return ", or ".join(_one(option) for option in options)
 
@@ -137,7 +137,7 @@ def _one(option: dict[str, Any]) -> str:
 
 
 def refuse_unusable(settings: PredictionSettings) -> None:
-    """Raises Misconfigured, at the start and once, for a model or a setting of one that there is not."""
+    """Raises Misconfigured, once at startup, for an unknown model or an invalid setting."""
     for resource in ("cpu", "memory"):
         try:
             Catalogue().check(settings.first_policy().model_of(resource), resource)

@@ -1,7 +1,7 @@
-"""Which models there are: entry points of the group `slackwater.predictors`, ours and those of other distributions.
+"""Registry of models: entry points of the group `slackwater.predictors`, built-in and of other distributions.
 
-An entry point names a `Predictor`, or any pair of a pydantic settings class and factory(settings, resource).
-Ours are known even where Slackwater runs from a checkout and no metadata says so.
+An entry point names a `Predictor`, or any pair of a pydantic settings class and factory(settings, resource). Built-in
+models are also known when Slackwater runs from a checkout without package metadata.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from slackwater.prediction.domain.policy import ModelChoice
 GROUP = "slackwater.predictors"
 DEFAULT = "workload-profile"
 _TEXTS, _FUNCTIONS = ("name", "version"), ("fold", "peaks", "state", "restore", "forget")
-"""What every model has; see KeptModel."""
+"""Attributes that every model has; see KeptModel."""
 _PLACE = "slackwater.prediction.adapters.predictors.built_in"
 BUILT_IN: Mapping[str, str] = {
     "borg-default": f"{_PLACE}:borg_default",
@@ -36,38 +36,38 @@ BUILT_IN: Mapping[str, str] = {
 
 
 class Predictor(NamedTuple):
-    """A model by name: what can be set, and how it is made for a resource."""
+    """A model: its settings class, and a factory that builds it for a resource."""
 
     settings: type[PredictorSettings]
     factory: Callable[[PredictorSettings, Resource], KeptModel]
 
 
 def names() -> tuple[str, ...]:
-    """Every model there is, in alphabetical order. Raises Misconfigured."""
+    """Returns all model names in alphabetical order. Raises Misconfigured."""
     return tuple(sorted(_known()))
 
 
 def predictor(name: str) -> Predictor:
-    """Raises InvalidInput if there is no such model, Misconfigured if it cannot be loaded."""
-    found = _known().get(name)
-    if found is None:
+    """Returns the named model. Raises InvalidInput if it is unknown, Misconfigured if it cannot be loaded."""
+    entry_point = _known().get(name)
+    if entry_point is None:
         raise InvalidInput(
-            f"model: {name!r} is unknown; there are {', '.join(names())}", code="predictor_unknown", field="model"
+            f"model: {name!r} is unknown; use one of {', '.join(names())}", code="predictor_unknown", field="model"
         )
     try:
-        settings, factory = found.load()
+        settings, factory = entry_point.load()
         if not (isinstance(settings, type) and issubclass(settings, BaseModel) and callable(factory)):
-            raise TypeError(f"it names {settings!r} and {factory!r}")
+            raise TypeError(f"it names {settings!r} and {factory!r}, not a settings class and a function")
     except Exception as error:
         raise Misconfigured(
-            f"model {name}: entry point {found.value} must name a pair (settings class, factory): {error}",
+            f"model {name}: entry point {entry_point.value} must name a pair (settings class, factory): {error}",
             code="predictor_unusable",
         ) from error
     return Predictor(cast(type[PredictorSettings], settings), factory)
 
 
 def make_model(name: str, settings: Mapping[str, Any] | PredictorSettings, resource: Resource) -> KeptModel:
-    """A model for one resource. Raises InvalidInput that names the setting, and what `predictor` raises."""
+    """Builds a model for one resource. Raises InvalidInput that names the setting, and the errors of `predictor`."""
     known = predictor(name)
     if isinstance(settings, PredictorSettings):
         return _made(name, known, settings, resource)
@@ -85,7 +85,7 @@ def make_model(name: str, settings: Mapping[str, Any] | PredictorSettings, resou
 
 
 def _made(name: str, known: Predictor, settings: PredictorSettings, resource: Resource) -> KeptModel:
-    """Those of other distributions are kept within bounds."""
+    """Builds the model. Models of other distributions run in a sandbox (see `contained`)."""
     if name in BUILT_IN:
         return known.factory(settings, resource)
 
@@ -94,7 +94,7 @@ def _made(name: str, known: Predictor, settings: PredictorSettings, resource: Re
         lacks = [part for part in _TEXTS if not isinstance(getattr(model, part, None), str)]
         lacks += [part for part in _FUNCTIONS if not callable(getattr(model, part, None))]
         if lacks:
-            raise TypeError(f"the factory gave {type(model).__name__}, which lacks {', '.join(lacks)}")
+            raise TypeError(f"the factory returned {type(model).__name__}, which lacks {', '.join(lacks)}")
         return model
 
     try:
@@ -109,10 +109,10 @@ def _made(name: str, known: Predictor, settings: PredictorSettings, resource: Re
 
 
 def origin(name: str) -> str:
-    """The distribution that brings a model, with its version: `slackwater` for ours."""
-    found = _known().get(name)
-    brought = None if found is None else found.dist
-    return "slackwater" if brought is None or name in BUILT_IN else f"{brought.name} {brought.version}"
+    """Returns the distribution that installs a model, with its version; `slackwater` for built-in models."""
+    entry_point = _known().get(name)
+    distribution = None if entry_point is None else entry_point.dist
+    return "slackwater" if distribution is None or name in BUILT_IN else f"{distribution.name} {distribution.version}"
 
 
 def _known() -> Mapping[str, EntryPoint]:
@@ -120,7 +120,7 @@ def _known() -> Mapping[str, EntryPoint]:
     for entry in entry_points(group=GROUP):
         if known.setdefault(entry.name, entry).value != entry.value:
             raise Misconfigured(
-                f"two distributions bring a model {entry.name}: {known[entry.name].value} and {entry.value}; "
+                f"two distributions install a model {entry.name}: {known[entry.name].value} and {entry.value}; "
                 "uninstall one of them",
                 code="predictor_twice",
             )
@@ -128,5 +128,5 @@ def _known() -> Mapping[str, EntryPoint]:
 
 
 def model_of(choice: ModelChoice, resource: str) -> KeptModel:
-    """A new model as a policy chooses it. Raises InvalidInput that names what is wrong."""
+    """Builds the model that a policy chooses. Raises InvalidInput that names the invalid setting."""
     return make_model(choice.name, choice.settings, "cpu" if resource == "cpu" else "memory")

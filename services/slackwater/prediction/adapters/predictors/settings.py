@@ -1,6 +1,6 @@
-"""What can be set about each model: one frozen pydantic model per predictor, as policy, help and schema show it.
+"""Settings of the models: one frozen pydantic model per predictor, used by policies, help and schemas.
 
-Amounts of time are seconds or what the name says, shares and rates are ratios (0..1). A field that is None depends on
+Durations are seconds unless the name states a unit; shares and rates are ratios (0..1). A field that is None depends on
 the resource, as its description says.
 """
 
@@ -14,7 +14,7 @@ Resource = Literal["cpu", "memory"]
 
 
 class PredictorSettings(BaseModel):
-    """Base of all: frozen, and an unknown field is refused, and so is a number that is none or has no end."""
+    """Base of all settings: frozen; unknown fields, NaN and infinite numbers are refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -37,7 +37,7 @@ class NSigmaSettings(PredictorSettings):
 
 
 class ResourceCentralSettings(PredictorSettings):
-    """sum over pods of a percentile of each one's last hours."""
+    """sum over pods of a percentile of each pod's last hours."""
 
     percentile: float = Field(0.99, gt=0, le=1, description="of a pod's usage / limit, a ratio")
     window_seconds: float = Field(36_000.0, ge=60, description="history used; 10 h, as published")
@@ -46,7 +46,7 @@ class ResourceCentralSettings(PredictorSettings):
 
 
 class HistogramSettings(PredictorSettings):
-    """Decaying histograms: percentile x margin, of pods and of all of them together."""
+    """Decaying histograms: percentile x margin, of each pod and of all pods combined."""
 
     percentile: float | None = Field(None, gt=0, le=1, description="a ratio; None: 0.95 of CPU, 0.98 of memory")
     margin: float = Field(0.10, ge=0, le=10, description="on top of each percentile; 0.1 is 10 %")
@@ -58,7 +58,7 @@ class HistogramSettings(PredictorSettings):
 
 
 class PeriodicSettings(PredictorSettings):
-    """The next day hour by hour, where a period of a day or a week is proven; the largest hour elsewhere."""
+    """The next day hour by hour, where a period of a day or a week is proven; elsewhere the largest hour."""
 
     margin: float = Field(0.10, ge=0, le=10, description="on top of each hour; 0.1 is 10 %")
     history_hours: int = Field(336, ge=48, le=1344, description="hours kept; two days or two weeks prove a period")
@@ -72,7 +72,7 @@ class PeriodicSettings(PredictorSettings):
 
 
 class MaxSettings(PredictorSettings):
-    """The largest of several models, machine by machine."""
+    """The largest of several models for each machine."""
 
     models: tuple[tuple[str, dict[str, Any]], ...] = Field(
         (("nsigma-v1", {}), ("resource-central", {})),
@@ -93,7 +93,7 @@ class WorkloadProfileSettings(PredictorSettings):
     """B + k R over two weeks of hourly maxima of the workloads that are on the machine now."""
 
     presets: ClassVar[tuple[str, ...]] = ("knob=0.20",)
-    """What a backtest of all models judges beside the defaults: the balanced knob, which lends more of the CPU."""
+    """Variants that a backtest of all models includes: the balanced knob, which lends more CPU."""
     knob: float | None = Field(
         None,
         ge=0,

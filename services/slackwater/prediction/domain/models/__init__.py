@@ -1,1 +1,1 @@
-"""Models of a machine's peak over the next 24 hours, behind one small interface (`port`): one file each."""
+"""Models of a machine's peak over the next 24 hours, one file each. Their common interface is `port`."""

@@ -1,4 +1,4 @@
-"""How long something has been watched: what decides whether a model is believed, whatever the pod's age says."""
+"""Tracks how long a series has been observed. A model is used only for warm series, whatever the age of the pod."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _NEVER = -(2**62)
 
 
 class Acquaintance:
-    """Counts slots of `slot_seconds` with a sample, so that it does not matter how often windows come.
+    """Counts slots of `slot_seconds` with a sample, so that the frequency of windows has no effect.
 
-    A sample in a slot that is not later than the last one counted adds nothing: no duplicate makes anything warm.
+    A sample in a slot not later than the last counted one is ignored, so duplicates do not warm a series.
     """
 
     def __init__(self, slot_seconds: float = 300.0) -> None:
@@ -29,11 +29,11 @@ class Acquaintance:
         self.table.reach(rows)
         slot = math.ceil(at_seconds / self.slot_seconds) - 1
         later = rows[self.table["last"][rows] < slot]
-        self.table["slots"][later] = self.table["slots"][later] + 1  # a number given twice still counts once
+        self.table["slots"][later] = self.table["slots"][later] + 1  # a row id that occurs twice counts once
         self.table["last"][later] = slot
 
     def warm(self, rows: Rows, for_seconds: float) -> NDArray[np.bool_]:
-        """(n,) who has been watched for so long, or longer, and at all."""
+        """Returns (n,) whether each series has a sample and has been observed for at least `for_seconds`."""
         self.table.see(rows)
         slots = self.table["slots"][rows]
         return np.asarray((slots > 0) & (slots * self.slot_seconds >= for_seconds))

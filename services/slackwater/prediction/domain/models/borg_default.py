@@ -1,4 +1,4 @@
-"""borg-default: everyone needs what it has reserved, but for a fixed share. It learns nothing."""
+"""borg-default: every pod needs its reservation less a fixed ratio. This model learns nothing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from slackwater.prediction.domain.models.tables import State
 
 
 class BorgDefault:
-    """sum of limits / `overcommit`; 1.1 is the field's value."""
+    """sum of limits / `overcommit`; the field's value is 1.1."""
 
     name = "borg-default"
     version = "1"
@@ -23,7 +23,7 @@ class BorgDefault:
         self.overcommit = overcommit
 
     def fold(self, at_seconds: float, members: Members, usage: Floats) -> None:
-        """Nothing is learned."""
+        """No-op: this model learns nothing."""
 
     def peaks(self, at_seconds: float, members: Members) -> Peaks:
         fleet = fleet_of(members)
@@ -33,7 +33,7 @@ class BorgDefault:
         return {}
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """There is nothing to take."""
+        """No-op: this model has no state."""
 
     def forget(self, machines: Rows, series: Rows, workloads: Rows) -> None:
-        """There is nothing to forget."""
+        """No-op: this model has no state."""

@@ -1,8 +1,8 @@
-"""Models of other distributions, kept within bounds: what they raise or make up stops nobody else's prediction.
+"""Sandbox for models of other distributions: their errors and invalid answers affect no other prediction.
 
-Where a model cannot answer, or not with an amount between nothing and the limits, the limits stand in: nothing is lent
-there, and why is told. One that missed a window lends nothing until it has taken the next; one that could not forget
-begins anew, for the numbers that it still knows are given to others.
+Where a model does not answer, or answers with an amount outside 0 to the limits, the limits are used: nothing is lent
+there and the problem is reported. A model that missed a window lends nothing until it has folded the next one. A model
+that failed to forget is rebuilt, because the row ids it still knows are reused.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from slackwater.prediction.domain.models.tables import State
 _BEHIND, _LOST = "contained.behind", "contained.lost"
 _LIMITS, _UNEXPLAINED = "cold_start_limits", "unexplained"
 _NEAR = 1e-6
-"""What terms may be beside their peak, as a share of it or in units."""
+"""Tolerance between the sum of the terms and the peak, as a ratio of the peak or in units."""
 _LONGEST = 300
 T = TypeVar("T")
 
 
 class Contained:
-    """The same model, whose functions fail for themselves alone."""
+    """Wraps a model so that its failures stay local to it."""
 
     def __init__(self, make: Callable[[], KeptModel]) -> None:
         self._make = make
@@ -50,18 +50,18 @@ class Contained:
 
     @property
     def problem(self) -> str:
-        """What it could not do when it was last asked; empty if it could do everything."""
+        """Returns what the model could not do in its last calls; empty if it did everything."""
         return "; ".join(f"{what} {why}" for what, why in self._wrong.items())
 
     def _asked(self, what: str, function: Callable[[], T]) -> T | None:
-        """What it answers; None if it raises."""
+        """Returns the function's result; None if it raises."""
         try:
-            found = function()
-        except Exception as error:  # noqa: BLE001 - whatever somebody else's code does, it is not known then
+            result = function()
+        except Exception as error:  # noqa: BLE001 - code of other distributions may raise anything
             self._wrong[what] = f"raised {type(error).__name__}: {error}"[:_LONGEST]
             return None
         self._wrong.pop(what, None)
-        return found
+        return result
 
     def _did(self, what: str, function: Callable[[], object]) -> bool:
         self._asked(what, function)
@@ -76,21 +76,21 @@ class Contained:
         answer = None if self._is_behind else self._asked("peaks", lambda: self._model.peaks(at_seconds, members))
         if answer is None and not self._is_behind:
             self._wrong.setdefault("peaks", "gave None")
-        found, why = _within(answer, fleet)
+        peaks, why = _within(answer, fleet)
         if why and answer is not None:
             self._wrong["peaks"] = why
-        if before is not None:  # of the same moment: some were asked about together, and each one alone
+        if before is not None:  # same time: groups and single members are predicted in separate calls
             self._wrong.setdefault("peaks", before)
         self._wrong_at = at_seconds
-        return found
+        return peaks
 
     def standing(self) -> Standing:
         model = self._model
-        found = self._asked("standing", model.standing) if isinstance(model, Calibrated) else None
-        if not isinstance(found, Standing):
+        standing = self._asked("standing", model.standing) if isinstance(model, Calibrated) else None
+        if not isinstance(standing, Standing):
             return Standing()
-        told = (found.knob, found.stated_rate, found.measured_rate, found.machine_days)
-        return found if all(one is None or _is_amount(one) for one in told) else Standing()
+        numbers = (standing.knob, standing.stated_rate, standing.measured_rate, standing.machine_days)
+        return standing if all(number is None or _is_amount(number) for number in numbers) else Standing()
 
     @property
     def by_class(self) -> bool:
@@ -98,11 +98,11 @@ class Contained:
         return self._asked("by_class", lambda: isinstance(model, ByClass) and model.by_class) is True
 
     def prior(self, kind: int) -> tuple[float, int]:
-        """Of a class of which it cannot tell: the limit stands in."""
+        """Returns the prior of a class, or (1.0, 0) if the model has no valid one, so that the limit is used."""
         model = self._model
-        found = self._asked("prior", lambda: model.prior(kind)) if isinstance(model, ByClass) else None
-        is_told = isinstance(found, tuple) and len(found) == 2 and all(map(_is_amount, found))
-        return found if found is not None and is_told and found[0] <= 1 else (1.0, 0)
+        prior = self._asked("prior", lambda: model.prior(kind)) if isinstance(model, ByClass) else None
+        is_valid = isinstance(prior, tuple) and len(prior) == 2 and all(map(_is_amount, prior))
+        return prior if prior is not None and is_valid and prior[0] <= 1 else (1.0, 0)
 
     def announce(self, at_seconds: float, workloads: Rows) -> None:
         model = self._model
@@ -110,22 +110,25 @@ class Contained:
             self._did("announce", lambda: model.announce(at_seconds, workloads))
 
     def changing(self, at_seconds: float, workloads: Rows) -> NDArray[np.bool_]:
-        model, found = self._model, None
+        model, flags = self._model, None
         if isinstance(model, Listening):
-            found = self._asked("changing", lambda: model.changing(at_seconds, workloads))
-        is_told = isinstance(found, np.ndarray) and found.shape == workloads.shape and found.dtype == np.bool_
-        return found if found is not None and is_told else np.zeros(len(workloads), dtype=bool)
+            flags = self._asked("changing", lambda: model.changing(at_seconds, workloads))
+        is_valid = isinstance(flags, np.ndarray) and flags.shape == workloads.shape and flags.dtype == np.bool_
+        return flags if flags is not None and is_valid else np.zeros(len(workloads), dtype=bool)
 
     def state(self) -> State:
-        """One that cannot be told is restored by nobody: the model begins anew then."""
-        found = self._asked("state", lambda: {name: _plain(array) for name, array in self._model.state().items()})
-        return {_LOST: np.ones(1)} if found is None else {**found, _BEHIND: np.array([self._is_behind])}
+        """Returns the state. A state that cannot be read is marked as lost, and the model is rebuilt at restore."""
+        arrays = self._asked("state", lambda: {name: _plain(array) for name, array in self._model.state().items()})
+        return {_LOST: np.ones(1)} if arrays is None else {**arrays, _BEHIND: np.array([self._is_behind])}
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
         own = {name: array for name, array in state.items() if name not in (_BEHIND, _LOST)}
         try:
             if _LOST in state:
-                raise InvalidInput(f"model {self.name}: its state could not be kept", code="model_state_unusable")
+                raise InvalidInput(
+                    f"model {self.name}: its state could not be stored; the model is rebuilt",
+                    code="model_state_unusable",
+                )
             self._model.restore(own)
         except InvalidInput:
             raise
@@ -147,20 +150,22 @@ def _is_amount(value: object) -> bool:
 
 
 def _plain(array: Any) -> NDArray[Any]:
-    """A copy, as bytes can hold it."""
+    """Returns a copy in plain types."""
     if not isinstance(array, np.ndarray) or array.dtype.hasobject:
-        raise TypeError(f"a state is made of plain arrays, not of {type(array).__name__}")
+        raise TypeError(f"a state must hold plain NumPy arrays, not {type(array).__name__}")
     return array.copy()
 
 
 def _within(answer: object, fleet: Fleet) -> tuple[Peaks, str]:
-    """What it says where that can be, the limits elsewhere; and what was wrong, empty if nothing was."""
+    """Returns the answer where it is valid and the limits elsewhere, and what was wrong; empty if nothing was."""
     total = fleet.everywhere(fleet.total)
     here = np.zeros(len(total), dtype=bool)
     here[fleet.machines] = True
     peak = _column(getattr(answer, "peak", None), total)
     if not isinstance(answer, Peaks) or peak is None:
-        return Peaks(total, {_LIMITS: total}, here.astype(np.float64)), f"gave no peak of each machine: {answer!r}"[:99]
+        return Peaks(
+            total, {_LIMITS: total}, here.astype(np.float64)
+        ), f"returned no peak for each machine: {answer!r}"[:99]
     known = np.isfinite(peak) & (peak >= 0)
     peak = np.where(here, np.where(known, np.minimum(peak, total), total), 0.0)
     terms = _columns(answer.terms, total)
@@ -174,19 +179,19 @@ def _within(answer: object, fleet: Fleet) -> tuple[Peaks, str]:
         return Peaks(peak, terms, cold, _columns(answer.inputs, total)), ""
     terms = {name: np.where(here & ~bad & ~odd, values, 0.0) for name, values in terms.items()}
     terms |= {_LIMITS: terms.get(_LIMITS, 0.0) + np.where(bad, total, 0.0), _UNEXPLAINED: np.where(odd, peak, 0.0)}
-    what = "is no amount" if bad.any() else "is not the sum of its terms"
+    what = "is not an amount" if bad.any() else "is not the sum of its terms"
     return Peaks(
         peak, terms, cold
-    ), f"gave a peak that {what} on {np.count_nonzero(bad | odd)} of {here.sum()} machines"
+    ), f"returned a peak that {what} on {np.count_nonzero(bad | odd)} of {here.sum()} machines"
 
 
 def _column(values: object, like: Floats) -> Floats | None:
-    """One number of each machine; None if it is anything else."""
-    is_told = isinstance(values, np.ndarray) and values.shape == like.shape and values.dtype.kind in "fiu"
-    return np.asarray(values, dtype=np.float64) if is_told else None
+    """Returns one number for each machine; None if `values` is anything else."""
+    is_valid = isinstance(values, np.ndarray) and values.shape == like.shape and values.dtype.kind in "fiu"
+    return np.asarray(values, dtype=np.float64) if is_valid else None
 
 
 def _columns(said: object, like: Floats) -> dict[str, Floats]:
-    """Those that can be told, all of finite numbers."""
-    found = {str(name): _column(values, like) for name, values in said.items()} if isinstance(said, Mapping) else {}
-    return {name: one for name, one in found.items() if one is not None and np.isfinite(one).all()}
+    """Returns the valid columns, all of finite numbers."""
+    columns = {str(name): _column(values, like) for name, values in said.items()} if isinstance(said, Mapping) else {}
+    return {name: column for name, column in columns.items() if column is not None and np.isfinite(column).all()}

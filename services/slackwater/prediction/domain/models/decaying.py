@@ -1,11 +1,12 @@
-"""histogram: percentiles of decaying histograms with a margin, of each pod and of the machine's pods as one.
+"""histogram: percentiles of decaying histograms with a margin, of each pod and of the machine's pods combined.
 
     pod    = min(limit, percentile x (1 + margin)), or its limit while it is not known
     peak   = the larger of the sum over pods and of (percentile of all of them together) x (1 + margin)
 
-The form of the field's node agent, mended: a series is cold by what was seen of it, not by its age; nothing is trained
-with zeros that nobody measured; a pod never counts with more than its limit; the view of all pods together is used
-only once it is known itself. Percentiles are ends of buckets: never too low, up to 5 % and the first bucket too high.
+Follows the field's node agent with four corrections. A series is cold by its observed samples, not by its age. The
+model is not trained with zeros for missing samples. A pod never counts with more than its limit. The combined series is
+used only once it is warm itself. Percentiles are ends of buckets: never too low, up to 5 % and the first bucket too
+high.
 """
 
 from __future__ import annotations
@@ -27,10 +28,11 @@ from slackwater.prediction.domain.models.tables import State, named, part_of, un
 
 @record(frozen=True, slots=True)
 class DecayingOptions:
-    """`percentile` 0..1; `margin` 0.1 = 10 %; samples count half after `half_life_seconds`.
+    """`percentile` 0..1; `margin` 0.1 = 10 %; the weight of a sample halves after `half_life_seconds`.
 
-    `by_usage`: a sample weighs as much as it is large, `least_weight` at least, so that a percentile is the level under
-    which that share of the usage happens, not of the time. Buckets below `epsilon` are as good as empty."""
+    `by_usage`: a sample is weighted by its value, at least `least_weight`. A percentile is then the level below which
+    that ratio of the usage occurs, not of the time. Buckets below `epsilon` count as empty.
+    """
 
     percentile: float = 0.95
     margin: float = 0.10
@@ -42,7 +44,7 @@ class DecayingOptions:
 
 
 class Known:
-    """Histograms of numbered series, and how long each has been watched."""
+    """Histograms of series by row id, and how long each has been observed."""
 
     def __init__(self, buckets: Buckets, options: DecayingOptions) -> None:
         self.options = options
@@ -59,11 +61,11 @@ class Known:
         return HistogramMatrix(buckets, self.options.half_life_seconds, self.options.epsilon)
 
     def read(self, rows: Rows) -> tuple[NDArray[np.bool_], Floats]:
-        """Who is warm, and the percentile of each; 0 for the others."""
+        """Returns which series are warm, and the percentile of each; 0 for the others."""
         warm = self.watched.warm(rows, self.options.warm_seconds)
-        found = np.zeros(len(rows))
-        found[warm] = self.matrix.percentile(rows[warm], self.options.percentile)
-        return warm, found
+        percentile = np.zeros(len(rows))
+        percentile[warm] = self.matrix.percentile(rows[warm], self.options.percentile)
+        return warm, percentile
 
     def forget(self, rows: Rows) -> None:
         for row in rows[rows < self.watched.table.used].tolist():
@@ -71,7 +73,7 @@ class Known:
         self.watched.forget(rows)
 
     def state(self) -> State:
-        """Only the buckets that hold something: a series fills few of its hundreds."""
+        """Returns the state with non-empty buckets only, because a series fills few of its hundreds."""
         used = self.watched.table.used
         rows, buckets = np.nonzero(self.matrix.weights[:used])
         return {
@@ -90,14 +92,14 @@ class Known:
         if missing:
             raise unusable(min(missing), "is missing")
         if state["half_life_seconds"].tolist() != [self.options.half_life_seconds]:
-            have, wanted = state["half_life_seconds"].tolist(), self.options.half_life_seconds
-            raise unusable("half_life_seconds", f"is {have}, the settings say {wanted}")
+            have, configured = state["half_life_seconds"].tolist(), self.options.half_life_seconds
+            raise unusable("half_life_seconds", f"is {have}, the settings say {configured}")
         if state.get("by_usage", np.array([False])).tolist() != [self.options.by_usage]:
             raise unusable("by_usage", f"is {not self.options.by_usage}, the settings say {self.options.by_usage}")
         self.watched.restore(part_of(state, "watched"))
         used = self.watched.table.used
         if len(state["buckets"]) and state["buckets"].max() >= self.matrix.buckets.count:
-            raise unusable("buckets", f"goes beyond the {self.matrix.buckets.count} of this layout")
+            raise unusable("buckets", f"exceeds the {self.matrix.buckets.count} of this layout")
         self.matrix = self._empty(self.matrix.buckets)
         self.matrix.ensure_rows(used)
         self.matrix.weights[state["rows"], state["buckets"]] = state["weights"]
@@ -106,7 +108,7 @@ class Known:
 
 
 class DecayingHistograms:
-    """The larger of the sum of the pods' peaks and of the peak of all of them as one series."""
+    """The larger of the sum of the pods' peaks and the peak of the combined series."""
 
     name = "histogram"
     version = "1"
@@ -139,7 +141,7 @@ class DecayingHistograms:
         return fleet.answer(terms, ~warm)
 
     def merge(self, other: DecayingHistograms) -> None:
-        """Add the histograms of another one of the same series (not for how long they were watched)."""
+        """Adds the histograms of another model of the same series, but not their observation times."""
         for mine, theirs in ((self.pods, other.pods), (self.machines, other.machines)):
             mine.watched.table.use(theirs.watched.table.used)
             mine.matrix.absorb(theirs.matrix)

@@ -1,4 +1,4 @@
-"""Members as machines see them: who is measured, sums by machine, and back to one number per machine."""
+"""Members grouped by machine: filters unmeasured members, sums by machine, and spreads results over all machines."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from slackwater.prediction.domain.models.port import Floats, Members, Peaks, Row
 
 @record(frozen=True, slots=True)
 class Fleet:
-    """Members grouped by machine; sums are over the machines that have any, in the order of `machines`."""
+    """Members grouped by machine. Sums are over the machines with members, in the order of `machines`."""
 
     members: Members
     starts: Rows
-    """(machines present,) where each one's members begin."""
+    """(machines present,) index of each machine's first member."""
     machines: Rows
-    """(machines present,) their numbers."""
+    """(machines present,) row ids of the machines."""
     limit: Floats
-    """(m,) the limits, with what is not finite or below zero as 0."""
+    """(m,) the limits; 0 where not finite or negative."""
     total: Floats
-    """(machines present,) sum of the limits: the most that can be used."""
+    """(machines present,) sum of the limits: the maximum usage."""
 
     def sums(self, values: Floats) -> Floats:
         """(m,) -> (machines present,)"""
@@ -30,11 +30,11 @@ class Fleet:
 
     @property
     def counts(self) -> Rows:
-        """(machines present,) how many members each has."""
+        """(machines present,) number of members of each machine."""
         return np.diff(self.starts, append=len(self.members.machine))
 
     def place(self) -> Rows:
-        """(m,) the position of each member's machine among `machines`."""
+        """(m,) the index of each member's machine in `machines`."""
         return np.repeat(np.arange(len(self.starts)), self.counts)
 
     def everywhere(self, values: Floats) -> Floats:
@@ -49,7 +49,7 @@ class Fleet:
         cold: np.ndarray[tuple[int], np.dtype[np.bool_]],
         inputs: dict[str, Floats] | None = None,
     ) -> Peaks:
-        """Peaks from terms and what they were made of (machines present,), and from which members (m,) are cold."""
+        """Builds peaks from terms and their inputs (machines present,), and the cold members (m,)."""
         peak = np.minimum(sum(terms.values(), np.zeros(len(self.machines))), self.total)
         share = self.sums(cold.astype(np.float64)) / self.counts
         return Peaks(
@@ -61,7 +61,7 @@ class Fleet:
 
 
 def fleet_of(members: Members) -> Fleet:
-    """Group members by machine; they come ordered."""
+    """Groups members by machine; members are ordered by machine."""
     machine = members.machine
     starts = np.flatnonzero(np.diff(machine, prepend=-1)) if len(machine) else np.zeros(0, dtype=np.intp)
     limit = np.maximum(np.where(np.isfinite(members.limit), members.limit, 0.0), 0.0)
@@ -70,7 +70,7 @@ def fleet_of(members: Members) -> Fleet:
 
 
 def measured(members: Members, usage: Floats) -> tuple[Fleet, Floats]:
-    """Only who was measured, and what each used: between 0 and its limit, because a limit holds."""
+    """Returns the measured members and their usage, clipped to 0 and the limit, because a limit is enforced."""
     known = np.isfinite(usage)
     if not known.all():
         members = replace(

@@ -1,4 +1,4 @@
-"""max: the largest of what several models say, machine by machine."""
+"""max: the largest peak of several models for each machine."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from slackwater.prediction.domain.models.tables import State, named, part_of
 
 
 class Largest:
-    """Its terms are those of the model that is largest there (the first of equals), named after it."""
+    """The terms are those of the model with the largest peak (the first of equals), prefixed with its name."""
 
     name = "max"
     version = "1"
@@ -50,7 +50,7 @@ class Largest:
     @property
     def problem(self) -> str:
         return "; ".join(
-            f"{one.name}: {one.problem}" for one in self.models if isinstance(one, Faltering) and one.problem
+            f"{model.name}: {model.problem}" for model in self.models if isinstance(model, Faltering) and model.problem
         )
 
     @property
@@ -58,9 +58,9 @@ class Largest:
         return any(isinstance(model, ByClass) and model.by_class for model in self.models)
 
     def prior(self, kind: int) -> tuple[float, int]:
-        """The largest of its models', with the fewest workloads behind it."""
-        found = [model.prior(kind) for model in self.models if isinstance(model, ByClass) and model.by_class]
-        return max((share for share, _ in found), default=1.0), min((known for _, known in found), default=0)
+        """Returns the largest prior of the models, with the smallest number of workloads."""
+        priors = [model.prior(kind) for model in self.models if isinstance(model, ByClass) and model.by_class]
+        return max((share for share, _ in priors), default=1.0), min((known for _, known in priors), default=0)
 
     def announce(self, at_seconds: float, workloads: Rows) -> None:
         for model in self.models:
@@ -68,11 +68,11 @@ class Largest:
                 model.announce(at_seconds, workloads)
 
     def changing(self, at_seconds: float, workloads: Rows) -> NDArray[np.bool_]:
-        found = np.zeros(len(workloads), dtype=bool)
+        flags = np.zeros(len(workloads), dtype=bool)
         for model in self.models:
             if isinstance(model, Listening):
-                found |= model.changing(at_seconds, workloads)
-        return found
+                flags |= model.changing(at_seconds, workloads)
+        return flags
 
     def state(self) -> State:
         parts = (named(str(number), model.state()) for number, model in enumerate(self.models))

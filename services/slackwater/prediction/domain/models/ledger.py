@@ -1,15 +1,15 @@
-"""What came of earlier predictions: how often a knob would have been too small, and how large it must be.
+"""Calibration: measures how often a knob would have been too small, and derives the knob for a stated rate.
 
-Every hour each machine writes down B (what its members would have reached together) and R (the risk). A day later it
-is known what those members that stayed did reach, PO, and with it z = (PO - B) / R: a knob below z would have been
-violated. The ledger is the distribution of z, in machine-days (24 records each), with a half-life. From it follows
-the smallest knob whose share of violations, seen together with a reference tail that counts as `prior_days`, stays
-below the stated rate times `safety` (violations come in clusters: fewer events than records). Records that are still
-open count by the part of their day that is over: what went wrong an hour ago is known now, not tomorrow.
+Every hour each machine records B (the combined usage of its members) and R (the risk). A day later the usage that the
+remaining members reached, PO, is known, and with it z = (PO - B) / R: a knob below z would have been violated. The
+ledger is the distribution of z in machine-days (24 records each), with a half-life. From it follows the smallest knob
+whose ratio of violations stays below the stated rate times `safety`, combined with a reference tail that weighs
+`prior_days`. `safety` is needed because violations cluster: there are fewer events than records. Open records count by
+the elapsed part of their day, so that recent violations count at once.
 
-What came of a prediction from little history says little about one from more. So a record weighs by how well its
-members were known, seen from how well the best known ones are known now: after two days the records of the first day
-are all there is, after two weeks they are hardly worth anything.
+Results from little history are weak evidence for predictions from more history. A record therefore weighs by how well
+its members were known, relative to the best known members now: after two days the records of the first day are the only
+ones, after two weeks their weight is close to zero.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ REFERENCE_TAIL = (
     *((0.0, 5e-2), (0.04, 3e-2), (0.10, 2e-2), (0.17, 1e-2), (0.22, 6e-3), (0.25, 5e-3), (0.32, 3e-3)),
     *((0.34, 2.5e-3), (0.52, 1e-3), (0.59, 5e-4), (1.0, 1e-4), (2.0, 1e-5), (8.0, 1e-7)),
 )
-"""(z, share above it) on machines of 20 VMs with two weeks of history; the last three are guesses beyond the data."""
+"""(z, ratio above it) on machines of 20 VMs with two weeks of history; the last three points are extrapolated."""
 
 
 @record(frozen=True, slots=True)
 class LedgerOptions:
-    """Weights in machine-days; records count half after `half_life_seconds`."""
+    """Weights in machine-days; the weight of a record halves after `half_life_seconds`."""
 
     prior_days: float = 200.0
     safety: float = 0.6
@@ -49,7 +49,7 @@ class LedgerOptions:
 
 
 class Scores:
-    """Buckets of z: -1 to 2 by 0.01, to 8 by 0.05, and everything above."""
+    """Buckets of z: -1 to 2 by 0.01, to 8 by 0.05, and one for larger values."""
 
     count = 421
 
@@ -64,7 +64,7 @@ class Scores:
 
 @record(frozen=True, slots=True)
 class Record:
-    """What machines present write down: B, R, the knob in force, and how well their members were known (0..1)."""
+    """The record of the machines present: B, R, the knob in force, and how well their members were known (0..1)."""
 
     base: Floats
     risk: Floats
@@ -73,7 +73,7 @@ class Record:
 
 
 class Ledger:
-    """Open records of the last 24 hours by machine, and the distribution of those that are finished."""
+    """Open records of the last 24 hours by machine, and the distribution of the finished ones."""
 
     def __init__(self, options: LedgerOptions) -> None:
         self.options = options
@@ -89,7 +89,7 @@ class Ledger:
         self.known_now = 1.0
 
     def turn(self, at_seconds: float) -> bool:
-        """Finish what is a day old; False if the window comes too late to be written down."""
+        """Finishes records that are a day old. Returns False if the window is too late to be recorded."""
         block, before = self.open.block_of(at_seconds), self.open.newest
         for old in self.open.passing(block):
             self._finish(old)
@@ -99,12 +99,12 @@ class Ledger:
         return block == self.open.newest
 
     def lacking(self, fleet: Fleet) -> NDArray[np.bool_]:
-        """Which of the machines present have not written down anything in the running hour."""
+        """Returns which of the machines present have no record for the current hour."""
         self.open.reach(fleet.machines)
         return np.asarray(self.open["hours"][self._line(0), fleet.machines] == 0)
 
     def write(self, fleet: Fleet, lacking: NDArray[np.bool_], record: Record) -> None:
-        """Open the running hour's record of those machines, about those of their members that are there now."""
+        """Opens the current hour's record of those machines, for their present members."""
         machines, line = fleet.machines[lacking], self._line(0)
         for name in ("base", "risk", "knob", "weight"):
             self.open[name][line, machines] = getattr(record, name)[lacking]
@@ -112,7 +112,7 @@ class Ledger:
             self.open["hours"][self._line(age), machines] += 1
 
     def watch(self, fleet: Fleet, used: Floats, written: NDArray[np.bool_]) -> None:
-        """Raise the open records to what their members, as far as they are still there, use now."""
+        """Raises the open records to the present usage of their remaining members."""
         newest = self.open.newest or 0
         age = newest - self._born(fleet, written, newest)
         place, ages = fleet.place(), _HOURS + 1
@@ -124,7 +124,7 @@ class Ledger:
             line[fleet.machines] = np.maximum(line[fleet.machines], at_least[:, hours + 1])
 
     def knob(self, rate: float) -> float:
-        """The smallest knob (0 or more) for a stated rate of violations (0..1)."""
+        """Returns the smallest knob (0 or more) for a stated rate of violations (0..1)."""
         weights = (self.done.weights[_ALL] * self._now() + self.pending) / self.known_now
         tail = np.cumsum(weights[::-1])[::-1]
         options, starts = self.options, self.scores.starts
@@ -135,7 +135,7 @@ class Ledger:
         return float(max(allowed[0], 0.0)) if len(allowed) else float(starts[-1])
 
     def coverage(self) -> tuple[float, float]:
-        """Finished machine-days, and the share of them that the knob then in force did not cover."""
+        """Returns the finished machine-days, and the ratio of them that the knob then in force did not cover."""
         days = float(self.done.totals[_ALL] * self._now())
         return days, (float(self.done.totals[_BROKEN] * self._now()) / days if days > 0 else 0.0)
 
@@ -161,7 +161,7 @@ class Ledger:
         return self.open.line((self.open.newest or 0) - age)
 
     def _born(self, fleet: Fleet, written: NDArray[np.bool_], newest: int) -> Rows:
-        """(m,) the first hour whose record is about each member: this one, if it is being written just now."""
+        """Returns (m,) the first hour whose record includes each member: the current one if it is being written now."""
         series = fleet.members.series
         self.born.reach(series)
         born = self.born["block"]
@@ -171,7 +171,7 @@ class Ledger:
         return np.asarray(born[series])
 
     def _finish(self, block: int) -> None:
-        """Score the records of an hour; one that was heard of in half of its hours weighs half."""
+        """Scores the records of an hour. A record with samples in half of its hours weighs half."""
         score, weight = self._scored(block)
         counts = weight > 0
         at = np.full(int(counts.sum()), (block + _HOURS) * HOUR)
@@ -180,7 +180,7 @@ class Ledger:
         self._count(_BROKEN, score[broken], at[: int(broken.sum())], weight[broken])
 
     def _scored(self, block: int) -> tuple[Floats, Floats]:
-        """z of each machine's record of that hour as it stands, and its weight in machine-days."""
+        """Returns z of each machine's present record of that hour, and its weight in machine-days."""
         line, used = self.open.line(block), self.open.used
         base, risk, weight, peak, hours = (
             self.open[name][line, :used] for name in ("base", "risk", "weight", "peak", "hours")
@@ -191,15 +191,15 @@ class Ledger:
         return score, weight * hours / _HOURS / _HOURS
 
     def _pending(self) -> Floats:
-        """The distribution of the open records' scores at the beginning of an hour."""
-        found = np.zeros(self.scores.count)
+        """Returns the distribution of the open records' scores at the start of an hour."""
+        weights = np.zeros(self.scores.count)
         for block in self.open.blocks():
             score, weight = self._scored(block)
-            found += np.bincount(self.scores.find(score), weights=weight, minlength=self.scores.count)
-        return found
+            weights += np.bincount(self.scores.find(score), weights=weight, minlength=self.scores.count)
+        return weights
 
     def _known_now(self) -> float:
-        """How well the members of the best known machine of the last day are known, above 0 and up to 1."""
+        """Returns how well the members of the best known machine of the last day are known, above 0 and up to 1."""
         best = float(self.open["weight"][:, : self.open.used].max(initial=0.0))
         return best if best > 0 else 1.0
 
@@ -207,7 +207,7 @@ class Ledger:
         self.done.add(np.full(len(scores), row, dtype=np.intp), scores, at, weights)
 
     def _now(self) -> float:
-        """What a weight of the past is worth at the end of the newest finished hour."""
+        """Returns the factor on past weights at the end of the newest finished hour."""
         if self.open.newest is None or not self.done.totals[_ALL] > 0:
             return 0.0
         seconds = self.open.newest * HOUR - self.done.reference[_ALL]
@@ -215,6 +215,6 @@ class Ledger:
 
 
 def reference_tail(scores: Floats) -> Floats:
-    """The share of records above each z, between the points of `REFERENCE_TAIL` along straight lines of logarithms."""
+    """Returns the ratio of records above each z, by log-linear interpolation of `REFERENCE_TAIL`."""
     points = np.array(REFERENCE_TAIL)
     return np.asarray(np.exp(np.interp(scores, points[:, 0], np.log(points[:, 1]))))

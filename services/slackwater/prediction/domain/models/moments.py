@@ -1,8 +1,8 @@
-"""Mean and deviation of many series over the last hours, right to the last digits however long the stream is.
+"""Mean and standard deviation of many series over the last hours, accurate for streams of any length.
 
-Each block of time keeps count, mean and sum of squared distances from that mean (Welford's update); blocks are put
-together pairwise (Chan, Golub, LeVeque). Nothing is ever subtracted from a running total: a block that leaves the
-window is simply not added any more, so no error is carried along and no large squares cancel.
+Each block of time keeps count, mean and sum of squared distances from that mean (Welford's update). Blocks are combined
+pairwise (Chan, Golub, LeVeque). Nothing is subtracted from a running total: a block that leaves the window is no longer
+added, so errors do not accumulate and large squares do not cancel.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _COLUMNS = {
 
 
 class Moments:
-    """The window is the running block and the `blocks - 1` before it. 24 bytes per block and series."""
+    """The window is the current block and the `blocks - 1` before it. 24 bytes per block and series."""
 
     def __init__(self, blocks: int, block_seconds: float) -> None:
         self.ring = Ring(_COLUMNS, blocks, block_seconds)
 
     def fold(self, at_seconds: float, rows: Rows, values: Floats) -> None:
-        """One value for each of `rows`, which are different; too old a sample is left out."""
+        """Folds one value for each of `rows`, which are distinct; samples older than the window are ignored."""
         ring = self.ring
         ring.reach(rows)
         block = ring.block_of(at_seconds)
@@ -45,7 +45,7 @@ class Moments:
         squares[rows] += (values - before) * (values - after)
 
     def over(self, rows: Rows) -> tuple[Floats, Floats, Floats]:
-        """How many, mean and standard deviation (of the population) of each; all 0 where there is nothing."""
+        """Returns count, mean and standard deviation (of the population) of each series; all 0 without samples."""
         self.ring.see(rows)
         whole = (np.zeros(len(rows)), np.zeros(len(rows)), np.zeros(len(rows)))
         for block in self.ring.blocks():
@@ -56,7 +56,7 @@ class Moments:
         return count, mean, np.sqrt(squares / np.maximum(count, 1.0))
 
     def merge(self, other: Moments) -> None:
-        """Add what another one has seen of the same series: as if all of it had been folded here."""
+        """Adds the samples of another instance for the same series, as if they had been folded here."""
         for mine, theirs in self.ring.meet(other.ring):
             ours = (self.ring["count"], self.ring["mean"], self.ring["squares"])
             used = slice(0, other.ring.used)
@@ -76,7 +76,7 @@ class Moments:
 
 
 def _together(one: tuple[Floats, ...], two: tuple[Floats, ...]) -> tuple[Floats, Floats, Floats]:
-    """Count, mean and squares of two samples taken together; of nothing and something: something."""
+    """Combines count, mean and squares of two samples; an empty sample has no effect."""
     (n, mean, squares), (m, other, more) = one, two
     whole = n + m
     share = np.divide(m, whole, out=np.zeros_like(whole), where=whole > 0)

@@ -1,8 +1,8 @@
-"""N-sigma: mean plus N standard deviations, of the machine as a whole (v1) or also of each pod (v2).
+"""N-sigma: mean plus N standard deviations, of the whole machine (v1) or also of each pod (v2).
 
-v1 looks at the share of its members' limits that a machine uses, so that it stays meaningful while pods come and go;
-the share holds for the members that are known, the others count with their limits. v2 takes the larger of that and of
-the sum over pods, each at most its limit. Source: the EuroSys'21 paper and the field's node prediction proposal.
+v1 predicts the ratio of usage to the members' limits, so that it stays valid while pods come and go. The ratio applies
+to known members; the others count with their limits. v2 takes the larger of v1 and of the sum over pods, each at most
+its limit. Source: the EuroSys'21 paper and the field's node prediction proposal.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from slackwater.prediction.domain.models.tables import State, named, part_of
 
 @record(frozen=True, slots=True)
 class NSigma:
-    """`sigmas` on top of the mean of the last `blocks` blocks; known after `warm_seconds` of samples."""
+    """`sigmas` standard deviations above the mean of the last `blocks` blocks; warm after `warm_seconds` of samples."""
 
     sigmas: float = 5.0
     blocks: int = 20
@@ -56,14 +56,14 @@ class NSigmaV1:
         return fleet.answer(self.terms(fleet, cold), cold)
 
     def cold(self, fleet: Fleet) -> NDArray[np.bool_]:
-        """(m,) who is not known yet: the pod, or the machine it is on."""
+        """Returns (m,) which members are cold: the pod itself, or its machine."""
         seconds = self.settings.warm_seconds
         count, _, _ = self.machines.over(fleet.machines)
         known = self.watched.warm(fleet.machines, seconds) & (count > 0)
         return np.asarray(~self.pods.warm(fleet.members.series, seconds) | ~known[fleet.place()])
 
     def terms(self, fleet: Fleet, cold: NDArray[np.bool_]) -> dict[str, Floats]:
-        """By machine present."""
+        """Returns the terms by machine present."""
         _, mean, deviation = self.machines.over(fleet.machines)
         stand_in = fleet.sums(np.where(cold, fleet.limit, 0.0))
         known = fleet.sums(np.where(cold, 0.0, fleet.limit))
@@ -103,7 +103,7 @@ class NSigmaV2(NSigmaV1):
         self.each.fold(at_seconds, fleet.members.series, used)
 
     def terms(self, fleet: Fleet, cold: NDArray[np.bool_]) -> dict[str, Floats]:
-        """Those of v1, and by how much the pods together are above their sum."""
+        """Returns the terms of v1, and by how much the sum over pods exceeds them."""
         terms = super().terms(fleet, cold)
         _, mean, deviation = self.each.over(fleet.members.series)
         peak = np.minimum(mean + self.settings.sigmas * deviation, fleet.limit)

@@ -1,15 +1,15 @@
-"""periodic: the next day of the workloads that are here, where a period of a day or a week is proven.
+"""periodic: predicts the next day of the present workloads, where a period of a day or a week is proven.
 
-    next(h)  the largest value of hour h in the whole periods that are remembered           (by phase)
-    own      the largest hour that is remembered, for workloads without a proven period
+    next(h)  largest value of hour h in the whole periods of the history                    (by phase)
+    own      largest hour of the history, for workloads without a proven period
 
     P  = min(L, max over the next 24 hours of sum(next) + sum(own), each x (1 + margin) and at most its limit
-                + limits of those that are not known)
+                + limits of the unknown workloads)
 
-A period is proven on the finished hours alone (see `signals`): on whole weeks if there are two, else on as many of the
-last days, two at least, as have a sample in each hour; its autocorrelation is at least `correlation`. A workload that
-is above its pattern in the running hour has none at the moment. The prediction says which part of the limits stands on
-a period.
+A period is proven on finished hours only (see `signals`): on whole weeks if there are two, otherwise on the largest
+number of last days, at least two, that have a sample in each hour. Its autocorrelation is at least `correlation`. A
+workload whose current hour exceeds its pattern has no period for now. The prediction states which part of the limits
+follows a period.
 """
 
 from __future__ import annotations
@@ -31,15 +31,16 @@ DAY_HOURS, WEEK_HOURS = 24, 168
 AHEAD = 24
 _LEAST_DAYS = 2
 _AROUND = 4
-"""Hours over which the autocorrelation must rise before a period, and fall behind it."""
+"""Hours over which the autocorrelation must rise before a period and fall after it."""
 _NO_MARGIN = 1e-9
 MAX, FFT, BEST = "max", "fft", "best"
 
 
 @record(frozen=True, slots=True)
 class PeriodicOptions:
-    """`correlation` 0..1 at a period that is believed; `estimator`: `max` by phase, `fft` the last period without weak
-    fast lines, `best` whichever of both predicted the last period better from those before."""
+    """`correlation` 0..1 is the minimum at a period. `estimator`: `max` by phase; `fft` the last period without weak
+    fast lines; `best` the one of both that predicted the last period better from those before.
+    """
 
     margin: float = 0.10
     history_hours: int = 336
@@ -50,7 +51,7 @@ class PeriodicOptions:
 
 @record(frozen=True, slots=True)
 class Pattern:
-    """Of each workload: the period in hours (0: none proven), and the next hours from the running one on."""
+    """By workload: the period in hours (0: none proven), and the values from the current hour on."""
 
     period: Rows
     ahead: Floats
@@ -59,7 +60,7 @@ class Pattern:
 
 @record(frozen=True, slots=True)
 class _Known:
-    """By member: who is not known, who follows a period, and the largest hour."""
+    """By member: whether it is cold, whether it follows a period, and its largest hour."""
 
     cold: NDArray[np.bool_]
     periodic: NDArray[np.bool_]
@@ -69,7 +70,7 @@ class _Known:
 
 
 class Periodic:
-    """See above. Patterns are worked out once an hour; they follow from what is remembered and are no state."""
+    """The periodic model. Patterns are computed once an hour from the history, so they are not part of the state."""
 
     name = "periodic"
     version = "1"
@@ -108,12 +109,12 @@ class Periodic:
         return fleet.answer(terms, known.cold, {"periodic_share": share})
 
     def periods(self, workloads: Rows) -> Rows:
-        """The proven period of each in hours; 0 for none."""
+        """Returns the proven period of each workload in hours; 0 for none."""
         self.profiles.ring.see(workloads)
         return np.asarray(self._patterns().period[workloads])
 
     def _together(self, fleet: Fleet, known: _Known, margin: float) -> tuple[Floats, Floats]:
-        """By machine present: the largest hour of those with a period together, and the sum of the others."""
+        """Returns by machine present: the largest hour of the periodic members combined, and the sum of the others."""
         largest = np.zeros(len(fleet.starts))
         for hour in known.ahead[1:]:
             with_margin = np.minimum(hour * (1 + margin), fleet.limit)
@@ -128,7 +129,7 @@ class Periodic:
         own = self.profiles.own(rows)
         pattern, block = self._patterns(), ring.block_of(at_seconds)
         late = 0 if ring.newest is None else block - ring.newest
-        if ring.newest is None or not 0 <= late <= 1:  # nothing was told for an hour: what is ahead is not that ahead
+        if ring.newest is None or not 0 <= late <= 1:  # after an hour without samples the offsets are no longer valid
             return _Known(cold, np.zeros(len(rows), dtype=bool), own, np.zeros((AHEAD + 1, len(rows))))
         ahead = pattern.ahead[:, rows]
         running = ring["peak"][ring.line(ring.newest), rows] * ring["unit"][rows]
@@ -143,7 +144,7 @@ class Periodic:
         return self._pattern
 
     def _found(self, width: int) -> Pattern:
-        """From finished hours: weeks first, days for the others."""
+        """Computes the pattern from finished hours: weekly periods first, then daily ones."""
         ring = self.profiles.ring
         period, ahead = np.zeros(width, dtype=np.intp), np.zeros((AHEAD + 1, width))
         blocks = list(ring.blocks())[:-1]
@@ -160,7 +161,7 @@ class Periodic:
         return Pattern(period, ahead)
 
     def _ahead(self, series: Floats, period: int) -> Floats:
-        """(n, hours) -> (n, AHEAD + 1): the running hour is phase 0, because finished periods are whole."""
+        """(n, hours) -> (n, AHEAD + 1): the current hour is phase 0, because finished periods are whole."""
         next_period = self._estimated(series, period)
         return next_period[:, np.arange(AHEAD + 1) % period]
 
@@ -172,11 +173,11 @@ class Periodic:
         if self.options.estimator == FFT or series.shape[-1] < 3 * period:
             return smooth if self.options.estimator == FFT else by_maximum
         before, last = series[:, :-period], by_phase(series, period)[:, -1]
-        errors = [prediction_error(last, each(before, period)) for each in (largest_by_phase, _smooth)]
+        errors = [prediction_error(last, estimate(before, period)) for estimate in (largest_by_phase, _smooth)]
         return np.where((errors[1] < errors[0])[:, None], smooth, by_maximum)
 
     def merge(self, other: Periodic) -> None:
-        """Add what another one has seen of the same workloads."""
+        """Adds the samples of another model for the same workloads."""
         self.profiles.merge(other.profiles)
         self._pattern = None
 
@@ -193,7 +194,7 @@ class Periodic:
 
 
 def _windows(hours: int) -> Iterator[tuple[int, int]]:
-    """Periods and how many of the last hours are to prove them: all whole weeks, then as many days as are there."""
+    """Yields each period and the number of last hours that must prove it: all whole weeks, then decreasing days."""
     if hours >= 2 * WEEK_HOURS:
         yield WEEK_HOURS, hours // WEEK_HOURS * WEEK_HOURS
     days = hours // DAY_HOURS
@@ -203,7 +204,7 @@ def _windows(hours: int) -> Iterator[tuple[int, int]]:
 
 
 def _smooth(series: Floats, period: int) -> Floats:
-    """Lines of less than a hundredth of the level that are faster than a quarter of a day are left out."""
+    """Removes lines below a hundredth of the level that are faster than a quarter of a day."""
     scale = np.maximum(series.mean(axis=-1, keepdims=True), np.finfo(np.float64).tiny)
     share = filtered(series / scale, period, interval_seconds=HOUR, high_frequency=4 / 86_400, low_amplitude=0.01)
     return np.asarray(share * scale)

@@ -1,9 +1,9 @@
-"""What a model of peaks is handed and what it answers, for one resource: the whole fleet in one call.
+"""Interface of the peak models: inputs and outputs for one resource, with the whole fleet in one call.
 
-Whoever feeds a model (the service, the backtest, the bench) numbers machines, series and workloads densely from 0 and
-says who is where; a model keeps what it has learned by those numbers, so they must mean the same in every call. A call
-may be about some of the machines only: who has no member in it was not measured, which is not the same as idle.
-Amounts are milli-cores or bytes; times are seconds since 1970 of the stream.
+The caller (service, backtest or benchmark) numbers machines, series and workloads densely from 0 and passes the
+placement. A model stores what it learned by those row ids, so they must mean the same in every call. A call may cover
+some of the machines only: a member absent from it was not measured, which differs from being idle. Amounts are
+milli-cores or bytes; times are seconds since 1970 of the stream.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ Floats = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
 HORIZON_SECONDS = 86_400.0
-"""How far ahead a peak looks."""
+"""How far ahead a peak is predicted."""
 
 
 @record(frozen=True, slots=True)
 class Members:
-    """Who is on which machine at one moment, ordered by machine (`machine` never decreases). One resource.
+    """The members on each machine at one time, ordered by machine (`machine` never decreases), for one resource.
 
-    Where usage of a whole machine is known but no pods are, each machine is its own one member.
+    Where usage is known only for whole machines, each machine is its own single member.
     """
 
     machine: Rows
     """(m,) 0..len(capacity)-1."""
     series: Rows
-    """(m,) the pod's own series: a new number each time a pod is placed anew."""
+    """(m,) the pod's own series: a new row id for each placement of a pod."""
     workload: Rows
-    """(m,) the series of its workload: survives moves and restarts; members may share one."""
+    """(m,) the series of its workload: it survives moves and restarts, and members may share it."""
     limit: Floats
-    """(m,) the most it may use (in the traces: what it has reserved); may be 0."""
+    """(m,) the maximum usage (in the traces: the reservation); may be 0."""
     capacity: Floats
     """(machines,); may be 0."""
     kind: Rows | None = None
-    """(m,) a number of each one's class, by tier and QoS; None where nobody asked for it (see `ByClass`)."""
+    """(m,) a number for each member's class, by tier and QoS; None if no model uses it (see `ByClass`)."""
 
 
 @record(frozen=True, slots=True)
@@ -54,97 +54,98 @@ class Peaks:
     terms: Mapping[str, Floats]
     """Each (machines,); they add up to the peak before it is cut to the limit."""
     cold_share: Floats
-    """(machines,) share of members that the model does not know yet, 0..1; 0 for a machine without members."""
+    """(machines,) ratio of members that the model does not know yet, 0..1; 0 for a machine without members."""
     inputs: Mapping[str, Floats] = field(default_factory=dict)
-    """Each (machines,): what the terms were made of, for who wants to make them again; may be empty."""
+    """Each (machines,): inputs of the terms, so that these can be computed again; may be empty."""
 
 
 @record(frozen=True, slots=True)
 class Standing:
-    """How a model stands to what it was asked for. Rates are ratios (0..1)."""
+    """Calibration of a model against its stated rate. Rates are ratios (0..1)."""
 
     knob: float | None = None
-    """The insured part of the risk in force where nothing is young; None for models without one."""
+    """The insured part of the risk in force for machines without young workloads; None for models without a knob."""
     stated_rate: float | None = None
-    """The accepted share of 24 h windows above the peak; None where a margin was chosen instead."""
+    """The accepted ratio of 24 h windows above the peak; None if a margin is configured instead."""
     measured_rate: float | None = None
-    """The share of finished windows that were; None while none is finished."""
+    """The measured ratio of finished windows above the peak; None before the first one has finished."""
     machine_days: float = 0.0
     """Finished windows, in days of one machine."""
 
 
 class PeakModel(Protocol):
-    """One model of one resource. A function of what was folded, in the order in which it was folded."""
+    """A model of one resource. Its answers depend only on what was folded, in the order of folding."""
 
     name: str
     version: str
 
     def fold(self, at_seconds: float, members: Members, usage: Floats) -> None:
-        """`usage` (m,): of each member in the window that ends at `at_seconds`."""
+        """Folds `usage` (m,): each member's usage in the window that ends at `at_seconds`."""
         ...
 
     def peaks(self, at_seconds: float, members: Members) -> Peaks:
-        """The peaks of the set that is on the machines now, whether or not it was there before."""
+        """Returns the peaks of the given members, whether or not they were there before."""
         ...
 
 
 class KeptModel(PeakModel, Protocol):
-    """A model whose state can be saved, restored and tidied: what a service needs beside the predictions.
+    """A model whose state can be saved, restored and pruned, as a service needs.
 
-    Equal states answer equally to the last bit, and go on equally.
+    Equal states give equal answers, to the last bit, now and after equal further folds.
     """
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """A copy of everything learned, as plain arrays by name."""
+        """Returns a copy of everything learned, as plain arrays by name."""
         ...
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Take a saved state in place of one's own. Raises InvalidInput (`model_state_unusable`) if it does not fit."""
+        """Replaces the state. Raises InvalidInput (`model_state_unusable`) if it does not fit."""
         ...
 
     def forget(self, machines: Rows, series: Rows, workloads: Rows) -> None:
-        """As if these had never been seen: after that, their numbers may be given to others."""
+        """Deletes all data of these row ids, so that they can be reused."""
         ...
 
 
 @runtime_checkable
 class Calibrated(Protocol):
-    """A model that keeps count of what came of its predictions. Others simply lack this."""
+    """A model that measures the results of its predictions. Optional."""
 
     def standing(self) -> Standing: ...
 
 
 @runtime_checkable
 class Listening(Protocol):
-    """A model that is told which workloads are being deployed, scaled or configured. Others simply lack this."""
+    """A model that accepts announcements of workloads being deployed, scaled or reconfigured. Optional."""
 
     def announce(self, at_seconds: float, workloads: Rows) -> None:
-        """From now on the past says less about these, for as long as the model's settings say."""
+        """Lowers the weight of these workloads' history from now on, for as long as the model's settings say."""
         ...
 
     def changing(self, at_seconds: float, workloads: Rows) -> NDArray[np.bool_]:
-        """(n,) about whom it was told so, not too long ago."""
+        """Returns (n,) which workloads were announced recently."""
         ...
 
 
 @runtime_checkable
 class Faltering(Protocol):
-    """A model that may be unable to do what it is asked. Others simply lack this."""
+    """A model that may fail to answer. Optional."""
 
     @property
     def problem(self) -> str:
-        """What it could not do when it was last asked; empty if it could do everything."""
+        """Returns what the model could not do in its last calls; empty if it did everything."""
         ...
 
 
 @runtime_checkable
 class ByClass(Protocol):
-    """A model that may want to be told of which class members are. Others simply lack this."""
+    """A model that may use the class of members. Optional."""
 
     @property
     def by_class(self) -> bool: ...
 
     def prior(self, kind: int) -> tuple[float, int]:
-        """Of a class: the share of its limit that a workload counts with while it is not known, and how many workloads
-        say so."""
+        """Returns the ratio of its limit that an unknown workload of this class counts with, and the number of
+        workloads that this ratio is based on.
+        """
         ...

@@ -1,10 +1,10 @@
-"""What workloads of a class need of what they asked for: what stands in for one that is not known yet, if so wished.
+"""Class priors: the ratio of its limit that a workload of a class needs, as an optional substitute for unknown ones.
 
-    share of a class = the `quantile` of (largest hour / limit) over its workloads that are known well, at most 1
-    stand-in         = share x limit, or what was already seen if that is more; never above the limit
+    share of a class = the `quantile` of (largest hour / limit) over its well-known workloads, at most 1
+    stand-in         = share x limit, or the observed usage if larger; never above the limit
 
-Until `at_least` workloads of a class are known well, its share is 1: the limit stands in. Shares are computed anew when
-an hour of the stream begins, so they follow from what was folded by then.
+Until `at_least` workloads of a class are well known, its share is 1: the limit is used. Shares are computed when an
+hour of the stream begins, so they depend only on what was folded by then.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class ClassPriors:
         self.hour: int | None = None
 
     def fold(self, at_seconds: float, members: Members, limit: Floats) -> None:
-        """Who asks for how much; of several pods of a workload the largest."""
+        """Records each workload's class and limit; of several pods of a workload the largest limit."""
         rows = members.workload
         self.workloads.reach(rows)
         self.workloads["kind"][rows] = kinds_of(members)
@@ -41,7 +41,7 @@ class ClassPriors:
         np.maximum.at(largest, rows, limit)
 
     def learn(self, at_seconds: float, profiles: Profiles, known_hours: int) -> None:
-        """Once an hour: the shares, from workloads that were seen for so many hours."""
+        """Computes the shares, once an hour, from workloads observed for at least `known_hours`."""
         hour = int(at_seconds // HOUR)
         if self.hour is not None and hour <= self.hour:
             return
@@ -52,20 +52,20 @@ class ClassPriors:
         needed = np.minimum(profiles.own(rows) / self.workloads["limit"][rows], 1.0)
         self.classes = Table(self.classes.columns)
         self.classes.reach(kind)
-        for each in np.unique(kind).tolist():
-            mine = needed[kind == each]
-            self.classes["known"][each] = len(mine)
+        for class_id in np.unique(kind).tolist():
+            mine = needed[kind == class_id]
+            self.classes["known"][class_id] = len(mine)
             if len(mine) >= self.at_least:
-                self.classes["share"][each] = np.quantile(mine, self.quantile, method="higher")
+                self.classes["share"][class_id] = np.quantile(mine, self.quantile, method="higher")
 
     def share(self, members: Members) -> Floats:
-        """(m,) of the limit; 1 where too few of the class are known."""
+        """Returns (m,) shares of the limit; 1 where too few workloads of the class are known."""
         kinds = kinds_of(members)
         self.classes.see(kinds)
         return np.asarray(self.classes["share"][kinds])
 
     def of(self, kind: int) -> tuple[float, int]:
-        """The share of a class, and how many of its workloads are known well."""
+        """Returns the share of a class, and its number of well-known workloads."""
         self.classes.see(np.array([kind]))
         return float(self.classes["share"][kind]), int(self.classes["known"][kind])
 
@@ -78,7 +78,7 @@ class ClassPriors:
         return {name: array for part, arrays in parts.items() for name, array in named(part, arrays).items()}
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Empty: of before there were priors; they are learned from now on."""
+        """Restores the state. An empty state, from before priors existed, starts without shares."""
         if not state:
             return
         self.workloads.restore(part_of(state, "workloads"))
@@ -87,5 +87,5 @@ class ClassPriors:
 
 
 def kinds_of(members: Members) -> Rows:
-    """All of one class where nobody says of which they are."""
+    """Returns the class of each member; all members have the same class if none is given."""
     return np.zeros(len(members.machine), dtype=np.intp) if members.kind is None else members.kind

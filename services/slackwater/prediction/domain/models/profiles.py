@@ -1,11 +1,11 @@
-"""Hourly maxima of workloads over two weeks, and daily maxima of pods: what `workload-profile` remembers.
+"""History of `workload-profile`: hourly maxima of workloads over two weeks, and daily maxima of pods.
 
-An amount is kept as a whole number of units, 16 bits, rounded up. A unit is a power of two, the smallest with which
-the largest limit seen fits: an hour reads at most one unit too high (0.0031 % of that limit), never too low. Because
-rounding up by powers of two composes exactly, what is kept depends on what was seen, not on when a limit grew; and
-sums of such amounts are exact, so they do not depend on the order of pods.
+An amount is stored as a whole number of units in 16 bits, rounded up. A unit is a power of two, the smallest that fits
+the largest limit seen: an hour reads at most one unit too high (0.0031 % of that limit), never too low. Rounding up by
+powers of two composes exactly, so stored values do not depend on when a limit grew. Sums of such amounts are exact, so
+they do not depend on the order of pods.
 
-A stored 0 is an hour without a sample; an hour in which nothing was used reads as one unit.
+A stored 0 is an hour without a sample; an hour without usage reads as one unit.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ MOST = 65_535
 SMALLEST_UNIT = 2.0**-10
 _VANISHED = 17
 _FEW = 4096
-"""Up to so many members are looked at in one gather; more of them hour by hour, which stays in the cache."""
+"""Up to this many members are read in one gather; more are read hour by hour, which stays in the cache."""
 
 
 class Profiles:
-    """The running hour and the `hours` before it, of each workload. 2 bytes an hour, and 12."""
+    """The current hour and the `hours` before it, of each workload. 2 bytes per hour, plus 12."""
 
     def __init__(self, hours: int) -> None:
         columns = {
@@ -40,7 +40,7 @@ class Profiles:
         self.ring = Ring(columns, hours + 1, HOUR)
 
     def fold(self, at_seconds: float, rows: Rows, values: Floats, limit: Floats) -> None:
-        """Values between 0 and their limit; several pods of one workload count with the largest of them."""
+        """Folds values between 0 and their limit; of several pods of one workload the largest counts."""
         ring = self.ring
         ring.reach(rows)
         self._widen(rows, limit)
@@ -49,17 +49,17 @@ class Profiles:
             return
         line, hours = ring["peak"][ring.line(block)], ring["hours"]
         new = rows[line[rows] == 0]
-        hours[new] = hours[new] + 1  # a workload given twice still counts the hour once
+        hours[new] = hours[new] + 1  # a workload that occurs twice counts the hour once
         steps = np.maximum(np.ceil(values / ring["unit"][rows]), 1.0).astype(np.uint16)
         np.maximum.at(line, rows, steps)
 
     def hours(self, rows: Rows) -> Rows:
-        """In how many hours of the window each was seen."""
+        """Returns the number of hours of the window in which each workload was seen."""
         self.ring.see(rows)
         return np.asarray(self.ring["hours"][rows], dtype=np.intp)
 
     def own(self, rows: Rows) -> Floats:
-        """The largest hour of each."""
+        """Returns the largest hour of each workload."""
         self.ring.see(rows)
         peak = self.ring["peak"]
         few = len(rows) * 4 < self.ring.used
@@ -67,7 +67,7 @@ class Profiles:
         return np.asarray(steps * self.ring["unit"][rows])
 
     def together(self, rows: Rows, counted: NDArray[np.bool_], starts: Rows) -> Floats:
-        """By group (they begin at `starts`): the largest hour of the sum of those that are `counted`."""
+        """Returns for each group (starting at `starts`) the largest hour of the sum of its `counted` members."""
         if not len(rows):
             return np.zeros(0)
         self.ring.see(rows)
@@ -77,16 +77,16 @@ class Profiles:
             by_hour: Floats = np.add.reduceat(peak[:, rows] * unit, starts, axis=1).max(axis=0)
             return by_hour
         steps, amounts = np.empty(len(rows), np.uint16), np.empty(len(rows))
-        found, sums = np.zeros(len(starts)), np.empty(len(starts))
+        largest, sums = np.zeros(len(starts)), np.empty(len(starts))
         for line in peak:
-            np.take(line, rows, out=steps, mode="clip")  # `see` made room: nothing is clipped, and no copy is made
+            np.take(line, rows, out=steps, mode="clip")  # `see` made room, so nothing is clipped and no copy is made
             np.multiply(steps, unit, out=amounts)
             np.add.reduceat(amounts, starts, out=sums)
-            np.maximum(found, sums, out=found)
-        return found
+            np.maximum(largest, sums, out=largest)
+        return largest
 
     def merge(self, other: Profiles) -> None:
-        """Add what another one has seen of the same workloads: as if all of it had been folded here."""
+        """Adds the samples of another instance for the same workloads, as if they had been folded here."""
         if other.ring.newest is None:
             return
         theirs = Profiles(self.ring.depth - 1)
@@ -94,8 +94,8 @@ class Profiles:
         used = np.arange(theirs.ring.used)
         self.ring.use(len(used))
         unit = np.maximum(self.ring["unit"][used], theirs.ring["unit"][used])
-        for each in (self, theirs):
-            each._coarsen(used, unit)
+        for profiles in (self, theirs):
+            profiles._coarsen(used, unit)
         self._turn(theirs.ring.newest or 0)
         for ours, line in self.ring.meet(theirs.ring):
             np.maximum(self.ring["peak"][ours, used], theirs.ring["peak"][line], out=theirs.ring["peak"][line])
@@ -118,17 +118,17 @@ class Profiles:
         return self.ring.turn(block)
 
     def _widen(self, rows: Rows, limit: Floats) -> None:
-        """Larger units for those whose limit does not fit any more."""
+        """Enlarges the units of workloads whose limit no longer fits."""
         above = limit > self.ring["unit"][rows] * MOST
         if not above.any():
             return
-        wanted = np.zeros(self.ring.used)
-        np.maximum.at(wanted, rows[above], limit[above])
-        grown = np.flatnonzero(wanted)
-        self._coarsen(grown, power_of_two(wanted[grown] / MOST))
+        largest = np.zeros(self.ring.used)
+        np.maximum.at(largest, rows[above], limit[above])
+        grown = np.flatnonzero(largest)
+        self._coarsen(grown, power_of_two(largest[grown] / MOST))
 
     def _coarsen(self, rows: Rows, unit: Floats) -> None:
-        """Give rows, each once, a unit that is not smaller than theirs."""
+        """Sets the units of distinct rows to values not below the present ones, and converts their history."""
         before = self.ring["unit"][rows]
         self.ring["unit"][rows] = unit
         used = (self.ring["hours"][rows] > 0) & (unit > before)
@@ -141,10 +141,10 @@ class Profiles:
 
 
 class DailyPeaks:
-    """The running day and the `days - 1` before it, of each pod, in single precision.
+    """The current day and the `days - 1` before it, of each pod, in single precision.
 
-    Never above what the profile of the right workload says: an amount there has 16 bits, so single precision holds it
-    exactly, and rounding to the nearest never goes beyond a number that could have been kept.
+    Never above the profile of the pod's workload: an amount there has 16 bits, so single precision holds it exactly,
+    and rounding to nearest never exceeds a number that could have been stored.
     """
 
     def __init__(self, days: int) -> None:
@@ -158,10 +158,10 @@ class DailyPeaks:
 
     def own(self, rows: Rows) -> Floats:
         self.ring.see(rows)
-        found = np.zeros(len(rows), dtype=np.float32)
+        largest = np.zeros(len(rows), dtype=np.float32)
         for line in self.ring["peak"]:
-            np.maximum(found, line[rows], out=found)
-        return found.astype(np.float64)
+            np.maximum(largest, line[rows], out=largest)
+        return largest.astype(np.float64)
 
     def forget(self, rows: Rows) -> None:
         self.ring.forget(rows)
@@ -174,6 +174,6 @@ class DailyPeaks:
 
 
 def power_of_two(values: Floats) -> Floats:
-    """The smallest power of two that is not below each value (above 0)."""
+    """Returns the smallest power of two that is at least each value (above 0)."""
     mantissa, exponent = np.frexp(values)
     return np.asarray(np.ldexp(1.0, exponent - (mantissa == 0.5)))

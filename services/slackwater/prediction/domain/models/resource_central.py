@@ -1,7 +1,7 @@
-"""resource-central: the sum over pods of a high percentile of each one's own last hours.
+"""resource-central: the sum over pods of a high percentile of each pod's last hours.
 
-Each pod keeps the largest share of its limit that it used in each slot of time, rounded up to 1/65,534: a percentile
-(nearest rank, upwards) is exact but for that, at most 0.0016 % of the limit too high, and never too low.
+Stores the largest ratio of its limit that each pod used in each time slot, rounded up to 1/65,534. A percentile
+(nearest rank, rounded up) is exact except for that: at most 0.0016 % of the limit too high, never too low.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from slackwater.prediction.domain.models.port import Floats, Members, Peaks, Row
 from slackwater.prediction.domain.models.tables import Column, Ring, State, named, part_of
 
 STEPS = 65_534
-"""Steps of a limit; a stored 0 says that there was no sample, 1 that nothing was used."""
+"""Steps of a limit; a stored 0 means no sample, 1 means no usage."""
 _AT_ONCE = 16_384
 
 
 @record(frozen=True, slots=True)
 class ResourceCentralOptions:
-    """`percentile` (0..1) of the last `slots` slots; known after `warm_seconds` of samples. 2 bytes a slot and pod."""
+    """`percentile` (0..1) of the last `slots` slots; warm after `warm_seconds` of samples. 2 bytes per slot and pod."""
 
     percentile: float = 0.99
     slots: int = 120
@@ -34,7 +34,7 @@ class ResourceCentralOptions:
 
 
 class ResourceCentral:
-    """sum of (percentile of usage / limit) x limit; a pod not known yet counts with its limit."""
+    """sum of (percentile of usage / limit) x limit; a pod that is not warm counts with its limit."""
 
     name = "resource-central"
     version = "1"
@@ -66,7 +66,7 @@ class ResourceCentral:
         return fleet.answer(terms, cold)
 
     def percentiles(self, series: Rows) -> tuple[NDArray[np.bool_], Floats]:
-        """Whether there is any sample in the window, and the percentile as a share (0..1) of the limit."""
+        """Returns whether there is a sample in the window, and the percentile as a ratio (0..1) of the limit."""
         self.ring.see(series)
         steps = np.zeros(len(series), dtype=np.uint16)
         for first in range(0, len(series), _AT_ONCE):
@@ -84,7 +84,7 @@ class ResourceCentral:
         return picked
 
     def merge(self, other: ResourceCentral) -> None:
-        """Add what another one has seen of the same pods (not for how long they were watched)."""
+        """Adds the samples of another instance for the same pods, but not their observation times."""
         for mine, theirs in self.ring.meet(other.ring):
             line = self.ring["share"][mine, : other.ring.used]
             np.maximum(line, other.ring["share"][theirs, : other.ring.used], out=line)

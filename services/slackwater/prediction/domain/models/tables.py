@@ -1,9 +1,9 @@
-"""Numbers of many series in columns: one place per series, found by its number, with no search and no objects.
+"""Columnar tables of many series, indexed by row id, without searches or objects.
 
-A table's arrays have the series as their last axis, so what happens to a whole fleet in one moment touches one
-contiguous stretch of memory. A ring is a table whose first axis is time: one line per block of time, the oldest
-line used again for the newest block. A block is of the calendar (hours since 1970, say), so that two tables agree on
-it; samples that come late still find their block, those older than the ring are left out.
+A table's arrays have the series as their last axis, so an operation on the whole fleet at one time touches one
+contiguous range of memory. A ring is a table whose first axis is time: one line per block of time, with the oldest line
+reused for the newest block. Blocks follow the calendar (for example hours since 1970), so that two tables agree on
+them. Late samples are stored in their block; samples older than the ring are ignored.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _FIRST = 64
 
 @record(frozen=True, slots=True)
 class Column:
-    """One number of each series (or one per block and series, where `blocked`), `empty` until something is known."""
+    """One number per series (or one per block and series, where `blocked`); `empty` until written."""
 
     dtype: DTypeLike
     empty: float = 0
@@ -33,7 +33,7 @@ class Column:
 
 
 class Table:
-    """Columns that grow, are forgotten, saved and restored together. `used`: highest number seen, plus one."""
+    """Columns that grow, are pruned, saved and restored together. `used`: highest row id seen, plus one."""
 
     def __init__(self, columns: Mapping[str, Column], depth: int = 1) -> None:
         self.columns = columns
@@ -45,20 +45,20 @@ class Table:
         return self.arrays[name]
 
     def reach(self, rows: Rows) -> None:
-        """Before writing to these numbers."""
+        """Makes room before writing to these row ids."""
         self.use(int(rows.max()) + 1 if len(rows) else 0)
 
     def use(self, count: int) -> None:
-        """Before writing to numbers below `count`."""
+        """Makes room before writing to row ids below `count`."""
         self._make_room(count)
         self.used = max(self.used, count)
 
     def see(self, rows: Rows) -> None:
-        """Before reading these numbers: those never written read as empty, and the state stays what it was."""
+        """Makes room before reading these row ids: unwritten ones read as empty, and the state does not change."""
         self._make_room(int(rows.max()) + 1 if len(rows) else 0)
 
     def _make_room(self, count: int) -> None:
-        """Half as much again each time, so that growing one by one stays cheap."""
+        """Grows by half, so that growing one by one stays cheap."""
         have = len(next(iter(self.arrays.values())).T)
         if count <= have:
             return
@@ -69,17 +69,17 @@ class Table:
             self.arrays[name] = grown
 
     def forget(self, rows: Rows) -> None:
-        """As if these had never been seen; numbers beyond the table are unknown anyway."""
+        """Resets these rows to empty; row ids beyond the table are ignored."""
         known = rows[rows < self.used]
         for name, column in self.columns.items():
             self.arrays[name][..., known] = column.empty
 
     def state(self) -> State:
-        """A copy of what is used."""
+        """Returns a copy of the used rows."""
         return {name: array[..., : self.used].copy() for name, array in self.arrays.items()}
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Take a saved state in place of one's own. Raises InvalidInput if it is of another shape or type."""
+        """Replaces the state. Raises InvalidInput if it has another shape or type."""
         self._refuse_other(state)
         self.arrays = {name: np.array(state[name]) for name in self.columns}
         self.used = len(next(iter(self.arrays.values())).T)
@@ -88,13 +88,13 @@ class Table:
         widths = set()
         for name, column in self.columns.items():
             have = state.get(name)
-            wanted = self._new(column, 0)
-            if have is None or have.dtype != wanted.dtype or have.shape[:-1] != wanted.shape[:-1]:
-                found = "missing" if have is None else f"{have.dtype} {have.shape}"
-                raise unusable(name, f"is {found}, must be {wanted.dtype} {wanted.shape[:-1]} by series")
+            expected = self._new(column, 0)
+            if have is None or have.dtype != expected.dtype or have.shape[:-1] != expected.shape[:-1]:
+                actual = "missing" if have is None else f"{have.dtype} {have.shape}"
+                raise unusable(name, f"is {actual}, must be {expected.dtype} {expected.shape[:-1]} by series")
             widths.add(have.shape[-1])
         if len(widths) > 1:
-            raise unusable(name, f"columns hold different numbers of series: {sorted(widths)}")
+            raise unusable(name, f"columns have different numbers of series, {sorted(widths)}; they must be equal")
 
     def _new(self, column: Column, size: int) -> NDArray[Any]:
         shape = (self.depth, size) if column.blocked else (size,)
@@ -105,7 +105,7 @@ class Table:
 
 
 class Ring(Table):
-    """A table over the last `depth` blocks of `block_seconds`, the running one among them."""
+    """A table over the last `depth` blocks of `block_seconds`, including the current one."""
 
     def __init__(self, columns: Mapping[str, Column], depth: int, block_seconds: float) -> None:
         super().__init__(columns, depth)
@@ -113,21 +113,21 @@ class Ring(Table):
         self.newest: int | None = None
 
     def block_of(self, at_seconds: float) -> int:
-        """The block of a window that ends at `at_seconds`: one that ends with a block belongs to it."""
+        """Returns the block of a window that ends at `at_seconds`; a window that ends with a block belongs to it."""
         return math.ceil(at_seconds / self.block_seconds) - 1
 
     def line(self, block: int) -> int:
-        """Where a block's numbers lie."""
+        """Returns the index of a block's line."""
         return block % self.depth
 
     def passing(self, block: int) -> Sequence[int]:
-        """The blocks that leave the ring when it turns to `block`, oldest first."""
+        """Returns the blocks that leave the ring when it advances to `block`, oldest first."""
         if self.newest is None or block <= self.newest:
             return ()
         return range(self.newest - self.depth + 1, min(block - self.depth, self.newest) + 1)
 
     def turn(self, block: int) -> bool:
-        """Make place for `block` if it is the newest; False if it is too old to have one."""
+        """Advances to `block` if it is newer. Returns False if `block` is older than the ring."""
         if self.newest is not None and block > self.newest:
             for old in self.passing(block):
                 self._empty(self.line(old))
@@ -135,11 +135,11 @@ class Ring(Table):
         return block > self.newest - self.depth
 
     def blocks(self) -> Sequence[int]:
-        """The blocks that have a place, oldest first."""
+        """Returns the blocks in the ring, oldest first."""
         return () if self.newest is None else range(self.newest - self.depth + 1, self.newest + 1)
 
     def meet(self, other: Ring) -> Sequence[tuple[int, int]]:
-        """Make room for everything of `other`; the lines of both that are of one block, oldest first."""
+        """Makes room for everything of `other`. Returns pairs of lines of the same block, oldest first."""
         if other.newest is None:
             return ()
         self.use(other.used)
@@ -165,12 +165,12 @@ class Ring(Table):
 
 
 def named(part: str, state: Mapping[str, NDArray[Any]]) -> State:
-    """The state of a part under its name, to lie beside others."""
+    """Prefixes the names of a part's state, so that several parts fit one mapping."""
     return {f"{part}.{name}": array for name, array in state.items()}
 
 
 def part_of(state: Mapping[str, NDArray[Any]], part: str) -> State:
-    """What `named` put under that name."""
+    """Returns the state that `named` stored under this prefix."""
     return {name[len(part) + 1 :]: array for name, array in state.items() if name.startswith(part + ".")}
 
 

@@ -1,22 +1,21 @@
-"""workload-profile: what the pods that are here now would have reached together, and a stated part of what is above.
+"""workload-profile: the combined usage that the present pods would have reached, plus an insured part of the risk.
 
-    B  the largest hour of the past two weeks of the sum of the workloads' hourly maxima   (peaks seen together)
-    S  the sum of each one's own largest hour                                              (all peaks at once)
-    L  the sum of the limits                                                               (all at their limit)
+    B  largest hour of the past two weeks of the sum of the workloads' hourly maxima       (peaks seen together)
+    S  sum of each workload's own largest hour                                             (all peaks at once)
+    L  sum of the limits                                                                   (all at their limit)
     R  = ((S - B) + novelty x (L - S) + noise x B) x size                                  (risk)
     P  = min(L, B + k R)                       0 <= B <= S <= L, and one knob k
 
-History belongs to the workload: a pod that was moved or replaced is known at once. Two things look after what is not
-known. A workload of which fewer than `cold_hours` hours were seen counts with its limit in B and S; or, by
-`cold_start`, with what its class needs of it (see `priors`), and then as young. Where pods use more than their workload
-ever did (another key than it should have, a new release), the excess is added to B and S: the live gap, which is
-exactly 0 while keys are right. A workload younger than `young_hours` raises the knob of its machine towards
-`young_knob` by its part of the limits; one that was deployed, scaled or configured anew does so towards `rollout_knob`
-for `rollout_hours`, and what that comes to is a term of its own:
+History belongs to the workload, so a pod that was moved or replaced is known at once. Unknown usage is covered in two
+ways. A workload seen for fewer than `cold_hours` hours counts with its limit in B and S; or, by `cold_start`, with its
+class prior (see `priors`), and then as young. Where pods use more than their workload ever did (a wrong key, a new
+release), the excess is added to B and S: the live gap, which is exactly 0 while keys are right. A workload younger than
+`young_hours` raises the knob of its machine towards `young_knob` by its part of the limits. One that was deployed,
+scaled or reconfigured does so towards `rollout_knob` for `rollout_hours`, and that increase is a term of its own:
 
     P  = min(L, B + (k + rollout) R)
 
-The knob is given, or follows from a stated rate of violations and the ledger of what came of earlier predictions.
+The knob is configured, or follows from a stated rate of violations and the ledger of earlier predictions.
 """
 
 from __future__ import annotations
@@ -37,12 +36,12 @@ from slackwater.prediction.domain.models.profiles import HOUR, DailyPeaks, Profi
 from slackwater.prediction.domain.models.tables import Column, State, Table, named, part_of
 
 REQUEST, CLASS_PRIOR = "request", "class-prior"
-"""What stands in for a workload that is not known."""
+"""Substitutes for an unknown workload."""
 
 
 @record(frozen=True, slots=True)
 class ProfileOptions:
-    """`knob` 0.20 is balanced, 0.30 safe; `violation_rate` (0..1) lets the ledger find it."""
+    """`knob` 0.20 is balanced, 0.30 safe; with `violation_rate` (0..1) the ledger sets the knob."""
 
     knob: float = 0.30
     violation_rate: float | None = None
@@ -68,7 +67,7 @@ class ProfileOptions:
 
 @record(frozen=True, slots=True)
 class Bounds:
-    """What a peak is made of, by machine present; `cold` by member."""
+    """The inputs of a peak, by machine present; `cold` by member."""
 
     seen_together: Floats
     own_peaks: Floats
@@ -77,17 +76,17 @@ class Bounds:
     live_gap: Floats
     young_share: Floats
     rollout_share: Floats
-    """Of the limits, who is changing; `young_rollout_share` those of them who are young."""
+    """Ratio of the limits that belongs to changing workloads; `young_rollout_share` is the young part of it."""
     young_rollout_share: Floats
     known_share: Floats
     stand_in: Floats
-    """What those who are not known count with; `unknown` are their limits."""
+    """The amounts that unknown members count with; `unknown` are their limits."""
     unknown: Floats
     cold: NDArray[np.bool_]
 
 
 class WorkloadProfile:
-    """The default model: see above."""
+    """The default model; see the module's docstring."""
 
     name = "workload-profile"
     version = "1"
@@ -113,7 +112,7 @@ class WorkloadProfile:
             return
         in_time = self.ledger.turn(at_seconds)
         lacking = self.ledger.lacking(fleet) if in_time else np.zeros(len(fleet.machines), dtype=bool)
-        if lacking.any():  # before the window is folded: a prediction knows nothing of what it is about
+        if lacking.any():  # before the window is folded, because a prediction must not contain its own outcome
             self.ledger.write(fleet, lacking, self._record(at_seconds, fleet))
         if in_time:
             self.ledger.watch(fleet, used, lacking)
@@ -146,7 +145,7 @@ class WorkloadProfile:
         return fleet.answer({**terms, "rollout": self._risk(bounds, more)}, bounds.cold, inputs)
 
     def bounds(self, at_seconds: float, fleet: Fleet) -> Bounds:
-        """B, S and L with what was added to them, and what decides about the knob."""
+        """Returns B, S and L with their additions, and the inputs of the knob."""
         options, workload, limit = self.options, fleet.members.workload, fleet.limit
         hours = self.profiles.hours(workload)
         cold = hours < max(options.cold_hours, 1)
@@ -175,14 +174,14 @@ class WorkloadProfile:
         )
 
     def _stand_in(self, fleet: Fleet, own: Floats) -> Floats:
-        """(m,) what each one counts with while it is not known."""
+        """Returns (m,) the amount that each member counts with while it is unknown."""
         if not self.by_class:
             return fleet.limit
         seen = np.maximum(own, self.live.own(fleet.members.series))
         return np.asarray(np.minimum(np.maximum(self.priors.share(fleet.members) * fleet.limit, seen), fleet.limit))
 
     def terms(self, bounds: Bounds, knobs: Floats) -> dict[str, Floats]:
-        """The four parts of a peak, by machine present."""
+        """Returns the four parts of a peak, by machine present."""
         together, own_peaks, limits = bounds.seen_together, bounds.own_peaks, bounds.limits
         return four_terms(together, own_peaks, limits, knobs * bounds.size, self.options.novelty, self.options.noise)
 
@@ -191,38 +190,45 @@ class WorkloadProfile:
         return Standing(self.knob(), self.options.violation_rate, share if days > 0 else None, days)
 
     def knob(self) -> float:
-        """The knob of a machine with nothing young on it."""
+        """Returns the knob of a machine without young workloads."""
         rate = self.options.violation_rate
         return self.options.knob if rate is None else self.ledger.knob(rate)
 
     def knobs(self, bounds: Bounds) -> Floats:
-        """The knob in force, by machine present, without what rollouts add."""
+        """Returns the knob in force by machine present, without the increase by rollouts."""
         return self.knob() + self._for_young() * bounds.young_share
 
     def rollout(self, bounds: Bounds) -> Floats:
-        """What rollouts add to the knob, by machine present: who is young and changing raises it once."""
+        """Returns the increase of the knob by rollouts, by machine present; young and changing workloads raise it
+        once.
+        """
         young = self._for_young()
         most = max(self.options.rollout_knob - self.knob(), young)
         return most * bounds.rollout_share - young * bounds.young_rollout_share
 
     def _for_young(self) -> float:
-        """What is added where all is young. A knob that follows from measurements has few of young machines."""
+        """Returns the increase where all workloads are young. A knob from measurements adds `young_extra`, because it
+        is measured on few young machines.
+        """
         options = self.options
         extra = 0.0 if options.violation_rate is None else options.young_extra
         return max(options.young_knob - self.knob(), 0.0) + extra
 
     def size(self, fleet: Fleet) -> Floats:
-        """Small sets are riskier: sqrt(reference / number of members), between 1 / most and most.
+        """Returns the size factor: sqrt(reference / number of members), between 1 / most and most, because small sets
+        are riskier.
 
-        The number of those that may use anything. An effective number by the squares of limits was measured: it is no
-        better at telling how risky a set is, and it moves the knob where sizes differ.
+        Counts the members with a limit above 0. An effective number by the squares of limits was measured: it predicts
+        the risk of a set no better, and it moves the knob where sizes differ.
         """
         number = np.maximum(fleet.sums((fleet.limit > 0).astype(np.float64)), 1.0)
         factor = (self.options.size_reference / number) ** self.options.size_power
         return np.clip(factor, 1 / self.options.size_most, self.options.size_most)
 
     def announce(self, at_seconds: float, workloads: Rows) -> None:
-        """A deploy, a scaling or a new configuration: for `rollout_hours`, the past says less about these."""
+        """Records a deployment, scaling or reconfiguration: for `rollout_hours` these workloads' history counts
+        less.
+        """
         if not self.options.rollout_hours:
             return
         self.announced.reach(workloads)
@@ -236,7 +242,7 @@ class WorkloadProfile:
         return np.asarray(self.announced["until"][workloads] > at_seconds)
 
     def merge(self, other: WorkloadProfile) -> None:
-        """Add what another one has seen of the same workloads; pods and ledger stay with their machines."""
+        """Adds the samples of another model for the same workloads. Pods and ledger stay with their machines."""
         self.profiles.merge(other.profiles)
 
     def state(self) -> State:
@@ -269,18 +275,18 @@ class WorkloadProfile:
         return Record(bounds.seen_together, self._risk(bounds, np.ones(1)), knobs, bounds.known_share)
 
     def _risk(self, bounds: Bounds, knobs: Floats) -> Floats:
-        """k R, by machine present."""
+        """Returns k R, by machine present."""
         return insured_risk(self.terms(bounds, knobs))
 
     def _matured(self, hours: Rows) -> Floats:
-        """0..1: how well a workload is known for what the ledger makes of it. Half of the hours: an eighth."""
+        """Returns 0..1: how well a workload is known, as a weight in the ledger. Half of the hours give an eighth."""
         return np.minimum(hours / self.options.ledger_after_hours, 1.0) ** 3
 
 
 def four_terms(
     together: Floats, own_peaks: Floats, limits: Floats, insured: Floats, novelty: float, noise: float
 ) -> dict[str, Floats]:
-    """B and the three parts of k R, from B, S, L and k x size; see above."""
+    """Returns B and the three parts of k R, from B, S, L and k x size; see the module's docstring."""
     return {
         "seen_together": together,
         "coincidence": insured * (own_peaks - together),
@@ -290,7 +296,7 @@ def four_terms(
 
 
 def insured_risk(terms: Mapping[str, Floats]) -> Floats:
-    """k R: all of the four terms but B."""
+    """Returns k R: the sum of the terms except B."""
     return np.asarray(terms["coincidence"] + terms["novelty"] + terms["noise"])
 
 

@@ -1,4 +1,4 @@
-"""Snapshots of the models, how far each node was published, and nodes' sizes."""
+"""Creates snapshots of the models, the end of the last published window of each node, and nodes' capacities."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TABLES = (
         taken_at timestamptz NOT NULL DEFAULT now()
     )
     """,
-    "ALTER TABLE snapshots ALTER COLUMN body SET STORAGE EXTERNAL",  # compressed already
+    "ALTER TABLE snapshots ALTER COLUMN body SET STORAGE EXTERNAL",  # already compressed
     "CREATE TABLE published_windows (node text PRIMARY KEY, until_seconds bigint NOT NULL)",
     """
     CREATE TABLE nodes (

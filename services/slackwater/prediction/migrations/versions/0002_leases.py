@@ -1,6 +1,6 @@
-"""Members and leases: several replicas share the partitions; each partition has snapshots of its own.
+"""Adds members and leases, so that several replicas share the partitions. Each partition has its own snapshots.
 
-Snapshots of the whole are not kept: the windows since yesterday are folded again, by partition.
+Snapshots of the whole are dropped: the windows since yesterday are folded again, by partition.
 """
 
 from __future__ import annotations

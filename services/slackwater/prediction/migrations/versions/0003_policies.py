@@ -1,6 +1,6 @@
-"""Policy documents: what operators decide about predictions, for the cluster and for pools.
+"""Adds policy documents for predictions, for the cluster and for pools.
 
-A deleted document leaves its row with the generation it had, so that a generation never means two things.
+A deleted document leaves its row with its generation, so that a generation is never reused.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What was last published of a node with its values, and the pool of a node.
+"""Adds the values of the last published prediction, and the pool of a node.
 
-Snapshots of the models before this are of another version: the windows since yesterday are folded again.
+Earlier snapshots have another version: the windows since yesterday are folded again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Events wait in the outbox uncompressed."""
+"""Stores events in the outbox uncompressed."""
 
 from __future__ import annotations
 
