@@ -28,10 +28,10 @@ for portion in ("services", "libs", "."):
 from contracts import protos  # noqa: E402 - as below
 from contracts.deployment import deployment_files, stale_files  # noqa: E402
 
-from slackwater.bus.streams import load  # noqa: E402 - needs the path above when run from a bare checkout
+from slackwater.bus.admin.streams import load  # noqa: E402 - needs the path above when run from a bare checkout
+from slackwater.cli.offline_services import every_metric  # noqa: E402
 from slackwater.cli.openapi import document  # noqa: E402
-from slackwater.cli.unasked import every_metric  # noqa: E402
-from slackwater.events.envelope import Payload, Told  # noqa: E402
+from slackwater.events.envelope import BroadcastPayload, Payload  # noqa: E402
 from slackwater.events.registry import EVENTS, TOLD  # noqa: E402
 from slackwater.prediction.adapters.predictors import catalogue  # noqa: E402
 from slackwater.resources.reference import reference_page as resources_page  # noqa: E402
@@ -102,7 +102,7 @@ def asyncapi(services: Sequence[Flow]) -> dict[str, Any]:
 
 
 def _channel(payload: type[Payload]) -> dict[str, Any]:
-    if issubclass(payload, Told):
+    if issubclass(payload, BroadcastPayload):
         return _told_channel(payload)
     stream = load().streams[payload.STREAM]
     return {
@@ -116,7 +116,7 @@ def _channel(payload: type[Payload]) -> dict[str, Any]:
     }
 
 
-def _told_channel(payload: type[Told]) -> dict[str, Any]:
+def _told_channel(payload: type[BroadcastPayload]) -> dict[str, Any]:
     return {
         "address": f"sw.v1.{payload.TYPE}.{{partition}}.{{key}}",
         "description": "Core NATS, kept in no stream: who listens hears it, and who missed one hears the next.",

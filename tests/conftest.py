@@ -50,7 +50,7 @@ keep the others waiting."""
 BUSIEST_LAST = (
     "unit/backtest/test_strangers.py",
     "unit/cli/test_backtest_verb.py",
-    "unit/prediction/test_model_properties.py",
+    "unit/peaks/test_model_properties.py",
     "unit/ensurance/test_histories.py",
 )
 """Those that compute for more than twenty seconds: they come first in the lane that begins at the end."""

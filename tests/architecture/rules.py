@@ -17,8 +17,6 @@ SERVICES = frozenset(service_list().packages)
 REACHES: Mapping[str, Collection[str]] = {
     "backtest": {  # a tool beside the services: judges the models of one, draws with the vocabulary of another
         "slackwater.prediction.adapters.predictors.registry",
-        "slackwater.prediction.domain.models",
-        "slackwater.console.domain.drawing",
     },
     "cli": {  # the composition root, and the reader of what a stopped instance left
         "slackwater.agent.adapters.journal_file",
@@ -47,12 +45,9 @@ REACHES: Mapping[str, Collection[str]] = {
         "slackwater.backtest.adapters.predictors",  # models by name and settings
         "slackwater.backtest.domain.measures",  # judged as the backtest judges them
         "slackwater.backtest.domain.oracle",
-        "slackwater.colocation.domain",
         "slackwater.colocation.usecases.colocation_strategy",  # documents, as they are applied
         "slackwater.colocation.usecases.strategy_set",
-        "slackwater.console.domain.drawing",
         "slackwater.ensurance.settings",  # the policy that it begins with
-        "slackwater.prediction.domain.models",
     },
     "demo": {
         "slackwater.agent.adapters.linux.hierarchy",  # a witness of its own of what the kernel holds

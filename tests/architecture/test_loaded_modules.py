@@ -41,7 +41,7 @@ def test_the_agent_loads_nothing_heavy(module: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["slackwater.cli.shared", "slackwater.ingestion.service", "slackwater.console.service"]
+    "module", ["slackwater.cli.single_service", "slackwater.ingestion.service", "slackwater.console.service"]
 )
 def test_grpc_is_loaded_only_where_it_is_served(module: str) -> None:
     assert loaded_by(module) & {"grpc", "google"} == set()

@@ -15,10 +15,10 @@ from typing import Any
 
 from tests.bench.verdict import Target
 
-from slackwater.colocation.domain.closed_loop import Loop, LoopFigures, closed_loops
-from slackwater.colocation.domain.strategy import Strategy
-from slackwater.simulation.adapters.trace_history import Layout, TraceHistory, both, placed
-from slackwater.traces.choices import Resource, TraceFormat
+from slackwater.offers.closed_loop import Loop, LoopFigures, closed_loops
+from slackwater.offers.strategy import Strategy
+from slackwater.simulation.adapters.trace_history import TraceHistory, TraceLayout, both, placed
+from slackwater.traces.options import TraceFormat, TraceResource
 from slackwater.traces.trace import CELL_SECONDS, DAY_CELLS
 
 TRACES = Path(os.environ.get("SLACKWATER_TRACES", Path(__file__).resolve().parents[2].parent / "shared" / "data"))
@@ -68,10 +68,10 @@ def run(
     form: TraceFormat = TraceFormat.BITBRAINS,
 ) -> dict[str, Loop]:
     """From the beginning of the trace: cold starts are part of it."""
-    traces = both(path, form, tuple(Resource))
-    first = traces[Resource.CPU]
+    traces = both(path, form, tuple(TraceResource))
+    first = traces[TraceResource.CPU]
     cells = first.cells if days is None else min(int(days * DAY_CELLS), first.cells)
-    on_nodes = placed(traces, Layout(None if first.whole_machines else PER_NODE, churn_days))
+    on_nodes = placed(traces, TraceLayout(None if first.whole_machines else PER_NODE, churn_days))
     periods = TraceHistory(on_nodes, model, 0, cells).periods()
     return dict(zip(STRATEGIES, closed_loops(periods, list(STRATEGIES.values())), strict=True))
 

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from tests.bench.verdict import Scale, Target
 
-from slackwater.colocation.domain.fleet import Fleet, PodRows, fleet_of, no_gates
-from slackwater.colocation.domain.fleet_offers import recompute
-from slackwater.colocation.domain.node_offer import Gates, decide_node
-from slackwater.colocation.domain.snapshot import NodeSnapshot, PodUse
-from slackwater.colocation.domain.strategy import MidMode, Strategy
 from slackwater.model.quantities import Resources
+from slackwater.offers.fleet import FleetArrays, PodRows, fleet_of, no_gates
+from slackwater.offers.fleet_offers import recompute
+from slackwater.offers.node_offer import Gates, decide_node
+from slackwater.offers.snapshot import NodeSnapshot, PodInput
+from slackwater.offers.strategy import MidMode, Strategy
 
 PODS = 30
 SIZES = (1000, 3000, 10_000)
@@ -65,7 +65,7 @@ def _one_by_one(nodes: int = 300) -> dict[str, Any]:
     }
 
 
-def fleet_of_size(nodes: int) -> Fleet:
+def fleet_of_size(nodes: int) -> FleetArrays:
     """Nodes of 30 pods each, the same for a number of nodes every time."""
     rng = np.random.default_rng(nodes)
     count = nodes * PODS
@@ -87,7 +87,7 @@ def fleet_of_size(nodes: int) -> Fleet:
         bound_seconds=np.where(rng.random(count) < 0.01, 30.0, np.inf),
     )
     capacity = zero + np.array([96_000, 384 * _GIB])
-    return Fleet(
+    return FleetArrays(
         capacity=capacity,
         reserved=system,
         allocatable=capacity - system,
@@ -107,7 +107,7 @@ def fleet_of_size(nodes: int) -> Fleet:
 
 def _snapshot(number: int) -> NodeSnapshot:
     used, peak = Resources(500 + number, _GIB // 2), Resources(900, _GIB)
-    pods = tuple(PodUse(str(place), "prod", "LS", Resources(2000, _GIB), used, peak) for place in range(PODS))
+    pods = tuple(PodInput(str(place), "prod", "LS", Resources(2000, _GIB), used, peak) for place in range(PODS))
     return NodeSnapshot(
         Resources(96_000, 384 * _GIB), Resources(500, _GIB), pods, Resources(400, _GIB), node_usage=Resources(40_000, 0)
     )

@@ -196,7 +196,7 @@ async def listening(plane: ControlPlane) -> AsyncIterator[Told]:
     client = await nats.connect(plane.nats_url)
 
     async def hear(message: Msg) -> None:
-        told.hear(message.subject)
+        told.notify(message.subject)
 
     for event in TELLS.values():
         await client.subscribe(f"sw.v1.{event}.>", cb=hear)

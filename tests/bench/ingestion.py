@@ -18,7 +18,7 @@ from tests.bench.control_plane import ControlPlane, control_plane, load
 from tests.bench.load import fleet
 from tests.bench.verdict import Target
 
-from slackwater.bus.nats import connect_bus
+from slackwater.bus.connect.nats_bus import connect_bus
 from slackwater.events.envelope import event_of
 from slackwater.model.time import SystemClock
 

@@ -28,7 +28,7 @@ from tests.bench.ingestion import describe
 from tests.bench.load import fleet
 from tests.bench.verdict import Scale, Target
 
-from slackwater.bus.nats import NatsBus, connect_bus
+from slackwater.bus.connect.nats_bus import NatsBus, connect_bus
 from slackwater.events.envelope import event_of
 from slackwater.events.intent_observed import IntentObserved, ObservedLimit
 

@@ -26,7 +26,7 @@ from tests.bench.figures import spread
 from tests.bench.processes import cpu_seconds
 from tests.bench.verdict import Scale, Target
 
-from slackwater.bus.nats import connect_bus
+from slackwater.bus.connect.nats_bus import connect_bus
 from slackwater.decisions.reasons import DecisionKind, Reason
 from slackwater.decisions.record import DecisionRecord, Input, Replay, Term
 from slackwater.events.decision_recorded import DecisionRecorded
@@ -35,7 +35,7 @@ from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.model.identifiers import new_id
 from slackwater.model.quantities import Resources
 from slackwater.model.time import SystemClock
-from slackwater.runtime.collecting import collect_rarely
+from slackwater.runtime.gc_tuning import tune_gc
 from slackwater.store.engine import PostgresDatabase, connect_database
 
 TARGET_RATE, TARGET_P99_SECONDS = 1500.0, 0.020
@@ -152,7 +152,7 @@ async def relay(options: argparse.Namespace) -> None:
     """Only the relay, until ended."""
     database = connect_database(options.postgres, "colocation", SystemClock())
     async with connect_bus(options.nats, name="bench-relay", declares=False) as bus:
-        collect_rarely()
+        tune_gc()
         await database.relay(bus.carry).run()
 
 

@@ -25,12 +25,12 @@ from tests.bench.colocation_recompute import fleet_of_size
 
 from slackwater.agent.adapters.linux.files import KeptFiles
 from slackwater.agent.domain.windows import Summary, summarize
-from slackwater.colocation.domain.fleet import TIERS, Fleet, no_gates
-from slackwater.colocation.domain.fleet_offers import recompute
-from slackwater.colocation.domain.strategy import Strategy
 from slackwater.model.tiers import Tier
-from slackwater.prediction.domain.buckets import CPU_MILLI
-from slackwater.prediction.domain.histogram import HistogramMatrix
+from slackwater.offers.fleet import TIERS, FleetArrays, no_gates
+from slackwater.offers.fleet_offers import recompute
+from slackwater.offers.strategy import Strategy
+from slackwater.peaks.buckets import CPU_MILLI
+from slackwater.peaks.histogram import HistogramMatrix
 
 SERIES, SAMPLES, HALF_LIFE_SECONDS = 2000, 20, 86_400.0
 NODES, PODS, WINDOW = 3000, 110, 60
@@ -195,7 +195,7 @@ def _told(summary: Summary) -> tuple[int, ...]:
     return summary.p50, summary.p90, summary.p95, summary.p99
 
 
-def _as_objects(fleet: Fleet) -> list[tuple[list[PodLine], dict[str, Amounts]]]:
+def _as_objects(fleet: FleetArrays) -> list[tuple[list[PodLine], dict[str, Amounts]]]:
     """The pods of each node, and the metrics of those that were measured."""
     pods, prod = fleet.pods, TIERS.index(Tier.PROD)
     found: list[tuple[list[PodLine], dict[str, Amounts]]] = [([], {}) for _ in range(len(fleet.capacity))]

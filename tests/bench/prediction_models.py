@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from tests.bench.verdict import Scale, Target
 
+from slackwater.peaks.port import KeptModel, Members
 from slackwater.prediction.adapters.predictors.registry import DEFAULT, make_model, names
-from slackwater.prediction.domain.models.port import KeptModel, Members
 
 PODS = 30
 SIZES = (1_000, 3_000, 10_000)

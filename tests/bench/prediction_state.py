@@ -25,9 +25,9 @@ from slackwater.model.quantities import Resources
 from slackwater.model.tiers import QoSClass, Tier
 from slackwater.prediction.adapters.predictors.registry import model_of
 from slackwater.prediction.domain.forecast import forecast
-from slackwater.prediction.domain.policy import Policies
+from slackwater.prediction.domain.policy import PoolPolicies
 from slackwater.prediction.domain.snapshot import Snapshot, decode, encode
-from slackwater.prediction.domain.state import DEFAULT_POOL, PartitionState, Sight
+from slackwater.prediction.domain.state import DEFAULT_POOL, NodeWindow, PartitionState
 
 PODS = 30
 SIZES = (1_000, 3_000, 10_000)
@@ -60,7 +60,7 @@ def measure(nodes: Sequence[int] = SIZES) -> dict[str, Any]:
 
 
 def _one(nodes: int) -> dict[str, Any]:
-    policies = Policies()
+    policies = PoolPolicies()
     states = [PartitionState(policies, model_of) for _ in range(PARTITIONS)]
     names = [f"node-{number:05}" for number in range(nodes)]
     with ThreadPoolExecutor(2) as threads:
@@ -112,12 +112,12 @@ def _round(states: Sequence[PartitionState], names: Sequence[str], seconds: int)
     for sight in _windows(names, _START + seconds):
         state = states[partition_of(sight.name)]
         began = time.perf_counter()
-        state.take(sight)
+        state.apply_window(sight)
         taking += time.perf_counter() - began
     return taking
 
 
-def _windows(names: Sequence[str], end: int) -> Iterator[Sight]:
+def _windows(names: Sequence[str], end: int) -> Iterator[NodeWindow]:
     rng = np.random.default_rng(end)
     for name in names:
         pods = [
@@ -126,7 +126,7 @@ def _windows(names: Sequence[str], end: int) -> Iterator[Sight]:
         ]
         usage = rng.random((PODS, 2)) ** 3 * (_REQUEST.cpu_milli, _REQUEST.memory_bytes)
         whole = (float(usage[:, 0].sum()), float(usage[:, 1].sum()))
-        yield Sight(name, end - 60, end, end // 60, pods, np.rint(usage), whole, (200.0, 2.0**30))
+        yield NodeWindow(name, end - 60, end, end // 60, pods, np.rint(usage), whole, (200.0, 2.0**30))
 
 
 def _fold(state: PartitionState) -> None:

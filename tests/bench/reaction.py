@@ -27,7 +27,7 @@ from tests.bench.verdict import Scale, Target
 
 from slackwater.agent.adapters.linux.hierarchy import find_hierarchy
 from slackwater.demo import policies
-from slackwater.demo.comparison import Machine, SurgeFigures, SurgeSeen, figures
+from slackwater.demo.comparison import MachineUse, SurgeFigures, SurgeSeen, figures
 from slackwater.demo.contest import BATCH_PODS, BATCH_SHARE, lowered_of
 from slackwater.demo.kernel import Kernel, QuotaWatch, UseWatch
 from slackwater.demo.load import percentile
@@ -139,7 +139,7 @@ def surge(kernel: Kernel, watch: QuotaWatch, use: UseWatch) -> Answered:
     time.sleep(0.2)  # the last readings of the surge
     lowered = lowered_of(watch.changes[before:], watch.originals)
     cpus = float(os.cpu_count() or 1)
-    machine = Machine(cpus, policies.FULL.waterline, policies.FULL.target, BATCH_SHARE * cpus)
+    machine = MachineUse(cpus, policies.FULL.waterline, policies.FULL.target, BATCH_SHARE * cpus)
     seen = SurgeSeen(policies.PRECISE, began, ended, ended, use.between(began, ended), lowered, ())
     first = min((one.at for one in lowered), default=None)
     return Answered(None if first is None else first - began, figures(seen, machine))

@@ -11,14 +11,14 @@ from tests.bench.figures import spread
 from tests.bench.verdict import Scale, Target
 
 from slackwater.model.tiers import DEFAULT_PRIORITY, QoSClass, Tier
-from slackwater.runtime.collecting import collect_rarely
+from slackwater.runtime.gc_tuning import tune_gc
 from slackwater.waterline.actuation.cpu_quota import RestoreBounds, ThrottleBounds
 from slackwater.waterline.cycle import CycleState, run_cycle
-from slackwater.waterline.facts.node import NodeView, Series
+from slackwater.waterline.facts.node import MetricSeries, NodeReadings
 from slackwater.waterline.facts.pods import Container, PodUse
 from slackwater.waterline.policies.podqos import PodQosSpec
 from slackwater.waterline.policies.selectors import ScopeSelector
-from slackwater.waterline.policies.values import Action, NodePolicy, Policies, Rule
+from slackwater.waterline.policies.values import NodePolicy, Policies, PolicyAction, Rule
 
 PODS = 110
 TARGET_MILLISECONDS = 1.0
@@ -26,16 +26,16 @@ _NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
 _CAPACITY_MILLI, _CAPACITY_BYTES = 64_000, 256 * 2**30
 
 
-def node() -> NodeView:
+def node() -> NodeReadings:
     pods = tuple(_pod(number) for number in range(PODS))
     cpu = sum(int(pod.cpu_usage_milli or 0) for pod in pods)
     memory = sum(int(pod.memory_usage_bytes or 0) for pod in pods)
-    return NodeView(
+    return NodeReadings(
         node="n",
         sampled_at=_NOON,
         readings={
-            "node_cpu_usage_ratio": (Series(cpu / _CAPACITY_MILLI),),
-            "node_memory_usage_ratio": (Series(memory / _CAPACITY_BYTES),),
+            "node_cpu_usage_ratio": (MetricSeries(cpu / _CAPACITY_MILLI),),
+            "node_memory_usage_ratio": (MetricSeries(memory / _CAPACITY_BYTES),),
         },
         capacity_milli=_CAPACITY_MILLI,
         capacity_bytes=_CAPACITY_BYTES,
@@ -71,7 +71,7 @@ def policies(cpu: str, memory: str) -> Policies:
             ("node_memory_usage_ratio", memory, "evict"),
         )
     )
-    actions = Action("throttle", ThrottleBounds(), RestoreBounds()), Action("evict", evicts=True)
+    actions = PolicyAction("throttle", ThrottleBounds(), RestoreBounds()), PolicyAction("evict", evicts=True)
     best_effort = ScopeSelector.parse(
         {"matchExpressions": [{"scopeName": "QOSClass", "operator": "In", "values": ["BE"]}]}
     )
@@ -82,7 +82,7 @@ def policies(cpu: str, memory: str) -> Policies:
 def measure(rounds: int = 2000) -> dict[str, Any]:
     """Milliseconds of one plan: while nothing is wrong, while CPU is far above its waterline (every third pod is acted
     on), and while CPU and memory are both so far above that more than half of all pods are."""
-    collect_rarely()  # as every service does when it starts
+    tune_gc()  # as every service does when it starts
     view = node()
     calm, crossed, everything = policies("2", "3"), policies("0.85", "3"), policies("0.6", "0.8")
     found = {
@@ -100,7 +100,7 @@ def measure(rounds: int = 2000) -> dict[str, Any]:
     }
 
 
-def _timed(view: NodeView, given: Policies, rounds: int) -> dict[str, Any]:
+def _timed(view: NodeReadings, given: Policies, rounds: int) -> dict[str, Any]:
     taken = []
     for _ in range(rounds):
         before = time.perf_counter()

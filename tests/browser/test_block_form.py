@@ -12,7 +12,7 @@ from devtools import Page
 from fastapi import APIRouter
 from test_console_in_a_browser import CONTRASTS, OUTSIDE, UNNAMED
 
-from slackwater.bus.deadletters import DeadLetter
+from slackwater.bus.consume.dead_letters import DeadLetter
 from slackwater.console.adapters.memory import MemoryReadModel
 from slackwater.console.edge.stream import Streams
 from slackwater.console.service import routers_of
@@ -20,9 +20,9 @@ from slackwater.ingestion.adapters.memory import Books
 from slackwater.ingestion.adapters.memory_blocks import MemoryBlocks
 from slackwater.ingestion.edge.block_routes import block_router
 from slackwater.ingestion.usecases.block_agents import BlockAgents
+from slackwater.testing.broker_admin import MemoryAdmin
 from slackwater.testing.bus import MemoryBus
 from slackwater.testing.clock import FakeClock
-from slackwater.testing.desk import MemoryDesk
 from slackwater.testing.store import MemoryDatabase
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "cli"))
@@ -51,7 +51,7 @@ def process() -> Iterator[Process]:
         await bus.broker.bury(DeadLetter("ingestion-usage-reported", "absurd", "d", subject, {}, b"{}", 1))
         database = MemoryDatabase(forward=bus.carry)
         agents = BlockAgents(database, MemoryBlocks().books(), Books().ledgers(), clock)
-        model, streams, desk = MemoryReadModel(), Streams(bus, clock), MemoryDesk(bus.broker)
+        model, streams, desk = MemoryReadModel(), Streams(bus, clock), MemoryAdmin(bus.broker)
         return [*routers_of(model, streams, clock, desk, lambda: bus.blocks), block_router(agents)]
 
     with served(routers) as url:

@@ -20,7 +20,7 @@ from koord_batch import subsets
 from shapes import answers_as, read_as
 from verdicts import Adaptor, Case, Verdict, compare, differ, wanted
 
-from slackwater.waterline.analysis.counting import RuleState, judge
+from slackwater.waterline.analysis.sample_counters import RuleState, judge
 from slackwater.waterline.facts.amounts import exact
 from slackwater.waterline.policies.quantity import quantity
 from slackwater.waterline.registry.built_in import BUILT_IN

@@ -23,24 +23,30 @@ from slackwater.model.tiers import QoSClass
 from slackwater.resources.selectors import LabelSelector
 from slackwater.waterline.actuation.cpu_quota import RestoreBounds
 from slackwater.waterline.analysis.analyzer import AnalyzerState, Excess
-from slackwater.waterline.analysis.counting import RuleState
-from slackwater.waterline.analysis.demands import Kind
+from slackwater.waterline.analysis.demands import ActionKind
+from slackwater.waterline.analysis.sample_counters import RuleState
 from slackwater.waterline.cycle import Cycle, CycleState, Options, run_cycle
-from slackwater.waterline.execution.limits import Limits
+from slackwater.waterline.execution.limits import ActionLimits
 from slackwater.waterline.execution.plan import Step
-from slackwater.waterline.execution.restoring import give_back
+from slackwater.waterline.execution.restore import restore_quotas
 from slackwater.waterline.facts.amounts import exact
 from slackwater.waterline.facts.pods import PodUse
 from slackwater.waterline.ordering import comparators as by
-from slackwater.waterline.ordering.chains import CPU, CPU_BORROWERS_FIRST, MEMORY, MEMORY_BORROWERS_FIRST, Chain
+from slackwater.waterline.ordering.chains import (
+    CPU,
+    CPU_BORROWERS_FIRST,
+    MEMORY,
+    MEMORY_BORROWERS_FIRST,
+    ComparatorChain,
+)
 from slackwater.waterline.policies.podqos import PodQosSpec
 from slackwater.waterline.policies.quantity import quantity
 from slackwater.waterline.policies.selectors import ScopeExpression, ScopeSelector
-from slackwater.waterline.policies.values import Action, NodePolicy, Policies, Rule
+from slackwater.waterline.policies.values import NodePolicy, Policies, PolicyAction, Rule
 from slackwater.waterline.registry.built_in import BUILT_IN
-from slackwater.waterline.registry.metric import Metrics, Resource
+from slackwater.waterline.registry.metric import MetricResource, Metrics
 
-_UNBOUND = Limits(evictions_per_cycle=None, evictions_per_hour=None)
+_UNBOUND = ActionLimits(evictions_per_cycle=None, evictions_per_hour=None)
 _BOUNDS = "bounds"
 _CPU = "cpu_total_usage"
 _REGISTERED = (_CPU, "cpu_total_utilization", "memory_total_usage", "memory_total_utilization")
@@ -53,26 +59,28 @@ _MOST_METRICS = 5
 _CLASSES = ScopeExpression(scope_name="QOSClass", operator="In", values=tuple(QoSClass))
 _EVERY_POD = (ScopeSelector(), ScopeSelector(match_expressions=(_CLASSES,)))
 """Those of every class: what owns its cores is only touched where its class is named."""
-_LISTED = Chain("as listed", (by.Comparator("place", lambda pod: float(pod.uid)),))
+_LISTED = ComparatorChain("as listed", (by.Comparator("place", lambda pod: float(pod.uid)),))
 
 
 @dataclass(frozen=True)
 class Orders:
     """How pods are ordered, by what a metric is about."""
 
-    cpu: Chain
-    memory: Chain
+    cpu: ComparatorChain
+    memory: ComparatorChain
 
     def metrics(self) -> Metrics:
-        chains = {Resource.CPU: self.cpu, Resource.MEMORY: self.memory}
+        chains = {MetricResource.CPU: self.cpu, MetricResource.MEMORY: self.memory}
         return Metrics.of(*(replace(one, sort=chains.get(one.resource, one.sort)) for one in BUILT_IN))
 
     def turned(self, *comparators: by.Comparator) -> Orders:
         return Orders(_turned(self.cpu, comparators), _turned(self.memory, comparators))
 
 
-def _turned(chain: Chain, comparators: Collection[by.Comparator]) -> Chain:
-    return Chain(f"{chain.name}, turned", tuple(o.turned() if o in comparators else o for o in chain.comparators))
+def _turned(chain: ComparatorChain, comparators: Collection[by.Comparator]) -> ComparatorChain:
+    return ComparatorChain(
+        f"{chain.name}, turned", tuple(o.turned() if o in comparators else o for o in chain.comparators)
+    )
 
 
 _TODAY, _FIRST_CODE = Orders(CPU_BORROWERS_FIRST, MEMORY_BORROWERS_FIRST), Orders(CPU, MEMORY)
@@ -200,7 +208,7 @@ def _evictions(case: Case, undone: Collection[str], calls: list[str]) -> Cycle:
     rules = [rule_of(name, level, "evict") for name, levels in given.get("evict", {}).items() for level in levels]
     policies = Policies(
         (NodePolicy("nq", tuple(rules)),),
-        (Action("evict", evicts=True),),
+        (PolicyAction("evict", evicts=True),),
         tuple(PodQosSpec(scope_selector=scope, allowed_actions=("evict",)) for scope in _EVERY_POD),
     )
     options = Options(excess=Excess(exact(given.get("excess", 0))), limits=_UNBOUND)
@@ -265,7 +273,7 @@ def _throttled_as(case: Case, undone: Collection[str]) -> Verdict:
     if "separate-gaps" in undone:
         given = _with_shared_gap(given)
     cycle = _throttled(given, _orders(case, undone).metrics())
-    verdict = compare(_writes(cycle.plan.of(Kind.THROTTLE)), _pairs(want["quota_writes"]))
+    verdict = compare(_writes(cycle.plan.of(ActionKind.THROTTLE)), _pairs(want["quota_writes"]))
     return verdict if verdict.word == "FAIL" else _left_open(cycle, want, tolerance(case))
 
 
@@ -294,7 +302,7 @@ def _blanket(case: Case) -> list[list[Any]]:
     given = case["in"]
     state = {**given.get("state", {}), _CPU: _FAR_ABOVE}
     cycle = _throttled({**given, "state": state, "down": {_CPU: ["1"]}}, Orders(_LISTED, _LISTED).metrics())
-    return _writes(cycle.plan.of(Kind.THROTTLE))
+    return _writes(cycle.plan.of(ActionKind.THROTTLE))
 
 
 def _throttled(given: Mapping[str, Any], metrics: Metrics) -> Cycle:
@@ -320,7 +328,7 @@ def _policies(given: Mapping[str, Any], asked: Mapping[str, Sequence[str]]) -> P
     """A rule, an action and a grant for each pair of step and floor."""
     bounds = {_action(one): one for one in given["pods"]}
     actions = tuple(
-        Action(
+        PolicyAction(
             name,
             bounds_of(one, step="step", least="min"),
             RestoreBounds(exact(one.get("step", 0)) / 100, whole_steps=True),
@@ -353,7 +361,7 @@ def restore_run(case: Case) -> Verdict:
     """A metric without a sample gives nothing back, and breaks nothing."""
     given, want = case["in"], wanted(case)
     cycle = _restored(given)
-    writes = _writes(cycle.plan.of(Kind.RESTORE))
+    writes = _writes(cycle.plan.of(ActionKind.RESTORE))
     if any(metric not in given.get("state", {}) for metric in given.get("up", {})):
         return (
             differ("missing-restores-nothing") if not writes and want != {"quota_writes": []} else compare(writes, [])
@@ -376,11 +384,11 @@ def _restored(given: Mapping[str, Any]) -> Cycle:
     return run_cycle(view_of(given.get("state", {}), _pods(given)), policies, state, START, options=options)
 
 
-def _forwards(cycle: Cycle, chain: Chain) -> list[list[Any]]:
+def _forwards(cycle: Cycle, chain: ComparatorChain) -> list[list[Any]]:
     """In the order of giving way, pods and containers: `give_back` goes through a chain from its end."""
     place = {pod.uid: number for number, pod in enumerate(chain.order(one.pod for one in cycle.analysis.restorable))}
-    backwards = Chain("backwards", (by.Comparator("place", lambda pod: -place[pod.uid]),))
-    steps, _ = give_back(cycle.analysis.restorable, {}, backwards)
+    backwards = ComparatorChain("backwards", (by.Comparator("place", lambda pod: -place[pod.uid]),))
+    steps, _ = restore_quotas(cycle.analysis.restorable, {}, backwards)
     return [[f"{one.name}/{change.container}", change.after_us] for one in steps for change in reversed(one.changes)]
 
 

@@ -14,8 +14,8 @@ from shapes import answers_as, read_as
 from verdicts import Adaptor, Case, Verdict, compare, differ, not_covered, tolerance, wanted
 
 from slackwater.model.errors import InvalidInput
-from slackwater.prediction.domain.models.decaying import DecayingHistograms
-from slackwater.prediction.domain.models.port import Members
+from slackwater.peaks.decaying_histograms import DecayingHistograms
+from slackwater.peaks.port import Members
 
 _BASE = 1_700_000_000.0
 _ONE = np.zeros(1, dtype=np.intp)

@@ -12,7 +12,7 @@ from slackwater.model.tiers import QoSClass
 from slackwater.resources.selectors import LabelSelector
 from slackwater.waterline.actuation.cpu_quota import ThrottleBounds
 from slackwater.waterline.facts.amounts import exact
-from slackwater.waterline.facts.node import NodeView, Series
+from slackwater.waterline.facts.node import MetricSeries, NodeReadings
 from slackwater.waterline.facts.pods import Container, PodUse
 from slackwater.waterline.policies.quantity import quantity
 from slackwater.waterline.policies.values import Rule
@@ -97,9 +97,9 @@ def bounds_of(given: Mapping[str, Any], *, step: str = "stepPct", least: str = "
 
 def view_of(
     state: Mapping[str, Any], pods: Sequence[PodUse] = (), labels: Mapping[str, str] | None = None, at: float = 0
-) -> NodeView:
+) -> NodeReadings:
     cores, memory = _number(state.get("cpu_core_numbers")), _number(state.get("memory_total"))
-    return NodeView(
+    return NodeReadings(
         node="n",
         sampled_at=START,
         readings={named(metric).name: _series(value, named(metric).divisor) for metric, value in state.items()},
@@ -115,9 +115,9 @@ def _number(value: Any) -> float | None:
     return value if isinstance(value, int | float) else None
 
 
-def _series(value: Any, divisor: int) -> tuple[Series, ...]:
+def _series(value: Any, divisor: int) -> tuple[MetricSeries, ...]:
     parts = value if isinstance(value, list) else [{"value": value, "labels": {}}]
-    return tuple(Series(exact(one["value"]) / divisor, one.get("labels", {})) for one in parts)
+    return tuple(MetricSeries(exact(one["value"]) / divisor, one.get("labels", {})) for one in parts)
 
 
 def rule_of(metric: str, waterline: str, action: str, **fields: Any) -> Rule:

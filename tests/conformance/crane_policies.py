@@ -21,7 +21,7 @@ from slackwater.waterline.facts.pods import Container, PodUse
 from slackwater.waterline.policies.podqos import PodQosSpec
 from slackwater.waterline.policies.quantity import quantity
 from slackwater.waterline.policies.rules import MetricRuleSpec, NodeQosRulesSpec
-from slackwater.waterline.policies.values import Action, NodePolicy, Policies
+from slackwater.waterline.policies.values import NodePolicy, Policies, PolicyAction
 from slackwater.waterline.registry.built_in import BUILT_IN
 
 _DOWN_TO = Container("c", usage_milli=500, quota_us=50_000)
@@ -207,7 +207,7 @@ def _policies_of(given: Mapping[str, Any]) -> Policies:
         for one in given["nodeQos"]
     )
     actions = tuple(
-        Action(
+        PolicyAction(
             one["name"],
             throttle=bounds_of(one["throttle"], step="step", least="min") if "throttle" in one else None,
             evicts=bool(one.get("evict")),

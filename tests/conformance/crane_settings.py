@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from slackwater.model.errors import InvalidInput
-from slackwater.prediction.domain.buckets import Buckets, ExponentialBuckets, LinearBuckets
-from slackwater.prediction.domain.models.decaying import DecayingOptions
+from slackwater.peaks.buckets import Buckets, ExponentialBuckets, LinearBuckets
+from slackwater.peaks.decaying_histograms import DecayingOptions
 
 _MICRO = "\u00b5s", "\u03bcs"
 """The micro sign, and the Greek letter that looks like it."""

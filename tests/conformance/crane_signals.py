@@ -18,14 +18,7 @@ from shapes import Shape, answers_as, read_as
 from signals_in_words import UnreadableError, signal_of
 from verdicts import Adaptor, Case, Verdict, compare, differ, not_covered, tolerance, wanted
 
-from slackwater.prediction.domain.signals import (
-    autocorrelation,
-    filtered,
-    find_period,
-    is_peak,
-    largest_by_phase,
-    prediction_error,
-)
+from slackwater.peaks.signals import autocorrelation, filtered, find_period, is_peak, largest_by_phase, prediction_error
 
 Floats = NDArray[np.float64]
 _DAY, _WEEK, _HOUR = 86_400, 604_800, 3600

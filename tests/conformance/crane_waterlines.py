@@ -10,12 +10,18 @@ from crane_pods import START, bounds_of, named, pod_of, rule_of, view_of
 from verdicts import Adaptor, Case, Verdict, compare, differ, wanted
 
 from slackwater.waterline.actuation.cpu_quota import QuotaChange, RestoreBounds, restore_cpu, throttle_cpu
-from slackwater.waterline.analysis.counting import RuleState, judge
 from slackwater.waterline.analysis.demands import gap_of, headroom_of
+from slackwater.waterline.analysis.sample_counters import RuleState, judge
 from slackwater.waterline.facts.amounts import exact
 from slackwater.waterline.facts.pods import PodUse
 from slackwater.waterline.ordering import comparators as by
-from slackwater.waterline.ordering.chains import CPU, CPU_BORROWERS_FIRST, MEMORY_BORROWERS_FIRST, PRIORITY_FIRST, Chain
+from slackwater.waterline.ordering.chains import (
+    CPU,
+    CPU_BORROWERS_FIRST,
+    MEMORY_BORROWERS_FIRST,
+    PRIORITY_FIRST,
+    ComparatorChain,
+)
 from slackwater.waterline.policies.quantity import percentage, quantity
 from slackwater.waterline.registry.built_in import BUILT_IN
 
@@ -25,7 +31,7 @@ _SIXTY_CORES = Decimal(60_000)
 # ---- sorting
 
 
-def _sorted(chain: Chain, *others: tuple[Chain, str]) -> Adaptor:
+def _sorted(chain: ComparatorChain, *others: tuple[ComparatorChain, str]) -> Adaptor:
     """By one of our chains; where another recombination gives the peer's order, that is the difference."""
 
     def judge_case(case: Case) -> Verdict:
@@ -44,9 +50,9 @@ def _names(pods: Iterable[PodUse]) -> list[str]:
     return [pod.name for pod in pods]
 
 
-def _turned(chain: Chain, *comparators: by.Comparator) -> Chain:
+def _turned(chain: ComparatorChain, *comparators: by.Comparator) -> ComparatorChain:
     parts = tuple(one.turned() if one in comparators else one for one in chain.comparators)
-    return Chain(f"{chain.name}, turned", parts)
+    return ComparatorChain(f"{chain.name}, turned", parts)
 
 
 _ASCENDING = _turned(CPU, by.CPU_USAGE)
@@ -191,7 +197,7 @@ def sort_cpu_2022(case: Case) -> Verdict:
     if verdict.word == "pass" or verdict.word == "differ" or not any(quotas.values()):
         return verdict
     by_quota = by.Comparator("quota", lambda pod: float(pod.cpu_usage_milli or 0) / (quotas[pod.uid] or -1))
-    peers = Chain("2022", (by.QOS_CLASS, by.PRIORITY, by_quota, by.RUNNING_TIME))
+    peers = ComparatorChain("2022", (by.QOS_CLASS, by.PRIORITY, by_quota, by.RUNNING_TIME))
     return _sorted(CPU, (peers, "largest-first"))(case)
 
 

@@ -12,15 +12,15 @@ from koord_node import amounts, snapshot_of, strategy_of
 from koord_shapes import BatchAnswer, offer_case
 from verdicts import Adaptor, Case, Verdict, compare, differ, not_covered, wanted
 
-from slackwater.colocation.domain.batch import batch_offer
-from slackwater.colocation.domain.degrade import remaining_share
-from slackwater.colocation.domain.publishing import ThirdParty, normalised, parse_ratio, prepared
-from slackwater.colocation.domain.reservation import annotated_reservation, kubelet_reservation, safety_margin
-from slackwater.colocation.domain.snapshot import NodeSnapshot, percent_of
-from slackwater.colocation.domain.strategy import Policy, Strategy
-from slackwater.colocation.domain.zones import ZoneOffer, after_gate, divide, split, zone_offers
 from slackwater.model.errors import InvalidInput
 from slackwater.model.quantities import Resources
+from slackwater.offers.batch import batch_offer
+from slackwater.offers.degradation import remaining_share
+from slackwater.offers.reservation import annotated_reservation, kubelet_reservation, safety_margin
+from slackwater.offers.reserved_amounts import ThirdParty, normalised, parse_ratio, prepared
+from slackwater.offers.snapshot import NodeSnapshot, percent_of
+from slackwater.offers.strategy import CountingPolicy, Strategy
+from slackwater.offers.zones import NumaZoneOffer, after_gate, divide, split, zone_offers
 
 _MOST_CUT = 3
 """An offer is made of up to three percentages: margin, share and threshold."""
@@ -116,12 +116,14 @@ def said(batch: Resources) -> dict[str, int]:
 
 def _cpu_request_is_usage(snapshot: NodeSnapshot, strategy: Strategy, resource: str) -> Inputs:
     """By `request` the peer counts CPU as by `usage`."""
-    return snapshot, replace(strategy, cpu_policy=Policy.USAGE) if strategy.cpu_policy is Policy.REQUEST else strategy
+    return snapshot, replace(
+        strategy, cpu_policy=CountingPolicy.USAGE
+    ) if strategy.cpu_policy is CountingPolicy.REQUEST else strategy
 
 
 def _unmeasured_unseen(snapshot: NodeSnapshot, strategy: Strategy, resource: str) -> Inputs:
     """By maxUsageRequest the peer does not see pods that were not measured."""
-    if strategy.policy(resource) is not Policy.MAX_USAGE_REQUEST:
+    if strategy.policy(resource) is not CountingPolicy.MAX_USAGE_REQUEST:
         return snapshot, strategy
     return replace(snapshot, pods=tuple(pod for pod in snapshot.pods if pod.usage is not None)), strategy
 
@@ -132,7 +134,7 @@ def _untagged_apps_unseen(snapshot: NodeSnapshot, strategy: Strategy, resource: 
 
 def _lse_by_request(snapshot: NodeSnapshot, strategy: Strategy, resource: str) -> Inputs:
     """The peer does not look at what LSE pods that it lists use of their CPU."""
-    if resource != "cpu" or strategy.cpu_policy is not Policy.USAGE:
+    if resource != "cpu" or strategy.cpu_policy is not CountingPolicy.USAGE:
         return snapshot, strategy
     pods = (replace(pod, usage=None) if pod.qos == "LSE" and pod.listed else pod for pod in snapshot.pods)
     return replace(snapshot, pods=tuple(pods)), strategy
@@ -140,7 +142,7 @@ def _lse_by_request(snapshot: NodeSnapshot, strategy: Strategy, resource: str) -
 
 def _by_requests_alone(snapshot: NodeSnapshot, strategy: Strategy, resource: str) -> Inputs:
     """By `request` the peer looks at no usage at all: then what requests leave is what usage leaves."""
-    if strategy.policy(resource) is not Policy.REQUEST:
+    if strategy.policy(resource) is not CountingPolicy.REQUEST:
         return snapshot, strategy
     pods = tuple(replace(pod, usage=None) for pod in snapshot.pods if pod.listed)
     return replace(snapshot, pods=pods, system=None, host_apps=()), strategy
@@ -274,7 +276,7 @@ def zone_status(case: Case) -> Verdict:
     given, want = case["in"], wanted(case)
     ratio = _ratio(given.get("cpuNormalizationRatio"))
     computed = [
-        ZoneOffer(name, Resources(normalised(each.get("batchCpu", 0), ratio), each.get("batchMem", 0)))
+        NumaZoneOffer(name, Resources(normalised(each.get("batchCpu", 0), ratio), each.get("batchMem", 0)))
         for name, each in (given.get("zoneCalculated") or {}).items()
     ]
     old = {zone["name"]: _extended(zone) for zone in given.get("oldZones") or () if "batchCpu" in zone}

@@ -9,11 +9,11 @@ from koord_shapes import SyncAnswer, SyncGate
 from shapes import answers_as, read_as
 from verdicts import Adaptor, Case, Verdict, compare, differ, wanted
 
-from slackwater.colocation.domain.degrade import remaining_share
-from slackwater.colocation.domain.gating import Gate, pass_gate
-from slackwater.colocation.domain.snapshot import NodeSnapshot
-from slackwater.colocation.domain.strategy import Strategy
 from slackwater.model.quantities import Resources
+from slackwater.offers.degradation import remaining_share
+from slackwater.offers.publish_gate import PublishGate, pass_gate
+from slackwater.offers.snapshot import NodeSnapshot
+from slackwater.offers.strategy import Strategy
 
 _OFFERS = ("batchCpu", "batchMem", "midCpu", "midMem")
 
@@ -68,7 +68,7 @@ def told(old: int | None, new: int | None, strategy: Strategy, since: float = 0)
     if new is None:
         return old is not None
     window = 10**12
-    gate = Gate(old, drifting_since=window + 1 - math.ceil(since), drifting_to=new)
+    gate = PublishGate(old, drifting_since=window + 1 - math.ceil(since), drifting_to=new)
     ceiling = max(new, old or 0)
     value, _ = pass_gate(gate, new, ceiling=ceiling, window=window, degraded=False, strategy=strategy)
     return value != old

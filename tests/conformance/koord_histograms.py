@@ -17,14 +17,8 @@ from shapes import answers_as, read_as
 from verdicts import Adaptor, Case, Verdict, compare, not_covered, wanted
 
 from slackwater.model.errors import InvalidInput
-from slackwater.prediction.domain.buckets import (
-    CPU_MILLI,
-    MEMORY_BYTES,
-    Buckets,
-    ExponentialBuckets,
-    LinearBuckets,
-)
-from slackwater.prediction.domain.histogram import EPSILON, HistogramMatrix
+from slackwater.peaks.buckets import CPU_MILLI, MEMORY_BYTES, Buckets, ExponentialBuckets, LinearBuckets
+from slackwater.peaks.histogram import EPSILON, HistogramMatrix
 
 CPU_CORES = ExponentialBuckets(CPU_MILLI.first / 1000, CPU_MILLI.maximum / 1000, CPU_MILLI.growth)
 NAMED: Mapping[str, tuple[Buckets, float]] = {

@@ -12,11 +12,11 @@ from koord_node import amounts, snapshot_of, strategy_of
 from koord_shapes import OffersAnswer, offer_case
 from verdicts import Adaptor, Case, Verdict, compare, differ, wanted
 
-from slackwater.colocation.domain.degrade import remaining_share
-from slackwater.colocation.domain.mid import node_offers, prod_allocated
-from slackwater.colocation.domain.snapshot import NodeSnapshot, PodUse, tier_of
-from slackwater.colocation.domain.strategy import Strategy
 from slackwater.model.quantities import Resources
+from slackwater.offers.degradation import remaining_share
+from slackwater.offers.mid import node_offers, prod_allocated
+from slackwater.offers.snapshot import NodeSnapshot, PodInput, tier_of
+from slackwater.offers.strategy import Strategy
 
 Inputs = tuple[NodeSnapshot, Strategy]
 _KEYS = {
@@ -76,13 +76,13 @@ def _beyond_requests(snapshot: NodeSnapshot, strategy: Strategy) -> Inputs:
     if snapshot.prod_peak is None:
         return snapshot, strategy
     extra = (Resources() - snapshot.prod_peak).at_least_zero()
-    more = PodUse("beyond", "prod", "LS", extra, None, predicted=Resources())
+    more = PodInput("beyond", "prod", "LS", extra, None, predicted=Resources())
     used = None if snapshot.node_usage is None else snapshot.node_usage + extra
     larger = replace(snapshot, capacity=snapshot.capacity + extra, node_usage=used)
     return replace(larger, pods=(*snapshot.pods, more), prod_peak=snapshot.prod_peak + extra), strategy
 
 
-def _is_prod(pod: PodUse) -> bool:
+def _is_prod(pod: PodInput) -> bool:
     return tier_of(pod.tier) == "prod"
 
 

@@ -6,11 +6,11 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from slackwater.colocation.domain.reservation import annotated_reservation, kubelet_reservation
-from slackwater.colocation.domain.snapshot import HostApp, NodeSnapshot, PodUse, Zone
-from slackwater.colocation.domain.strategy import MidMode, Policy, Strategy
 from slackwater.model.errors import InvalidInput
 from slackwater.model.quantities import Resources
+from slackwater.offers.reservation import annotated_reservation, kubelet_reservation
+from slackwater.offers.snapshot import HostApp, NodeSnapshot, PodInput, Zone
+from slackwater.offers.strategy import CountingPolicy, MidMode, Strategy
 
 LIVING = ("Pending", "Running")
 
@@ -44,8 +44,8 @@ def strategy_of(fields: Mapping[str, Any]) -> Strategy:
     )
 
 
-def _policy(word: str | None) -> Policy:
-    return Policy(word) if word in set(Policy) else Policy.USAGE
+def _policy(word: str | None) -> CountingPolicy:
+    return CountingPolicy(word) if word in set(CountingPolicy) else CountingPolicy.USAGE
 
 
 def snapshot_of(given: Mapping[str, Any]) -> NodeSnapshot:
@@ -72,10 +72,10 @@ def snapshot_of(given: Mapping[str, Any]) -> NodeSnapshot:
     )
 
 
-def _listed(given: Mapping[str, Any]) -> list[PodUse]:
+def _listed(given: Mapping[str, Any]) -> list[PodInput]:
     measured = _measured(given)
     return [
-        PodUse(
+        PodInput(
             uid=pod["name"],
             tier=pod.get("tier") or "",
             qos=pod.get("qos") or "",
@@ -87,10 +87,10 @@ def _listed(given: Mapping[str, Any]) -> list[PodUse]:
     ]
 
 
-def _dangling(given: Mapping[str, Any]) -> list[PodUse]:
+def _dangling(given: Mapping[str, Any]) -> list[PodInput]:
     named = {pod["name"] for pod in _living(given)}
     return [
-        PodUse(
+        PodInput(
             pod["name"],
             pod.get("tier") or "",
             pod.get("qos") or "",

@@ -16,13 +16,13 @@ from slackwater.ingestion.settings import IngestionSettings
 from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import QoSClass, Tier
+from slackwater.peaks.buckets import CPU_MILLI, MEMORY_BYTES
+from slackwater.peaks.decaying_histograms import DecayingHistograms
+from slackwater.peaks.histogram import HistogramMatrix
 from slackwater.prediction.adapters.predictors.registry import model_of
-from slackwater.prediction.domain.buckets import CPU_MILLI, MEMORY_BYTES
-from slackwater.prediction.domain.histogram import HistogramMatrix
-from slackwater.prediction.domain.models.decaying import DecayingHistograms
-from slackwater.prediction.domain.numbers import parts_of
-from slackwater.prediction.domain.policy import ModelChoice, Policies
-from slackwater.prediction.domain.state import Keeping, PartitionState, Sight
+from slackwater.prediction.domain.policy import ModelChoice, PoolPolicies
+from slackwater.prediction.domain.row_ids import parts_of
+from slackwater.prediction.domain.state import Keeping, NodeWindow, PartitionState
 
 _PEERS_TIERS = len(Tier) + 1
 """The peer also has a tier of those without one."""
@@ -83,13 +83,13 @@ def _lives(given: Mapping[str, Any], want: Mapping[str, int]) -> Verdict:
     """
     pods = given.get("pods") or []
     named = [f"pod-{number}" for number in range(pods)] if isinstance(pods, int) else [str(pod) for pod in pods]
-    state = PartitionState(Policies(), model_of, Keeping(node_seconds=Keeping().pod_seconds))
+    state = PartitionState(PoolPolicies(), model_of, Keeping(node_seconds=Keeping().pod_seconds))
     now = 0
     for _ in range(given.get("trainings", 1)):
         now += 60
-        state.take(_window("n", now, named))
+        state.apply_window(_window("n", now, named))
     trained = _models_of(state, "n")
-    state.take(_window("elsewhere", now + int(given.get("clockAdvanceSeconds", 0)), []))
+    state.apply_window(_window("elsewhere", now + int(given.get("clockAdvanceSeconds", 0)), []))
     left = _models_of(state, "n")
     got = {key: left if "GC" in key else trained for key in want}
     absent = _PEERS_TIERS - bool(named)
@@ -105,14 +105,14 @@ def _models_of(state: PartitionState, node: str) -> int:
     return sum(name is not None and parts_of(name)[0] == node for each in names for name in each)
 
 
-def _window(node: str, end: int, pods: list[str]) -> Sight:
+def _window(node: str, end: int, pods: list[str]) -> NodeWindow:
     asked, amounts = Resources(2000, 2**31), (1000.0, 2.0**30)
     described = [
         Pod(uid, uid, "default", uid, Tier.PROD, QoSClass.LS, 9500, asked, datetime.fromtimestamp(0, UTC))
         for uid in pods
     ]
     usage = np.array([amounts] * len(pods)).reshape(-1, 2)
-    return Sight(node, end - 60, end, end // 60, described, usage, amounts, amounts)
+    return NodeWindow(node, end - 60, end, end // 60, described, usage, amounts, amounts)
 
 
 def checkpoint_file(case: Case) -> Verdict:

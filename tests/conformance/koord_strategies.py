@@ -8,11 +8,11 @@ from typing import Any
 
 from verdicts import Adaptor, Case, Verdict, compare, differ, not_covered, wanted
 
-from slackwater.colocation.domain.document import DEFAULTS, FIELDS, problems_of
-from slackwater.colocation.domain.layers import (
+from slackwater.offers.document import DEFAULTS, FIELDS, problems_of
+from slackwater.offers.strategy_layers import (
     ANNOTATION,
     RATIOS,
-    NodeWords,
+    NodeOverrides,
     PoolStrategy,
     Selector,
     layers_of,
@@ -66,10 +66,10 @@ def _merged(given: Mapping[str, Any]) -> dict[str, Any]:
     return spec | {"enable": plain["enable"]} if "enable" in plain else {k: v for k, v in spec.items() if k != "enable"}
 
 
-def _node(given: Mapping[str, Any]) -> NodeWords:
+def _node(given: Mapping[str, Any]) -> NodeOverrides:
     own, raw = given.get("annotationStrategy"), given.get("annotations") or {}
     text = own if isinstance(own, str) else json.dumps(own)
-    return NodeWords(given.get("labels") or {}, {**raw, **({} if own is None else {ANNOTATION[1]: text})})
+    return NodeOverrides(given.get("labels") or {}, {**raw, **({} if own is None else {ANNOTATION[1]: text})})
 
 
 def _selector(given: Mapping[str, Any]) -> Selector | None:

@@ -12,20 +12,25 @@ from verdicts import Adaptor, Case, Verdict, compare, differ, wanted
 
 from slackwater.model.tiers import QoSClass, Tier
 from slackwater.waterline.analysis.analyzer import AnalyzerState, Excess
-from slackwater.waterline.analysis.demands import Demand, Kind
+from slackwater.waterline.analysis.demands import ActionKind, Demand
 from slackwater.waterline.cycle import CycleState, Options, run_cycle
-from slackwater.waterline.execution.ledger import Ledger
-from slackwater.waterline.execution.limits import Limits
+from slackwater.waterline.execution.ledger import ReleaseLedger
+from slackwater.waterline.execution.limits import ActionLimits
 from slackwater.waterline.execution.plan import ExecutorState, Underway
 from slackwater.waterline.facts.amounts import ZERO, exact
 from slackwater.waterline.facts.eviction_marks import allows, eviction_policies, whole_number
-from slackwater.waterline.facts.node import BestEffortCpu, Consumer, NodeView, Series, usage_shares
+from slackwater.waterline.facts.node import BestEffortCpu, MetricSeries, NodeReadings, ResourceConsumer, usage_shares
 from slackwater.waterline.facts.pods import PodUse
 from slackwater.waterline.ordering import comparators as by
-from slackwater.waterline.ordering.chains import BEST_EFFORT_CPU, BEST_EFFORT_MEMORY, EVICTION_PRIORITY_CPU, Chain
+from slackwater.waterline.ordering.chains import (
+    BEST_EFFORT_CPU,
+    BEST_EFFORT_MEMORY,
+    EVICTION_PRIORITY_CPU,
+    ComparatorChain,
+)
 from slackwater.waterline.policies.podqos import PodQosSpec
 from slackwater.waterline.policies.selectors import ScopeSelector
-from slackwater.waterline.policies.values import Action, NodePolicy, Policies, Rule
+from slackwater.waterline.policies.values import NodePolicy, Policies, PolicyAction, Rule
 from slackwater.waterline.registry.best_effort import (
     batch_cpu_request,
     batch_memory_request,
@@ -35,10 +40,10 @@ from slackwater.waterline.registry.best_effort import (
     satisfaction,
 )
 from slackwater.waterline.registry.built_in import BUILT_IN
-from slackwater.waterline.registry.metric import Dimension, Metric, Metrics, Resource
+from slackwater.waterline.registry.metric import Dimension, Metric, MetricResource, Metrics
 
-_UNBOUND = Limits(evictions_per_cycle=None, evictions_per_hour=None)
-_NODE = NodeView("n", START)
+_UNBOUND = ActionLimits(evictions_per_cycle=None, evictions_per_hour=None)
+_NODE = NodeReadings("n", START)
 _TIERS = {"batch": Tier.BATCH, "mid": Tier.MID}
 
 
@@ -46,7 +51,7 @@ def _percent(number: float) -> Decimal:
     return exact(number) / 100
 
 
-def _release(metric: Metric, view: NodeView, value: Decimal, target: Decimal) -> Decimal:
+def _release(metric: Metric, view: NodeReadings, value: Decimal, target: Decimal) -> Decimal:
     """What the rule would ask for; nothing below its waterline."""
     readings = [exact(one.value) for one in metric.read(view)]
     if not readings or readings[0] < value or (readings[0] == value and not metric.reached_counts):
@@ -98,11 +103,11 @@ def memory_used(case: Case) -> Verdict:
     return _threshold("batch_memory_threshold", view, case, "release_bytes")
 
 
-def _series(value: Any, factor: int) -> tuple[Series, ...]:
-    return (Series(exact(value) * factor),)
+def _series(value: Any, factor: int) -> tuple[MetricSeries, ...]:
+    return (MetricSeries(exact(value) * factor),)
 
 
-def _threshold(name: str, view: NodeView, case: Case, key: str) -> Verdict:
+def _threshold(name: str, view: NodeReadings, case: Case, key: str) -> Verdict:
     given, want = case["in"], wanted(case)
     threshold = given["threshold"]
     lower = given.get("lower")
@@ -140,7 +145,7 @@ def allocatable(case: Case) -> Verdict:
     return verdict
 
 
-def _tier_release(tier: str, is_cpu: bool, view: NodeView, given: Mapping[str, Any]) -> Decimal:
+def _tier_release(tier: str, is_cpu: bool, view: NodeReadings, given: Mapping[str, Any]) -> Decimal:
     metric = _metric(f"{tier}_{'cpu' if is_cpu else 'memory'}_requested_ratio")
     return _release(metric, view, _percent(given["threshold"]), _percent(given["lower"]))
 
@@ -156,8 +161,8 @@ def filter_used(case: Case) -> Verdict:
     """`nonBE`: who is not best effort; `nonBatch`: without tiers the same."""
     given, want = case["in"], wanted(case)
 
-    def consumers(parts: Sequence[Mapping[str, Any]]) -> list[Consumer]:
-        return [Consumer(one["used"], one["qos"] != "BE") for one in parts]
+    def consumers(parts: Sequence[Mapping[str, Any]]) -> list[ResourceConsumer]:
+        return [ResourceConsumer(one["used"], one["qos"] != "BE") for one in parts]
 
     shares = usage_shares(
         given["node_used"], given["reserved"], consumers(given["pods"]), consumers(given.get("host_apps", ()))
@@ -217,14 +222,14 @@ def memory_select(case: Case) -> Verdict:
     return compare(_evicted(view, (rule,), BUILT_IN), want["evicted"])
 
 
-def _evicted(view: NodeView, rules: Sequence[Rule], metrics: Metrics, leaving: Sequence[str] = ()) -> list[str]:
+def _evicted(view: NodeReadings, rules: Sequence[Rule], metrics: Metrics, leaving: Sequence[str] = ()) -> list[str]:
     every = PodQosSpec(scope_selector=ScopeSelector(), allowed_actions=("evict",))
-    policies = Policies((NodePolicy("koord", tuple(rules)),), (Action("evict", evicts=True),), (every,))
+    policies = Policies((NodePolicy("koord", tuple(rules)),), (PolicyAction("evict", evicts=True),), (every,))
     until = START.replace(year=START.year + 1)
     state = CycleState(AnalyzerState(), ExecutorState(tuple(Underway(uid, until) for uid in leaving)))
     options = Options(excess=Excess(ZERO), limits=_UNBOUND)
     cycle = run_cycle(view, policies, state, START, options=options, metrics=metrics)
-    return [step.name for step in cycle.plan.of(Kind.EVICT)]
+    return [step.name for step in cycle.plan.of(ActionKind.EVICT)]
 
 
 def kill(case: Case) -> Verdict:
@@ -237,7 +242,7 @@ def kill(case: Case) -> Verdict:
             name = f"{task['target']}-{resource}"
             metrics.append(_task_metric(name, 9 - number, task, resource, pods))
             rules.append(Rule("koord", name, name, Decimal(1), ZERO, "evict"))
-            readings[name] = (Series(amount),)
+            readings[name] = (MetricSeries(amount),)
     uses = tuple(PodUse(name, name, tier=Tier.BATCH, qos=QoSClass.BE) for name in pods)
     view = replace(_NODE, readings=readings, pods=uses)
     evicted = _evicted(view, rules, Metrics.of(*metrics), given.get("already_evicted", ()))
@@ -268,9 +273,9 @@ def _task_metric(
     return Metric(
         name,
         Dimension.NUMBER,
-        Resource.OTHER,
+        MetricResource.OTHER,
         action_priority=priority,
-        sort=Chain("task", (by.Comparator("as listed", lambda pod: order.get(pod.name, len(order))),)),
+        sort=ComparatorChain("task", (by.Comparator("as listed", lambda pod: order.get(pod.name, len(order))),)),
         evictable=True,
         evict=evict,
         evict_quantified=True,
@@ -314,14 +319,14 @@ def task_check(case: Case) -> Verdict:
 
 
 def _left(asked: Mapping[str, Any] | None, done: Mapping[str, Any] | None) -> dict[str, Any]:
-    ledger = Ledger()
+    ledger = ReleaseLedger()
     ledger.credit({name: exact(amount) for name, amount in (done or {}).items()})
     left = {name: ledger.open(_demand(name, exact(amount))) for name, amount in (asked or {}).items()}
     return {name: int(amount) for name, amount in left.items() if amount > 0}
 
 
 def _demand(name: str, gap: Decimal) -> Demand:
-    return Demand(Kind.EVICT, Metric(name, Dimension.NUMBER), (), ZERO, ZERO, gap, ())
+    return Demand(ActionKind.EVICT, Metric(name, Dimension.NUMBER), (), ZERO, ZERO, gap, ())
 
 
 # ---- what is refused

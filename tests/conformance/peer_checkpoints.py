@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slackwater.model.errors import InvalidInput
-from slackwater.prediction.domain.histogram import HistogramMatrix
+from slackwater.peaks.histogram import HistogramMatrix
 
 _PARTS = 10_000
 BEGINNING = datetime(1, 1, 1, tzinfo=UTC).timestamp()

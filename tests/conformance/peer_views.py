@@ -22,8 +22,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from slackwater.model.quantities import Resources
-from slackwater.prediction.domain.crowd import QOS
 from slackwater.prediction.domain.forecast import protected
+from slackwater.prediction.domain.pod_table import QOS
 
 
 @dataclass(frozen=True, slots=True)

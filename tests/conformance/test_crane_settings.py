@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.model.errors import InvalidInput
-from slackwater.prediction.domain.buckets import ExponentialBuckets, LinearBuckets
+from slackwater.peaks.buckets import ExponentialBuckets, LinearBuckets
 
 
 def signal(values: list[float], step: float = 60.0, **fields: float) -> float:

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from peer_checkpoints import Checkpoint, from_json, load, save, to_json
 
 from slackwater.model.errors import InvalidInput
-from slackwater.prediction.domain.buckets import CPU_MILLI
-from slackwater.prediction.domain.histogram import HistogramMatrix
+from slackwater.peaks.buckets import CPU_MILLI
+from slackwater.peaks.histogram import HistogramMatrix
 
 HALF_LIFE = 3600.0
 START = 1_700_000_000.0

@@ -14,11 +14,11 @@ from peer_views import Learned, NodeSeries, PeakSettings, PodSeries, View, pod_v
 from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import QoSClass, Tier
+from slackwater.peaks.decaying_histograms import DecayingHistograms
 from slackwater.prediction.adapters.predictors.registry import model_of
 from slackwater.prediction.domain.forecast import forecast
-from slackwater.prediction.domain.models.decaying import DecayingHistograms
-from slackwater.prediction.domain.policy import ModelChoice, Policies, PoolPolicy
-from slackwater.prediction.domain.state import DEFAULT_POOL, PartitionState, Sight
+from slackwater.prediction.domain.policy import ModelChoice, PoolPolicies, PoolPolicy
+from slackwater.prediction.domain.state import DEFAULT_POOL, NodeWindow, PartitionState
 
 SETTINGS = PeakSettings()
 WARM = SETTINGS.min_windows
@@ -92,7 +92,7 @@ def test_what_runs_says_the_larger_peak_of_both_views_and_lends_no_more_than_tha
     pods: list[tuple[int, str, list[float]]], system: int
 ) -> None:
     """The model `histogram` in the service, against the views of its own percentiles; both cut to whole units."""
-    state = PartitionState(Policies(PoolPolicy(cpu=HISTOGRAM, memory=HISTOGRAM)), model_of)
+    state = PartitionState(PoolPolicies(PoolPolicy(cpu=HISTOGRAM, memory=HISTOGRAM)), model_of)
     claims = [
         Pod(
             f"{n}",
@@ -109,8 +109,8 @@ def test_what_runs_says_the_larger_peak_of_both_views_and_lends_no_more_than_tha
     ]
     for window in range(3):
         usage = np.array([(request * shares[window], 0.0) for request, _, shares in pods])
-        state.take(
-            Sight("n", 300 * window, 300 * window + 300, window, claims, usage, (0.0, 0.0), (float(system), 0.0))
+        state.apply_window(
+            NodeWindow("n", 300 * window, 300 * window + 300, window, claims, usage, (0.0, 0.0), (float(system), 0.0))
         )
     pool = state.pools[DEFAULT_POOL]
     state.fold(pool)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from samples import sample_of
 
-from slackwater.bus.encoding import encode
+from slackwater.bus.codec.cloudevents import encode
 from slackwater.events.envelope import event_of
 from slackwater.events.registry import EVENTS, TOLD
 

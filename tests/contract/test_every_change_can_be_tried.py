@@ -13,10 +13,10 @@ import pytest
 from described import described
 from whole_server import ADMIN, WholeServer, server
 
-from slackwater.bus.deadletters import DeadLetter
-from slackwater.bus.encoding import encode
-from slackwater.bus.nats import connect_bus
-from slackwater.cli.unasked import unasked_services
+from slackwater.bus.codec.cloudevents import encode
+from slackwater.bus.connect.nats_bus import connect_bus
+from slackwater.bus.consume.dead_letters import DeadLetter
+from slackwater.cli.offline_services import offline_services
 from slackwater.events.state_quarantined import QuarantineReason
 from slackwater.runtime.service import SpeaksRpc
 from slackwater.runtime.service_list import service_names
@@ -222,7 +222,7 @@ def test_every_change_of_the_api_takes_a_dry_run_and_is_tried_here() -> None:
 
 def test_nothing_is_changed_over_grpc() -> None:
     """An RPC that changes something would need a dry run as well."""
-    services = [service for service in unasked_services() if isinstance(service, SpeaksRpc)]
+    services = [service for service in offline_services() if isinstance(service, SpeaksRpc)]
     methods = [method for service in services for part in service.rpc_parts() for method in part.roles]
     assert methods
     assert [method for method in methods if not method.startswith(("Get", "List", "Watch"))] == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from contracts import generate
 
-from slackwater.bus.streams import load
+from slackwater.bus.admin.streams import load
 from slackwater.events.registry import EVENTS, TOLD
 from slackwater.runtime.service_list import service_list
 

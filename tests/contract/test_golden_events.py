@@ -11,7 +11,7 @@ import pytest
 from compatibility import breaks
 from samples import sample_of
 
-from slackwater.bus.encoding import decode, encode
+from slackwater.bus.codec.cloudevents import decode, encode
 from slackwater.events.envelope import Payload
 from slackwater.events.registry import EVENTS, TOLD
 from slackwater.events.usage_reported import UsageReported

@@ -13,7 +13,7 @@ import yaml
 from contracts import generate
 from contracts.deployment import MANIFESTS, deployment_files, stale_files
 
-from slackwater.bus.streams import load
+from slackwater.bus.admin.streams import load
 from slackwater.cli.composition import PARTS
 from slackwater.cli.composition import load as load_name
 from slackwater.model.errors import Misconfigured

@@ -17,7 +17,7 @@ from hypothesis import settings as limits
 from hypothesis import strategies as st
 from whole_server import ADMIN, WholeServer, server
 
-from slackwater.bus.streams import load
+from slackwater.bus.admin.streams import load
 from slackwater.events.registry import EVENTS
 
 __all__ = ["server"]

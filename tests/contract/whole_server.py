@@ -12,9 +12,9 @@ import pytest
 from prometheus_client import CollectorRegistry
 from pydantic import SecretStr
 
-from slackwater.bus.nats import connect_bus
+from slackwater.bus.connect.nats_bus import connect_bus
 from slackwater.cli.composition import SHARED
-from slackwater.cli.hosting import Databases
+from slackwater.cli.service_host import Databases
 from slackwater.model.time import SystemClock
 from slackwater.runtime.http import HttpServer, build_app
 from slackwater.runtime.platform import Platform
@@ -24,7 +24,7 @@ from slackwater.runtime.settings import HttpSettings, RpcSettings
 from slackwater.store.migrations import Schema
 from slackwater.store.provision import prepare_database
 from slackwater.telemetry.metrics import Meters
-from slackwater.testing.nats_server import forget_everything
+from slackwater.testing.nats_server import purge_broker
 from slackwater.testing.story import story
 
 TOKEN = "the-token-of-this-test-0123456789"  # noqa: S105 - of this test
@@ -72,7 +72,7 @@ class WholeServer:
         addresses = await prepare_database(self._postgres, [Schema.of(part.name) for part in SHARED if part.has_schema])
         databases = Databases(addresses)
         async with connect_bus(self._nats, name="conforms", declares=False) as bus:
-            await forget_everything(bus)
+            await purge_broker(bus)
             await bus.declare()
             platform = Platform(bus, SystemClock(), databases.of, self._state_dir)
             services = [part.build(platform) for part in SHARED]

@@ -15,7 +15,7 @@ from tests.faults.ledger import Key, Ledger, Outcome
 from tests.faults.mutations import Mutation
 from tests.faults.site import Site
 
-from slackwater.bus.nats import NatsBus
+from slackwater.bus.connect.nats_bus import NatsBus
 from slackwater.events.envelope import event_of
 from slackwater.model.errors import Unavailable
 from slackwater.model.identifiers import new_id

@@ -16,7 +16,7 @@ from tests.faults.ledger import Key, Outcome, read
 from tests.faults.oracle import Findings, Track, compare, gaps, monotone
 from tests.faults.site import Site
 
-from slackwater.bus.nats import NatsBus
+from slackwater.bus.connect.nats_bus import NatsBus
 
 _UNDER_WAY = 4
 """Of a node's newest windows, so many may still be on the way to a prediction: one waits for the next slot of its

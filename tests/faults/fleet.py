@@ -20,8 +20,8 @@ from tests.faults.ledger import Key, Ledger, Outcome
 from tests.faults.oracle import Applied
 from tests.faults.site import harness_bus
 
-from slackwater.agent.edge.outgoing import Outgoing
-from slackwater.bus.nats import NatsBus
+from slackwater.agent.edge.send_queue import Outgoing
+from slackwater.bus.connect.nats_bus import NatsBus
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.intent_declared import IntentDeclared
 from slackwater.events.intent_observed import IntentObserved, ObservedLimit

@@ -17,7 +17,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from slackwater.bus.encoding import encode
+from slackwater.bus.codec.cloudevents import encode
 from slackwater.events.envelope import event_of
 from slackwater.model.tiers import Tier
 from slackwater.testing.clock import EPOCH

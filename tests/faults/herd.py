@@ -17,9 +17,9 @@ from pathlib import Path
 from tests.faults.fleet import event_id, report_key
 from tests.faults.ledger import Key, Ledger, Outcome
 
-from slackwater.agent.edge.outgoing import Outgoing
-from slackwater.bus.nats import NatsBus, connect_bus
-from slackwater.bus.streams import Topology, load
+from slackwater.agent.edge.send_queue import Outgoing
+from slackwater.bus.admin.streams import Topology, load
+from slackwater.bus.connect.nats_bus import NatsBus, connect_bus
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.intent_declared import IntentDeclared
 from slackwater.events.intent_observed import IntentObserved

@@ -23,7 +23,7 @@ from slackwater.agent.domain.knobs import Knob
 from slackwater.agent.edge.late_bus import LateBus
 from slackwater.agent.node_agent import AgentService
 from slackwater.agent.settings import AgentSettings
-from slackwater.bus.nats import connect_bus
+from slackwater.bus.connect.nats_bus import connect_bus
 from slackwater.model.errors import Misconfigured
 from slackwater.model.time import SystemClock
 from slackwater.runtime.platform import Platform

@@ -16,7 +16,7 @@ from typing import Any
 
 from jsonschema import Draft202012Validator
 
-from slackwater.bus.encoding import encode
+from slackwater.bus.codec.cloudevents import encode
 from slackwater.events.envelope import Event, Payload
 from slackwater.events.usage_reported import UsageReported
 from slackwater.model.identifiers import new_id

@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from slackwater.bus.settling import Settler
+from slackwater.bus.consume.settlement import Settler
 from slackwater.cli.main import main
-from slackwater.events.written import Written
+from slackwater.events.serialized import Written
 from slackwater.model.errors import Unavailable
 from slackwater.store.outbox import OutboxRelay
 

@@ -16,9 +16,9 @@ import httpx2
 from nats.errors import Error as NatsError
 from tests.faults.supervisor import Memory, Program, free_port, service_command, until
 
-from slackwater.bus.access import NatsAccess
-from slackwater.bus.nats import NatsBus, connect_bus
-from slackwater.bus.streams import load
+from slackwater.bus.admin.streams import load
+from slackwater.bus.connect.access import NatsAccess
+from slackwater.bus.connect.nats_bus import NatsBus, connect_bus
 from slackwater.cli.broker import write_config
 from slackwater.runtime.embedded_nats import EmbeddedNats
 from slackwater.runtime.embedded_postgres import EmbeddedPostgres

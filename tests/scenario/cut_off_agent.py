@@ -15,7 +15,7 @@ from slackwater.agent.edge.late_bus import LateBus
 from slackwater.agent.fleet import FleetService
 from slackwater.agent.service import build
 from slackwater.agent.settings import AgentSettings
-from slackwater.bus.nats import connect_bus
+from slackwater.bus.connect.nats_bus import connect_bus
 from slackwater.model.time import SystemClock
 from slackwater.runtime.platform import Platform
 from slackwater.telemetry.logs import configure

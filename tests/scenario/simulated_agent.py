@@ -12,7 +12,7 @@ from slackwater.agent.adapters import simulated
 from slackwater.agent.edge.exposition import exposing
 from slackwater.agent.service import build
 from slackwater.agent.settings import AgentSettings
-from slackwater.bus.nats import connect_bus
+from slackwater.bus.connect.nats_bus import connect_bus
 from slackwater.model.time import SystemClock
 from slackwater.runtime.platform import Platform
 from slackwater.telemetry.logs import configure

@@ -23,8 +23,8 @@ import grpc
 import pytest
 from otlp_receiver import Receiver, Seen, receiving
 
-from slackwater.bus.nats import connect_bus
-from slackwater.cli.unasked import every_metric
+from slackwater.bus.connect.nats_bus import connect_bus
+from slackwater.cli.offline_services import every_metric
 from slackwater.events.envelope import event_of
 from slackwater.events.intent_declared import Eviction, IntentDeclared
 from slackwater.model.identifiers import new_id
@@ -32,7 +32,7 @@ from slackwater.runtime.service_list import service_names
 from slackwater.store.migrations import Schema
 from slackwater.store.provision import prepare_database
 from slackwater.telemetry.traceparent import new_traceparent, trace_id_of
-from slackwater.testing.nats_server import forget_everything
+from slackwater.testing.nats_server import purge_broker
 from slackwater.v1 import colocation_service_pb2 as messages
 from slackwater.v1 import colocation_service_pb2_grpc as stubs
 
@@ -162,7 +162,7 @@ def whole(receiver: Receiver) -> str | None:
 async def prepared(dsn: str, nats: str) -> None:
     await prepare_database(dsn, [Schema.of(service) for service in SERVICES])
     async with connect_bus(nats, name="test", declares=False) as bus:
-        await forget_everything(bus)
+        await purge_broker(bus)
         await bus.declare()
 
 

@@ -1,7 +1,7 @@
 """The bus as services see it.
 
 Settlement is explicit: a handler returns one verdict per message and the bus carries it out.
-Handlers get batches, because the usage path is affordable only in batches; slackwater.bus.handlers
+Handlers get batches, because the usage path is affordable only in batches; slackwater.bus.consume.handlers
 builds them from functions.
 """
 
@@ -12,14 +12,14 @@ from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from typing import Any, Generic, Protocol, TypeVar
 
-from slackwater.bus.following import Following
-from slackwater.bus.quick import Read
-from slackwater.events.envelope import Event, Payload, Told
-from slackwater.events.written import Written
+from slackwater.bus.read.stream_reader import StreamReader
+from slackwater.events.codec.fast_decode import Read
+from slackwater.events.envelope import BroadcastPayload, Event, Payload
+from slackwater.events.serialized import Written
 from slackwater.model.records import record
 
 P = TypeVar("P", bound=Payload)
-T = TypeVar("T", bound=Told)
+T = TypeVar("T", bound=BroadcastPayload)
 
 
 @record(frozen=True, slots=True)
@@ -70,7 +70,7 @@ Worth = Callable[[str], bool]
 
 
 @record(frozen=True, slots=True)
-class Mark:
+class StreamHead:
     """The position of the last event of some types. `epoch` identifies the stream's incarnation:
     positions of another one are not comparable. `sequence` is 0 where there is none.
     """
@@ -85,11 +85,11 @@ BatchHandler = Callable[[Sequence[Received[P]]], Awaitable[Sequence[Settlement]]
 class Consumption(Protocol):
     """An open consumer. For a partitioned one, these methods select the partitions it reads."""
 
-    async def take(self, partitions: Collection[int]) -> None:
+    async def acquire(self, partitions: Collection[int]) -> None:
         """Start reading these partitions. Raises Unavailable."""
         ...
 
-    async def give(self, partitions: Collection[int]) -> None:
+    async def release(self, partitions: Collection[int]) -> None:
         """Stop reading these partitions: messages in hand are settled on return, buffered ones go
         back at once.
         """
@@ -130,7 +130,8 @@ class Bus(Protocol):
     ) -> AbstractAsyncContextManager[Consumption]:
         """Run a durable consumer of `contracts/streams.yaml` while the context is open.
 
-        `read`: a decoder other than slackwater.bus.quick, such as slackwater.bus.columnar. `worth`:
+        `read`: a decoder other than slackwater.events.codec.fast_decode, such as
+        slackwater.events.codec.columnar_reader. `worth`:
         called for each message before it is decoded; a message it declines is acknowledged unread.
 
         A partitioned consumer begins with all partitions, or, with `holds`, with none: `take` and
@@ -155,13 +156,13 @@ class Bus(Protocol):
         """
         ...
 
-    async def tell(self, event: Event[Any]) -> None:
+    async def broadcast(self, event: Event[Any]) -> None:
         """Broadcast an event to current subscribers. It is neither stored nor confirmed, and may be
         lost.
         """
         ...
 
-    def hear(
+    def subscribe(
         self, payload: type[T], handler: Callable[[Event[T]], Awaitable[None]], *, partition: int
     ) -> AbstractAsyncContextManager[None]:
         """Delivers the broadcasts of a partition from now on; survives reconnects, but misses what
@@ -195,7 +196,7 @@ class Bus(Protocol):
         since: datetime | None = None,
         keys: Sequence[str] = (),
         bodies: bool = True,
-    ) -> AbstractAsyncContextManager[Following]:
+    ) -> AbstractAsyncContextManager[StreamReader]:
         """Read events of several types without acknowledging, from now or from the end of an
         earlier read.
 
@@ -206,7 +207,7 @@ class Bus(Protocol):
         """
         ...
 
-    async def mark(self, payloads: Sequence[type[Payload]]) -> Mark:
+    async def mark(self, payloads: Sequence[type[Payload]]) -> StreamHead:
         """Returns the current end of what `follow` shows of these types, all kept by one stream.
         Raises Unavailable.
         """

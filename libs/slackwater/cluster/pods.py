@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from slackwater.cluster.rows import FREE, UNKNOWN, Block, Interned, Rows
 from slackwater.cluster.versions import micros
-from slackwater.cluster.view import NONE, QOS_CLASSES, TIERS, Amounts, Column, Flags, Ints, PodColumns
+from slackwater.cluster.view import NONE, QOS_CLASSES, TIERS, Amounts, Flags, Ints, PodColumns, ViewColumn
 from slackwater.model.pods import Pod
 
 
@@ -222,10 +222,10 @@ def amounts(block: Ints) -> Amounts:
     return Amounts(np.where(known, block, 0), known)
 
 
-def column(values: Ints) -> Column:
+def column(values: Ints) -> ViewColumn:
     """One column of a block."""
     known = values != UNKNOWN
-    return Column(np.where(known, values, 0), known)
+    return ViewColumn(np.where(known, values, 0), known)
 
 
 def _code(values: Ints) -> Ints:

@@ -68,7 +68,7 @@ class Amounts:
 
 
 @record(frozen=True, slots=True)
-class Column:
+class ViewColumn:
     """One integer by row; 0 where not known."""
 
     value: Ints
@@ -115,7 +115,7 @@ class NodeColumns:
     cold_start_share: Floats
     batch: Amounts
     mid: Amounts
-    offer_generation: Column
+    offer_generation: ViewColumn
     offer_degraded: Flags
     liveness: NDArray[np.int8]
     cordoned: Flags
@@ -160,11 +160,11 @@ class PodColumns:
     namespaces: Sequence[str]
     request: Amounts
     usage: Amounts
-    cpu_limit: Column
+    cpu_limit: ViewColumn
     window_p95: Amounts
     peak: Amounts
     cold_start: Flags
-    wanted_cpu_limit: Column
+    wanted_cpu_limit: ViewColumn
     limit_failed: Flags
     evicting: Flags
 

@@ -1,7 +1,7 @@
 """The envelope: CloudEvents 1.0 attributes around one frozen payload.
 
 On NATS it travels in binary mode: attributes as `ce-*` headers, the payload alone as JSON body
-(see slackwater.bus.encoding). `causedby` is an extension attribute with the id of the event that caused this
+(see slackwater.bus.codec.cloudevents). `causedby` is an extension attribute with the id of the event that caused this
 one; `slackwater why` follows it backwards and prints the chain.
 """
 
@@ -39,7 +39,7 @@ class Payload(BaseModel):
         return self.key()
 
 
-class Told(Payload):
+class BroadcastPayload(Payload):
     """Base of messages about a whole partition that are published without a stream.
 
     They are neither stored nor acknowledged. They are repeated, so that a subscriber that misses one gets the next.
@@ -106,7 +106,7 @@ def subject_of(data: Payload) -> str:
     Messages without a stream have the partition in place of the shard.
     """
     tokens = ".".join(subject_token(part) for part in data.key().split("/"))
-    place = data.partition if isinstance(data, Told) else shard_of(data.shard_key())
+    place = data.partition if isinstance(data, BroadcastPayload) else shard_of(data.shard_key())
     return f"sw.v1.{data.TYPE}.{place}.{tokens}"
 
 
@@ -133,7 +133,7 @@ def is_in_its_shard(subject: str, key: str) -> bool:
     return subject.split(".", 5)[4] == str(shard_of(key.split("/")[0]))
 
 
-def told_subjects(payload: type[Told], partition: int) -> str:
+def broadcast_subjects(payload: type[BroadcastPayload], partition: int) -> str:
     """The subject filter for messages without a stream about one partition."""
     return f"sw.v1.{payload.TYPE}.{partition}.*"
 
@@ -143,8 +143,8 @@ def own_subjects(payload: type[Payload], node: str | None) -> str:
 
     For messages without a stream: those about the partition of the node.
     """
-    if issubclass(payload, Told):
-        return f"sw.v1.{payload.TYPE}.*.*" if node is None else told_subjects(payload, partition_of(node))
+    if issubclass(payload, BroadcastPayload):
+        return f"sw.v1.{payload.TYPE}.*.*" if node is None else broadcast_subjects(payload, partition_of(node))
     shard, name = ("*", "*") if node is None else (str(shard_of(node)), subject_token(node))
     return ".".join([f"sw.v1.{payload.TYPE}", shard, name, *["*"] * (payload.KEY_PARTS - 1)])
 

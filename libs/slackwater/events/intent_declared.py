@@ -94,7 +94,7 @@ class IntentDeclared(Payload):
     evictions: Items[Eviction] = ()
     waterlines: Items[LocalWaterline] = ()
     rules: DocumentText = ""
-    """Rules that the agent applies by itself after the lease has expired, as JSON of slackwater.waterline.handover;
+    """Rules that the agent applies by itself after the lease has expired, as JSON of slackwater.waterline.rules_codec;
     empty: the agent only restores."""
 
     def key(self) -> str:

@@ -6,11 +6,11 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from slackwater.events.envelope import Told
+from slackwater.events.envelope import BroadcastPayload
 from slackwater.model.bounds import Count, Items, Moment, Name, Seconds
 
 
-class LeaseRenewed(Told):
+class LeaseRenewed(BroadcastPayload):
     """Renews the lease of `writer`'s intents for the nodes of a partition whose reports the writer reads.
 
     The agent decides whether its node is covered: a report that it published within the last `heard_within_seconds`

@@ -6,7 +6,7 @@ from __future__ import annotations
 from slackwater.events.agent_block_changed import AgentBlockChanged
 from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.effect_measured import EffectMeasured
-from slackwater.events.envelope import Payload, Told
+from slackwater.events.envelope import BroadcastPayload, Payload
 from slackwater.events.eviction_completed import EvictionCompleted
 from slackwater.events.health_reported import HealthReported
 from slackwater.events.intent_declared import IntentDeclared
@@ -45,7 +45,7 @@ EVENTS: tuple[type[Payload], ...] = (
     StateQuarantined,
 )
 
-TOLD: tuple[type[Told], ...] = (LeaseRenewed,)
+TOLD: tuple[type[BroadcastPayload], ...] = (LeaseRenewed,)
 """Messages without a stream: core NATS subscribers receive them; they have no consumers, dead letters or history."""
 
 STREAMED: tuple[type[Payload], ...] = (StrategyChecked, StateQuarantined)

@@ -47,6 +47,6 @@ class UsageReported(Payload):
         return self.node
 
 
-def said_alone(report: UsageReported) -> UsageReported:
+def is_disconnected(report: UsageReported) -> UsageReported:
     """A copy of the report with `alone` set."""
     return report.model_copy(update={"alone": True})

@@ -10,7 +10,7 @@ from slackwater.intents.controls import Writer
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ObservedAnswer:
     """The node has carried out `generation`. `failures` are pods whose limit could not be set, with the limit in force
     there in milli-cores (None: unlimited or unknown)."""
 
@@ -23,9 +23,9 @@ class Answer:
         return self.generation >= generation
 
 
-def answer_to(writer: Writer, observed: IntentObserved) -> Answer | None:
+def answer_to(writer: Writer, observed: IntentObserved) -> ObservedAnswer | None:
     """None for an answer to another writer."""
     if observed.writer != writer.name:
         return None
     failures = tuple((limit.pod_uid, limit.cpu_limit_milli) for limit in observed.limits if limit.error is not None)
-    return Answer(observed.generation, observed.observed_at, failures)
+    return ObservedAnswer(observed.generation, observed.observed_at, failures)

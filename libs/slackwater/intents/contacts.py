@@ -32,7 +32,7 @@ class Contacts:
         """Nodes that another replica owned before count as having reported now."""
         self.last_report_at.update(dict.fromkeys(nodes, now))
 
-    def forget(self, node: str) -> None:
+    def discard(self, node: str) -> None:
         for times in (self.last_report_at, self.disconnected_since, self.released_at):
             times.pop(node, None)
 
@@ -78,7 +78,7 @@ class ReadPositions:
         from 1."""
         self.by_partition[partition_of(node)] = position
 
-    def forget(self, partitions: Iterable[int]) -> None:
+    def discard(self, partitions: Iterable[int]) -> None:
         """What another replica has read, or will, says nothing about this one."""
         for partition in partitions:
             self.by_partition.pop(partition, None)

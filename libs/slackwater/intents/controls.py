@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Final
 
 
-class Control(StrEnum):
+class ControlField(StrEnum):
     """The fields of slackwater.events.intent_declared.IntentDeclared by which a writer changes a node."""
 
     THROTTLES = "throttles"
@@ -19,7 +19,7 @@ class Control(StrEnum):
     RULES = "rules"
 
 
-EXCLUSIVE: Final = frozenset({Control.WEIGHTS, Control.RULES})
+EXCLUSIVE: Final = frozenset({ControlField.WEIGHTS, ControlField.RULES})
 """Controls with one owner. The others merge in the agent: the lowest limit of a pod applies, evictions are separate
 items, and the lowest waterline reports first."""
 
@@ -29,15 +29,15 @@ class Writer:
     """A service that declares intents, and the controls that it may set."""
 
     name: str
-    controls: frozenset[Control]
+    controls: frozenset[ControlField]
 
 
-ENSURANCE: Final = Writer("ensurance", frozenset(Control))
+ENSURANCE: Final = Writer("ensurance", frozenset(ControlField))
 WRITERS: Final = (ENSURANCE,)
 """Every writer of this version. A new one is added here."""
 
 
-def shared_exclusive(writers: Iterable[Writer]) -> frozenset[Control]:
+def shared_exclusive(writers: Iterable[Writer]) -> frozenset[ControlField]:
     """Exclusive controls that more than one of these writers owns. Empty for a valid set of writers."""
     owners = Counter(control for writer in writers for control in writer.controls & EXCLUSIVE)
     return frozenset(control for control, count in owners.items() if count > 1)

@@ -8,7 +8,7 @@ from typing import Any, Final
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.intent_declared import CpuThrottle, Eviction, IntentDeclared, LocalWaterline, WeightPolicy
 from slackwater.events.lease_renewed import LeaseRenewed
-from slackwater.intents.controls import Control, Writer
+from slackwater.intents.controls import ControlField, Writer
 from slackwater.model.records import record
 
 
@@ -23,14 +23,14 @@ class Content:
     waterlines: tuple[LocalWaterline, ...] = ()
     rules: str = ""
 
-    def controls(self) -> frozenset[Control]:
+    def controls(self) -> frozenset[ControlField]:
         """The controls that this content sets."""
         is_set = (
-            (Control.THROTTLES, bool(self.throttles)),
-            (Control.EVICTIONS, bool(self.evictions)),
-            (Control.WEIGHTS, self.weights is not WeightPolicy.BY_REQUEST),
-            (Control.WATERLINES, bool(self.waterlines)),
-            (Control.RULES, bool(self.rules)),
+            (ControlField.THROTTLES, bool(self.throttles)),
+            (ControlField.EVICTIONS, bool(self.evictions)),
+            (ControlField.WEIGHTS, self.weights is not WeightPolicy.BY_REQUEST),
+            (ControlField.WATERLINES, bool(self.waterlines)),
+            (ControlField.RULES, bool(self.rules)),
         )
         return frozenset(control for control, present in is_set if present)
 
@@ -39,7 +39,7 @@ NO_CONTENT: Final = Content()
 
 
 @record(frozen=True, slots=True)
-class Lease:
+class IntentLease:
     """For how long a document holds after its receipt and after each renewal. `epoch` is that of the writer's
     partition lease (0: the writer holds no partitions, and nothing renews its documents); 0 seconds releases the
     node."""
@@ -53,7 +53,7 @@ def document_event(
     node: str,
     generation: int,
     content: Content,
-    lease: Lease,
+    lease: IntentLease,
     now: datetime,
     cause: Event[Any] | str | None,
 ) -> Event[IntentDeclared]:

@@ -12,13 +12,13 @@ from pydantic import TypeAdapter
 from slackwater.events.envelope import Event
 from slackwater.intents.ports import S
 from slackwater.model.identifiers import ALL_PARTITIONS
-from slackwater.store.keyed import Column, KeyedTable
+from slackwater.store.keyed import KeyedTable, RowColumn
 from slackwater.store.port import Database, UnitOfWork
 from slackwater.store.quarantine import Quarantine
 from slackwater.store.quarantine_memory import unstored
 
-DOCUMENT: Final = Column("document", "jsonb")
-GENERATION: Final = Column("generation", "bigint")
+DOCUMENT: Final = RowColumn("document", "jsonb")
+GENERATION: Final = RowColumn("generation", "bigint")
 
 
 def state_table(name: str, state: type[S]) -> KeyedTable[S]:

@@ -78,5 +78,5 @@ class RenewLeases:
         blocked = tuple(sorted(node for node in self._blocked() if partition_of(node) == partition))
         now = self._clock.now()
         event = renewal_event(self._writer, partition, epoch, position, self._silent_seconds, blocked, now)
-        await self._broadcast.tell(event)
+        await self._broadcast.broadcast(event)
         self._meter.renewed("told")

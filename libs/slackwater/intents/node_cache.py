@@ -58,7 +58,7 @@ class NodeCache(Generic[S, U]):
         """The result of work on one node; None if it fails, and the node is in quarantine."""
         return self.quarantine.attempt(self._table, node, work, node=node)
 
-    async def take(self, partitions: Collection[int], now: datetime) -> None:
+    async def acquire(self, partitions: Collection[int], now: datetime) -> None:
         """Read the nodes of partitions that are ours from now on. They count as having reported now, because how long
         they were silent is not known."""
         async with self._locks.all_nodes():
@@ -67,15 +67,15 @@ class NodeCache(Generic[S, U]):
             self._partitions |= frozenset(partitions)
             self._nodes.update({one.node: one for one in nodes})
             self.contacts.acquire((one.node for one in nodes), now)
-            self.positions.forget(partitions)
+            self.positions.discard(partitions)
 
     def drop(self, partitions: Collection[int]) -> None:
         """Forget the nodes of partitions that another process owns now."""
         self._partitions -= frozenset(partitions)
         for node in [node for node in self._nodes if partition_of(node) in partitions]:
             del self._nodes[node]
-            self.contacts.forget(node)
-        self.positions.forget(partitions)
+            self.contacts.discard(node)
+        self.positions.discard(partitions)
 
     @asynccontextmanager
     async def lock(self, node: str = ALL_NODES) -> AsyncIterator[None]:

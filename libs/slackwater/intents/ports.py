@@ -60,7 +60,7 @@ class IntentStore(Protocol[U_co]):
 class Broadcast(Protocol):
     """What agents receive at once (slackwater.bus.port.Bus)."""
 
-    async def tell(self, event: Event[Any]) -> None:
+    async def broadcast(self, event: Event[Any]) -> None:
         """Stored nowhere and confirmed by no reader. Raises Unavailable."""
         ...
 

@@ -50,7 +50,7 @@ class IntentReconciler(Generic[S, U]):
         ]
         return await self.declare(due)
 
-    async def take(self, partitions: Collection[int]) -> int:
+    async def acquire(self, partitions: Collection[int]) -> int:
         """Declare every node of partitions that have just become ours: their leases may be about to end, under another
         epoch. Raises Unavailable."""
         return await self.declare(

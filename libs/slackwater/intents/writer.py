@@ -9,9 +9,9 @@ from typing import Any, Generic
 from slackwater.events.envelope import Event
 from slackwater.events.intent_declared import IntentDeclared
 from slackwater.events.intent_observed import IntentObserved
-from slackwater.intents.answers import Answer, answer_to
+from slackwater.intents.answers import ObservedAnswer, answer_to
 from slackwater.intents.controls import Writer
-from slackwater.intents.document import Content, Lease, document_event
+from slackwater.intents.document import Content, IntentLease, document_event
 from slackwater.intents.node_cache import NodeCache, U
 from slackwater.intents.ports import S
 from slackwater.model.identifiers import partition_of
@@ -74,7 +74,9 @@ class IntentWriter(Generic[S, U]):
             self.nodes.put(after)
             return after
 
-    async def observe(self, event: Event[IntentObserved], transition: Callable[[S, Answer, datetime], S]) -> None:
+    async def observe(
+        self, event: Event[IntentObserved], transition: Callable[[S, ObservedAnswer, datetime], S]
+    ) -> None:
         """Apply an agent's answer to one of our documents. Raises Unavailable, Conflict."""
         answer = answer_to(self.writer, event.data)
         if answer is not None:
@@ -99,5 +101,5 @@ class IntentWriter(Generic[S, U]):
     def _event(
         self, state: S, content: Content, seconds: float, now: datetime, cause: Event[Any] | str | None
     ) -> Event[IntentDeclared]:
-        lease = Lease(self._epoch_of(partition_of(state.node)), seconds)
+        lease = IntentLease(self._epoch_of(partition_of(state.node)), seconds)
         return document_event(self.writer, state.node, state.generation, content, lease, now, cause)

@@ -56,7 +56,7 @@ MOST_DEPTH = 32
 _NO_CONTROL = r"^[^\x00-\x1f]*$"
 
 
-class Rule:
+class ValueRule:
     """A bound that is checked in Python. Pydantic calls `problem` after it has validated the type."""
 
     __slots__ = ()
@@ -83,7 +83,7 @@ class Rule:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class TimeSpan(Rule):
+class TimeSpan(ValueRule):
     """A time with an offset, `EARLIEST` <= time < `LATEST`."""
 
     def problem(self, value: datetime) -> str | None:
@@ -98,7 +98,7 @@ class TimeSpan(Rule):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class OfOneMachine(Rule):
+class OfOneMachine(ValueRule):
     """Resources within the limits of one machine: 0 to MOST_CPU_MILLI and 0 to MOST_MEMORY_BYTES."""
 
     def problem(self, value: Any) -> str | None:
@@ -116,7 +116,7 @@ class OfOneMachine(Rule):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class FreeForm(Rule):
+class FreeForm(ValueRule):
     """JSON of any shape, bounded in depth, number of values, length of texts and size of numbers."""
 
     def problem(self, value: Any) -> str | None:
@@ -224,7 +224,7 @@ def rule_check(kind: Any) -> Check | None:
 
 
 def _rules_in(metadata: tuple[Any, ...]) -> Iterator[Check]:
-    return (item.problem for item in metadata if isinstance(item, Rule))
+    return (item.problem for item in metadata if isinstance(item, ValueRule))
 
 
 def _all_of(checks: list[Check | None]) -> Check | None:

@@ -17,7 +17,7 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import ErrorDetails
 
 from slackwater.model.errors import InvalidInput
-from slackwater.model.written import as_written
+from slackwater.model.field_paths import as_written
 from slackwater.resources.names import API_VERSION
 from slackwater.resources.strict import refuse_another_kind
 

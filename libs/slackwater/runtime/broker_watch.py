@@ -61,9 +61,9 @@ class BrokerWatch:
         started()
         while True:
             await anyio.sleep(LOOK_SECONDS)
-            await self.look()
+            await self.check()
 
-    async def look(self) -> None:
+    async def check(self) -> None:
         """Check once: record since when nothing is stored, and restart after STUCK_SECONDS."""
         now = self._monotonic()
         if not self._bus.trouble:

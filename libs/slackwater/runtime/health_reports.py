@@ -12,8 +12,8 @@ import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from slackwater.bus.consume.stats import ConsumerStats
 from slackwater.bus.port import Bus
-from slackwater.bus.stats import ConsumerStats
 from slackwater.events.envelope import event_of
 from slackwater.events.health_reported import ConsumerHealth, HealthCheck, HealthReported, LeaseHealth, ServiceHealth
 from slackwater.model.errors import Unavailable

@@ -13,21 +13,21 @@ import uvicorn
 from fastapi import APIRouter, FastAPI
 
 from slackwater.model.errors import Misconfigured
-from slackwater.runtime.access import Authentication, LocalNamesOnly
+from slackwater.runtime.authentication import Authenticator
+from slackwater.runtime.body_limit import BodyLimit, BodyTooLarge, too_large
 from slackwater.runtime.certificates import ServerTls
 from slackwater.runtime.certified_http import CertifiedHttp
 from slackwater.runtime.description import description_router
-from slackwater.runtime.gate import Gate
-from slackwater.runtime.heads import Heads
+from slackwater.runtime.head_method import HeadMethod
 from slackwater.runtime.health import health_router
-from slackwater.runtime.plain_text import NoNul
+from slackwater.runtime.http_access import Authentication, LocalNamesOnly
 from slackwater.runtime.problem_pages import problem_pages
 from slackwater.runtime.problems import install_problem_handlers
+from slackwater.runtime.reject_nul import RejectNul
 from slackwater.runtime.roles import OPEN
 from slackwater.runtime.routes import guarded_routes
 from slackwater.runtime.service import Check
 from slackwater.runtime.settings import USUAL_PORT, HttpSettings
-from slackwater.runtime.small_bodies import BodyTooLarge, SmallBodies, too_large
 from slackwater.runtime.version import version
 
 GRACE_SECONDS = 0.2
@@ -50,10 +50,10 @@ def build_app(
     for router in (health_router(checks), description_router(app), problem_pages(), *routers):
         app.include_router(router)
     app.add_exception_handler(BodyTooLarge, too_large)
-    app.add_middleware(Heads)
-    app.add_middleware(NoNul)
-    app.add_middleware(SmallBodies)
-    gate = Gate(settings)
+    app.add_middleware(HeadMethod)
+    app.add_middleware(RejectNul)
+    app.add_middleware(BodyLimit)
+    gate = Authenticator(settings)
     open_paths = frozenset(path for path, _, needed in guarded_routes(app) if needed == OPEN)
     app.add_middleware(Authentication, gate=gate, open_paths=open_paths, secure_cookie=settings.tls)
     if not gate.asks_for_token and settings.loopback:

@@ -38,7 +38,7 @@ class LeaseRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class ReplicaMember:
     """A replica and the expiry of its heartbeat, by the database's clock."""
 
     name: str
@@ -52,12 +52,12 @@ class View:
     """
 
     leases: Sequence[LeaseRow]
-    members: Sequence[Member]
+    members: Sequence[ReplicaMember]
     now: datetime
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class MemberView:
     """Ownership as one replica sees it: its own name, the number of living members, and every
     lease.
     """
@@ -68,7 +68,7 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class PartitionPlan:
     """The actions of a replica after a heartbeat: partitions to claim, and to hand over."""
 
     claim: tuple[int, ...] = ()
@@ -100,7 +100,7 @@ def unowned(view: View) -> list[int]:
     return [row.partition for row in view.leases if row.owner not in alive]
 
 
-def plan(view: View, me: str) -> Plan:
+def plan(view: View, me: str) -> PartitionPlan:
     """Returns the actions of `me` now. Deterministic; repeating it on the same view gives the same
     plan.
     """
@@ -109,9 +109,9 @@ def plan(view: View, me: str) -> Plan:
     mine = sorted(row.partition for row in view.leases if row.owner == me)
     target = targets(alive, owned, len(view.leases))[me]
     if len(mine) > target:
-        return Plan(release=tuple(mine[target:]))
+        return PartitionPlan(release=tuple(mine[target:]))
     free = [row.partition for row in view.leases if row.owner is None or _is_takeable(row.owner, alive, view, me)]
-    return Plan(claim=_mine_of(sorted(free), alive, me)[: target - len(mine)])
+    return PartitionPlan(claim=_mine_of(sorted(free), alive, me)[: target - len(mine)])
 
 
 def targets(alive: Collection[str], owned: Counter[str], partitions: int) -> dict[str, int]:

@@ -14,9 +14,9 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from slackwater.model import errors
-from slackwater.runtime.gate import Forbidden, Unauthorized
+from slackwater.runtime.authentication import Forbidden, Unauthorized
 from slackwater.runtime.problem_codes import PROBLEMS, type_of
-from slackwater.runtime.wrong_values import told
+from slackwater.runtime.value_errors import explain_value
 
 MEDIA_TYPE = "application/problem+json"
 LONGEST_PATH = 200
@@ -72,7 +72,7 @@ async def _ours(request: Request, error: Exception) -> JSONResponse:
 async def _validation(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)  # noqa: S101 - narrows what Starlette types too widely
     declared = request.headers.get("content-type")
-    found = [{"field": field, "message": said} for field, said in told(error.errors(), declared, error.body)]
+    found = [{"field": field, "message": said} for field, said in explain_value(error.errors(), declared, error.body)]
     detail = "; ".join(f"{item['field']}: {item['message']}" for item in found)
     return problem(422, errors.InvalidInput.code, detail, errors=found)
 

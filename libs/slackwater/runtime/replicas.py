@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from slackwater.runtime.partition_sharding import Ownership
 from slackwater.runtime.service import Check
-from slackwater.runtime.sharding import Ownership
 from slackwater.telemetry.metrics import Meters, process_meters
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class OwnershipMetrics:
-    """slackwater.runtime.sharding.Meter with Prometheus metrics."""
+    """slackwater.runtime.partition_sharding.OwnershipMeter with Prometheus metrics."""
 
     def __init__(self, service: str, meters: Meters) -> None:
         self._service = service

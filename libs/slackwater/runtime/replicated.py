@@ -12,12 +12,12 @@ from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping,
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Protocol
 
-from slackwater.bus.handlers import Consumer
-from slackwater.runtime.ownership import Lease, Standing
+from slackwater.bus.consume.handlers import Consumer
+from slackwater.runtime.ownership import Lease, MemberView
+from slackwater.runtime.partition_sharding import Holder, Ownership
 from slackwater.runtime.quarantine_routes import quarantine_check, quarantine_router
 from slackwater.runtime.replicas import ownership_check, ownership_of
 from slackwater.runtime.service import Check
-from slackwater.runtime.sharding import Holder, Ownership
 from slackwater.store.quarantine import Quarantine
 from slackwater.store.quarantine_table import PostgresQuarantine
 
@@ -49,7 +49,7 @@ class Replica:
         self.ownership: Ownership | None = None
         if sharded:
             self.ownership = ownership_of(platform, name, database)
-            self.ownership.on_news(self.quarantine.tell)
+            self.ownership.on_news(self.quarantine.notify)
             database = database.fenced(self.ownership)
         self.database = database
         self.relay = database.relay(platform.bus.carry)
@@ -150,7 +150,7 @@ class ReplicatedService:
             found.append(ownership_check(self._replica.ownership))
         return found
 
-    def standing(self) -> Standing | None:
+    def standing(self) -> MemberView | None:
         """slackwater.runtime.service.Sharded."""
         ownership = self._replica.ownership
         return ownership.standing() if ownership is not None else None
@@ -159,34 +159,34 @@ class ReplicatedService:
         return [*self._routers(), quarantine_router(self.quarantine)]
 
 
-class Reading(Protocol):
+class PartitionReader(Protocol):
     """The methods of an open consumer (slackwater.bus.port.Consumption)."""
 
-    async def take(self, partitions: Collection[int]) -> None: ...
-    async def give(self, partitions: Collection[int]) -> None: ...
+    async def acquire(self, partitions: Collection[int]) -> None: ...
+    async def release(self, partitions: Collection[int]) -> None: ...
     def drop(self, partitions: Collection[int]) -> None: ...
 
 
 class Together:
-    """slackwater.runtime.sharding.Holder of state and consumers. Takes the state first, then
+    """slackwater.runtime.partition_sharding.Holder of state and consumers. Takes the state first, then
     consumers, and gives them back in reverse, so that no message is read without its state.
     """
 
-    def __init__(self, state: Holder | None, readings: Sequence[Reading]) -> None:
+    def __init__(self, state: Holder | None, readings: Sequence[PartitionReader]) -> None:
         self._state = state
         self._readings = readings
 
-    async def take(self, leases: Sequence[Lease]) -> None:
+    async def acquire(self, leases: Sequence[Lease]) -> None:
         if self._state is not None:
-            await self._state.take(leases)
+            await self._state.acquire(leases)
         for reading in self._readings:
-            await reading.take([lease.partition for lease in leases])
+            await reading.acquire([lease.partition for lease in leases])
 
-    async def give(self, leases: Sequence[Lease]) -> None:
+    async def release(self, leases: Sequence[Lease]) -> None:
         for reading in self._readings:
-            await reading.give([lease.partition for lease in leases])
+            await reading.release([lease.partition for lease in leases])
         if self._state is not None:
-            await self._state.give(leases)
+            await self._state.release(leases)
 
     def drop(self, partitions: Collection[int]) -> None:
         for reading in self._readings:

@@ -40,7 +40,7 @@ class ResourceNews:
         self._news = asyncio.Event()
         self._named: dict[str, str] = {}
 
-    def tell(self) -> None:
+    def notify(self) -> None:
         """Signal a notification to the replicas."""
         self._news.set()
 
@@ -67,7 +67,7 @@ class ResourceNews:
         self._named = problems
 
 
-def said_of(problems: Mapping[str, str]) -> str:
+def unusable_text(problems: Mapping[str, str]) -> str:
     """Returns the unusable documents for health; begins with a semicolon, empty if there are
     none.
     """

@@ -14,7 +14,7 @@ from starlette.routing import BaseRoute
 from starlette.types import Receive, Scope, Send
 
 from slackwater.model.errors import InvalidInput, Misconfigured
-from slackwater.runtime.gate import admit
+from slackwater.runtime.authentication import authenticate
 from slackwater.runtime.roles import OPEN, Needed, Principal, Role
 from slackwater.runtime.strict_json import StrictRequest
 
@@ -28,7 +28,7 @@ differ.
 SECURITY_SCHEME = "token"
 DRY_RUN = "dryRun"
 TOKEN = "token"  # noqa: S105 - the name of a parameter
-"""Query parameter with which a browser sends its token once; slackwater.runtime.access reads it."""
+"""Query parameter with which a browser sends its token once; slackwater.runtime.http_access reads it."""
 LONGEST_NAME = 80
 READS = frozenset({"GET", "HEAD", "OPTIONS"})
 DryRun = Annotated[
@@ -74,7 +74,7 @@ class RoleRoute(APIRoute):
         """Authorize the caller, then handle the request. Raises Unauthorized or Forbidden before
         any error of the request.
         """
-        admit(self.needed, scope.get(PRINCIPAL))
+        authenticate(self.needed, scope.get(PRINCIPAL))
         if self.include_in_schema:  # pages take any: links to them get parameters from mail and chat programs
             refuse_unknown_parameters(scope["query_string"], self._known_parameters)
         await super().handle(scope, receive, send)

@@ -17,10 +17,10 @@ from grpc_health.v1 import health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from slackwater.model.errors import Misconfigured
-from slackwater.runtime.gate import Gate, RpcRoles
+from slackwater.runtime.authentication import Authenticator, RpcRoles
 from slackwater.runtime.roles import OPEN, Needed, Role
 from slackwater.runtime.rpc_certificates import credentials_of
-from slackwater.runtime.rpc_guard import Guard
+from slackwater.runtime.rpc_guard import RpcGuard
 from slackwater.runtime.rpc_health import HealthAnswers
 from slackwater.runtime.rpc_metrics import RpcMetrics
 from slackwater.runtime.rpc_watch import RpcWatch
@@ -84,7 +84,7 @@ class RpcServer:
         """Raises Misconfigured if it would be open to the network, or a method has no role."""
         self._doors = settings.doors(http)
         self._doors.refuse_if_open_to_all()
-        self._gate = Gate(self._doors)
+        self._gate = Authenticator(self._doors)
         self._watch = RpcWatch(RpcMetrics(meters or process_meters()))
         self._port = settings.port
         self._parts = parts
@@ -100,7 +100,7 @@ class RpcServer:
         """Serve until cancelled. Raises Misconfigured when it cannot listen."""
         leaving = asyncio.Event()
         server = grpc.aio.server(
-            interceptors=[Guard(self._gate, self._roles, self._watch)],
+            interceptors=[RpcGuard(self._gate, self._roles, self._watch)],
             options=OPTIONS,
             maximum_concurrent_rpcs=MOST_CALLS,
         )

@@ -17,7 +17,7 @@ import grpc.aio
 from google.protobuf.message import DecodeError
 
 from slackwater.model import errors
-from slackwater.runtime.gate import Forbidden, Gate, RpcRoles, Unauthorized, admit
+from slackwater.runtime.authentication import Authenticator, Forbidden, RpcRoles, Unauthorized, authenticate
 from slackwater.runtime.rpc_watch import RpcWatch, traced_call
 from slackwater.telemetry.logs import get_logger
 
@@ -71,10 +71,10 @@ def short(message: str) -> str:
     return message
 
 
-class Guard(grpc.aio.ServerInterceptor):
+class RpcGuard(grpc.aio.ServerInterceptor):
     """Wraps every handler, unary or streaming."""
 
-    def __init__(self, gate: Gate, roles: RpcRoles, watch: RpcWatch) -> None:
+    def __init__(self, gate: Authenticator, roles: RpcRoles, watch: RpcWatch) -> None:
         self._gate = gate
         self._roles = roles
         self._watch = watch
@@ -117,7 +117,7 @@ class Guard(grpc.aio.ServerInterceptor):
 
     def _admit(self, method: str, metadata: Metadata, context: Any) -> None:
         shown = {key: value for key, value in metadata if isinstance(value, str)}
-        admit(self._roles.required_role(method), self._gate.authenticate(shown, _common_name(context)))
+        authenticate(self._roles.required_role(method), self._gate.authenticate(shown, _common_name(context)))
 
 
 def _common_name(context: Any) -> str | None:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:  # an agent must not pay for FastAPI
     import grpc.aio
     from fastapi import APIRouter
 
-    from slackwater.runtime.ownership import Standing
+    from slackwater.runtime.ownership import MemberView
     from slackwater.runtime.roles import Needed
 
 
@@ -76,7 +76,7 @@ class SpeaksRpc(Protocol):
 class Sharded(Protocol):
     """A service whose replicas share its partitions."""
 
-    def standing(self) -> Standing | None:
+    def standing(self) -> MemberView | None:
         """Returns the ownership at the last heartbeat; None before the first, or when it is
         outdated.
         """

@@ -21,7 +21,7 @@ Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9]{0,30}$")]
 _CHECKOUT = Path(__file__).parents[3] / "contracts" / "services.yaml"
 
 
-class Amounts(BaseModel):
+class ResourceAmounts(BaseModel):
     """CPU and memory in Kubernetes notation."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -48,8 +48,8 @@ class ServiceSpec(BaseModel):
     rights: tuple[Right, ...] = ()
     replicas: int = Field(ge=2)
     nice: int = Field(default=0, ge=0, le=19)
-    requests: Amounts
-    limits: Amounts
+    requests: ResourceAmounts
+    limits: ResourceAmounts
 
 
 class ServiceList(BaseModel):

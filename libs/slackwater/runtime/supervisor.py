@@ -36,7 +36,7 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class RestartLimits:
     """Timing in seconds. A service that ran longer than `forget_seconds` restarts with the shortest
     pause.
     """
@@ -54,7 +54,7 @@ class Limits:
     """Time after which remaining services are abandoned."""
 
 
-DEFAULT_LIMITS = Limits()
+DEFAULT_LIMITS = RestartLimits()
 
 
 @dataclass(slots=True)
@@ -76,7 +76,7 @@ class Supervisor:
     """Keeps the given services running until it is cancelled."""
 
     def __init__(
-        self, services: Sequence[Service], *, clock: Clock | None = None, limits: Limits = DEFAULT_LIMITS
+        self, services: Sequence[Service], *, clock: Clock | None = None, limits: RestartLimits = DEFAULT_LIMITS
     ) -> None:
         self._clock = clock or SystemClock()
         self._limits = limits

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sqlalchemy import text
 
 from slackwater.events.envelope import Payload
-from slackwater.events.written import type_of
+from slackwater.events.serialized import type_of
 from slackwater.store.port import Database
 from slackwater.store.tables import HAS_SHARD, PARTITION_OF_ROW
 

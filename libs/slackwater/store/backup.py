@@ -21,9 +21,9 @@ from urllib.parse import unquote, urlsplit
 import asyncpg
 
 from slackwater.model.errors import Conflict, Misconfigured, Unavailable
-from slackwater.store.faults import connecting
+from slackwater.store.driver_errors import connecting
 from slackwater.store.names import schema_of
-from slackwater.store.tunnel import reachable
+from slackwater.store.tls_proxy import reachable
 
 TableHashes = Mapping[str, str]
 """`schema.table` → `rows:sum of row hashes`; the order of rows does not matter."""

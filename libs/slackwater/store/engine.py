@@ -16,14 +16,14 @@ from sqlalchemy.pool import ConnectionPoolEntry, QueuePool
 
 from slackwater.model.errors import InvalidInput, Unavailable
 from slackwater.model.time import Clock
-from slackwater.store.bell import Bell
-from slackwater.store.dialing import engine_of, session_of
-from slackwater.store.faults import connecting, translated
+from slackwater.store.commit_notifier import CommitNotifier
+from slackwater.store.driver_errors import connecting, translated
 from slackwater.store.leases import PostgresLeases
 from slackwater.store.names import schema_of
 from slackwater.store.outbox import BACKLOG, OutboxRelay
 from slackwater.store.port import Backlog, Fence, Publish
-from slackwater.store.unit_of_work import Guard, PostgresUnitOfWork
+from slackwater.store.sessions import engine_of, session_of
+from slackwater.store.unit_of_work import FenceCheck, PostgresUnitOfWork
 
 _POOL_SIZE, _POOL_OVERFLOW = 4, 2
 """Sessions kept open: as many as a busy service uses at once. Sessions beyond are closed after use.
@@ -76,10 +76,10 @@ class PostgresDatabase:
         service: str,
         clock: Clock,
         fence: Fence | None = None,
-        bell: Bell | None = None,
+        bell: CommitNotifier | None = None,
     ) -> None:
         self._fence = fence
-        self._bell = bell or Bell()
+        self._bell = bell or CommitNotifier()
         self._engine = engine
         self._dsn = dsn
         self._service = service
@@ -87,10 +87,10 @@ class PostgresDatabase:
         self._has_outbox = False
 
     def unit_of_work(self) -> AbstractAsyncContextManager[PostgresUnitOfWork]:
-        return self._unit_of_work(None if self._fence is None else Guard(self._fence))
+        return self._unit_of_work(None if self._fence is None else FenceCheck(self._fence))
 
     @asynccontextmanager
-    async def _unit_of_work(self, guard: Guard | None) -> AsyncIterator[PostgresUnitOfWork]:
+    async def _unit_of_work(self, guard: FenceCheck | None) -> AsyncIterator[PostgresUnitOfWork]:
         async with AsyncExitStack() as stack:
             stack.enter_context(translated())
             with connecting():

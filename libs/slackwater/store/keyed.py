@@ -20,7 +20,7 @@ UNREADABLE: Final = (InvalidInput, ValueError, TypeError, KeyError, AttributeErr
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class RowColumn:
     """A column beside key and version. `encode` gives text for `jsonb` and for arrays (`{1,2}`).
 
     With `as_text` it is read as text, for `decode` to parse; with `write_only` it is not read.
@@ -45,7 +45,7 @@ class KeyedTable(Generic[T]):
 
     name: str
     key: str
-    columns: Sequence[Column]
+    columns: Sequence[RowColumn]
     key_of: Callable[[T], str]
     encode: Callable[[T], Sequence[Any]]
     decode: Callable[[Any], T]

@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 from sqlalchemy import TextClause, text
 
 from slackwater.model.errors import Conflict
-from slackwater.store.keyed import UNREADABLE, Column, KeyedTable, note_unreadable
+from slackwater.store.keyed import UNREADABLE, KeyedTable, RowColumn, note_unreadable
 from slackwater.store.names import news_channel, partition_of_sql, schema_of
 from slackwater.store.port import RowChange, UnitOfWork
 from slackwater.store.quarantine import Quarantine, described
@@ -76,7 +76,7 @@ def _statements(table: KeyedTable[Any]) -> _Statements:
     )
 
 
-def _sent(column: Column) -> str:
+def _sent(column: RowColumn) -> str:
     """Returns the SQL type in which a column's values are sent as an array."""
     return "text" if column.type == "jsonb" or column.type.endswith("[]") else column.type
 

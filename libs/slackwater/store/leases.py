@@ -17,8 +17,8 @@ import asyncpg
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from slackwater.runtime.ownership import Lease, LeaseRow, Member, View, instance_of
-from slackwater.store.faults import connecting
+from slackwater.runtime.ownership import Lease, LeaseRow, ReplicaMember, View, instance_of
+from slackwater.store.driver_errors import connecting
 from slackwater.store.names import news_channel, readable_time, schema_of
 
 _BEAT = f"""
@@ -73,7 +73,7 @@ _STILL_HELD = text(STILL_HELD)
 
 
 class PostgresLeases:
-    """slackwater.runtime.sharding.LeaseStore on a session of its own, opened on demand and again
+    """slackwater.runtime.partition_sharding.LeaseStore on a session of its own, opened on demand and again
     after a loss.
     """
 
@@ -88,7 +88,7 @@ class PostgresLeases:
     async def beat(self, ttl_seconds: float) -> View:
         rows = await self._fetch(_BEAT, self.member, ttl_seconds)
         leases = [LeaseRow(row[0], row[1], row[2], row[3]) for row in rows if row[0] is not None]
-        members = [Member(row[1], row[3]) for row in rows if row[0] is None]
+        members = [ReplicaMember(row[1], row[3]) for row in rows if row[0] is None]
         return View(sorted(leases, key=lambda lease: lease.partition), members, rows[0][4])
 
     async def claim(self, partitions: Sequence[int]) -> Sequence[Lease]:

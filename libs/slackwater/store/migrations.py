@@ -18,9 +18,9 @@ from sqlalchemy import text
 from sqlalchemy.pool import NullPool
 
 from slackwater.model.errors import Misconfigured
-from slackwater.store.dialing import engine_of, session_of
-from slackwater.store.faults import connecting
+from slackwater.store.driver_errors import connecting
 from slackwater.store.names import lock_key, schema_of
+from slackwater.store.sessions import engine_of, session_of
 from slackwater.telemetry.logs import get_logger
 
 if TYPE_CHECKING:

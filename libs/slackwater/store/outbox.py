@@ -22,14 +22,20 @@ import asyncpg
 from slackwater.events.envelope import partition_in
 from slackwater.model.errors import Unavailable
 from slackwater.model.time import Clock
-from slackwater.store.bell import Bell
-from slackwater.store.encoding import written_from
-from slackwater.store.faults import connecting
+from slackwater.store.commit_notifier import CommitNotifier
+from slackwater.store.driver_errors import connecting
 from slackwater.store.inbox import PRUNE
 from slackwater.store.metrics import OutboxMetrics
 from slackwater.store.names import lock_key, outbox_channel, schema_of
+from slackwater.store.outbox_rows import written_from
+from slackwater.store.outbox_sender import (
+    FIRST_PAUSE_SECONDS,
+    LONGEST_PAUSE_SECONDS,
+    PATIENCE_SECONDS,
+    OutboxSender,
+    SendOutcome,
+)
 from slackwater.store.port import Backlog, Fence, Publish
-from slackwater.store.sending import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, PATIENCE_SECONDS, Outcome, Sender
 from slackwater.store.tables import HAS_SHARD, PARTITION_OF_ROW
 from slackwater.telemetry.metrics import process_meters
 
@@ -81,7 +87,7 @@ class OutboxRelay:
         clock: Clock,
         fence: Fence | None,
         ask: AskBacklog,
-        bell: Bell,
+        bell: CommitNotifier,
     ) -> None:
         self._fence = fence
         self._ask = ask
@@ -129,10 +135,10 @@ class OutboxRelay:
 
     async def _session(self) -> None:
         connection = await self._connect()
-        sender = Sender(self._carry, self._is_mine, self._clock, self._landed)
+        sender = OutboxSender(self._carry, self._is_mine, self._clock, self._landed)
         try:
             connection.add_termination_listener(lambda _: self._wake.set())
-            await connection.add_listener(outbox_channel(self._service), lambda *told: self._bell.hear(told[3]))
+            await connection.add_listener(outbox_channel(self._service), lambda *told: self._bell.notify(told[3]))
             while not await self._own(connection):
                 await self._clock.sleep(random.uniform(0.5, 1.0))
             while True:
@@ -155,15 +161,15 @@ class OutboxRelay:
             return True
         return bool(await connection.fetchval("SELECT pg_try_advisory_lock($1)", lock_key("outbox", self._service)))
 
-    async def _pass(self, connection: asyncpg.Connection[Any], sender: Sender) -> None:
+    async def _pass(self, connection: asyncpg.Connection[Any], sender: OutboxSender) -> None:
         """Settle completed rows and begin one more batch."""
-        outcome, ended = sender.take_outcome()
+        outcome, ended = sender.collect_outcome()
         if outcome.failed >= _MANY and not outcome.published and not outcome.refused:
             await self._rest()  # nothing gets through: the bus is away
         await self._mark_refused(connection, outcome)
         room = min(_BATCH, _FLYING - sender.flying(but=ended))
         rows = await self._exchange(connection, outcome.published, sender.busy(but=ended), room)
-        sender.forget(ended)
+        sender.discard(ended)
         sender.begin(rows)
         self._has_backlog = len(rows) == room
         if self._has_backlog and rows:
@@ -188,12 +194,12 @@ class OutboxRelay:
             return []
         return list(await connection.fetch(_PENDING + _OF_MINE + _FIRST, published, busy, room, mine))
 
-    async def _settle(self, connection: asyncpg.Connection[Any], outcome: Outcome) -> None:
+    async def _settle(self, connection: asyncpg.Connection[Any], outcome: SendOutcome) -> None:
         if outcome.published:
             await connection.execute(_DELETE, outcome.published)
         await self._mark_refused(connection, outcome)
 
-    async def _mark_refused(self, connection: asyncpg.Connection[Any], outcome: Outcome) -> None:
+    async def _mark_refused(self, connection: asyncpg.Connection[Any], outcome: SendOutcome) -> None:
         for position, reason in outcome.refused:
             await connection.execute("UPDATE outbox SET refused = $2 WHERE position = $1", position, reason)
 
@@ -213,7 +219,7 @@ class OutboxRelay:
             await connection.execute(PRUNE)
             await connection.execute(_REFUSE_WITHOUT_SHARD)
 
-    async def _wait(self, sender: Sender) -> None:
+    async def _wait(self, sender: OutboxSender) -> None:
         """Wait for a commit, the end of the session, a new partition, an answer, the end of a
         backoff, or the poll.
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from slackwater.events.envelope import Event
-from slackwater.events.written import Written
+from slackwater.events.serialized import Written
 from slackwater.model.errors import SlackwaterError
-from slackwater.runtime.sharding import LeaseStore
+from slackwater.runtime.partition_sharding import LeaseStore
 
 if TYPE_CHECKING:
     from slackwater.store.keyed import KeyedRows, KeyedTable
@@ -39,7 +39,7 @@ class Backlog:
 
 
 class Fence(Protocol):
-    """The leases a replica assumes it holds (slackwater.runtime.sharding.Ownership); the database
+    """The leases a replica assumes it holds (slackwater.runtime.partition_sharding.Ownership); the database
     is authoritative.
     """
 

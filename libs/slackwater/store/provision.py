@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 import asyncpg
 
 from slackwater.model.errors import Misconfigured
-from slackwater.store.faults import connecting
+from slackwater.store.driver_errors import connecting
 from slackwater.store.migrations import VERSION_TABLE, Schema, migrate
 from slackwater.store.names import lock_key, role_of, role_password, schema_of, service_dsn
 

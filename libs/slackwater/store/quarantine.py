@@ -204,7 +204,7 @@ class Quarantine:
         """Register a hook for each released item."""
         self._on_release.append(hook)
 
-    def tell(self) -> None:
+    def notify(self) -> None:
         """Signal that another replica may have changed an item."""
         self._wake.set()
 
@@ -316,7 +316,7 @@ class Quarantine:
             await asyncio.gather(timer, woken, return_exceptions=True)
 
 
-def told_of(item: Item, now: datetime, *, released: bool) -> StateQuarantined:
+def quarantine_event(item: Item, now: datetime, *, released: bool) -> StateQuarantined:
     """Returns the event about an item."""
     return StateQuarantined(
         service=item.service,

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from slackwater.events.state_quarantined import StateQuarantined
-from slackwater.store.quarantine import MOST_ITEMS, Item, Quarantine, told_of
+from slackwater.store.quarantine import MOST_ITEMS, Item, Quarantine, quarantine_event
 
 
 class MemoryQuarantine:
@@ -28,13 +28,13 @@ class MemoryQuarantine:
         if len(self.kept) >= MOST_ITEMS:
             return False
         self.kept[item.id] = item
-        self.told.append(told_of(item, item.failed_at, released=False))
+        self.told.append(quarantine_event(item, item.failed_at, released=False))
         return True
 
     async def remove(self, item_id: str, now: datetime) -> Item | None:
         item = self.kept.pop(item_id, None)
         if item is not None:
-            self.told.append(told_of(item, now, released=True))
+            self.told.append(quarantine_event(item, now, released=True))
         return item
 
 

@@ -12,7 +12,7 @@ from slackwater.events.envelope import event_of
 from slackwater.events.state_quarantined import QuarantineReason
 from slackwater.store.names import news_channel, readable_time
 from slackwater.store.port import Database, UnitOfWork
-from slackwater.store.quarantine import MOST_ITEMS, Item, told_of
+from slackwater.store.quarantine import MOST_ITEMS, Item, quarantine_event
 
 _COLUMNS: Final = "state_table, state_row, node, reason, detail, document, since, failed_at, count"
 _READ: Final = f"""state_table, state_row, node, reason, detail, document,
@@ -73,7 +73,7 @@ class PostgresQuarantine:
         return item
 
     async def _tell(self, unit: UnitOfWork, item: Item, now: datetime, *, released: bool) -> None:
-        await unit.publish(event_of(told_of(item, now, released=released), source=self._service, time=now))
+        await unit.publish(event_of(quarantine_event(item, now, released=released), source=self._service, time=now))
         await unit.connection.execute(_TELL, {"channel": news_channel(self._service)})
 
     def _item(self, row: Any) -> Item:

@@ -10,16 +10,16 @@ from sqlalchemy import TextClause, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from slackwater.events.envelope import Event
-from slackwater.events.written import type_of
+from slackwater.events.serialized import type_of
 from slackwater.model.errors import Fenced
 from slackwater.model.identifiers import partition_of
 from slackwater.store import inbox
-from slackwater.store.bell import Bell
-from slackwater.store.encoding import headers_of
+from slackwater.store.commit_notifier import CommitNotifier
 from slackwater.store.keyed import KeyedTable
 from slackwater.store.keyed_rows import PostgresKeyedRows
 from slackwater.store.leases import STILL_HELD, still_held, values_of
 from slackwater.store.names import outbox_channel
+from slackwater.store.outbox_rows import headers_of
 from slackwater.store.port import Fence, RowChange
 from slackwater.store.quarantine import Quarantine
 
@@ -58,7 +58,7 @@ def _last_exchange(update: str | None, tells: bool, is_fenced: bool) -> TextClau
     return text(f"WITH {', '.join(steps)} SELECT {', '.join(told)}")
 
 
-class Guard:
+class FenceCheck:
     """The leases held when a unit of work was requested; state read after that belongs to them."""
 
     def __init__(self, fence: Fence) -> None:
@@ -88,7 +88,9 @@ class PostgresUnitOfWork:
     it.
     """
 
-    def __init__(self, connection: AsyncConnection, service: str, bell: Bell, guard: Guard | None = None) -> None:
+    def __init__(
+        self, connection: AsyncConnection, service: str, bell: CommitNotifier, guard: FenceCheck | None = None
+    ) -> None:
         self._connection = connection
         self._service = service
         self._bell = bell
@@ -157,7 +159,7 @@ class PostgresUnitOfWork:
     def committed(self) -> None:
         """Notify the relays; call it after the commit."""
         if self._word:
-            self._bell.hear(self._word)
+            self._bell.notify(self._word)
 
     def _values(self) -> dict[str, Any]:
         events, self._events = self._events, []

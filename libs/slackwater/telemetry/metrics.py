@@ -35,7 +35,7 @@ DELAY_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 3.0, 5.0, 1
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
+class MetricDescription:
     """One metric as listed on the reference page."""
 
     name: str
@@ -51,9 +51,9 @@ class Meters:
     def __init__(self, registry: CollectorRegistry) -> None:
         self._registry = registry
         self._known: dict[str, MetricWrapperBase] = {}
-        self._described: dict[str, Described] = {}
+        self._described: dict[str, MetricDescription] = {}
 
-    def described(self) -> Sequence[Described]:
+    def described(self) -> Sequence[MetricDescription]:
         """All declared metrics, sorted by name."""
         return [self._described[name] for name in sorted(self._described)]
 
@@ -61,12 +61,12 @@ class Meters:
         """Declare a counter. Raises InvalidInput unless `name` ends in `_total`."""
         if not name.endswith("_total"):
             raise InvalidInput(f"counter {name!r} must end in _total", field="name")
-        about = Described(name, "counter", tuple(labels), text, look)
+        about = MetricDescription(name, "counter", tuple(labels), text, look)
         return self._one(Counter, about, lambda: Counter(name, text, labels, registry=self._registry))
 
     def gauge(self, name: str, text: str, labels: Sequence[str] = (), *, look: str = "") -> Gauge:
         """Declare a gauge."""
-        about = Described(name, "gauge", tuple(labels), text, look)
+        about = MetricDescription(name, "gauge", tuple(labels), text, look)
         return self._one(Gauge, about, lambda: Gauge(name, text, labels, registry=self._registry))
 
     def histogram(
@@ -79,12 +79,12 @@ class Meters:
         look: str = "",
     ) -> Histogram:
         """Declare a histogram; `buckets` are upper bounds in the unit of the name."""
-        about = Described(name, "histogram", tuple(labels), text, look)
+        about = MetricDescription(name, "histogram", tuple(labels), text, look)
         return self._one(
             Histogram, about, lambda: Histogram(name, text, labels, registry=self._registry, buckets=buckets)
         )
 
-    def _one(self, kind: type[M], about: Described, make: Callable[[], M]) -> M:
+    def _one(self, kind: type[M], about: MetricDescription, make: Callable[[], M]) -> M:
         name, labels = about.name, about.labels
         if not _NAME.fullmatch(name):
             raise InvalidInput(f"metric {name!r} must look like slackwater_<noun>_<unit>", field="name")

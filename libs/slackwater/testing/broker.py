@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, TypeVar
 
-from slackwater.bus.deadletters import DeadLetter
-from slackwater.bus.desk import ConsumerState
-from slackwater.bus.encoding import MESSAGE_ID, Message
-from slackwater.bus.streams import Topology, durable_name, durable_names, load
-from slackwater.bus.telling import Ear
+from slackwater.bus.admin.broker_admin import ConsumerState
+from slackwater.bus.admin.streams import Topology, durable_name, durable_names, load
+from slackwater.bus.codec.cloudevents import MESSAGE_ID, Message
+from slackwater.bus.consume.dead_letters import DeadLetter
+from slackwater.bus.read.broadcast import BroadcastSubscription
 from slackwater.events.envelope import Payload, partition_in
 from slackwater.model.errors import Unavailable
 from slackwater.model.identifiers import PARTITIONS
@@ -73,7 +73,7 @@ class MemoryBroker:
         self.refuses_to_store = False
         self.epoch = "first"
         self.dead_letters: list[DeadLetter] = []
-        self.ears: list[tuple[str, Ear[Any]]] = []
+        self.ears: list[tuple[str, BroadcastSubscription[Any]]] = []
         """Who listens to what subjects."""
         self._streams = {name: _Stream(spec.max_messages_per_subject) for name, spec in self.topology.streams.items()}
         self._consumers: dict[str, _Consumer] = {}
@@ -92,13 +92,13 @@ class MemoryBroker:
         self.wake()
         return position
 
-    async def tell(self, message: Message) -> None:
+    async def broadcast(self, message: Message) -> None:
         """To whoever listens, and to nobody later."""
         if self.away:
             raise Unavailable(f"the bus is away: {message.subject} was not told")
         for subject, ear in tuple(self.ears):
             if message.subject.startswith(subject.removesuffix("*")):
-                await ear.take(message)
+                await ear.deliver(message)
 
     async def bury(self, letter: DeadLetter, message: Message | None = None) -> None:
         """Store a dead letter, in the form of `message` where one is given. Raises Unavailable."""
@@ -144,12 +144,12 @@ class MemoryBroker:
         self._streams[stream] = _Stream(self._streams[stream].keep_per_subject)
         self.epoch = f"after {self.epoch}"
 
-    def forget(self, stream: str, before: int) -> None:
+    def truncate(self, stream: str, before: int) -> None:
         """Let go of every message before a position, as age and size do."""
         kept = self._streams[stream]
         kept.messages = {at: message for at, message in kept.messages.items() if at >= before}
 
-    def take(self, name: str, batch: int, partition: int | None = None) -> list[MemoryDelivery]:
+    def fetch(self, name: str, batch: int, partition: int | None = None) -> list[MemoryDelivery]:
         """What is due for a durable consumer (or one partition of it): redeliveries first, then what is new."""
         stream, spec, now = self.topology.stream_of(name), self.topology.consumers[name], self.clock.monotonic()
         name = name if partition is None else durable_name(name, partition)

@@ -10,31 +10,32 @@ from contextlib import asynccontextmanager, suppress
 from datetime import datetime
 from typing import Any, TypeVar
 
-from slackwater.bus.blocks import BlockGate, Blocks
-from slackwater.bus.dead_letter_office import DeadLetterOffice
-from slackwater.bus.deadletters import DeadLetter
-from slackwater.bus.decoding import decode_message, decoded_or_none
-from slackwater.bus.encoding import Undecodable, encode
-from slackwater.bus.following import Following
-from slackwater.bus.metrics import BusMetrics
-from slackwater.bus.owning import InHand
-from slackwater.bus.partitions import WHOLE
-from slackwater.bus.port import BatchHandler, Consumption, Holds, Mark, Worth
-from slackwater.bus.quick import Read
-from slackwater.bus.replaying import Replayer
-from slackwater.bus.settling import Settler
-from slackwater.bus.stats import ConsumerStats, Counters
-from slackwater.bus.telling import Ear, T
-from slackwater.bus.watching import show
+from slackwater.bus.codec.cloudevents import encode
+from slackwater.bus.codec.decoder import decode_message, decoded_or_none
+from slackwater.bus.consume.agent_blocks import BlockGate, Blocks
+from slackwater.bus.consume.dead_letter_store import DeadLetterStore
+from slackwater.bus.consume.dead_letters import DeadLetter
+from slackwater.bus.consume.metrics import BusMetrics
+from slackwater.bus.consume.partition_ownership import Unsettled
+from slackwater.bus.consume.partitions import WHOLE
+from slackwater.bus.consume.settlement import Settler
+from slackwater.bus.consume.stats import ConsumerStats, Counters
+from slackwater.bus.port import BatchHandler, Consumption, Holds, StreamHead, Worth
+from slackwater.bus.read.broadcast import BroadcastSubscription, T
+from slackwater.bus.read.replay import Replayer
+from slackwater.bus.read.stream_reader import StreamReader
+from slackwater.bus.read.watch import deliver_watched
 from slackwater.events.agent_block_changed import AgentBlockChanged
-from slackwater.events.envelope import Event, Payload, own_subjects, subject_token, told_subjects
-from slackwater.events.written import Written
+from slackwater.events.codec.body import Undecodable
+from slackwater.events.codec.fast_decode import Read
+from slackwater.events.envelope import Event, Payload, broadcast_subjects, own_subjects, subject_token
+from slackwater.events.serialized import Written
 from slackwater.model.errors import Misconfigured, Unavailable
 from slackwater.model.identifiers import ALL_PARTITIONS
 from slackwater.model.time import Clock
 from slackwater.telemetry.metrics import process_meters
 from slackwater.testing.broker import MemoryBroker, MemoryDelivery
-from slackwater.testing.looking import MemoryFollowing
+from slackwater.testing.stream_reader import MemoryStreamReader
 
 P = TypeVar("P", bound=Payload)
 _BLOCKS = f"sw.v1.{AgentBlockChanged.TYPE}."
@@ -43,16 +44,16 @@ _BLOCKS = f"sw.v1.{AgentBlockChanged.TYPE}."
 class MemoryConsumption:
     """slackwater.bus.port.Consumption of a partitioned consumer."""
 
-    def __init__(self, broker: MemoryBroker, in_hand: InHand) -> None:
+    def __init__(self, broker: MemoryBroker, in_hand: Unsettled) -> None:
         self._broker = broker
         self._in_hand = in_hand
         self.partitions: set[int] = set()
 
-    async def take(self, partitions: Collection[int]) -> None:
+    async def acquire(self, partitions: Collection[int]) -> None:
         self.partitions.update(partitions)
         self._broker.wake()
 
-    async def give(self, partitions: Collection[int]) -> None:
+    async def release(self, partitions: Collection[int]) -> None:
         self.partitions.difference_update(partitions)
         await self._in_hand.without(partitions)
 
@@ -68,7 +69,7 @@ class MemoryBus:
         self.published: list[Event[Any]] = []
         self._name = name
         self._counters: dict[str, Counters] = {}
-        self._office = DeadLetterOffice(self.broker.bury, self.broker.clock, BusMetrics(process_meters()))
+        self._office = DeadLetterStore(self.broker.bury, self.broker.clock, BusMetrics(process_meters()))
         self._busy = 0
         self._blocks = Blocks()
         self._blocks_read = (self.broker.epoch, 0)
@@ -126,7 +127,7 @@ class MemoryBus:
             return
 
         async def work() -> float | None:
-            while deliveries := self.broker.take(consumer, batch):
+            while deliveries := self.broker.fetch(consumer, batch):
                 await settler.settle(deliveries)
             return self.broker.seconds_to_next(consumer)
 
@@ -137,14 +138,14 @@ class MemoryBus:
     async def _consume_partitions(
         self, consumer: str, settler: Settler[P], batch: int, holds: Holds | None
     ) -> AsyncIterator[Consumption]:
-        in_hand = InHand(settler.settle, holds or (lambda _: True))
+        in_hand = Unsettled(settler.settle, holds or (lambda _: True))
         consumption = MemoryConsumption(self.broker, in_hand)
         if holds is None:
-            await consumption.take(ALL_PARTITIONS)
+            await consumption.acquire(ALL_PARTITIONS)
 
         async def work() -> float | None:
             def due() -> list[MemoryDelivery]:
-                found = [one for p in sorted(consumption.partitions) for one in self.broker.take(consumer, batch, p)]
+                found = [one for p in sorted(consumption.partitions) for one in self.broker.fetch(consumer, batch, p)]
                 return sorted(found, key=lambda delivery: delivery.stream_sequence)
 
             while deliveries := due():
@@ -172,20 +173,20 @@ class MemoryBus:
                 superseded = last is not None and last[message.subject] != at
                 if superseded or (wanted is not None and tokens[: len(wanted)] != wanted):
                     continue
-                await show(payload, handler, message)
+                await deliver_watched(payload, handler, message)
             return None
 
         async with self._running(work):
             yield
 
-    async def tell(self, event: Event[Any]) -> None:
-        await self.broker.tell(encode(event))
+    async def broadcast(self, event: Event[Any]) -> None:
+        await self.broker.broadcast(encode(event))
 
     @asynccontextmanager
-    async def hear(
+    async def subscribe(
         self, payload: type[T], handler: Callable[[Event[T]], Awaitable[None]], *, partition: int
     ) -> AsyncIterator[None]:
-        heard = told_subjects(payload, partition), Ear(payload, {object(): handler})
+        heard = broadcast_subjects(payload, partition), BroadcastSubscription(payload, {object(): handler})
         self.broker.ears.append(heard)
         try:
             yield
@@ -227,17 +228,17 @@ class MemoryBus:
         since: datetime | None = None,
         keys: Sequence[str] = (),
         bodies: bool = True,
-    ) -> AsyncIterator[Following]:
+    ) -> AsyncIterator[StreamReader]:
         if self.broker.away:
             raise Unavailable("the bus is away")
         async with self.broker.listening() as changed:
-            yield MemoryFollowing(self.broker, changed, payloads, after or {}, since, keys, bodies)
+            yield MemoryStreamReader(self.broker, changed, payloads, after or {}, since, keys, bodies)
 
-    async def mark(self, payloads: Sequence[type[Payload]]) -> Mark:
+    async def mark(self, payloads: Sequence[type[Payload]]) -> StreamHead:
         if self.broker.away:
             raise Unavailable("the bus is away")
         found = [self.broker.after(each.STREAM, f"sw.v1.{each.TYPE}.", 0)[-1:] for each in payloads]
-        return Mark(self.broker.epoch, max((last[0][0] for last in found if last), default=0))
+        return StreamHead(self.broker.epoch, max((last[0][0] for last in found if last), default=0))
 
     async def latest(self, payload: type[P], node: str) -> Event[P] | None:
         if self.broker.away:

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from slackwater.model.errors import Unavailable
 from slackwater.model.identifiers import PARTITIONS
 from slackwater.model.time import Clock
-from slackwater.runtime.ownership import Lease, LeaseRow, Member, View, instance_of
+from slackwater.runtime.ownership import Lease, LeaseRow, ReplicaMember, View, instance_of
 
 
 class LeaseBook:
@@ -31,14 +31,14 @@ class LeaseBook:
         expires_at = self.members.get(row.owner)
         return expires_at is None or expires_at <= self.clock.now()
 
-    def tell(self, member: str) -> None:
+    def heartbeat(self, member: str) -> None:
         for name, event in self.listeners.items():
             if name != member:
                 event.set()
 
 
 class MemoryLeases:
-    """slackwater.runtime.sharding.LeaseStore."""
+    """slackwater.runtime.partition_sharding.LeaseStore."""
 
     def __init__(self, book: LeaseBook, member: str, away: Callable[[], bool] = lambda: False) -> None:
         self.member = member
@@ -53,7 +53,7 @@ class MemoryLeases:
     async def beat(self, ttl_seconds: float) -> View:
         self._answer()
         now = self._book.clock.now()
-        members = [Member(name, expires_at) for name, expires_at in self._book.members.items()]
+        members = [ReplicaMember(name, expires_at) for name, expires_at in self._book.members.items()]
         self._book.members[self.member] = now + timedelta(seconds=ttl_seconds)
         return View(list(self._book.leases.values()), members, now)
 
@@ -72,7 +72,7 @@ class MemoryLeases:
         for lease in leases:
             if self._book.is_owner(self.member, lease.partition, lease.epoch):
                 self._book.leases[lease.partition] = LeaseRow(lease.partition, None, lease.epoch)
-        self._book.tell(self.member)
+        self._book.heartbeat(self.member)
 
     async def leave(self) -> None:
         self._answer()
@@ -80,7 +80,7 @@ class MemoryLeases:
             if row.owner == self.member:
                 self._book.leases[row.partition] = LeaseRow(row.partition, None, row.epoch)
         self._book.members.pop(self.member, None)
-        self._book.tell(self.member)
+        self._book.heartbeat(self.member)
 
     async def news(self) -> None:
         await self._news.wait()

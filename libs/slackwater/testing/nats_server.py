@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from nats.js.errors import NotFoundError
 
-from slackwater.bus.nats import NatsBus, connect_bus
-from slackwater.bus.streams import load
+from slackwater.bus.admin.streams import load
+from slackwater.bus.connect.nats_bus import NatsBus, connect_bus
 from slackwater.runtime.embedded_nats import EmbeddedNats
 from slackwater.testing.servers import Servers, nats_container
 
@@ -38,12 +38,12 @@ def nats_url(test_servers: Servers, servers_home: Path) -> Iterator[str]:
 async def bus(nats_url: str) -> AsyncIterator[NatsBus]:
     """A connected bus on empty streams."""
     async with connect_bus(nats_url, name="test", declares=False) as connected:
-        await forget_everything(connected)
+        await purge_broker(connected)
         await connected.declare()
         yield connected
 
 
-async def forget_everything(bus: NatsBus) -> None:
+async def purge_broker(bus: NatsBus) -> None:
     """Delete every stream of the topology with its consumers."""
     for stream in load().streams:
         try:

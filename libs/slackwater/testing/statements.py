@@ -16,13 +16,13 @@ from types import SimpleNamespace
 from typing import Any, Protocol
 
 
-class Unit(Protocol):
+class StatementUnit(Protocol):
     """The part of slackwater.testing.store.MemoryUnitOfWork that an answer needs."""
 
     def on_commit(self, effect: Callable[[], None]) -> None: ...
 
 
-Answer = Callable[[Unit, re.Match[str], Mapping[str, Any]], Sequence[Any]]
+Answer = Callable[[StatementUnit, re.Match[str], Mapping[str, Any]], Sequence[Any]]
 """The rows that a statement returns or changes; it registers its writes with `unit.on_commit`."""
 
 
@@ -59,7 +59,7 @@ class Answers:
     def add(self, pattern: str, answer: Answer) -> None:
         self.known.insert(0, (re.compile(pattern, re.DOTALL), answer))
 
-    def of(self, unit: Unit, statement: str, values: Mapping[str, Any]) -> MemoryResult:
+    def of(self, unit: StatementUnit, statement: str, values: Mapping[str, Any]) -> MemoryResult:
         text = " ".join(statement.split())
         for pattern, answer in self.known:
             if match := pattern.search(text):
@@ -70,7 +70,7 @@ class Answers:
 class MemoryConnection:
     """The part of SQLAlchemy's AsyncConnection that adapters use."""
 
-    def __init__(self, unit: Unit, answers: Answers) -> None:
+    def __init__(self, unit: StatementUnit, answers: Answers) -> None:
         self._unit = unit
         self._answers = answers
 
@@ -81,7 +81,7 @@ class MemoryConnection:
 def answer_common(answers: Answers, announce: Callable[[], None]) -> None:
     """Add answers to what every service asks. `announce` wakes its replicas."""
 
-    def notify(unit: Unit, _: re.Match[str], __: Mapping[str, Any]) -> Sequence[Any]:
+    def notify(unit: StatementUnit, _: re.Match[str], __: Mapping[str, Any]) -> Sequence[Any]:
         unit.on_commit(announce)
         return ()
 
@@ -94,11 +94,11 @@ def answer_common(answers: Answers, announce: Callable[[], None]) -> None:
 def _answer_documents(answers: Answers) -> None:
     tables: dict[str, dict[str, SimpleNamespace]] = {}
 
-    def read(_: Unit, match: re.Match[str], __: Mapping[str, Any]) -> Sequence[Any]:
+    def read(_: StatementUnit, match: re.Match[str], __: Mapping[str, Any]) -> Sequence[Any]:
         rows = tables.setdefault(match[1], {})
         return [rows[name] for name in sorted(rows)]
 
-    def write(unit: Unit, match: re.Match[str], values: Mapping[str, Any]) -> Sequence[Any]:
+    def write(unit: StatementUnit, match: re.Match[str], values: Mapping[str, Any]) -> Sequence[Any]:
         rows, name, generation = tables.setdefault(match[1], {}), values["name"], values["generation"]
         present = rows[name].generation if name in rows else 0
         if present != generation - 1:
@@ -117,7 +117,7 @@ def _answer_documents(answers: Answers) -> None:
 def _answer_quarantine(answers: Answers) -> None:
     rows: dict[str, SimpleNamespace] = {}
 
-    def put(unit: Unit, _: re.Match[str], values: Mapping[str, Any]) -> Sequence[Any]:
+    def put(unit: StatementUnit, _: re.Match[str], values: Mapping[str, Any]) -> Sequence[Any]:
         known = rows.get(values["id"])
         row = SimpleNamespace(**{**values, "is_new": known is None})
         if known is not None:
@@ -125,7 +125,7 @@ def _answer_quarantine(answers: Answers) -> None:
         unit.on_commit(lambda: rows.update({values["id"]: row}))
         return (row,)
 
-    def remove(unit: Unit, _: re.Match[str], values: Mapping[str, Any]) -> Sequence[Any]:
+    def remove(unit: StatementUnit, _: re.Match[str], values: Mapping[str, Any]) -> Sequence[Any]:
         row = rows.get(values["id"])
         if row is None:
             return ()

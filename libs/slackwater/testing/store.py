@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from slackwater.events.envelope import Event
-from slackwater.events.written import written
+from slackwater.events.serialized import written
 from slackwater.model.errors import Fenced, InvalidInput, Unavailable
 from slackwater.model.identifiers import partition_of
 from slackwater.model.time import Clock, SystemClock
@@ -144,7 +144,7 @@ class MemoryDatabase:
 
     def announce(self) -> None:
         """Tell every replica that something changed."""
-        self.book.tell("")
+        self.book.heartbeat("")
 
     def rows(self, table: KeyedTable[T]) -> dict[str, T]:
         """The committed rows of a table by key; a test may change them."""

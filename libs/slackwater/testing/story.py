@@ -27,7 +27,7 @@ from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import DEFAULT_PRIORITY, Tier, default_qos
 from slackwater.testing.story_health import health, window_of
-from slackwater.testing.story_offers import RESERVED_MILLI, Moment, offered, records_of
+from slackwater.testing.story_offers import RESERVED_MILLI, StoryMoment, offered, records_of
 from slackwater.testing.story_predictions import predicted, prediction_record
 from slackwater.testing.story_strategies import OWN_ANNOTATION, strategies
 
@@ -240,10 +240,10 @@ class _Node:
             yield self.event(second + 0.3, DecisionRecorded(record=record), record.subject, cause=forecast.id)
         yield self.event(second + 0.3, offered(moment, records), cause=forecast.id)
 
-    def moment(self, second: int, peak: int, cause: str) -> Moment:
+    def moment(self, second: int, peak: int, cause: str) -> StoryMoment:
         """What an offer is made of; one node's prediction is missing for two minutes."""
         missing = self.node.strained and second in UNPREDICTED
-        return Moment(
+        return StoryMoment(
             node=self.node.name,
             capacity=self.facts().capacity,
             peak=peak,

@@ -21,7 +21,7 @@ Part = tuple[str, int, str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class StoryMoment:
     """When an offer was made of what: `peak` is prod's predicted CPU (milli-cores), `cause` the event behind it."""
 
     node: str
@@ -45,7 +45,7 @@ class Moment:
         return Reason.OFFER_FIRST if self.generation == 1 else Reason.OFFER_CHANGED
 
 
-def records_of(moment: Moment, batch_cpu_id: str) -> tuple[DecisionRecord, ...]:
+def records_of(moment: StoryMoment, batch_cpu_id: str) -> tuple[DecisionRecord, ...]:
     """One record per subject, in the order of SUBJECTS."""
     mid_cpu, mid_memory = _mid_cpu(moment), _mid_memory(moment)
     batch_cpu, batch_memory = _batch_cpu(moment), _batch_memory(moment)
@@ -56,7 +56,7 @@ def records_of(moment: Moment, batch_cpu_id: str) -> tuple[DecisionRecord, ...]:
     )
 
 
-def offered(moment: Moment, records: tuple[DecisionRecord, ...]) -> ResourcesOffered:
+def offered(moment: StoryMoment, records: tuple[DecisionRecord, ...]) -> ResourcesOffered:
     """The event that follows from the four records."""
     batch_cpu, batch_memory, mid_cpu, mid_memory = (record.result for record in records)
     count = moment.zones
@@ -77,7 +77,7 @@ def offered(moment: Moment, records: tuple[DecisionRecord, ...]) -> ResourcesOff
     )
 
 
-def _batch_cpu(moment: Moment) -> list[Part]:
+def _batch_cpu(moment: StoryMoment) -> list[Part]:
     capacity = moment.capacity.cpu_milli
     parts = [
         ("capacity", capacity, "all the machine has", "node.described"),
@@ -93,7 +93,7 @@ def _batch_cpu(moment: Moment) -> list[Part]:
     return _floored(parts)
 
 
-def _batch_memory(moment: Moment) -> list[Part]:
+def _batch_memory(moment: StoryMoment) -> list[Part]:
     capacity = moment.capacity.memory_bytes
     return _floored(
         [
@@ -106,7 +106,7 @@ def _batch_memory(moment: Moment) -> list[Part]:
     )
 
 
-def _mid_cpu(moment: Moment) -> list[Part]:
+def _mid_cpu(moment: StoryMoment) -> list[Part]:
     needs = ("prod_peak", -moment.peak, "what prod is predicted to need", moment.cause)
     parts = _floored([("prod_allocated", PROD_REQUESTS_MILLI, "100 % of requests", moment.cause), needs])
     over = sum(value for _, value, _, _ in parts) - MID_MILLI
@@ -115,7 +115,7 @@ def _mid_cpu(moment: Moment) -> list[Part]:
     return parts
 
 
-def _mid_memory(moment: Moment) -> list[Part]:
+def _mid_memory(moment: StoryMoment) -> list[Part]:
     return [
         ("prod_allocated", 2 * GIB, "100 % of requests", moment.cause),
         ("prod_peak", -GIB, "what prod is predicted to need", moment.cause),
@@ -127,11 +127,11 @@ def _floored(parts: list[Part]) -> list[Part]:
     return [*parts, ("floor", -total, "an offer is never negative", "")] if total < 0 else parts
 
 
-def _identifier(moment: Moment, subject: str) -> str:
+def _identifier(moment: StoryMoment, subject: str) -> str:
     return str(uuid5(NAMESPACE_URL, f"{moment.node}/{subject}/{moment.decided_at.isoformat()}"))
 
 
-def _record(moment: Moment, subject: str, identity: str, parts: list[Part]) -> DecisionRecord:
+def _record(moment: StoryMoment, subject: str, identity: str, parts: list[Part]) -> DecisionRecord:
     unit = "bytes" if subject.endswith("memory") else "milli"
     terms = tuple(Term(name=name, value=value, note=note) for name, value, note, _ in parts)
     return DecisionRecord(

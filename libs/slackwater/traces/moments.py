@@ -15,7 +15,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class TraceCell:
     """One cell. The arrays of members are in the order of `seats`: by machine."""
 
     cell: int
@@ -34,7 +34,7 @@ class Moment:
         return by_machine(self.seats.machine, self.usage, len(self.machine_limits))
 
 
-def moments(trace: Trace, stays: Stays, stop: int) -> Iterator[Moment]:
+def moments(trace: Trace, stays: Stays, stop: int) -> Iterator[TraceCell]:
     """Every cell before `stop`."""
     seats: Seats | None = None
     workload = np.empty(0, np.intp)
@@ -42,7 +42,7 @@ def moments(trace: Trace, stays: Stays, stop: int) -> Iterator[Moment]:
         if now is not seats:
             seats, workload = now, trace.workload[now.series]
         limit = trace.limit[cell, now.series].astype(np.float64)
-        yield Moment(
+        yield TraceCell(
             cell=cell,
             at_seconds=trace.end_of(cell),
             seats=now,

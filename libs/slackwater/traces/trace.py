@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from slackwater.traces.choices import Resource
+from slackwater.traces.options import TraceResource
 
 CELL_SECONDS = 300
 DAY_CELLS = 86_400 // CELL_SECONDS
@@ -41,7 +41,7 @@ class Trace:
     """`usage` and `limit` are (cells, series) and 0 where a series is not `present`; usage never exceeds the limit."""
 
     title: str
-    resource: Resource
+    resource: TraceResource
     start_seconds: int
     """When the first cell begins, seconds since 1970 (or since the trace's own zero); a multiple of CELL_SECONDS."""
     names: Sequence[str]

@@ -14,17 +14,16 @@ from datetime import datetime
 from slackwater.decisions.reasons import Mode
 from slackwater.model.records import record
 from slackwater.waterline.analysis.analyzer import Analysis, AnalyzerState, Excess, analyse, is_throttled
-from slackwater.waterline.analysis.counting import Verdict
-from slackwater.waterline.analysis.demands import Kind, Restorable, beyond_of
-from slackwater.waterline.execution.evicting import Attempt
+from slackwater.waterline.analysis.demands import ActionKind, Restorable, beyond_of
+from slackwater.waterline.analysis.sample_counters import RuleVerdict
+from slackwater.waterline.execution.evict import Attempt
 from slackwater.waterline.execution.executor import execute, preview
-from slackwater.waterline.execution.limits import Limits
+from slackwater.waterline.execution.limits import ActionLimits
 from slackwater.waterline.execution.plan import ExecutorState, Plan
 from slackwater.waterline.facts.amounts import ZERO
-from slackwater.waterline.facts.node import NodeView
-from slackwater.waterline.loop.policy import LoopPolicy
-from slackwater.waterline.loop.raising import Raising
-from slackwater.waterline.loop.steadying import (
+from slackwater.waterline.facts.node import NodeReadings
+from slackwater.waterline.loop.decision_dedup import RecordedPlan, cordons_to_record, plans_to_record
+from slackwater.waterline.loop.feedback import (
     Allowance,
     Crossing,
     LoopState,
@@ -34,7 +33,8 @@ from slackwater.waterline.loop.steadying import (
     prod_demand_milli,
     unsettled,
 )
-from slackwater.waterline.loop.telling import Told, tell, tell_closing
+from slackwater.waterline.loop.policy import LoopPolicy
+from slackwater.waterline.loop.restore import RestoreStep
 from slackwater.waterline.policies.values import Policies
 from slackwater.waterline.registry.built_in import BUILT_IN
 from slackwater.waterline.registry.metric import Metrics
@@ -57,7 +57,7 @@ class Options:
 
     mode: Mode = Mode.EVICT
     excess: Excess = field(default_factory=Excess)
-    limits: Limits = field(default_factory=Limits)
+    limits: ActionLimits = field(default_factory=ActionLimits)
     loop: LoopPolicy | None = None
 
 
@@ -73,12 +73,12 @@ class Cycle:
     would: Plan
     state: CycleState
     held_because: str = ""
-    told: tuple[Told, ...] = ()
+    told: tuple[RecordedPlan, ...] = ()
     would_close: tuple[str, ...] = ()
 
 
 def run_cycle(
-    view: NodeView,
+    view: NodeReadings,
     policies: Policies,
     before: CycleState,
     now: datetime,
@@ -100,7 +100,7 @@ def run_cycle(
 
 
 def _steadied(
-    view: NodeView,
+    view: NodeReadings,
     analysis: Analysis,
     before: CycleState,
     now: datetime,
@@ -124,15 +124,17 @@ def _steadied(
     def allow(one: Restorable) -> Allowance:
         return allowance(view, state, policy, one.headroom, one.cool_down_seconds, now)
 
-    plan = execute(_acted_on(analysis, hold), before.executor, limits, now, attempt, Raising(allow, capacity, of_a_pod))
+    plan = execute(
+        _acted_on(analysis, hold), before.executor, limits, now, attempt, RestoreStep(allow, capacity, of_a_pod)
+    )
     would = preview(analysis, before.executor, limits, now, plan)
-    told, state = tell(plan, would, state)
-    would_close, state = tell_closing(analysis.would_close, state)
+    told, state = plans_to_record(plan, would, state)
+    would_close, state = cordons_to_record(analysis.would_close, state)
     after = CycleState(analysis.state, plan.state, _acted(state, plan, view, now))
     return Cycle(analysis, plan, would, after, hold or "", told, would_close)
 
 
-def _is_at_rest(verdict: Verdict) -> bool:
+def _is_at_rest(verdict: RuleVerdict) -> bool:
     """Returns whether a rule is calm. An unmeasured metric that was not above before is in no
     episode and does not delay the next report.
     """
@@ -145,7 +147,7 @@ def _acted_on(analysis: Analysis, hold: str | None) -> Analysis:
     return replace(analysis, restorable=()) if analysis.throttles else analysis
 
 
-def _crossing(analysis: Analysis, view: NodeView) -> Crossing:
+def _crossing(analysis: Analysis, view: NodeReadings) -> Crossing:
     """Returns by how much the waterlines are crossed, over the rules that request throttling."""
     asked = {key for demand in analysis.throttles for key in demand.rules}
     rules = [one for one in analysis.verdicts if one.rule.key in asked]
@@ -155,7 +157,7 @@ def _crossing(analysis: Analysis, view: NodeView) -> Crossing:
     )
 
 
-def _acted(state: LoopState, plan: Plan, view: NodeView, now: datetime) -> LoopState:
+def _acted(state: LoopState, plan: Plan, view: NodeReadings, now: datetime) -> LoopState:
     """Returns the state after the plan. Changed quotas await confirmation; an eviction is credited
     until it ends, and is not waited for.
     """
@@ -163,7 +165,7 @@ def _acted(state: LoopState, plan: Plan, view: NodeView, now: datetime) -> LoopS
     if not changed:
         return state
     after = replace(state, pending_since=now, settled_at=None, used_lately_milli=())
-    if not any(step.kind is Kind.RESTORE for step in changed):
+    if not any(step.kind is ActionKind.RESTORE for step in changed):
         return after
     return replace(after, last_raise_at=now, demand_at_raise_milli=prod_demand_milli(view))
 

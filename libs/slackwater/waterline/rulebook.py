@@ -12,9 +12,9 @@ from slackwater.decisions.reasons import Mode
 from slackwater.resources.names import CLUSTER
 from slackwater.waterline.actuation.cpu_quota import ThrottleBounds
 from slackwater.waterline.analysis.analyzer import Excess
-from slackwater.waterline.analysis.demands import Kind, acts
+from slackwater.waterline.analysis.demands import ActionKind, acts
 from slackwater.waterline.cycle import Options
-from slackwater.waterline.execution.limits import Limits
+from slackwater.waterline.execution.limits import ActionLimits
 from slackwater.waterline.facts.amounts import exact
 from slackwater.waterline.loop.policy import LoopPolicy
 from slackwater.waterline.nodeqos import THROTTLE, NodeQos
@@ -24,7 +24,7 @@ from slackwater.waterline.policies.grants import Autonomy
 from slackwater.waterline.policies.podqos import PodQos, PodQosSpec
 from slackwater.waterline.policies.rules import NodeQosRules, RuleSpec
 from slackwater.waterline.policies.selectors import ScopeExpression, ScopeSelector
-from slackwater.waterline.policies.values import Action, NodePolicy, Policies, Rule
+from slackwater.waterline.policies.values import NodePolicy, Policies, PolicyAction, Rule
 from slackwater.waterline.registry.built_in import BUILT_IN
 from slackwater.waterline.registry.metric import Metrics
 
@@ -61,8 +61,8 @@ class Rulebook:
     cluster: AutonomyPolicy = field(default_factory=AutonomyPolicy)
     autonomy: Mapping[str, AutonomyPolicy] = field(default_factory=dict)
     excess: Excess = field(default_factory=Excess)
-    limits: Limits = field(default_factory=Limits)
-    pool_limits: Mapping[str, Limits] = field(default_factory=dict)
+    limits: ActionLimits = field(default_factory=ActionLimits)
+    pool_limits: Mapping[str, ActionLimits] = field(default_factory=dict)
     loop: LoopPolicy = field(default_factory=LoopPolicy)
     weights: str = "by-tier-idle"
     revision: int = 1
@@ -70,7 +70,7 @@ class Rulebook:
     def autonomy_of(self, pool: str) -> AutonomyPolicy:
         return self.autonomy.get(pool, self.cluster)
 
-    def limits_of(self, pool: str) -> Limits:
+    def limits_of(self, pool: str) -> ActionLimits:
         return self.pool_limits.get(pool, self.limits)
 
     def options(self, mode: Mode, pool: str = "") -> Options:
@@ -111,7 +111,7 @@ def acting_on_nobody(policies: Policies, metrics: Metrics) -> Mapping[str, str]:
         if action is None:
             found[rule.key] = f"there is no AvoidanceAction {rule.action}; apply it, or name another"
         elif metric is not None and (action.throttle is not None or action.evicts):
-            if not any(acts(kind, action, metric) for kind in (Kind.THROTTLE, Kind.EVICT)):
+            if not any(acts(kind, action, metric) for kind in (ActionKind.THROTTLE, ActionKind.EVICT)):
                 found[rule.key] = f"the action {action.name} can do nothing about {metric.name}"
             elif action.name not in allowed:
                 found[rule.key] = f"no PodQOS allows the action {action.name}"
@@ -125,12 +125,12 @@ def _rules(policy: str, written: Sequence[RuleSpec], metrics: Metrics) -> tuple[
     return tuple(rule.rule(policy, metrics) for rule in written if metrics.get(rule.metric_rule.name) is not None)
 
 
-def _actions(cluster: NodeQos, written: Sequence[AvoidanceAction]) -> tuple[Action, ...]:
+def _actions(cluster: NodeQos, written: Sequence[AvoidanceAction]) -> tuple[PolicyAction, ...]:
     """Returns the actions, with the default action unless a document of its name replaces it."""
     actions = {one.metadata.name: one.action() for one in written}
     throttle = cluster.spec.throttle
     bounds = ThrottleBounds(request_ratio=exact(throttle.min_request_ratio), min_milli=throttle.min_cpu_milli)
-    return tuple(({THROTTLE: Action(THROTTLE, bounds, disables_scheduling=False)} | actions).values())
+    return tuple(({THROTTLE: PolicyAction(THROTTLE, bounds, disables_scheduling=False)} | actions).values())
 
 
 def _pods(written: Sequence[PodQos]) -> tuple[PodQosSpec, ...]:

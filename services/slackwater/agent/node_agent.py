@@ -19,15 +19,15 @@ from slackwater.agent.domain.observation import Observation
 from slackwater.agent.domain.stored_reports import StoredReports
 from slackwater.agent.domain.tracing import TraceBudget
 from slackwater.agent.edge.events import Envelopes
-from slackwater.agent.edge.outgoing import Outgoing
 from slackwater.agent.edge.publisher import BusPublisher
+from slackwater.agent.edge.send_queue import Outgoing
 from slackwater.agent.edge.subscriptions import Subscriptions
 from slackwater.agent.ports import Driver, EvictionLedger, IntentFile, JournalFile
 from slackwater.agent.settings import AgentSettings
 from slackwater.agent.usecases.actuate import Actuator, RestoreReport
 from slackwater.agent.usecases.agent_loop import AgentLoop
 from slackwater.agent.usecases.converge import ConvergeToIntents
-from slackwater.agent.usecases.describe_node import DescribeNode
+from slackwater.agent.usecases.describe_node import PublishDescription
 from slackwater.agent.usecases.disconnected_mode import STANDS_IN_FOR, DisconnectedMode
 from slackwater.agent.usecases.evict import EvictPods
 from slackwater.agent.usecases.handle_intents import HandleIntents
@@ -139,7 +139,7 @@ class AgentService:
         name, capacity = facts.name, facts.capacity.cpu_milli
         traces = TraceBudget(settings.trace_seconds, settings.urgent_trace_seconds)
         publisher = BusPublisher(outgoing, Envelopes(name, clock, traces))
-        node = DescribeNode(lambda: described(driver.facts(), settings), boot_epoch, clock, publisher, facts)
+        node = PublishDescription(lambda: described(driver.facts(), settings), boot_epoch, clock, publisher, facts)
         converge = ConvergeToIntents(name, boot_epoch, driver, actuator, clock, capacity, controls=self.controls)
         evict = EvictPods(
             name,

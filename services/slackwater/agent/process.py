@@ -23,8 +23,8 @@ from slackwater.agent.fleet import FleetService
 from slackwater.agent.node_agent import AgentService
 from slackwater.agent.service import build
 from slackwater.agent.settings import AgentSettings
-from slackwater.bus.access import NatsAccess
-from slackwater.bus.nats import NatsBus, connect_bus
+from slackwater.bus.connect.access import NatsAccess
+from slackwater.bus.connect.nats_bus import NatsBus, connect_bus
 from slackwater.model.errors import Misconfigured, SlackwaterError
 from slackwater.model.time import SystemClock
 from slackwater.runtime.platform import Platform

@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from slackwater.prediction.domain.models.port import PeakModel
+from slackwater.peaks.port import PeakModel
 
 Stopwatch = Callable[[], float]
 """Seconds from any zero."""
 
 
-class Watch(Protocol):
+class BacktestProgress(Protocol):
     """Somebody who wants to know how far it is, in cells of five minutes over all placements."""
 
     def begin(self, cells: int) -> None:

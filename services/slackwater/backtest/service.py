@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from slackwater.backtest.adapters.predictors import contenders
-from slackwater.backtest.domain.span import Span, span_of
-from slackwater.backtest.ports import Watch
-from slackwater.backtest.usecases.compare import Comparison, Layout, compare
-from slackwater.traces.choices import Resource, TraceFormat
+from slackwater.backtest.domain.span import JudgedSpan, judged_span
+from slackwater.backtest.ports import BacktestProgress
+from slackwater.backtest.usecases.compare import ModelComparison, PlacementLayout, compare
+from slackwater.traces.options import TraceFormat, TraceResource
 from slackwater.traces.readers.formats import read_trace
 from slackwater.traces.trace import Trace
 
@@ -23,7 +23,7 @@ class Order:
 
     trace: Path
     form: TraceFormat
-    resource: Resource
+    resource: TraceResource
     models: str
     per_machine: int | None
     """None: 20, or 1 where each series is a whole machine."""
@@ -36,23 +36,23 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class BacktestOutcome:
     """What was judged, and what came of it."""
 
     order: Order
     trace: Trace
-    layout: Layout
-    span: Span
-    comparison: Comparison
+    layout: PlacementLayout
+    span: JudgedSpan
+    comparison: ModelComparison
 
 
-def run(order: Order, watch: Watch) -> Outcome:
+def run(order: Order, watch: BacktestProgress) -> BacktestOutcome:
     """Raises InvalidInput for what was asked wrongly and for a bad file, Misconfigured for a missing library."""
     models = contenders(order.models, order.resource)  # first: reading a trace to learn of a misspelt name is long
     trace = read_trace(order.trace, order.form, order.resource)
     usual = 1 if trace.whole_machines else USUAL_VMS_PER_NODE
     per_machine = usual if order.per_machine is None else order.per_machine
-    layout = Layout(per_machine, order.churn_days, order.seeds, order.wrong_keys)
-    span = span_of(trace, order.since, order.until)
+    layout = PlacementLayout(per_machine, order.churn_days, order.seeds, order.wrong_keys)
+    span = judged_span(trace, order.since, order.until)
     comparison = compare(trace, layout, models, span, watch=watch, stopwatch=time.process_time, filmed=order.filmed)
-    return Outcome(order, trace, layout, span, comparison)
+    return BacktestOutcome(order, trace, layout, span, comparison)

@@ -14,7 +14,7 @@ from slackwater.cli.output import Format, errors_to_stderr, print_object
 if TYPE_CHECKING:
     import httpx2
 
-    from slackwater.cli.documents import Document, Tried
+    from slackwater.cli.documents import DryRun, PolicyDocument
 
 COMMAND = TryingCommand
 
@@ -45,14 +45,14 @@ def command(
     Example: `slackwater apply -f policy.yaml --dry-run=server`
     """
     from slackwater.cli.client import HttpReader, reading
-    from slackwater.cli.documents import documents, try_all
+    from slackwater.cli.documents import documents, dry_run_all
     from slackwater.model.errors import InvalidInput
 
     with errors_to_stderr(), reading(server) as reader:
         if not isinstance(reader, HttpReader):
             raise InvalidInput("apply needs a running instance: start one with `slackwater up`")
         wanted = list(documents(files))
-        tried = try_all(reader.client, wanted, nodes=nodes if dry_run else None)
+        tried = dry_run_all(reader.client, wanted, nodes=nodes if dry_run else None)
         answers = list(tried.answers)
         for place, document in enumerate(wanted):
             if not dry_run:
@@ -67,7 +67,9 @@ def command(
         print_object(answers[0] if len(answers) == 1 else whole, output)
 
 
-def _store(client: httpx2.Client, place: int, wanted: Sequence[Document], tried: Tried, answers: list[Any]) -> None:
+def _store(
+    client: httpx2.Client, place: int, wanted: Sequence[PolicyDocument], tried: DryRun, answers: list[Any]
+) -> None:
     """Store the document if it changes something, and at once all that are stored together with it; what the server
     stored replaces the trial in `answers`."""
     from slackwater.cli.documents import put, put_together

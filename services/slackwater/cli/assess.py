@@ -10,9 +10,9 @@ import typer
 
 from slackwater.cli.backtest import days_of
 from slackwater.cli.credentials import Credentials
-from slackwater.cli.given import refuse_given
-from slackwater.cli.output import Column, Item, cpu, errors_to_stderr, memory, message, print_object, table
+from slackwater.cli.explicit_options import refuse_given
 from slackwater.cli.output import Format as Shown
+from slackwater.cli.output import Item, TableColumn, cpu, errors_to_stderr, memory, message, print_object, table
 from slackwater.cli.progress import Stages, progress_bar
 from slackwater.cli.prometheus_options import (
     PROOF_OPTIONS,
@@ -41,10 +41,10 @@ from slackwater.cli.trace_options import (
     TraceOption,
     check_page,
 )
-from slackwater.model.counting import counted
 from slackwater.model.errors import InvalidInput
+from slackwater.model.plurals import counted
 from slackwater.model.time import SystemClock
-from slackwater.traces.choices import Resource
+from slackwater.traces.options import TraceResource
 
 if TYPE_CHECKING:
     from slackwater.simulation.usecases.assess import Assessment
@@ -96,7 +96,9 @@ def command(
         from slackwater.simulation import service, settings
 
         check_page(html)
-        tried = settings.Tried(tuple(models or settings.MODELS), tuple(percents or settings.PERCENTS), accept)
+        tried = settings.AssessmentOptions(
+            tuple(models or settings.MODELS), tuple(percents or settings.PERCENTS), accept
+        )
         if prometheus is not None and trace is not None:
             raise InvalidInput("--trace and --prometheus: give one of them", field="trace")
         if prometheus is not None:
@@ -115,7 +117,7 @@ def command(
             of_trace = settings.TraceOrder(
                 path=trace,
                 form=form,
-                resources=tuple(Resource) if resource is None else (resource,),
+                resources=tuple(TraceResource) if resource is None else (resource,),
                 per_node=per_node,
                 churn_days=days_of(churn),
                 seed=seed,
@@ -179,7 +181,7 @@ def of_nodes(answer: Item) -> list[str]:
     """A table of the nodes with the most reclaimable capacity; the JSON has all nodes."""
     there = [name for name in ("cpu", "memory") if answer[name] is not None]
     ordered = sorted(answer["nodes"], key=lambda node: -float(node[there[0]]["reclaimable_share"]))
-    columns = [Column("NODE", lambda node: str(node["node"]))]
+    columns = [TableColumn("NODE", lambda node: str(node["node"]))]
     for name, say in (("cpu", cpu), ("memory", memory)):
         if name in there:
             columns += _node_columns(name, say)
@@ -188,19 +190,19 @@ def of_nodes(answer: Item) -> list[str]:
     return [*table(ordered[:MOST_NODES], columns, wide=False, headers=True), *rest]
 
 
-def _node_columns(name: str, say: Any) -> Sequence[Column]:
+def _node_columns(name: str, say: Any) -> Sequence[TableColumn]:
     def share(node: Item, value: float) -> str:
         whole = node[name]["capacity"]
         return f"{value / whole:.0%}" if whole else "-"
 
     return [
-        Column(name.upper(), lambda node: say(node[name]["capacity"]), right=True),
-        Column("REQUESTED", lambda node: share(node, node[name]["requested"]), right=True),
-        Column("P50", lambda node: share(node, node[name]["used"]["p50"]), right=True),
-        Column("P95", lambda node: share(node, node[name]["used"]["p95"]), right=True),
-        Column("MAX", lambda node: share(node, node[name]["used"]["max"]), right=True),
-        Column("RECLAIMABLE", lambda node: f"{node[name]['reclaimable_share']:.1%}", right=True),
-        Column("BEYOND", lambda node: f"{node[name]['exceeded_minutes']:g}m", right=True),
+        TableColumn(name.upper(), lambda node: say(node[name]["capacity"]), right=True),
+        TableColumn("REQUESTED", lambda node: share(node, node[name]["requested"]), right=True),
+        TableColumn("P50", lambda node: share(node, node[name]["used"]["p50"]), right=True),
+        TableColumn("P95", lambda node: share(node, node[name]["used"]["p95"]), right=True),
+        TableColumn("MAX", lambda node: share(node, node[name]["used"]["max"]), right=True),
+        TableColumn("RECLAIMABLE", lambda node: f"{node[name]['reclaimable_share']:.1%}", right=True),
+        TableColumn("BEYOND", lambda node: f"{node[name]['exceeded_minutes']:g}m", right=True),
     ]
 
 
@@ -209,13 +211,13 @@ def _rate(value: float | None) -> str:
 
 
 CHOICES = [
-    Column("IN USE", lambda one: f"{one['percent']}%", right=True),
-    Column("MODEL", lambda one: str(one["model"])),
-    Column("RECLAIMABLE", lambda one: f"{one['reclaimable_share']:.1%}", right=True),
-    Column("VIOLATION", lambda one: _rate(one["violation"]), right=True),
-    Column("SEVERITY", lambda one: _rate(one["severity"]), right=True),
-    Column("BEYOND", lambda one: f"{one['exceeded_share'] * 100:.3f}%", right=True),
-    Column("LONGEST", lambda one: f"{one['longest_episode_minutes']:g}m", right=True),
+    TableColumn("IN USE", lambda one: f"{one['percent']}%", right=True),
+    TableColumn("MODEL", lambda one: str(one["model"])),
+    TableColumn("RECLAIMABLE", lambda one: f"{one['reclaimable_share']:.1%}", right=True),
+    TableColumn("VIOLATION", lambda one: _rate(one["violation"]), right=True),
+    TableColumn("SEVERITY", lambda one: _rate(one["severity"]), right=True),
+    TableColumn("BEYOND", lambda one: f"{one['exceeded_share'] * 100:.3f}%", right=True),
+    TableColumn("LONGEST", lambda one: f"{one['longest_episode_minutes']:g}m", right=True),
 ]
 LEGEND: Sequence[str] = [
     "IN USE: highest share of a node that prod's predicted peak and all offers together take. RECLAIMABLE: share of",

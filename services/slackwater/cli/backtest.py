@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from slackwater.cli.output import Column, Item, errors_to_stderr, message, print_object, table
 from slackwater.cli.output import Format as Shown
+from slackwater.cli.output import Item, TableColumn, errors_to_stderr, message, print_object, table
 from slackwater.cli.progress import progress_bar
 from slackwater.cli.trace_options import Output, OutputOption
-from slackwater.model.counting import counted, plural
 from slackwater.model.errors import InvalidInput
-from slackwater.traces.choices import Resource, TraceFormat
+from slackwater.model.plurals import counted, plural
+from slackwater.traces.options import TraceFormat, TraceResource
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -31,7 +31,7 @@ def _list_models(wanted: bool) -> None:
 def command(
     trace: Annotated[Path, typer.Option("--trace", metavar="PATH", help="a file of the trace, or its folder")],
     form: Annotated[TraceFormat, typer.Option("--format", help="format of the trace; see docs/how-to/backtest.md")],
-    resource: Annotated[Resource, typer.Option("--resource", help="resource to judge")] = Resource.CPU,
+    resource: Annotated[TraceResource, typer.Option("--resource", help="resource to judge")] = TraceResource.CPU,
     models: Annotated[
         str, typer.Option("--models", help="all, or names with commas; NAME:SETTING=VALUE gives settings")
     ] = "all",
@@ -83,7 +83,7 @@ def command(
             filmed=html is not None,
         )
         with progress_bar() as bar:
-            outcome = run(order, Told(bar))
+            outcome = run(order, BacktestProgressBar(bar))
         answer = report_of(outcome).model_dump(mode="json", by_alias=True)
         if html is not None:
             from slackwater.backtest.edge.page import page
@@ -106,7 +106,7 @@ def days_of(churn: str) -> float | None:
     return float(match[1]) / (1 if match[2] == "d" else 24)
 
 
-class Told:
+class BacktestProgressBar:
     """Forwards the progress that the backtest reports to the progress bar."""
 
     def __init__(self, bar: Progress) -> None:
@@ -171,17 +171,17 @@ def _range(spread: Any) -> str:
 
 
 COLUMNS = [
-    Column("MODEL", lambda one: str(one["model"])),
-    Column("VIOLATION", lambda one: _percent(one["violation"]["mean"]), right=True),
-    Column("SEEDS", lambda one: _range(one["violation"]), right=True),
-    Column("P50", lambda one: _percent(one["violation_by_machine"]["p50"]), right=True),
-    Column("P90", lambda one: _percent(one["violation_by_machine"]["p90"]), right=True),
-    Column("WORST", lambda one: _percent(one["violation_by_machine"]["worst"]), right=True),
-    Column("SEVERITY", lambda one: _percent(one["severity"]["mean"]), right=True),
-    Column("SAVINGS", lambda one: _percent(one["savings"]["mean"]), right=True),
-    Column("SEEDS", lambda one: _range(one["savings"]), right=True),
-    Column("P10", lambda one: _percent(one["savings_by_machine"]["p10"]), right=True),
-    Column("SECONDS", lambda one: f"{one['seconds']:.1f}", right=True),
+    TableColumn("MODEL", lambda one: str(one["model"])),
+    TableColumn("VIOLATION", lambda one: _percent(one["violation"]["mean"]), right=True),
+    TableColumn("SEEDS", lambda one: _range(one["violation"]), right=True),
+    TableColumn("P50", lambda one: _percent(one["violation_by_machine"]["p50"]), right=True),
+    TableColumn("P90", lambda one: _percent(one["violation_by_machine"]["p90"]), right=True),
+    TableColumn("WORST", lambda one: _percent(one["violation_by_machine"]["worst"]), right=True),
+    TableColumn("SEVERITY", lambda one: _percent(one["severity"]["mean"]), right=True),
+    TableColumn("SAVINGS", lambda one: _percent(one["savings"]["mean"]), right=True),
+    TableColumn("SEEDS", lambda one: _range(one["savings"]), right=True),
+    TableColumn("P10", lambda one: _percent(one["savings_by_machine"]["p10"]), right=True),
+    TableColumn("SECONDS", lambda one: f"{one['seconds']:.1f}", right=True),
 ]
 LEGEND = [
     "VIOLATION: share of moments whose next 24 hours exceeded the prediction; P50, P90, WORST by machine.",

@@ -28,9 +28,9 @@ def command(
     import asyncio
 
     from slackwater.cli.addresses import addresses_or_here
-    from slackwater.cli.copies import dated_folder, forget_oldest, take
+    from slackwater.cli.copies import create_backup, dated_folder, delete_oldest
     from slackwater.cli.output import errors_to_stderr, message
-    from slackwater.cli.shared import refuse_other_forms
+    from slackwater.cli.single_service import refuse_other_forms
     from slackwater.model.errors import InvalidInput
     from slackwater.model.time import SystemClock
 
@@ -41,7 +41,7 @@ def command(
         refuse_other_forms(dsn, url)
         now = SystemClock().now()
         target = dated_folder(folder, now) if dated else folder
-        manifest = asyncio.run(take(target, dsn, url, now.isoformat(), message))
+        manifest = asyncio.run(create_backup(target, dsn, url, now.isoformat(), message))
         if keep is not None:
-            forget_oldest(folder, keep, message)
+            delete_oldest(folder, keep, message)
         typer.echo(f"state hash {manifest.state_hash}")

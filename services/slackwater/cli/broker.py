@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from slackwater.bus.access import AGENT_API_PREFIX
-from slackwater.bus.permissions import Part, accounts_config, agent_user, users_of
-from slackwater.bus.streams import load
+from slackwater.bus.admin.permissions import PartSubjects, accounts_config, agent_user, users_of
+from slackwater.bus.admin.streams import load
+from slackwater.bus.connect.access import AGENT_API_PREFIX
 from slackwater.cli.composition import PARTS
 from slackwater.model.errors import InvalidInput
 from slackwater.runtime.embedded_nats import LIMITS
@@ -46,7 +46,7 @@ class Certificates:
         return "\n".join(["tls {", *lines, "}", ""])
 
 
-def registry() -> tuple[list[Part], Part]:
+def registry() -> tuple[list[PartSubjects], PartSubjects]:
     """The services that share the broker's main account, and the agent, as their packages declare them."""
     parts = [_part(part.name) for part in PARTS]
     return [part for part in parts if part.name != "agent"], next(part for part in parts if part.name == "agent")
@@ -110,11 +110,13 @@ def _write(file: Path, text: str) -> None:
     draft.replace(file)
 
 
-def _part(name: str) -> Part:
+def _part(name: str) -> PartSubjects:
     package = importlib.import_module(f"slackwater.{name}")
     spec = service_list().services.get(name)
     rights = spec.rights if spec is not None else ()
-    return Part(name, tuple(package.CONSUMES), tuple(package.PUBLISHES), "read_streams" in rights, "operate" in rights)
+    return PartSubjects(
+        name, tuple(package.CONSUMES), tuple(package.PUBLISHES), "read_streams" in rights, "operate" in rights
+    )
 
 
 def _quoted(path: Path) -> str:

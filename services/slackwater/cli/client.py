@@ -81,7 +81,7 @@ class HttpReader:
     def follow(self, types: str) -> Iterator[Mapping[str, Any]]:
         import httpx2
 
-        from slackwater.cli.following import SILENCE_SECONDS, STREAM, parsed
+        from slackwater.cli.event_stream import SILENCE_SECONDS, STREAM, parsed
 
         params = {"types": types, "brief": "true"}
         try:
@@ -143,9 +143,9 @@ def stopped_instance(state_dir: Path, why_not_running: str) -> Iterator[Reader]:
     """Read the data that a stopped instance recorded. Raises NotFound when there is none."""
     if not (state_dir / "postgres" / "data").is_dir():
         raise NotFound(f"{why_not_running}; nothing is recorded in {state_dir}")
+    from slackwater.cli.offline_reader import open_offline_reader
     from slackwater.cli.output import message
-    from slackwater.cli.stopped import reading_stopped
 
-    with reading_stopped(state_dir) as reader:
+    with open_offline_reader(state_dir) as reader:
         message("no instance is running; this is what the last one recorded")
         yield reader

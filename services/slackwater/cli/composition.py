@@ -19,7 +19,7 @@ from slackwater.runtime.settings import explained
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ServicePart:
     """One service: `slackwater.<name>.service:build(settings, platform)`, and `<Name>Settings` beside it."""
 
     name: str
@@ -45,10 +45,10 @@ class Part:
         return service
 
 
-SHARED = tuple(Part(name, spec.database) for name, spec in service_list().services.items())
+SHARED = tuple(ServicePart(name, spec.database) for name, spec in service_list().services.items())
 """The services that `run` can run, in the order of their start."""
 
-PARTS = (*SHARED, *(Part(name, has_schema=False) for name in service_list().node_services))
+PARTS = (*SHARED, *(ServicePart(name, has_schema=False) for name in service_list().node_services))
 """All services. Those of a node (the agent) start last, so that all consumers exist when the first report arrives; they
 need no database and have their own verbs.
 """
@@ -65,7 +65,7 @@ def load(target: str) -> Any:
         raise Misconfigured(f"{target} is not part of this installation") from None
 
 
-def part_named(name: str) -> Part:
+def part_named(name: str) -> ServicePart:
     """A service that runs against shared servers. Raises InvalidInput that lists the services."""
     known = {part.name: part for part in SHARED}
     if name in known:

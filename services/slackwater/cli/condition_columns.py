@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from slackwater.cli.output import Column, Item, age, clock_time
+from slackwater.cli.output import Item, TableColumn, age, clock_time
 
 CLOSED = "SchedulingClosed"
 
@@ -20,7 +20,7 @@ def scheduling(node: Item) -> str:
     return "closed" if condition is not None and condition["status"] == "True" else "open"
 
 
-SCHEDULING = Column("SCHEDULING", scheduling)
+SCHEDULING = TableColumn("SCHEDULING", scheduling)
 
 
 def scheduling_lines(node: Item, now: datetime) -> list[str]:

@@ -13,13 +13,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from slackwater.bus.access import NatsAccess
-from slackwater.bus.nats import connect_bus
-from slackwater.bus.snapshots import StreamCopy, copy_stream, is_there, restore_stream
-from slackwater.bus.streams import load as load_topology
+from slackwater.bus.admin.stream_backup import StreamCopy, copy_stream, is_there, restore_stream
+from slackwater.bus.admin.streams import load as load_topology
+from slackwater.bus.connect.access import NatsAccess
+from slackwater.bus.connect.nats_bus import connect_bus
 from slackwater.cli.composition import SHARED
-from slackwater.model.counting import counted
 from slackwater.model.errors import Conflict, InvalidInput, Misconfigured, SlackwaterError, Unavailable
+from slackwater.model.plurals import counted
 from slackwater.runtime.embedded_postgres import installed_binaries
 from slackwater.runtime.version import version
 from slackwater.store import backup as database
@@ -46,7 +46,7 @@ class Manifest:
     streams: Mapping[str, Mapping[str, Any]]
 
 
-async def take(folder: Path, postgres: str, nats: str, now: str, say: Say) -> Manifest:
+async def create_backup(folder: Path, postgres: str, nats: str, now: str, say: Say) -> Manifest:
     """Write a backup while everything runs: first the database, then the streams.
 
     The order loses nothing. Messages that the streams have beyond the database are redelivered after a restore and
@@ -73,7 +73,7 @@ async def take(folder: Path, postgres: str, nats: str, now: str, say: Say) -> Ma
     return manifest
 
 
-async def put_back(folder: Path, postgres: str, nats: str, say: Say) -> Manifest:
+async def restore_backup(folder: Path, postgres: str, nats: str, say: Say) -> Manifest:
     """Restore into an empty database and a broker without these streams, and check that the rows are the same.
 
     Every refusal happens before the first change, so that the command can be repeated. Raises InvalidInput for an
@@ -157,7 +157,7 @@ def newest_below(parent: Path) -> Path:
     return finished[-1]
 
 
-def forget_oldest(parent: Path, keep: int, say: Say) -> None:
+def delete_oldest(parent: Path, keep: int, say: Say) -> None:
     """Remove finished backups named by dated_folder beyond the newest `keep`; other files are left alone."""
     for old in _finished(parent)[:-keep]:
         shutil.rmtree(old)

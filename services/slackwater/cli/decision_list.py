@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from slackwater.cli.output import UNKNOWN, Column, Item, amount, clock_time
+from slackwater.cli.output import UNKNOWN, Item, TableColumn, amount, clock_time
 from slackwater.model.errors import InvalidInput
 
 PATH = "/v1/decisions"
@@ -31,8 +31,8 @@ def question(path: str, node: str | None, pool: str | None, where: Sequence[str]
     return parameters
 
 
-def _text(name: str, *, wide: bool = False) -> Column:
-    return Column(name.upper(), lambda item: str(item.get(name) or UNKNOWN), wide=wide)
+def _text(name: str, *, wide: bool = False) -> TableColumn:
+    return TableColumn(name.upper(), lambda item: str(item.get(name) or UNKNOWN), wide=wide)
 
 
 def _relieved(item: Item) -> str:
@@ -52,17 +52,17 @@ def _remaining(item: Item) -> str:
 
 
 DECISION = (
-    Column("TIME", lambda item: clock_time(item["decided_at"])),
+    TableColumn("TIME", lambda item: clock_time(item["decided_at"])),
     _text("kind"),
     _text("node"),
     _text("subject"),
-    Column("RESULT", _result, right=True),
+    TableColumn("RESULT", _result, right=True),
     _text("reason"),
-    Column("RELIEVED", _relieved),
+    TableColumn("RELIEVED", _relieved),
     _text("id"),
-    Column("REMAINING", _remaining),
+    TableColumn("REMAINING", _remaining),
     _text("service", wide=True),
     _text("rule", wide=True),
     _text("mode", wide=True),
-    Column("PODS", lambda item: str(len(item["actions"])), right=True, wide=True),
+    TableColumn("PODS", lambda item: str(len(item["actions"])), right=True, wide=True),
 )

@@ -37,13 +37,13 @@ def command(
     Example: `slackwater delete -f gold.yaml --dry-run`
     """
     from slackwater.cli.client import HttpReader, reading
-    from slackwater.cli.documents import Document, delete, documents
+    from slackwater.cli.documents import PolicyDocument, delete, documents
     from slackwater.model.errors import InvalidInput, NotFound
 
     with errors_to_stderr(), reading(server) as reader:
         if not isinstance(reader, HttpReader):
             raise InvalidInput("delete needs a running instance: start one with `slackwater up`")
-        there: list[tuple[Document, Any]] = []
+        there: list[tuple[PolicyDocument, Any]] = []
         shown = nodes if dry_run else None
         for document in list(documents(files)):
             try:

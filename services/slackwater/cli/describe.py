@@ -27,8 +27,8 @@ from slackwater.cli.output import (
 )
 from slackwater.cli.policy_columns import predictor_lines
 from slackwater.cli.resource_columns import lines_of
-from slackwater.model.counting import counted
 from slackwater.model.errors import InvalidInput
+from slackwater.model.plurals import counted
 from slackwater.resources import catalog
 
 

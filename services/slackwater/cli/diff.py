@@ -23,7 +23,7 @@ def command(
     Example: `slackwater diff -f policy.yaml`
     """
     from slackwater.cli.client import HttpReader, reading
-    from slackwater.cli.documents import documents, try_all
+    from slackwater.cli.documents import documents, dry_run_all
     from slackwater.model.errors import InvalidInput
 
     with errors_to_stderr(), reading(server) as reader:
@@ -31,7 +31,7 @@ def command(
             raise InvalidInput("diff needs a running instance: start one with `slackwater up`")
         found = False
         wanted = list(documents(files))
-        for document, trial in zip(wanted, try_all(reader.client, wanted).answers, strict=True):
+        for document, trial in zip(wanted, dry_run_all(reader.client, wanted).answers, strict=True):
             for change in trial["changes"]:
                 found = True
                 before, after = json.dumps(change.get("before")), json.dumps(change.get("after"))

@@ -24,7 +24,7 @@ _CHECK_WIDTH = 10
 _LEAST_WIDTH = 60
 
 
-class Form(StrEnum):
+class DoctorFormat(StrEnum):
     """How to print the findings."""
 
     TABLE = "table"
@@ -32,7 +32,9 @@ class Form(StrEnum):
 
 
 def command(
-    output: Annotated[Form, typer.Option("--output", "-o", help="Output for people or for programs.")] = Form.TABLE,
+    output: Annotated[
+        DoctorFormat, typer.Option("--output", "-o", help="Output for people or for programs.")
+    ] = DoctorFormat.TABLE,
     state_dir: Annotated[
         Path | None, typer.Option(help="State directory of the instance; or SLACKWATER_STATE_DIR.")
     ] = None,
@@ -41,13 +43,13 @@ def command(
 
     Exit status: 0 if nothing failed (warnings may be there), 3 if something did.
     """
-    from slackwater.cli.examining import snapshot
     from slackwater.cli.findings import examine, exit_needed
+    from slackwater.cli.machine_snapshot import snapshot
     from slackwater.cli.output import Format, colours_wanted, print_object
     from slackwater.runtime.state import default_state_dir
 
     findings = examine(snapshot((state_dir or default_state_dir()).absolute()))
-    if output is Form.JSON:
+    if output is DoctorFormat.JSON:
         print_object({"items": [asdict(finding) for finding in findings]}, Format.JSON)
     else:
         width = max(_LEAST_WIDTH, shutil.get_terminal_size((100, 24)).columns)

@@ -20,7 +20,7 @@ TRIAL_SECONDS = 120.0
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class PolicyDocument:
     """One document of a file; `origin` is the file and the document's number in it, from 1."""
 
     origin: str
@@ -33,7 +33,7 @@ class Document:
         return f"{self.kind.noun}/{self.name}"
 
 
-def documents(files: list[Path]) -> Iterator[Document]:
+def documents(files: list[Path]) -> Iterator[PolicyDocument]:
     """Every document of every file (`-` is standard input). Raises InvalidInput that names file and field, also for a
     file without a document.
     """
@@ -47,7 +47,7 @@ def documents(files: list[Path]) -> Iterator[Document]:
             yield _document(origin, body)
 
 
-def _document(origin: str, body: Any) -> Document:
+def _document(origin: str, body: Any) -> PolicyDocument:
     if not isinstance(body, dict):
         message = f"{origin}: {body!r:.40} is not a document; it needs apiVersion, kind, metadata and spec"
         raise InvalidInput(message, field="kind")
@@ -56,7 +56,7 @@ def _document(origin: str, body: Any) -> Document:
     if not isinstance(kind, str) or kind not in known:
         raise InvalidInput(f"{origin}: kind: {kind!r} cannot be applied; allowed: {', '.join(known)}", field="kind")
     name = metadata.get("name") if isinstance(metadata, dict) else None
-    return Document(origin, known[kind], _name(origin, name), body)
+    return PolicyDocument(origin, known[kind], _name(origin, name), body)
 
 
 def _name(origin: str, name: Any) -> str:
@@ -71,7 +71,7 @@ def _name(origin: str, name: Any) -> str:
     return name
 
 
-def put(client: httpx2.Client, document: Document, *, dry_run: bool, nodes: int | None = None) -> Any:
+def put(client: httpx2.Client, document: PolicyDocument, *, dry_run: bool, nodes: int | None = None) -> Any:
     """The document that the server stored or, as a dry run, would store and change. With `nodes`, also the offers that
     would result, with that many nodes named. Raises the server's error.
     """
@@ -79,34 +79,36 @@ def put(client: httpx2.Client, document: Document, *, dry_run: bool, nodes: int 
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class DryRun:
     """The effect of applying documents: an answer for each, and `offers` of those that are stored together."""
 
     answers: Sequence[Any]
-    together: Sequence[Document]
+    together: Sequence[PolicyDocument]
     offers: Any = None
 
 
-def try_all(client: httpx2.Client, wanted: Sequence[Document], *, nodes: int | None = None) -> Tried:
+def dry_run_all(client: httpx2.Client, wanted: Sequence[PolicyDocument], *, nodes: int | None = None) -> DryRun:
     """Dry-run each document as in `put`; documents of a kind that is stored together are tried together."""
     together = [one.kind for one in wanted if one.kind.together]
     group = [one for one in wanted if one.kind in together[:1]]
     if len(group) <= 1:
-        return Tried([put(client, one, dry_run=True, nodes=nodes) for one in wanted], ())
+        return DryRun([put(client, one, dry_run=True, nodes=nodes) for one in wanted], ())
     answer = put_together(client, group, dry_run=True, nodes=nodes)
     of_group = iter(answer["items"])
     answers = [next(of_group) if one in group else put(client, one, dry_run=True, nodes=nodes) for one in wanted]
-    return Tried(answers, group, answer["offers"])
+    return DryRun(answers, group, answer["offers"])
 
 
-def put_together(client: httpx2.Client, wanted: Sequence[Document], *, dry_run: bool, nodes: int | None = None) -> Any:
+def put_together(
+    client: httpx2.Client, wanted: Sequence[PolicyDocument], *, dry_run: bool, nodes: int | None = None
+) -> Any:
     """As `put`, for several documents of one kind that are stored together: all, or none."""
     origins = ", ".join(document.origin for document in wanted)
     body, params = {"items": [document.body for document in wanted]}, _trial(wanted[0], nodes) if dry_run else {}
     return _answered(client, origins, "POST", wanted[0].kind.path, body, params, nodes)
 
 
-def delete(client: httpx2.Client, document: Document, *, dry_run: bool, nodes: int | None = None) -> Any:
+def delete(client: httpx2.Client, document: PolicyDocument, *, dry_run: bool, nodes: int | None = None) -> Any:
     """The document that the server removed or, as a dry run, would remove; `nodes` as in `put`. Raises the server's
     error, NotFound if there is no such document.
     """
@@ -118,7 +120,7 @@ def delete(client: httpx2.Client, document: Document, *, dry_run: bool, nodes: i
     return _send(client, "DELETE", document, dry_run=dry_run, nodes=nodes)
 
 
-def _send(client: httpx2.Client, method: str, document: Document, *, dry_run: bool, nodes: int | None) -> Any:
+def _send(client: httpx2.Client, method: str, document: PolicyDocument, *, dry_run: bool, nodes: int | None) -> Any:
     from urllib.parse import quote
 
     path = f"{document.kind.path}/{quote(document.name, safe='')}"
@@ -143,7 +145,7 @@ def _answered(
         raise InvalidInput(f"{origin}: {error.message}", code=error.code) from None
 
 
-def _trial(document: Document, nodes: int | None) -> dict[str, str]:
+def _trial(document: PolicyDocument, nodes: int | None) -> dict[str, str]:
     params = {"dryRun": "true"}
     if document.kind.preview is None:
         return params

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from slackwater.cli.output import clock_time, colours_wanted, cpu, errors_to_stderr, memory, message
-from slackwater.model.counting import counted
+from slackwater.model.plurals import counted
 
 EMPTY = ""
 BELOW = " " * 4
@@ -28,7 +28,7 @@ _COLOURS = {"throttle": "33", "evict": "31", "restore": "32", "lost": "31", "sta
 Item = Mapping[str, Any]
 
 
-class Form(StrEnum):
+class EventsFormat(StrEnum):
     """One line per event; `json` is the event as the server sent it."""
 
     TABLE = "table"
@@ -43,7 +43,9 @@ def command(
     since: Annotated[str | None, typer.Option("--since", help="start time, or age (15m)")] = None,
     after: Annotated[str | None, typer.Option("--after", help="start after this id (of -o json)")] = None,
     watch: Annotated[bool, typer.Option("-w", "--watch", help="continue until Ctrl-C")] = False,
-    output: Annotated[Form, typer.Option("-o", "--output", help="json: one object per line")] = Form.TABLE,
+    output: Annotated[
+        EventsFormat, typer.Option("-o", "--output", help="json: one object per line")
+    ] = EventsFormat.TABLE,
     no_headers: Annotated[bool, typer.Option("--no-headers", help="omit the header")] = False,
     server: Annotated[
         str | None, typer.Option("--server", help="URL; default: the instance of this state directory")
@@ -58,7 +60,7 @@ def command(
     """
     from slackwater.cli.answers import given
     from slackwater.cli.client import HttpReader, reading
-    from slackwater.cli.following import Follower
+    from slackwater.cli.event_stream import Follower
     from slackwater.model.errors import InvalidInput
 
     begin = since or (None if after or watch else "15m")
@@ -80,7 +82,7 @@ def _kept(follower: Any, show: Callable[[str, Item], None]) -> None:
     import httpx2
 
     from slackwater.cli.answers import answer_of
-    from slackwater.cli.following import STREAM, parsed
+    from slackwater.cli.event_stream import STREAM, parsed
     from slackwater.model.errors import Unavailable
 
     client, headers = follower.client, {"Last-Event-ID": follower.place} if follower.place else {}
@@ -101,8 +103,8 @@ def _kept(follower: Any, show: Callable[[str, Item], None]) -> None:
         ) from None
 
 
-def _printer(form: Form, *, headers: bool) -> Callable[[str, Item], None]:
-    if form is Form.JSON:
+def _printer(form: EventsFormat, *, headers: bool) -> Callable[[str, Item], None]:
+    if form is EventsFormat.JSON:
         return lambda place, item: _write(json.dumps({"place": place, **item}, ensure_ascii=False))
     width = shutil.get_terminal_size((160, 24)).columns if sys.stdout.isatty() else 0
     untitled = [headers]

@@ -54,7 +54,7 @@ class Instance:
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class MachineSnapshot:
     """Everything that doctor evaluates, read once. None: the machine does not have it."""
 
     python: tuple[int, int, int]
@@ -92,7 +92,7 @@ class Snapshot:
     """Number of files that the agent's journal records as changed."""
 
 
-def examine(seen: Snapshot) -> list[Finding]:
+def examine(seen: MachineSnapshot) -> list[Finding]:
     """All findings, from the hardware up."""
     return [finding for look in _LOOKS for finding in look(seen)]
 
@@ -102,28 +102,28 @@ def exit_needed(findings: Sequence[Finding]) -> bool:
     return any(finding.level is Level.FAIL for finding in findings)
 
 
-def _python(seen: Snapshot) -> Sequence[Finding]:
+def _python(seen: MachineSnapshot) -> Sequence[Finding]:
     text = ".".join(map(str, seen.python))
     if seen.python < LEAST_PYTHON:
         return [Finding("python", Level.FAIL, text, "install Python 3.11 or newer")]
     return [Finding("python", Level.OK, text)]
 
 
-def _kernel(seen: Snapshot) -> Sequence[Finding]:
+def _kernel(seen: MachineSnapshot) -> Sequence[Finding]:
     text = f"{seen.system} {seen.kernel}"
     if seen.system != "Linux":
         return [Finding("kernel", Level.WARN, text, "only the simulated driver works here; run on Linux for real work")]
     return [Finding("kernel", Level.OK, text)]
 
 
-def _cgroups(seen: Snapshot) -> Sequence[Finding]:
+def _cgroups(seen: MachineSnapshot) -> Sequence[Finding]:
     if seen.why_unwritable is None:
         return [Finding("cgroups", Level.OK, f"{seen.cgroup_version}, writable")]
     reason, _, remedy = seen.why_unwritable.partition("; ")
     return [Finding("cgroups", Level.WARN, reason, f"{remedy}; until then the simulated driver is used")]
 
 
-def _pressure(seen: Snapshot) -> Sequence[Finding]:
+def _pressure(seen: MachineSnapshot) -> Sequence[Finding]:
     if not seen.psi_global:
         advice = "boot with psi=1 (kernel 4.20 or newer): waterlines then measure waiting, not only usage"
         return [Finding("pressure", Level.WARN, "no pressure stall information (PSI)", advice)]
@@ -133,7 +133,7 @@ def _pressure(seen: Snapshot) -> Sequence[Finding]:
     return [Finding("pressure", Level.OK, "PSI for the machine and per cgroup")]
 
 
-def _idle(seen: Snapshot) -> Sequence[Finding]:
+def _idle(seen: MachineSnapshot) -> Sequence[Finding]:
     if not seen.cpu_idle:
         advice = (
             "Linux 5.15 or newer has cpu.idle; until then batch has the smallest weight, and prod may wait for a tick"
@@ -142,7 +142,7 @@ def _idle(seen: Snapshot) -> Sequence[Finding]:
     return [Finding("idle batch", Level.OK, "batch and free can be scheduled as idle (cpu.idle)")]
 
 
-def _cpus(seen: Snapshot) -> Sequence[Finding]:
+def _cpus(seen: MachineSnapshot) -> Sequence[Finding]:
     if not seen.cpus:
         return [Finding("cpus", Level.WARN, "unknown", "make /sys readable for this user")]
     if seen.cpus == 1:
@@ -153,7 +153,7 @@ def _cpus(seen: Snapshot) -> Sequence[Finding]:
     return [Finding("cpus", Level.OK, f"{seen.cpus} online")]
 
 
-def _clock(seen: Snapshot) -> Sequence[Finding]:
+def _clock(seen: MachineSnapshot) -> Sequence[Finding]:
     text = f"{seen.now:%Y-%m-%d %H:%M:%SZ}" + (f", source {seen.clock_source}" if seen.clock_source else "")
     if seen.now.year < EARLIEST:
         return [Finding("clock", Level.FAIL, text, "set the clock (NTP): reports with wrong times are refused")]
@@ -162,7 +162,7 @@ def _clock(seen: Snapshot) -> Sequence[Finding]:
     return [Finding("clock", Level.OK, text)]
 
 
-def _servers(seen: Snapshot) -> Sequence[Finding]:
+def _servers(seen: MachineSnapshot) -> Sequence[Finding]:
     findings = []
     for name, path in (("postgres", seen.postgres), ("nats", seen.nats)):
         if path is not None:
@@ -176,7 +176,7 @@ def _servers(seen: Snapshot) -> Sequence[Finding]:
     return findings
 
 
-def _docker(seen: Snapshot) -> Sequence[Finding]:
+def _docker(seen: MachineSnapshot) -> Sequence[Finding]:
     """Empty without Docker, because only the compose file needs it."""
     if seen.docker is None:
         return []
@@ -190,7 +190,7 @@ def _docker(seen: Snapshot) -> Sequence[Finding]:
     return [Finding("docker", Level.OK, text)]
 
 
-def _state(seen: Snapshot) -> Sequence[Finding]:
+def _state(seen: MachineSnapshot) -> Sequence[Finding]:
     if not seen.state_writable:
         advice = "run as its owner, or set SLACKWATER_STATE_DIR to a directory you own"
         return [Finding("state", Level.FAIL, f"{seen.state_dir} is not writable", advice)]
@@ -206,7 +206,7 @@ def _state(seen: Snapshot) -> Sequence[Finding]:
     return findings
 
 
-def _instance(seen: Snapshot) -> Sequence[Finding]:
+def _instance(seen: MachineSnapshot) -> Sequence[Finding]:
     instance = seen.instance
     if instance.holder is None:
         if instance.trouble:
@@ -225,7 +225,7 @@ def _instance(seen: Snapshot) -> Sequence[Finding]:
     return [Finding("instance", Level.OK, f"{where}, ready")]
 
 
-def _shards(seen: Snapshot) -> Sequence[Finding]:
+def _shards(seen: MachineSnapshot) -> Sequence[Finding]:
     """Findings about partitions; empty if the instance did not answer."""
     services = seen.instance.shards
     if not services:
@@ -239,7 +239,7 @@ def _shards(seen: Snapshot) -> Sequence[Finding]:
     return [Finding("shards", Level.OK, f"every partition has an owner; replicas: {told}")]
 
 
-def _blocked(seen: Snapshot) -> Sequence[Finding]:
+def _blocked(seen: MachineSnapshot) -> Sequence[Finding]:
     """Empty while no agent is blocked."""
     advice = "services ignore its messages; when it is repaired: `slackwater unblock NODE`"
     return [
@@ -248,7 +248,7 @@ def _blocked(seen: Snapshot) -> Sequence[Finding]:
     ]
 
 
-def _access(seen: Snapshot) -> Sequence[Finding]:
+def _access(seen: MachineSnapshot) -> Sequence[Finding]:
     findings = [Finding("access", Level.FAIL, trouble, "see docs/how-to/secure.md") for trouble in seen.access_trouble]
     asks = seen.instance.asks_for_token
     if seen.asks_for_token if asks is None else asks:
@@ -259,7 +259,7 @@ def _access(seen: Snapshot) -> Sequence[Finding]:
     return findings
 
 
-def _leftovers(seen: Snapshot) -> Sequence[Finding]:
+def _leftovers(seen: MachineSnapshot) -> Sequence[Finding]:
     running = seen.instance_id if seen.instance.holder is not None else None
     findings = [
         _leftover(seen, owner, paths) for owner, paths in sorted(seen.cgroups.items()) if paths and owner != running
@@ -267,7 +267,7 @@ def _leftovers(seen: Snapshot) -> Sequence[Finding]:
     return findings or [Finding("leftovers", Level.OK, "no cgroups of instances that do not run")]
 
 
-def _leftover(seen: Snapshot, owner: str, paths: Sequence[str]) -> Finding:
+def _leftover(seen: MachineSnapshot, owner: str, paths: Sequence[str]) -> Finding:
     listed = ", ".join(paths)
     if owner == seen.instance_id:
         if owner in seen.live_cgroups:
@@ -280,7 +280,7 @@ def _leftover(seen: Snapshot, owner: str, paths: Sequence[str]) -> Finding:
     return Finding("leftovers", Level.WARN, f"of another instance, {what}: {listed}", advice)
 
 
-def _journal(seen: Snapshot) -> Sequence[Finding]:
+def _journal(seen: MachineSnapshot) -> Sequence[Finding]:
     if seen.journal_claims == 0 or seen.instance.holder is not None:
         return [Finding("journal", Level.OK, _claims(seen.journal_claims))]
     advice = "the last agent was killed before it restored them: start and stop `slackwater up` once"
@@ -291,7 +291,7 @@ def _claims(count: int) -> str:
     return f"{count} {'file holds' if count == 1 else 'files hold'} values of ours" if count else "nothing to restore"
 
 
-_LOOKS: Sequence[Callable[[Snapshot], Sequence[Finding]]] = (
+_LOOKS: Sequence[Callable[[MachineSnapshot], Sequence[Finding]]] = (
     *(_python, _kernel, _cgroups, _pressure, _idle, _cpus, _clock),
     *(_servers, _docker, _state, _instance, _shards, _blocked, _access, _leftovers, _journal),
 )

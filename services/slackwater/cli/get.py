@@ -15,20 +15,10 @@ from slackwater.cli.decision_list import DECISION, FILTERS, question
 from slackwater.cli.guard_columns import POOL
 from slackwater.cli.item_fields import age_at, cpu_at, memory_at, part_of, ratio_at, text_at
 from slackwater.cli.offer_columns import OFFER, sums_line, with_pools
-from slackwater.cli.output import (
-    UNKNOWN,
-    Column,
-    Format,
-    Item,
-    age,
-    cpu,
-    errors_to_stderr,
-    print_object,
-    table,
-)
+from slackwater.cli.output import UNKNOWN, Format, Item, TableColumn, age, cpu, errors_to_stderr, print_object, table
 from slackwater.cli.policy_columns import PREDICTOR
+from slackwater.cli.quarantine_columns import QUARANTINE, SET_ASIDE, set_aside
 from slackwater.cli.resource_columns import columns_of
-from slackwater.cli.set_aside import QUARANTINE, SET_ASIDE, set_aside
 from slackwater.model.errors import InvalidInput, NotFound
 from slackwater.resources import catalog
 from slackwater.resources.kind import Kind as ResourceKind
@@ -38,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ListKind:
     """A noun of `get`: where its list is, how to tell one item, which columns it has, which events change it (empty:
     none; a running instance has to be asked)."""
 
@@ -46,7 +36,7 @@ class Kind:
     path: str
     item_path: str | None
     key: Callable[[Item], str]
-    columns: tuple[Column, ...]
+    columns: tuple[TableColumn, ...]
     events: str
 
 
@@ -64,87 +54,87 @@ def _limit(item: Item) -> str:
 
 
 NODE = (
-    Column("NAME", text_at("name")),
-    Column("LIVENESS", text_at("liveness")),
+    TableColumn("NAME", text_at("name")),
+    TableColumn("LIVENESS", text_at("liveness")),
     SCHEDULING,
-    Column("CPU", cpu_at("facts", "capacity"), right=True),
-    Column("USED", cpu_at("usage", "usage"), right=True),
-    Column("PROD", _tier("prod"), right=True),
-    Column("BATCH", _tier("batch"), right=True),
-    Column("OFFERED", cpu_at("offer", "batch"), right=True),
-    Column("PRESSURE", ratio_at("usage", "prod_pressure"), right=True),
-    Column("THROTTLED", text_at("usage", "throttled_pods"), right=True),
-    Column("REPORTED", age_at("usage", "sampled_at"), right=True),
-    Column("MEMORY", memory_at("facts", "capacity"), right=True, wide=True),
-    Column("MEM-USED", memory_at("usage", "usage"), right=True, wide=True),
-    Column("MEM-OFFERED", memory_at("offer", "batch"), right=True, wide=True),
-    Column("PODS", text_at("usage", "pods"), right=True, wide=True),
-    Column("POOL", text_at("facts", "pool"), wide=True),
-    Column("DRIVER", text_at("facts", "driver"), wide=True),
-    Column("CGROUP", text_at("facts", "cgroup_version"), wide=True),
-    Column("KERNEL", text_at("facts", "kernel"), wide=True),
+    TableColumn("CPU", cpu_at("facts", "capacity"), right=True),
+    TableColumn("USED", cpu_at("usage", "usage"), right=True),
+    TableColumn("PROD", _tier("prod"), right=True),
+    TableColumn("BATCH", _tier("batch"), right=True),
+    TableColumn("OFFERED", cpu_at("offer", "batch"), right=True),
+    TableColumn("PRESSURE", ratio_at("usage", "prod_pressure"), right=True),
+    TableColumn("THROTTLED", text_at("usage", "throttled_pods"), right=True),
+    TableColumn("REPORTED", age_at("usage", "sampled_at"), right=True),
+    TableColumn("MEMORY", memory_at("facts", "capacity"), right=True, wide=True),
+    TableColumn("MEM-USED", memory_at("usage", "usage"), right=True, wide=True),
+    TableColumn("MEM-OFFERED", memory_at("offer", "batch"), right=True, wide=True),
+    TableColumn("PODS", text_at("usage", "pods"), right=True, wide=True),
+    TableColumn("POOL", text_at("facts", "pool"), wide=True),
+    TableColumn("DRIVER", text_at("facts", "driver"), wide=True),
+    TableColumn("CGROUP", text_at("facts", "cgroup_version"), wide=True),
+    TableColumn("KERNEL", text_at("facts", "kernel"), wide=True),
 )
 POD = (
-    Column("NODE", text_at("node")),
-    Column("NAME", text_at("name")),
-    Column("TIER", text_at("tier")),
-    Column("QOS", text_at("qos")),
-    Column("CPU", cpu_at("usage"), right=True),
-    Column("REQUEST", cpu_at("request"), right=True),
-    Column("LIMIT", _limit, right=True),
-    Column("PRESSURE", ratio_at("cpu_pressure"), right=True),
-    Column("AGE", age_at("started_at"), right=True),
-    Column("MEMORY", memory_at("usage"), right=True, wide=True),
-    Column("MEM-REQUEST", memory_at("request"), right=True, wide=True),
-    Column("STOPPED", ratio_at("throttled_ratio"), right=True, wide=True),
-    Column("WORKLOAD", text_at("workload"), wide=True),
-    Column("NAMESPACE", text_at("namespace"), wide=True),
-    Column("UID", text_at("uid"), wide=True),
+    TableColumn("NODE", text_at("node")),
+    TableColumn("NAME", text_at("name")),
+    TableColumn("TIER", text_at("tier")),
+    TableColumn("QOS", text_at("qos")),
+    TableColumn("CPU", cpu_at("usage"), right=True),
+    TableColumn("REQUEST", cpu_at("request"), right=True),
+    TableColumn("LIMIT", _limit, right=True),
+    TableColumn("PRESSURE", ratio_at("cpu_pressure"), right=True),
+    TableColumn("AGE", age_at("started_at"), right=True),
+    TableColumn("MEMORY", memory_at("usage"), right=True, wide=True),
+    TableColumn("MEM-REQUEST", memory_at("request"), right=True, wide=True),
+    TableColumn("STOPPED", ratio_at("throttled_ratio"), right=True, wide=True),
+    TableColumn("WORKLOAD", text_at("workload"), wide=True),
+    TableColumn("NAMESPACE", text_at("namespace"), wide=True),
+    TableColumn("UID", text_at("uid"), wide=True),
 )
 DEAD_LETTER = (
-    Column("ID", text_at("position"), right=True),
-    Column("GIVEN-UP", age_at("buried_at"), right=True),
-    Column("REASON", text_at("reason")),
-    Column("NODE", lambda item: item.get("node") or UNKNOWN),
-    Column("CONSUMER", text_at("consumer")),
-    Column("EVENT", lambda item: item["event_type"].removeprefix("io.slackwater.") or UNKNOWN),
-    Column(
+    TableColumn("ID", text_at("position"), right=True),
+    TableColumn("GIVEN-UP", age_at("buried_at"), right=True),
+    TableColumn("REASON", text_at("reason")),
+    TableColumn("NODE", lambda item: item.get("node") or UNKNOWN),
+    TableColumn("CONSUMER", text_at("consumer")),
+    TableColumn("EVENT", lambda item: item["event_type"].removeprefix("io.slackwater.") or UNKNOWN),
+    TableColumn(
         "REPLAYED",
         lambda item: age(item["replays"][-1]["replayed_at"], datetime.now(UTC)) if item["replays"] else UNKNOWN,
     ),
-    Column("DETAIL", text_at("detail")),
-    Column("SUBJECT", text_at("subject"), wide=True),
-    Column("EVENT-ID", text_at("event_id"), wide=True),
+    TableColumn("DETAIL", text_at("detail")),
+    TableColumn("SUBJECT", text_at("subject"), wide=True),
+    TableColumn("EVENT-ID", text_at("event_id"), wide=True),
 )
 BLOCKED = (
-    Column("NODE", text_at("node")),
-    Column("SINCE", age_at("since"), right=True),
-    Column("BY", text_at("changed_by")),
-    Column("REASON", text_at("reason")),
+    TableColumn("NODE", text_at("node")),
+    TableColumn("SINCE", age_at("since"), right=True),
+    TableColumn("BY", text_at("changed_by")),
+    TableColumn("REASON", text_at("reason")),
 )
 SHARDS = (
-    Column("SERVICE", text_at("service")),
-    Column("PARTITION", text_at("partition"), right=True),
-    Column("SHARDS", lambda item: f"{item['first_shard']}-{item['last_shard']}", right=True),
-    Column("OWNER", lambda item: item["owner"].partition("/")[0] if item["owner"] else "nobody"),
-    Column("SINCE", age_at("since"), right=True),
-    Column("EPOCH", text_at("epoch"), right=True),
-    Column("MEMBER", text_at("owner"), wide=True),
-    Column("TOLD", age_at("told_at"), right=True, wide=True),
+    TableColumn("SERVICE", text_at("service")),
+    TableColumn("PARTITION", text_at("partition"), right=True),
+    TableColumn("SHARDS", lambda item: f"{item['first_shard']}-{item['last_shard']}", right=True),
+    TableColumn("OWNER", lambda item: item["owner"].partition("/")[0] if item["owner"] else "nobody"),
+    TableColumn("SINCE", age_at("since"), right=True),
+    TableColumn("EPOCH", text_at("epoch"), right=True),
+    TableColumn("MEMBER", text_at("owner"), wide=True),
+    TableColumn("TOLD", age_at("told_at"), right=True, wide=True),
 )
 
 
-def _resources(kind: ResourceKind) -> Kind:
+def _resources(kind: ResourceKind) -> ListKind:
     """Resources: only a running instance knows them, and no event tells of them."""
     path, columns = kind.path, columns_of(kind)
-    return Kind(kind.names, path, path + "/{}", lambda item: str(item["metadata"]["name"]), columns, events="")
+    return ListKind(kind.names, path, path + "/{}", lambda item: str(item["metadata"]["name"]), columns, events="")
 
 
 OFFERS = "/v1/offers"
 WHOLE = ""
 """Stands for the whole object among the rows seen."""
 READ_ONLY_KINDS = (
-    Kind(
+    ListKind(
         names=("nodes", "node", "no"),
         path="/v1/nodes",
         item_path="/v1/nodes/{}",
@@ -152,7 +142,7 @@ READ_ONLY_KINDS = (
         columns=NODE,
         events="node.described,node.liveness_changed,node.scheduling_changed,usage.reported,resources.offered",
     ),
-    Kind(
+    ListKind(
         names=("pods", "pod", "po"),
         path="/v1/pods",
         item_path=None,
@@ -160,7 +150,7 @@ READ_ONLY_KINDS = (
         columns=POD,
         events="usage.reported",
     ),
-    Kind(
+    ListKind(
         names=("offers", "offer", "of"),
         path=OFFERS,
         item_path=None,
@@ -168,7 +158,7 @@ READ_ONLY_KINDS = (
         columns=OFFER,
         events="resources.offered",
     ),
-    Kind(
+    ListKind(
         names=("decisions", "decision", "dec"),
         path="/v1/decisions",
         item_path="/v1/decisions/{}",
@@ -176,7 +166,7 @@ READ_ONLY_KINDS = (
         columns=DECISION,
         events="decision.recorded,effect.measured",
     ),
-    Kind(
+    ListKind(
         names=("deadletters", "deadletter", "dl"),
         path="/v1/deadletters",
         item_path="/v1/deadletters/{}",
@@ -184,7 +174,7 @@ READ_ONLY_KINDS = (
         columns=DEAD_LETTER,
         events="health.reported",
     ),
-    Kind(
+    ListKind(
         names=("blocked", "blocks", "block"),
         path="/v1/blocks",
         item_path="/v1/nodes/{}/block",
@@ -192,7 +182,7 @@ READ_ONLY_KINDS = (
         columns=BLOCKED,
         events="",
     ),
-    Kind(
+    ListKind(
         names=("quarantine", "quarantined", "qu"),
         path=QUARANTINE,
         item_path=None,
@@ -200,7 +190,7 @@ READ_ONLY_KINDS = (
         columns=SET_ASIDE,
         events="",
     ),
-    Kind(
+    ListKind(
         names=("shards", "shard", "leases", "sh"),
         path="/v1/shards",
         item_path=None,
@@ -208,8 +198,8 @@ READ_ONLY_KINDS = (
         columns=SHARDS,
         events="health.reported",
     ),
-    Kind(("pools", "pool"), "/v1/pools", None, lambda item: str(item["pool"]), POOL, events=""),
-    Kind(
+    ListKind(("pools", "pool"), "/v1/pools", None, lambda item: str(item["pool"]), POOL, events=""),
+    ListKind(
         names=("predictors", "predictor"),
         path="/v1/predictors",
         item_path="/v1/predictors/{}",
@@ -220,7 +210,7 @@ READ_ONLY_KINDS = (
 )
 
 
-def all_kinds() -> Sequence[Kind]:
+def all_kinds() -> Sequence[ListKind]:
     """What can be shown: what services know, then the resources of every kind."""
     return (*READ_ONLY_KINDS, *map(_resources, catalog.KINDS))
 
@@ -230,7 +220,7 @@ def complete_noun(begun: str) -> list[str]:
     return [kind.names[0] for kind in all_kinds() if kind.names[0].startswith(begun.lower())]
 
 
-def kind_of(word: str) -> Kind:
+def kind_of(word: str) -> ListKind:
     """The noun behind any of its names. Raises InvalidInput with the nearest one."""
     for kind in all_kinds():
         if word.lower() in kind.names:
@@ -294,7 +284,7 @@ def command(
                 _watch(reader, kind, only, node, params, output, seen)
 
 
-def of_pool(kind: Kind, pool: str | None) -> Kind:
+def of_pool(kind: ListKind, pool: str | None) -> ListKind:
     """The same, of one pool alone. Raises InvalidInput for what has no list by pool."""
     if pool is None:
         return kind
@@ -305,7 +295,7 @@ def of_pool(kind: Kind, pool: str | None) -> Kind:
     return replace(kind, path=f"/v1/pools/{quote(pool, safe='')}/offers")
 
 
-def ask_the_living(kind: Kind, reader: Reader, *, watch: bool = False) -> None:
+def ask_the_living(kind: ListKind, reader: Reader, *, watch: bool = False) -> None:
     """Raises InvalidInput if this kind cannot be had from what a stopped instance left, or cannot be watched."""
     if not kind.events and not reader.live:
         raise InvalidInput(f"{kind.names[0]} are known to a running instance only: start one with `slackwater up`")
@@ -313,7 +303,7 @@ def ask_the_living(kind: Kind, reader: Reader, *, watch: bool = False) -> None:
         raise InvalidInput(f"--watch: no event tells of {kind.names[0]}; ask again instead", field="--watch")
 
 
-def _fetch(reader: Reader, kind: Kind, only: str | None, node: str | None, params: Mapping[str, Any]) -> Any:
+def _fetch(reader: Reader, kind: ListKind, only: str | None, node: str | None, params: Mapping[str, Any]) -> Any:
     if only and kind.item_path:
         from urllib.parse import quote
 
@@ -339,7 +329,7 @@ def whole(reader: Reader, path: str) -> dict[str, Any]:
             return {**page, "items": items}
 
 
-def _only(items: Sequence[Item], kind: Kind, only: str) -> Any:
+def _only(items: Sequence[Item], kind: ListKind, only: str) -> Any:
     found = [item for item in items if kind.key(item) == only]
     if found:
         return found[0] if len(found) == 1 else {"items": found}
@@ -350,7 +340,7 @@ def _only(items: Sequence[Item], kind: Kind, only: str) -> Any:
 
 def _show(
     reader: Reader,
-    kind: Kind,
+    kind: ListKind,
     only: str | None,
     node: str | None,
     params: Mapping[str, Any],
@@ -375,7 +365,7 @@ def _show(
     return {kind.key(item): repr(item) for item in items}
 
 
-def _nothing(kind: Kind, node: str | None, params: Mapping[str, Any]) -> str:
+def _nothing(kind: ListKind, node: str | None, params: Mapping[str, Any]) -> str:
     """A filter that nothing passes may hold a slip: it is named, so that nobody takes it for an empty fleet."""
     asked = {"node": node, **{name: value for name, value in params.items() if name != "limit"}}
     filters = [f"{name} {value}" for name, value in asked.items() if value]
@@ -391,7 +381,7 @@ def as_recorded(items: Sequence[Item], reader: Reader) -> Sequence[Item]:
 
 def _watch(
     reader: Reader,
-    kind: Kind,
+    kind: ListKind,
     only: str | None,
     node: str | None,
     params: Mapping[str, Any],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slackwater.cli.output import UNKNOWN, Column, Item, clock_time
+from slackwater.cli.output import UNKNOWN, Item, TableColumn, clock_time
 
 
 def selected_nodes(document: Item) -> str:
@@ -64,12 +64,12 @@ def _limited(item: Item, counted: str, allowed: str) -> str:
 
 
 POOL = (
-    Column("NAME", lambda item: str(item["pool"])),
-    Column("MODE", lambda item: str(item["mode"])),
-    Column("GRANTED", lambda item: str(item["granted"])),
-    Column("EVICTED-1H", lambda item: _limited(item, "evictions_within_hour", "evictions_per_hour"), right=True),
-    Column("UNRELIEVED", lambda item: _limited(item, "missed_in_a_row", "reliefs_missed"), right=True),
-    Column("UNTIL", lambda item: clock_time(item["stepped_back_until"])),
-    Column("BECAUSE", lambda item: item["because"] or UNKNOWN),
+    TableColumn("NAME", lambda item: str(item["pool"])),
+    TableColumn("MODE", lambda item: str(item["mode"])),
+    TableColumn("GRANTED", lambda item: str(item["granted"])),
+    TableColumn("EVICTED-1H", lambda item: _limited(item, "evictions_within_hour", "evictions_per_hour"), right=True),
+    TableColumn("UNRELIEVED", lambda item: _limited(item, "missed_in_a_row", "reliefs_missed"), right=True),
+    TableColumn("UNTIL", lambda item: clock_time(item["stepped_back_until"])),
+    TableColumn("BECAUSE", lambda item: item["because"] or UNKNOWN),
 )
 """How far each may go now; while it has stepped back, until when and why."""

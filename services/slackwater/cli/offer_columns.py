@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from slackwater.cli.output import UNKNOWN, Column, Item, age, clock_time, cpu, memory, table
-from slackwater.model.counting import counted, plural
+from slackwater.cli.output import UNKNOWN, Item, TableColumn, age, clock_time, cpu, memory, table
+from slackwater.model.plurals import counted, plural
 
 if TYPE_CHECKING:
     from slackwater.cli.client import Reader
@@ -32,29 +32,29 @@ def _slashed(part: Mapping[str, int]) -> str:
 
 
 OFFER = (
-    Column("NODE", lambda offer: str(offer["node"])),
-    Column("BATCH-CPU", _cpu("batch"), right=True),
-    Column("BATCH-MEMORY", _memory("batch"), right=True),
-    Column("MID-CPU", _cpu("mid"), right=True),
-    Column("MID-MEMORY", _memory("mid"), right=True),
-    Column("AGE", lambda offer: age(offer["offered_at"], datetime.now(UTC)), right=True),
-    Column("DEGRADED", lambda offer: offer["degraded"] or UNKNOWN),
-    Column("POOL", lambda offer: offer.get("pool") or UNKNOWN, wide=True),
-    Column("REASON", lambda offer: offer["reason"] or UNKNOWN, wide=True),
-    Column("STRATEGIES", lambda offer: ",".join(offer["strategies"]) or UNKNOWN, wide=True),
-    Column("ZONES", _zones, wide=True),
-    Column("GENERATION", lambda offer: str(offer["generation"]), right=True, wide=True),
-    Column("DECISION", lambda offer: offer["decision_ids"].get("batch-cpu", UNKNOWN), wide=True),
+    TableColumn("NODE", lambda offer: str(offer["node"])),
+    TableColumn("BATCH-CPU", _cpu("batch"), right=True),
+    TableColumn("BATCH-MEMORY", _memory("batch"), right=True),
+    TableColumn("MID-CPU", _cpu("mid"), right=True),
+    TableColumn("MID-MEMORY", _memory("mid"), right=True),
+    TableColumn("AGE", lambda offer: age(offer["offered_at"], datetime.now(UTC)), right=True),
+    TableColumn("DEGRADED", lambda offer: offer["degraded"] or UNKNOWN),
+    TableColumn("POOL", lambda offer: offer.get("pool") or UNKNOWN, wide=True),
+    TableColumn("REASON", lambda offer: offer["reason"] or UNKNOWN, wide=True),
+    TableColumn("STRATEGIES", lambda offer: ",".join(offer["strategies"]) or UNKNOWN, wide=True),
+    TableColumn("ZONES", _zones, wide=True),
+    TableColumn("GENERATION", lambda offer: str(offer["generation"]), right=True, wide=True),
+    TableColumn("DECISION", lambda offer: offer["decision_ids"].get("batch-cpu", UNKNOWN), wide=True),
 )
 RECORD = (
-    Column("SUBJECT", lambda item: str(item["subject"])),
-    Column("OFFERED", lambda item: str(item["offered"]), right=True),
-    Column("DECISION", lambda item: str(item["id"])),
+    TableColumn("SUBJECT", lambda item: str(item["subject"])),
+    TableColumn("OFFERED", lambda item: str(item["offered"]), right=True),
+    TableColumn("DECISION", lambda item: str(item["id"])),
 )
 ZONE = (
-    Column("ZONE", lambda zone: str(zone["name"])),
-    Column("BATCH-CPU", _cpu("batch"), right=True),
-    Column("BATCH-MEMORY", _memory("batch"), right=True),
+    TableColumn("ZONE", lambda zone: str(zone["name"])),
+    TableColumn("BATCH-CPU", _cpu("batch"), right=True),
+    TableColumn("BATCH-MEMORY", _memory("batch"), right=True),
 )
 
 

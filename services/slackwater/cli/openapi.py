@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 def document() -> dict[str, Any]:
     """The OpenAPI document of a process that runs every service. Deterministic for the same code."""
-    from slackwater.cli.unasked import unasked_services
+    from slackwater.cli.offline_services import offline_services
     from slackwater.runtime.description import openapi_of
     from slackwater.runtime.http import build_app
     from slackwater.runtime.settings import HttpSettings
@@ -15,7 +15,7 @@ def document() -> dict[str, Any]:
     async def never_asked() -> NoReturn:
         raise AssertionError("the description is made without running anything")
 
-    routers = [router for service in unasked_services() for router in service.routers()]
+    routers = [router for service in offline_services() for router in service.routers()]
     description: dict[str, Any] = openapi_of(build_app(routers, never_asked, HttpSettings.local()))
     description["info"]["version"] = (
         "v1"  # version of the API; the distribution's version is known only if it is installed

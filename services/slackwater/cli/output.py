@@ -31,7 +31,7 @@ class Format(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TableColumn:
     """One column: a function from an API object to its text; `right` aligns numbers; `wide` hides it from `table`."""
 
     title: str
@@ -88,7 +88,7 @@ def _plain(answer: Any) -> Any:
     return answer
 
 
-def table(items: Sequence[Item], columns: Sequence[Column], *, wide: bool, headers: bool) -> list[str]:
+def table(items: Sequence[Item], columns: Sequence[TableColumn], *, wide: bool, headers: bool) -> list[str]:
     """Lines of a plain table, columns two spaces apart, no trailing blanks."""
     shown = [column for column in columns if wide or not column.wide]
     rows = [[column.text(item) for column in shown] for item in items]
@@ -98,7 +98,7 @@ def table(items: Sequence[Item], columns: Sequence[Column], *, wide: bool, heade
     return ["  ".join(_cells(row, shown, widths)).rstrip() for row in rows]
 
 
-def _cells(row: Sequence[str], columns: Sequence[Column], widths: Sequence[int]) -> Iterator[str]:
+def _cells(row: Sequence[str], columns: Sequence[TableColumn], widths: Sequence[int]) -> Iterator[str]:
     for cell, column, width in zip(row, columns, widths, strict=True):
         yield cell.rjust(width) if column.right else cell.ljust(width)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from slackwater.cli.output import UNKNOWN, Column, Item, table
+from slackwater.cli.output import UNKNOWN, Item, TableColumn, table
 from slackwater.resources.names import CLUSTER
 
 
@@ -28,18 +28,18 @@ def state(policy: Item) -> str:
 
 
 PREDICTOR = (
-    Column("NAME", lambda item: str(item["name"])),
-    Column("VERSION", lambda item: str(item["version"])),
-    Column("RATE", lambda item: _yes(item["takes_rate"])),
-    Column("PEAK", lambda item: str(item["text"])),
-    Column("SETTINGS", lambda item: str(len(item["settings"])), right=True, wide=True),
-    Column("FROM", lambda item: str(item["origin"]), wide=True),
+    TableColumn("NAME", lambda item: str(item["name"])),
+    TableColumn("VERSION", lambda item: str(item["version"])),
+    TableColumn("RATE", lambda item: _yes(item["takes_rate"])),
+    TableColumn("PEAK", lambda item: str(item["text"])),
+    TableColumn("SETTINGS", lambda item: str(len(item["settings"])), right=True, wide=True),
+    TableColumn("FROM", lambda item: str(item["origin"]), wide=True),
 )
 SETTING = (
-    Column("SETTING", lambda item: str(item["name"])),
-    Column("DEFAULT", lambda item: str(item["default"])),
-    Column("ALLOWED", lambda item: str(item["allowed"])),
-    Column("MEANING", lambda item: str(item["text"])),
+    TableColumn("SETTING", lambda item: str(item["name"])),
+    TableColumn("DEFAULT", lambda item: str(item["default"])),
+    TableColumn("ALLOWED", lambda item: str(item["allowed"])),
+    TableColumn("MEANING", lambda item: str(item["text"])),
 )
 
 

@@ -74,16 +74,16 @@ class PolicyOptions:
     def terms(self, seed: int) -> PolicyTerms:
         """The terms of the replay. Raises InvalidInput that names the option and the allowed values."""
         from slackwater.simulation.adapters.trace_scenes import BatchLayout, share_of
-        from slackwater.simulation.domain.guarded_run import Terms
+        from slackwater.simulation.domain.guarded_run import GuardTerms
         from slackwater.simulation.settings import PolicyTerms
 
-        usual, layout = Terms(), BatchLayout()
+        usual, layout = GuardTerms(), BatchLayout()
         control = usual.every_ms if self.control is None else 1000 * seconds_of(self.control, "control")
         comes_back = usual.return_ms
         if self.comes_back is not None:
             comes_back = None if self.comes_back == "never" else 1000 * _after(self.comes_back)
         return PolicyTerms(
-            Terms(control, comes_back, 0 if self.carry_over is None else _percent(self.carry_over)),
+            GuardTerms(control, comes_back, 0 if self.carry_over is None else _percent(self.carry_over)),
             BatchLayout(
                 share_of(self.batch or "fill"),
                 layout.pods if self.batch_pods is None else self.batch_pods,

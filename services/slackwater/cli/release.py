@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from slackwater.cli.output import errors_to_stderr
-from slackwater.cli.set_aside import QUARANTINE, set_aside
+from slackwater.cli.quarantine_columns import QUARANTINE, set_aside
 from slackwater.model.errors import NotFound, Unavailable
 
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from slackwater.cli.output import UNKNOWN, Column, Item
+from slackwater.cli.output import UNKNOWN, Item, TableColumn
 from slackwater.resources.kind import Column as Declared
 from slackwater.resources.kind import Kind, loaded, text_at
 
 
-def columns_of(kind: Kind) -> tuple[Column, ...]:
+def columns_of(kind: Kind) -> tuple[TableColumn, ...]:
     """The columns of a kind's table."""
     return tuple(
-        Column(column.title, _cell(column), right=column.type in ("integer", "number"), wide=column.priority > 0)
+        TableColumn(column.title, _cell(column), right=column.type in ("integer", "number"), wide=column.priority > 0)
         for column in kind.columns
     )
 

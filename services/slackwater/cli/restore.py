@@ -25,9 +25,9 @@ def command(
     import time
 
     from slackwater.cli.addresses import address
-    from slackwater.cli.copies import newest_below, put_back
+    from slackwater.cli.copies import newest_below, restore_backup
     from slackwater.cli.output import errors_to_stderr, message
-    from slackwater.cli.shared import refuse_other_forms
+    from slackwater.cli.single_service import refuse_other_forms
 
     with errors_to_stderr():
         dsn = address(postgres, "--postgres", POSTGRES_VARIABLE)
@@ -36,5 +36,5 @@ def command(
         begun = time.monotonic()
         source = newest_below(folder) if newest else folder
         message(f"restoring {source}")
-        manifest = asyncio.run(put_back(source, dsn, url, message))
+        manifest = asyncio.run(restore_backup(source, dsn, url, message))
         typer.echo(f"state hash {manifest.state_hash}, restored in {time.monotonic() - begun:.1f} s")

@@ -13,7 +13,7 @@ from slackwater.cli.addresses import NATS_VARIABLE, POSTGRES_VARIABLE
 from slackwater.cli.choices import LogLevel
 
 if TYPE_CHECKING:  # heavy: imported when the command runs
-    from slackwater.cli.composition import Part
+    from slackwater.cli.composition import ServicePart
     from slackwater.runtime.settings import HttpSettings
 
 
@@ -61,7 +61,7 @@ def command(
     from slackwater.cli.addresses import address
     from slackwater.cli.composition import part_named
     from slackwater.cli.output import errors_to_stderr
-    from slackwater.runtime.niceness import give_way
+    from slackwater.runtime.cpu_priority import lower_cpu_priority
     from slackwater.runtime.settings import HttpSettings
     from slackwater.telemetry.logs import configure
     from slackwater.telemetry.spans import configure_tracing
@@ -73,14 +73,14 @@ def command(
         http = HttpSettings() if port is None else HttpSettings(port=port)
         dsn = address(postgres, "--postgres", POSTGRES_VARIABLE)
         url = address(nats, "--nats", NATS_VARIABLE)
-        give_way(part.name)
+        lower_cpu_priority(part.name)
         status = asyncio.run(_run(part, dsn, url, http, seconds))
     if status:
         raise typer.Exit(status)
 
 
-async def _run(part: Part, postgres: str, nats: str, settings: HttpSettings, seconds: int | None) -> int:
-    from slackwater.cli.shared import running_service
+async def _run(part: ServicePart, postgres: str, nats: str, settings: HttpSettings, seconds: int | None) -> int:
+    from slackwater.cli.single_service import running_service
     from slackwater.runtime.signals import cancelled_by_signal
 
     with cancelled_by_signal():

@@ -18,8 +18,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from slackwater.bus.permissions import BACKUP, RESTORE, Part, accounts_config, agent_user, users_of
-from slackwater.bus.streams import load
+from slackwater.bus.admin.permissions import BACKUP, RESTORE, PartSubjects, accounts_config, agent_user, users_of
+from slackwater.bus.admin.streams import load
 from slackwater.cli.authority import Authority
 from slackwater.cli.broker import SERVER, Certificates, registry
 from slackwater.runtime.roles import Role
@@ -49,7 +49,7 @@ def write_secrets(deployment: Deployment) -> str:
     files = _Files(deployment.folder, deployment.shared_volume)
     authority = Authority(deployment.folder / "ca")
     services, agent = registry()
-    fleet = [Part(FLEET, agent.consumes, agent.publishes)] if deployment.fleet else []
+    fleet = [PartSubjects(FLEET, agent.consumes, agent.publishes)] if deployment.fleet else []
     passwords = {
         user: files.once(_password_file(user, services, deployment), _random)
         for user in users_of([*services, *fleet], deployment.nodes)
@@ -86,7 +86,7 @@ def _write_broker(files: _Files, authority: Authority, deployment: Deployment, a
     files.always(Path("nats/nats-server.conf"), SERVER.format(host='"0.0.0.0"', port=4222, store='"/data"'))
 
 
-def _password_file(user: str, services: list[Part], deployment: Deployment) -> Path:
+def _password_file(user: str, services: list[PartSubjects], deployment: Deployment) -> Path:
     nodes = {agent_user(node): node for node in deployment.nodes}
     folder = Path("agents") / nodes[user] if user in nodes else Path(user)
     return folder / "nats-password"

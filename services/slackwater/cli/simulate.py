@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from slackwater.cli.backtest import days_of
-from slackwater.cli.given import refuse_given
-from slackwater.cli.output import Column, Item, errors_to_stderr, message, print_object, table
+from slackwater.cli.explicit_options import refuse_given
 from slackwater.cli.output import Format as Shown
+from slackwater.cli.output import Item, TableColumn, errors_to_stderr, message, print_object, table
 from slackwater.cli.policy_options import (
     BatchOption,
     BatchPodsOption,
@@ -38,10 +38,10 @@ from slackwater.cli.trace_options import (
     TraceOption,
     check_page,
 )
-from slackwater.model.counting import counted, plural
 from slackwater.model.errors import InvalidInput
+from slackwater.model.plurals import counted, plural
 from slackwater.model.time import SystemClock
-from slackwater.traces.choices import Resource
+from slackwater.traces.options import TraceResource
 
 if TYPE_CHECKING:
     from slackwater.cli.client import HttpReader
@@ -117,7 +117,7 @@ def command(
             raise InvalidInput(
                 "give --trace PATH with its --format, or --since 24h for what was recorded", field="since"
             )
-        order, resources = None, tuple(Resource) if resource is None else (resource,)
+        order, resources = None, tuple(TraceResource) if resource is None else (resource,)
         if trace is None:
             refuse_given(context, _OF_TRACES, "is for --trace; recorded history has its own nodes and predictions")
         else:
@@ -127,7 +127,7 @@ def command(
             order = TraceOrder(trace, form, resources, per_node, days_of(churn), seed, model, begin, end)
         options = PolicyOptions(batch, batch_pods, overcommit, control, comes_back, carry_over)
         loaded = load(files)
-        asked = Asked(loaded, order, since or "", step, server)
+        asked = SimulationRequest(loaded, order, since or "", step, server)
         answer = _policies(asked, options, html) if are_policies(loaded) else _strategies(asked, options, html)
         if html is not None:
             message(f"wrote {html}")
@@ -138,7 +138,7 @@ def command(
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class SimulationRequest:
     """The data to replay: a trace, or (None) the recorded history."""
 
     files: Sequence[DocumentFile]
@@ -160,7 +160,7 @@ class Asked:
             yield reader
 
 
-def _strategies(asked: Asked, options: PolicyOptions, html: Path | None) -> Item:
+def _strategies(asked: SimulationRequest, options: PolicyOptions, html: Path | None) -> Item:
     from slackwater.simulation.edge.simulation_report import report_of
     from slackwater.simulation.service import simulate_recorded, simulate_trace
     from slackwater.simulation.settings import RecordedOrder
@@ -186,7 +186,7 @@ def _strategies(asked: Asked, options: PolicyOptions, html: Path | None) -> Item
     return report_of(found).model_dump(mode="json", by_alias=True)
 
 
-def _policies(asked: Asked, options: PolicyOptions, html: Path | None) -> Item:
+def _policies(asked: SimulationRequest, options: PolicyOptions, html: Path | None) -> Item:
     from slackwater.simulation.edge.policy_report import policy_report_of
     from slackwater.simulation.service import simulate_policies_on_trace, simulate_policies_recorded
 
@@ -241,9 +241,9 @@ def figures(answer: Item, resource: str, unit: str) -> list[str]:
         if not name.startswith("mid") or any(each[resource]["mid_hours"] for each in strategies)
     ]
     columns = [
-        Column(resource.upper(), lambda row: str(row["what"])),
+        TableColumn(resource.upper(), lambda row: str(row["what"])),
         *(_value(place, each["name"]) for place, each in enumerate(strategies)),
-        Column(f"{last['name']} - {last['against']}", lambda row: str(row["difference"]), right=True),
+        TableColumn(f"{last['name']} - {last['against']}", lambda row: str(row["difference"]), right=True),
     ]
     known = (
         f"capacity {_hours(one['capacity_hours'])} {unit}, prod used {one['prod_hours'] / one['capacity_hours']:.1%}"
@@ -251,8 +251,8 @@ def figures(answer: Item, resource: str, unit: str) -> list[str]:
     return [known, *table(rows, columns, wide=False, headers=True)]
 
 
-def _value(place: int, name: str) -> Column:
-    return Column(name, lambda row: str(row["values"][place]), right=True)
+def _value(place: int, name: str) -> TableColumn:
+    return TableColumn(name, lambda row: str(row["values"][place]), right=True)
 
 
 def signed(text: Callable[[float], str], value: float) -> str:

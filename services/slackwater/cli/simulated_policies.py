@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from slackwater.cli.output import Column, Item, table
-from slackwater.model.counting import counted, plural
+from slackwater.cli.output import Item, TableColumn, table
+from slackwater.model.plurals import counted, plural
 
 SHOWN_GAPS = 5
 
@@ -106,17 +106,17 @@ def _amount(gap: Item) -> str:
 
 def _table(title: str, rows: Sequence[Item], policies: Sequence[Item], last: Item | None) -> list[str]:
     columns = [
-        Column(title, lambda row: str(row["what"])),
+        TableColumn(title, lambda row: str(row["what"])),
         *(_value(place, one["name"]) for place, one in enumerate(policies)),
     ]
     if last is not None:
         name = f"{last['name']} - {last['against']}"
-        columns.append(Column(name, lambda row: str(row.get("difference", "")), right=True))
+        columns.append(TableColumn(name, lambda row: str(row.get("difference", "")), right=True))
     return table(rows, columns, wide=False, headers=True)
 
 
-def _value(place: int, name: str) -> Column:
-    return Column(name, lambda row: str(row["values"][place]), right=True)
+def _value(place: int, name: str) -> TableColumn:
+    return TableColumn(name, lambda row: str(row["values"][place]), right=True)
 
 
 def signed(text: Callable[[float], str], value: float) -> str:

@@ -14,9 +14,9 @@ from typing import Any
 import anyio
 from fastapi import APIRouter
 
-from slackwater.bus.nats import connect_bus
-from slackwater.cli.composition import PARTS, Part
-from slackwater.cli.hosting import Databases, hosting, shielded
+from slackwater.bus.connect.nats_bus import connect_bus
+from slackwater.cli.composition import PARTS, ServicePart
+from slackwater.cli.service_host import Databases, hosting, shielded
 from slackwater.cli.steps import Steps
 from slackwater.model.errors import Unavailable
 from slackwater.model.time import SystemClock
@@ -25,12 +25,12 @@ from slackwater.runtime.embedded_nats import EmbeddedNats
 from slackwater.runtime.embedded_postgres import EmbeddedPostgres
 from slackwater.runtime.health_reports import HealthReports
 from slackwater.runtime.http import HttpServer
+from slackwater.runtime.loop_watch import LoopWatch
 from slackwater.runtime.platform import Platform, new_member
 from slackwater.runtime.service import Check, Service
 from slackwater.runtime.settings import HttpSettings
 from slackwater.runtime.state import Endpoint, StateDir
 from slackwater.runtime.version import version
-from slackwater.runtime.watching import LoopWatch
 from slackwater.store.migrations import Schema
 from slackwater.store.provision import prepare_database
 from slackwater.telemetry.logs import get_logger
@@ -48,7 +48,7 @@ class StackOptions:
 
     http: HttpSettings
     overrides: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    parts: Sequence[Part] = PARTS
+    parts: Sequence[ServicePart] = PARTS
 
 
 class EmbeddedServers:

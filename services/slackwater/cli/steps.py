@@ -31,7 +31,7 @@ class Steps:
         """A step that ends now and began at the end of the previous one."""
         self._line(title, time.monotonic() - self._last)
 
-    def say(self, text: str) -> None:
+    def write_line(self, text: str) -> None:
         """Print a line without a time."""
         self._write(f"{self._erase()}{text}\n")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from slackwater.cli.output import UNKNOWN, Column, Item, cpu, memory, ratio, table
+from slackwater.cli.output import UNKNOWN, Item, TableColumn, cpu, memory, ratio, table
 from slackwater.cli.resource_columns import shown
-from slackwater.model.counting import counted
+from slackwater.model.plurals import counted
 from slackwater.resources.names import CLUSTER
 
 
@@ -76,16 +76,19 @@ def tried_lines(offers: Item) -> Iterator[str]:
     changes = [column for tier in tiers for column in _change(tier)]
     if pools:
         heads = (
-            Column("POOL", lambda item: str(item["pool"])),
-            Column("NODES", lambda item: str(item["nodes"]), right=True),
-            Column("CHANGED", lambda item: str(item["changed"]), right=True),
+            TableColumn("POOL", lambda item: str(item["pool"])),
+            TableColumn("NODES", lambda item: str(item["nodes"]), right=True),
+            TableColumn("CHANGED", lambda item: str(item["changed"]), right=True),
         )
         yield from table(pools, (*heads, *changes), wide=False, headers=True)
     if nodes:
-        node = (Column("NODE", lambda item: str(item["node"])), Column("POOL", lambda item: str(item["pool"])))
+        node = (
+            TableColumn("NODE", lambda item: str(item["node"])),
+            TableColumn("POOL", lambda item: str(item["pool"])),
+        )
         ends = (
-            Column("OF-CAPACITY", lambda item: ratio(item["changed"]), right=True),
-            Column("STRATEGIES", lambda item: " < ".join(item["strategies_after"])),
+            TableColumn("OF-CAPACITY", lambda item: ratio(item["changed"]), right=True),
+            TableColumn("STRATEGIES", lambda item: " < ".join(item["strategies_after"])),
         )
         yield ""
         yield from table(nodes, (*node, *changes, *ends), wide=False, headers=True)
@@ -99,14 +102,14 @@ def _lends_to_mid(pool: Item) -> bool:
     return any(any(pool[when]["mid"].values()) for when in ("before", "after"))
 
 
-def _change(tier: str) -> Sequence[Column]:
+def _change(tier: str) -> Sequence[TableColumn]:
     """Columns before, after and difference, for both resources."""
     title = tier.upper()
 
-    def columns(name: str, key: str, say: Callable[[int | None], str]) -> Iterator[Column]:
-        yield Column(f"{title}-{name}", lambda item: say(item["before"][tier][key]), right=True)
-        yield Column("AFTER", lambda item: say(item["after"][tier][key]), right=True)
-        yield Column(
+    def columns(name: str, key: str, say: Callable[[int | None], str]) -> Iterator[TableColumn]:
+        yield TableColumn(f"{title}-{name}", lambda item: say(item["before"][tier][key]), right=True)
+        yield TableColumn("AFTER", lambda item: say(item["after"][tier][key]), right=True)
+        yield TableColumn(
             "CHANGE", lambda item: _signed(item["after"][tier][key] - item["before"][tier][key], say), right=True
         )
 

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from slackwater.model.errors import InvalidInput
-from slackwater.traces.choices import Resource, TraceFormat
+from slackwater.traces.options import TraceFormat, TraceResource
 
 
 class Output(StrEnum):
@@ -25,7 +25,7 @@ TraceOption = Annotated[Path | None, typer.Option("--trace", metavar="PATH", hel
 FormatOption = Annotated[
     TraceFormat | None, typer.Option("--format", help="format of the trace; see docs/how-to/backtest.md")
 ]
-ResourceOption = Annotated[Resource | None, typer.Option("--resource", help="only this resource of the trace")]
+ResourceOption = Annotated[TraceResource | None, typer.Option("--resource", help="only this resource of the trace")]
 PerNodeOption = Annotated[
     int | None,
     typer.Option("--vms-per-node", help="default 20; 1 (each its own node) where the trace has whole machines"),

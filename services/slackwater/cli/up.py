@@ -13,7 +13,7 @@ import typer
 
 from slackwater.cli import exits
 from slackwater.cli.choices import LogLevel
-from slackwater.model.counting import counted
+from slackwater.model.plurals import counted
 
 if TYPE_CHECKING:  # heavy: imported when the command runs
     from slackwater.cli.stack import StackOptions
@@ -38,7 +38,7 @@ DEMO_SETTINGS: Mapping[str, Mapping[str, object]] = {
 """Settings by service that shorten a loop made for hours to a minute and a half. Nothing else differs."""
 
 
-class Driver(StrEnum):
+class DriverChoice(StrEnum):
     """The agent's driver."""
 
     AUTO = "auto"
@@ -50,8 +50,8 @@ def command(
     demo: Annotated[bool, typer.Option("--demo", help="Show the loop closing: the same surge four times.")] = False,
     seconds: Annotated[int | None, typer.Option(min=1, help="Stop after this many seconds.")] = None,
     driver: Annotated[
-        Driver, typer.Option(help="Real cgroups, a simulated fleet, or what this machine allows.")
-    ] = Driver.AUTO,
+        DriverChoice, typer.Option(help="Real cgroups, a simulated fleet, or what this machine allows.")
+    ] = DriverChoice.AUTO,
     nodes: Annotated[int, typer.Option(min=1, max=5000, help="Nodes of the simulated fleet.")] = 20,
     port: Annotated[
         int | None,
@@ -97,22 +97,22 @@ def _finish_demo() -> int:
     return finish(default_state_dir())
 
 
-def choose_driver(wanted: Driver, nodes: int, steps: Steps) -> Driver:
+def choose_driver(wanted: DriverChoice, nodes: int, steps: Steps) -> DriverChoice:
     """For `auto`: the real machine if its cgroups are writable, else a simulated fleet, with a line that gives the
     reason.
     """
-    if wanted is not Driver.AUTO:
+    if wanted is not DriverChoice.AUTO:
         return wanted
     from slackwater.cli.composition import load
 
     reason: str | None = load("slackwater.agent.adapters.linux.hierarchy:find_hierarchy")().why_unwritable()
     if reason is None:
-        return Driver.LINUX
-    steps.say(f"simulated driver with {counted(nodes, 'node')}: {reason}")
-    return Driver.SIMULATED
+        return DriverChoice.LINUX
+    steps.write_line(f"simulated driver with {counted(nodes, 'node')}: {reason}")
+    return DriverChoice.SIMULATED
 
 
-async def _up(options: StackOptions, steps: Steps, driver: Driver, seconds: int | None, demo: bool) -> int:
+async def _up(options: StackOptions, steps: Steps, driver: DriverChoice, seconds: int | None, demo: bool) -> int:
     from slackwater.cli.stack import running_stack
     from slackwater.runtime.signals import cancelled_by_signal
     from slackwater.runtime.state import StateDir, default_state_dir
@@ -127,14 +127,14 @@ async def _up(options: StackOptions, steps: Steps, driver: Driver, seconds: int 
 
 
 def _greet(endpoint: Endpoint, steps: Steps) -> None:
-    steps.say(f"up in {steps.total_seconds():.1f} s")
+    steps.write_line(f"up in {steps.total_seconds():.1f} s")
     query = f"/?token={endpoint.token}" if endpoint.token else ""
     print(f"console {endpoint.http_url}{query}", flush=True)
     if endpoint.rpc_address:
         print(f"grpc {endpoint.rpc_address}", flush=True)
 
 
-async def _work(endpoint: Endpoint, state: StateDir, driver: Driver, seconds: int | None, demo: bool) -> int:
+async def _work(endpoint: Endpoint, state: StateDir, driver: DriverChoice, seconds: int | None, demo: bool) -> int:
     """Run the demo, wait the given time, or wait for a signal. Returns the exit status."""
     if demo:
         from slackwater.cli.composition import load

@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 import typer
 
+from slackwater.cli.decision_text import exact, print_pod, print_reasoning
 from slackwater.cli.output import (
     UNKNOWN,
     Format,
@@ -21,7 +22,6 @@ from slackwater.cli.output import (
     print_object,
     short,
 )
-from slackwater.cli.reasoning import exact, print_pod, print_reasoning
 from slackwater.cli.tables import columns, put
 from slackwater.model.errors import InvalidInput
 

@@ -9,13 +9,13 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Protocol
 
-from slackwater.colocation.domain.node import NodeState, PoolTotals
-from slackwater.colocation.domain.strategy import Strategy
 from slackwater.events.envelope import Event
+from slackwater.offers.node import NodeState, PoolTotals
+from slackwater.offers.strategy import Strategy
 
 
 @dataclass(frozen=True, slots=True)
-class Followed:
+class FollowedStrategy:
     """The strategy that a node follows, and its sources, the weakest first (see ResourcesOffered).
 
     `reason` says why it is not the one that the node's annotations and labels ask for; empty if it is. `accepted_at` is
@@ -31,7 +31,7 @@ class Followed:
 class Strategies(Protocol):
     """Returns the strategy that each node follows now. It is called with every event, so it answers from memory."""
 
-    def of(self, state: NodeState) -> Followed: ...
+    def of(self, state: NodeState) -> FollowedStrategy: ...
 
 
 class Found(StrEnum):
@@ -96,7 +96,7 @@ class ColocationStore(Protocol):
         """Returns nodes with an offer that was due to change without events by `at_seconds` (since 1970)."""
         ...
 
-    async def told_generation(self, node: str) -> int:
+    async def published_generation(self, node: str) -> int:
         """Returns the generation of the last published offer; 0 if it cannot be read."""
         ...
 
@@ -115,11 +115,11 @@ class Followers:
 class TellingTransaction(Protocol):
     """One transaction on the published findings about documents."""
 
-    async def told(self) -> Mapping[str, str]:
+    async def published_problems(self) -> Mapping[str, str]:
         """Returns the last published problem by name of the document, for documents that have one."""
         ...
 
-    async def tell(self, name: str, problem: str, event: Event[Any]) -> None:
+    async def publish_problem(self, name: str, problem: str, event: Event[Any]) -> None:
         """Stores the problem published now (empty: the document is usable again), and puts the event into the
         outbox.
         """

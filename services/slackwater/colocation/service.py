@@ -45,7 +45,7 @@ class ColocationService(ReplicatedService):
         quarantine.on_release(partial(restore_offer, offering, replica.bus.latest))
         strategies.on_read(lambda problems: quarantine.follow("strategies", problems))
         news = StrategyNews(offering, strategies, nodes, working)
-        replica.partitions.on_news(news.tell)
+        replica.partitions.on_news(news.notify)
         change = ChangeResources(COLOCATION_STRATEGY, documents, strategies, hooks)
         passes = RunFullPasses(full_pass, offering, working, settings.full_pass_seconds, metrics.passed)
 
@@ -76,7 +76,7 @@ class ColocationService(ReplicatedService):
                     missed="a full pass was aborted",
                 ),
             },
-            checks=lambda: [Check("colocation-strategies", True, news.said())],
+            checks=lambda: [Check("colocation-strategies", True, news.status_text())],
             routers=lambda: [resource_router(change)],
         )
 

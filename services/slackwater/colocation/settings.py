@@ -7,8 +7,8 @@ from typing import Self
 from pydantic import Field, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from slackwater.colocation.domain.document import Spec, strategy_of
-from slackwater.colocation.domain.strategy import Strategy
+from slackwater.offers.document import Spec, strategy_of
+from slackwater.offers.strategy import Strategy
 
 
 class ColocationSettings(BaseSettings):

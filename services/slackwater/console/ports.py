@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from slackwater.bus.port import Mark
+from slackwater.bus.port import StreamHead
+from slackwater.console.domain.dead_letter_views import ReplayView
 from slackwater.console.domain.fleet import FleetLevel, Gained, NodeQuery, Totals
-from slackwater.console.domain.letters import ReplayView
 from slackwater.console.domain.loop import LoopTime, ProcessView
 from slackwater.console.domain.offer_table import OfferTable
 from slackwater.console.domain.pod_story import PodIdentity
@@ -85,7 +85,7 @@ class Writes(Protocol):
         """Record a replay. False if this replay of the letter is recorded already."""
         ...
 
-    async def forget_replay(self, replay: ReplayView) -> None: ...
+    async def delete_replay(self, replay: ReplayView) -> None: ...
 
     async def prune(self, usage_before: datetime, decisions_before: datetime) -> None:
         """Delete usage, forecasts and offers before the first time, decisions and outcomes before the second."""
@@ -168,7 +168,7 @@ class LoopReads(Protocol):
         ...
 
 
-class Reads(FleetReads, LoopReads, StrategyReads, Protocol):
+class ReadQueries(FleetReads, LoopReads, StrategyReads, Protocol):
     """Lists are sorted as their docstrings say; unknown names give None or an empty list, never an error. Conditions
     are as reported: slackwater.console.domain.conditions.as_of evaluates their expiry.
     """
@@ -236,7 +236,7 @@ class Reads(FleetReads, LoopReads, StrategyReads, Protocol):
         ...
 
 
-class ReadModel(Writes, Reads, Protocol):
+class ReadModel(Writes, ReadQueries, Protocol):
     """Reads and writes."""
 
     async def ping(self) -> bool: ...
@@ -273,7 +273,7 @@ class OfferLog(Protocol):
         """The table once it is complete. Raises Unavailable if that takes too long."""
         ...
 
-    async def end(self) -> Mark:
+    async def end(self) -> StreamHead:
         """The end of the log now. Raises Unavailable."""
         ...
 
@@ -282,7 +282,7 @@ class OfferLog(Protocol):
         ...
 
 
-class Meter(Protocol):
+class ConsoleMeter(Protocol):
     """Metrics of the console."""
 
     def recorded(self, event: str, delay_seconds: float) -> None:

@@ -7,8 +7,8 @@ from datetime import timedelta
 
 from fastapi import APIRouter
 
-from slackwater.bus.blocks import Blocks, blocks_of
-from slackwater.bus.desk import ClosedDesk, Desk, desk_of
+from slackwater.bus.admin.broker_admin import BrokerAdmin, ClosedAdmin, admin_of
+from slackwater.bus.consume.agent_blocks import Blocks, blocks_of
 from slackwater.console.adapters.metrics import ConsoleMetrics
 from slackwater.console.adapters.offer_board import OfferBoard
 from slackwater.console.adapters.postgres import PostgresReadModel
@@ -21,10 +21,10 @@ from slackwater.console.edge.strategies import strategies_router
 from slackwater.console.edge.stream import Streams
 from slackwater.console.ports import ReadModel
 from slackwater.console.settings import ConsoleSettings
-from slackwater.console.usecases.keep_level import KeepLevel
+from slackwater.console.usecases.fleet_level import FleetLevelRecorder
 from slackwater.console.usecases.record_events import RecordEvents
+from slackwater.console.usecases.report_sampling import ReportSampling
 from slackwater.console.usecases.senders import Senders
-from slackwater.console.usecases.thinning import Thinning
 from slackwater.model.time import Clock
 from slackwater.runtime.loops import Repeat
 from slackwater.runtime.platform import Platform
@@ -47,7 +47,7 @@ class ConsoleService(ReplicatedService):
         usage = timedelta(seconds=settings.usage_retention_seconds)
         decisions = timedelta(seconds=settings.decision_retention_seconds)
         record = RecordEvents(model, clock, usage_retention=usage, decision_retention=decisions)
-        level, meter = KeepLevel(model, clock), ConsoleMetrics(process_meters())
+        level, meter = FleetLevelRecorder(model, clock), ConsoleMetrics(process_meters())
 
         async def keep_level() -> None:
             """Store the fleet's level. A failure leaves a gap in a chart and has no other effect."""
@@ -56,7 +56,7 @@ class ConsoleService(ReplicatedService):
 
         super().__init__(
             replica,
-            consumers=consumers(record, meter, clock, Thinning(clock, settings.reports_per_second)),
+            consumers=consumers(record, meter, clock, ReportSampling(clock, settings.reports_per_second)),
             loops={
                 "offers": self._offers.run,
                 "levels": Repeat(
@@ -69,7 +69,7 @@ class ConsoleService(ReplicatedService):
             },
             leaving=streams.close,
             dependencies=self._read_model_check,
-            routers=lambda: routers_of(model, streams, clock, desk_of(bus), lambda: blocks_of(bus)),
+            routers=lambda: routers_of(model, streams, clock, admin_of(bus), lambda: blocks_of(bus)),
         )
 
     async def _read_model_check(self) -> Sequence[Check]:
@@ -89,11 +89,11 @@ def routers_of(
     model: ReadModel,
     streams: Streams,
     clock: Clock,
-    desk: Desk | None = None,
+    desk: BrokerAdmin | None = None,
     blocks: Callable[[], Blocks] = Blocks,
 ) -> list[APIRouter]:
     """The API and the pages over any read model. No I/O."""
-    desk = desk or ClosedDesk()
+    desk = desk or ClosedAdmin()
     senders = Senders(desk, blocks, clock)
     return [
         api_router(model, streams, clock),

@@ -10,7 +10,7 @@ from typing import Any, Self
 import httpx2
 
 from slackwater.demo.schedule import EXCESS_RATIO
-from slackwater.demo.summary import Counts, OfferLine
+from slackwater.demo.summary import OfferLine, RunCounts
 from slackwater.model.errors import Unavailable
 from slackwater.runtime.state import Endpoint
 
@@ -26,7 +26,7 @@ class Api:
     node: str | None = None
     """Restricts results to this node; None: the whole fleet. The database may contain nodes of earlier runs."""
     _client: httpx2.AsyncClient = field(init=False)
-    _before: Counts = field(default_factory=Counts)
+    _before: RunCounts = field(default_factory=RunCounts)
 
     def __post_init__(self) -> None:
         headers = {"authorization": f"Bearer {self.endpoint.token}"} if self.endpoint.token else {}
@@ -76,10 +76,10 @@ class Api:
         own = [item for item in found if self._is_ours(item["node"])]
         return sorted(own, key=lambda item: (item["decided_at"], item["id"]))
 
-    async def counts(self) -> Counts:
+    async def counts(self) -> RunCounts:
         """The events since the start of the run."""
         now, before = await self._totals(), self._before
-        return Counts(
+        return RunCounts(
             reports=max(0, now.reports - before.reports),
             windows=max(0, now.windows - before.windows),
             predictions=max(0, now.predictions - before.predictions),
@@ -87,7 +87,7 @@ class Api:
             decisions=await self._decided(now, before),
         )
 
-    async def _decided(self, now: Counts, before: Counts) -> dict[str, int]:
+    async def _decided(self, now: RunCounts, before: RunCounts) -> dict[str, int]:
         """The number of decisions by kind since the start of the run, without throttles and restores of other nodes."""
         decided = {kind: n - before.decisions.get(kind, 0) for kind, n in now.decisions.items()}
         if self.node is not None:
@@ -112,12 +112,12 @@ class Api:
             if self._is_ours(item["node"])
         )
 
-    async def _totals(self) -> Counts:
+    async def _totals(self) -> RunCounts:
         found = await self._get("/v1/counts")
         decisions: dict[str, int] = {}
         for item in found["decisions"]:
             decisions[item["kind"]] = decisions.get(item["kind"], 0) + item["count"]
-        return Counts(
+        return RunCounts(
             reports=found["reports"],
             windows=await self._windows_closed(),
             predictions=found["predictions"],

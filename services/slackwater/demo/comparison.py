@@ -32,7 +32,7 @@ ENOUGH_REQUESTS = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Used:
+class CpuUse:
     """Cumulative CPU seconds at one time (monotonic seconds): of the whole machine, of batch, and stolen by the host
     (included in the machine's)."""
 
@@ -51,7 +51,7 @@ class Lowered:
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class MachineUse:
     """Reference values: CPUs, waterline and target as shares of them, and `wanted`, the demand of batch in CPUs."""
 
     cpus: float
@@ -69,7 +69,7 @@ class SurgeSeen:
     began: float
     ended: float
     until: float
-    used: Sequence[Used]
+    used: Sequence[CpuUse]
     lowered: Sequence[Lowered]
     samples: Sequence[Sample]
 
@@ -98,7 +98,7 @@ class SurgeFigures(_Part):
     """CPU seconds stolen by the host during the surge."""
 
 
-class Outcome(_Part):
+class ComparisonOutcome(_Part):
     """Results of one policy over all its surges. Latencies in milliseconds, CPU in CPU seconds, times in seconds."""
 
     surges: int
@@ -123,7 +123,7 @@ class Outcome(_Part):
     below_max_seconds: float | None
 
 
-class Comparison(_Part):
+class PolicyComparison(_Part):
     """The field `comparison` of run-summary.json. `left_out` says why it was skipped or ended early."""
 
     left_out: str = ""
@@ -139,11 +139,11 @@ class Comparison(_Part):
     """p99 of the service alone, with the same requests, measured before each pair of surges."""
     alone_p99_undisturbed_ms: float | None = None
     alone_stolen: float = 0.0
-    outcomes: Mapping[str, Outcome] = {}
+    outcomes: Mapping[str, ComparisonOutcome] = {}
     surges: tuple[SurgeFigures, ...] = ()
 
 
-def rate(used: Sequence[Used], began: float, ended: float) -> tuple[float, float]:
+def rate(used: Sequence[CpuUse], began: float, ended: float) -> tuple[float, float]:
     """Mean CPUs of the machine and of batch between two times, interpolated linearly; 0 without readings."""
     if len(used) < 2 or ended <= began:
         return 0.0, 0.0
@@ -151,11 +151,11 @@ def rate(used: Sequence[Used], began: float, ended: float) -> tuple[float, float
     return (last.machine - first.machine) / (ended - began), (last.batch - first.batch) / (ended - began)
 
 
-def _at(used: Sequence[Used], moment: float) -> Used:
+def _at(used: Sequence[CpuUse], moment: float) -> CpuUse:
     index = min(max(1, bisect_left(used, moment, key=lambda one: one.at)), len(used) - 1)
     before, after = used[index - 1], used[index]
     share = 0.0 if after.at <= before.at else min(1.0, max(0.0, (moment - before.at) / (after.at - before.at)))
-    return Used(
+    return CpuUse(
         moment,
         before.machine + share * (after.machine - before.machine),
         before.batch + share * (after.batch - before.batch),
@@ -163,12 +163,12 @@ def _at(used: Sequence[Used], moment: float) -> Used:
     )
 
 
-def stolen(used: Sequence[Used], began: float, ended: float) -> float:
+def stolen(used: Sequence[CpuUse], began: float, ended: float) -> float:
     """CPU seconds stolen by the host between two times; 0 without readings."""
     return 0.0 if len(used) < 2 or ended <= began else _at(used, ended).stolen - _at(used, began).stolen
 
 
-def undisturbed(samples: Sequence[Sample], used: Sequence[Used]) -> list[Sample]:
+def undisturbed(samples: Sequence[Sample], used: Sequence[CpuUse]) -> list[Sample]:
     """The requests scheduled in half-second intervals without steal, where the following interval has none either.
 
     Whole intervals are dropped, never single requests, so that slow requests are not filtered out.
@@ -192,13 +192,13 @@ def seconds_of(began: float, until: float) -> Iterator[tuple[float, float]]:
         at += 1.0
 
 
-def needed_cpus(machine_cpus: float, batch_cpus: float, machine: Machine) -> float:
+def needed_cpus(machine_cpus: float, batch_cpus: float, machine: MachineUse) -> float:
     """The CPU seconds needed and lost, as defined in the docstring of the module."""
     over = machine_cpus - batch_cpus + machine.wanted - machine.target * machine.cpus
     return min(machine.wanted, max(0.0, over))
 
 
-def figures(seen: SurgeSeen, machine: Machine) -> SurgeFigures:
+def figures(seen: SurgeSeen, machine: MachineUse) -> SurgeFigures:
     """The results of one surge."""
     needed = lost = above = 0.0
     line = machine.waterline * machine.cpus
@@ -236,12 +236,12 @@ def _below(seen: SurgeSeen, line: float) -> tuple[bool, float | None]:
     return crossed, None
 
 
-def outcome(found: Sequence[SurgeFigures], samples: Sequence[Sample], calm: Sequence[Sample] = ()) -> Outcome:
+def outcome(found: Sequence[SurgeFigures], samples: Sequence[Sample], calm: Sequence[Sample] = ()) -> ComparisonOutcome:
     """The results of one policy over all surges; `calm` are the latencies of requests without steal."""
     needed, lost = sum(one.needed for one in found), sum(one.lost for one in found)
     crossed = [one for one in found if one.crossed]
     below = [one.seconds_to_below for one in crossed if one.seconds_to_below is not None]
-    return Outcome(
+    return ComparisonOutcome(
         surges=len(found),
         crossed=len(crossed),
         never_below=len(crossed) - len(below),

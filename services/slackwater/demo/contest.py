@@ -18,9 +18,9 @@ from typing import Any, Protocol
 from slackwater.demo import policies
 from slackwater.demo.api import Api
 from slackwater.demo.comparison import (
-    Comparison,
     Lowered,
-    Machine,
+    MachineUse,
+    PolicyComparison,
     SurgeFigures,
     SurgeSeen,
     figures,
@@ -36,7 +36,7 @@ from slackwater.demo.kernel import Kernel, QuotaWatch, UseWatch
 from slackwater.demo.load import Sample
 from slackwater.demo.narrator import Narrator
 from slackwater.demo.policies import ALL_OR_NOTHING, PRECISE
-from slackwater.demo.reaction import QuotaChange
+from slackwater.demo.reaction import ObservedQuotaChange
 from slackwater.demo.workloads import Workloads
 
 BATCH_PODS, BATCH_SHARE = 8, 0.42
@@ -80,7 +80,7 @@ class Contest:
     """Periods in which no pod was throttled and the service was at rest."""
     longest_surge: float = 0.0
 
-    async def perform(self, crunch: Any) -> Comparison:
+    async def perform(self, crunch: Any) -> PolicyComparison:
         """Run the comparison. Pods of known demand replace the batch job `crunch`."""
         stage = self.stage
         present = await stage.api.policy()
@@ -91,7 +91,9 @@ class Contest:
         with UseWatch(stage.kernel) as use:
             await stage.workloads.crowd(BATCH_PODS, limit)
             if not await _all_live(stage.kernel, use, BATCH_SHARE * stage.workloads.cpus):
-                return Comparison(left_out=f"{BATCH_PODS} batch pods were not busy in {_START_PATIENCE_SECONDS:g} s")
+                return PolicyComparison(
+                    left_out=f"{BATCH_PODS} batch pods were not busy in {_START_PATIENCE_SECONDS:g} s"
+                )
             for policy in cycle((PRECISE, ALL_OR_NOTHING)):
                 if policy == PRECISE:
                     if not self._has_time():
@@ -179,24 +181,24 @@ class Contest:
                 await stage.api.apply(document)
         return False
 
-    def _machine(self, use: UseWatch) -> Machine:
+    def _machine(self, use: UseWatch) -> MachineUse:
         """The demand of batch: its usage while the service was at rest, or its limits if there was no rest."""
         cpus = self.stage.workloads.cpus
         rested = [(rate(use.between(*one), *one)[1], one[1] - one[0]) for one in self.rests]
         seconds = sum(span for _, span in rested)
         wanted = sum(used * span for used, span in rested) / seconds if seconds > 0 else BATCH_SHARE * cpus
-        return Machine(cpus, policies.COMPARED.waterline, policies.COMPARED.target, wanted)
+        return MachineUse(cpus, policies.COMPARED.waterline, policies.COMPARED.target, wanted)
 
     def _say(self, number: int, use: UseWatch) -> None:
         last = self.seen[-1]
         found = figures(last, self._machine(use))
         below = "never" if found.seconds_to_below is None else f"after {found.seconds_to_below:.1f} s"
-        self.stage.narrator.say(
+        self.stage.narrator.write_line(
             f"{last.policy}, surge {number}: below the waterline {below if found.crossed else '(never above)'}, "
             f"{found.pods} of {BATCH_PODS} pods touched, batch lost {found.lost:.1f} CPU-s, {found.needed:.1f} needed"
         )
 
-    def _concluded(self, use: UseWatch, left_out: str) -> Comparison:
+    def _concluded(self, use: UseWatch, left_out: str) -> PolicyComparison:
         machine = self._machine(use)
         found: list[SurgeFigures] = [figures(one, machine) for one in self.seen]
         outcomes = {}
@@ -207,7 +209,7 @@ class Contest:
             calm = [sample for one in seen for sample in undisturbed(one.samples, one.used)]
             if own:
                 outcomes[policy] = outcome(own, samples, calm)
-        return Comparison(
+        return PolicyComparison(
             left_out=left_out,
             waterline=policies.COMPARED.waterline,
             target=policies.COMPARED.target,
@@ -225,7 +227,7 @@ class Contest:
         )
 
 
-def lowered_of(changes: Sequence[QuotaChange], originals: Mapping[str, int | None]) -> list[Lowered]:
+def lowered_of(changes: Sequence[ObservedQuotaChange], originals: Mapping[str, int | None]) -> list[Lowered]:
     """The changes that lowered a quota."""
     known, found = dict(originals), []
     for change in changes:

@@ -22,12 +22,12 @@ from rich.console import Console
 
 from slackwater.demo import policies, schedule, simulation, summary, table
 from slackwater.demo.api import Api
-from slackwater.demo.comparison import Comparison
+from slackwater.demo.comparison import PolicyComparison
 from slackwater.demo.contest import BATCH_PODS, BATCH_SHARE, Contest
 from slackwater.demo.kernel import Gauge, Kernel, QuotaWatch
 from slackwater.demo.narrator import Narrator
 from slackwater.demo.reaction import PressureSample, reaction
-from slackwater.demo.summary import ALONE, PAIRS, PLAIN, SLACKWATER, WEIGHTS, Summary, nth
+from slackwater.demo.summary import ALONE, PAIRS, PLAIN, SLACKWATER, WEIGHTS, RunSummary, nth
 from slackwater.demo.workloads import Load, Workloads
 from slackwater.runtime.state import Endpoint, write_atomically
 
@@ -59,7 +59,7 @@ def finish(state_dir: Path, console: Console | None = None) -> int:
     file = state_dir / SUMMARY_FILE
     if not file.exists():
         return 0
-    found = Summary.model_validate_json(file.read_text())
+    found = RunSummary.model_validate_json(file.read_text())
     exact, files = restored(state_dir)
     remains = tuple(Kernel.of(state_dir).remains()) if found.driver == "linux" else ()
     update = {"restored_exactly": exact, "restored_files": files, "leftovers": remains, "finished": True}
@@ -117,7 +117,7 @@ class Production:
             await self.workloads.stop_all()
         return summary.exit_status(found.model_copy(update={"restored_exactly": True}))
 
-    async def _phases(self) -> Summary:
+    async def _phases(self) -> RunSummary:
         began, parts = time.monotonic(), schedule.lengths(self.seconds)
         self.narrator.greet(self.endpoint, platform.node())
         await self.api.set_mode("observe", "by-request")
@@ -125,7 +125,7 @@ class Production:
         port, rounds = await self.workloads.service(schedule.REQUEST_SECONDS)
         cost = await self._cost(port)
         rates = schedule.rates(self.workloads.cpus, cost)
-        self.narrator.say(
+        self.narrator.write_line(
             f"service up: {self.workloads.cpus} workers, {cost * 1000:.1f} ms of CPU per request; "
             f"a surge is {rates.surge:.0f} requests/s, about {schedule.SURGE_LOAD:.0%} of this machine"
         )
@@ -140,7 +140,7 @@ class Production:
         await surge.phase(WEIGHTS, "tier weights only")
         found = await self._pair(surge, 1)
         if summary.is_too_slow(self.phases):
-            self.narrator.say(
+            self.narrator.write_line(
                 "too slow: Slackwater or the machine? Two more pairs, about a minute; the middle one of three decides"
             )
             longer = replace(surge, parts=schedule.in_doubt(parts))
@@ -168,14 +168,14 @@ class Production:
             await asyncio.sleep(surge.parts.settle)
             return await surge.guarded(nth(SLACKWATER, number), watch)
 
-    async def _compare(self, port: int, parts: schedule.Lengths, crunch: Process) -> Comparison:
+    async def _compare(self, port: int, parts: schedule.Lengths, crunch: Process) -> PolicyComparison:
         """Run the comparison of the two policies, if there is time.
 
         The CPU cost per request and the usage by other work are taken from the four surges, which is more accurate than
         the short measurement before the first.
         """
         if not parts.comparison:
-            return Comparison(left_out=f"left out: it needs SECONDS={schedule.COMPARED_SECONDS} or more")
+            return PolicyComparison(left_out=f"left out: it needs SECONDS={schedule.COMPARED_SECONDS} or more")
         cpus, phases = self.workloads.cpus, self.phases.values()
         rates = schedule.compared(
             cpus,
@@ -184,7 +184,7 @@ class Production:
             policies.COMPARED.target * cpus,
             BATCH_SHARE * cpus,
         )
-        self.narrator.say(
+        self.narrator.write_line(
             f"all or nothing and precise in turn, above {policies.COMPARED.waterline:.0%} of the machine's CPU: "
             f"{BATCH_PODS} batch pods that want {BATCH_SHARE:.0%} of it, surges of {rates.surge:.0f} requests/s"
         )
@@ -211,7 +211,9 @@ class Production:
     def _set_waterline(self) -> None:
         alone = self.gauge.pressures(*self.last_surge)
         self.waterline = self.told_waterline = schedule.waterline([sample.some for sample in alone])
-        self.narrator.say(f"waterline on prod's CPU pressure: {self.waterline:.3f} (from the pressure it makes alone)")
+        self.narrator.write_line(
+            f"waterline on prod's CPU pressure: {self.waterline:.3f} (from the pressure it makes alone)"
+        )
 
     last_surge: tuple[float, float] = (0.0, 0.0)
     """Times in monotonic seconds."""
@@ -222,14 +224,16 @@ class Production:
                 return
             await asyncio.sleep(0.05)
 
-    async def _conclude(self, reacted: summary.Reaction, workload: dict[str, float], compared: Comparison) -> Summary:
+    async def _conclude(
+        self, reacted: summary.Reaction, workload: dict[str, float], compared: PolicyComparison
+    ) -> RunSummary:
         """Write the summary so far; waits briefly for windows, predictions and offers, the slow half of the loop."""
         for _ in range(int(_LOOP_PATIENCE_SECONDS / 0.5)):
             counts, offers = await self.api.counts(), await self.api.offers()
             if counts.predictions and counts.decisions.get("restore") and offers:
                 break
             await asyncio.sleep(0.5)
-        found = Summary(
+        found = RunSummary(
             driver="linux",
             driver_note="",
             machine={
@@ -255,7 +259,7 @@ class Production:
         write_atomically(self.state_dir / SUMMARY_FILE, found.model_dump_json(indent=1) + "\n")
         return found
 
-    async def _go_on(self, surge: Surge, found: Summary) -> None:
+    async def _go_on(self, surge: Surge, found: RunSummary) -> None:
         """Without a duration: print the table, then repeat surges until cancelled."""
         self.narrator.__exit__()
         table.show(found, table.console())
@@ -335,7 +339,7 @@ class Surge:
 
     async def _begin(self, name: str, doing: str, tail: float) -> tuple[Load, float, float]:
         production, parts = self.production, self.parts
-        production.narrator.say(doing)
+        production.narrator.write_line(doing)
         production.doing = f"{doing} (rest)"
         start = time.monotonic() + 0.5
         stretches = [f"rest:{parts.rest}:{self.rates.rest}", f"surge:{parts.surge}:{self.rates.surge}"]
@@ -357,7 +361,7 @@ class Surge:
         samples = load.samples("surge")
         found = summary.phase(name, self.parts.surge, samples, pressures, cores)
         production.phases[name] = found
-        production.narrator.say(
+        production.narrator.write_line(
             f"  p99 {found.p99_ms or 0:.1f} ms, prod pressure {found.pressure_mean or 0:.3f}, "
             f"batch {found.batch_cpu:.2f} CPU"
         )

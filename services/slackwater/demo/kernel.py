@@ -13,15 +13,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from slackwater.agent.adapters.linux.hierarchy import Hierarchy, find_hierarchy
-from slackwater.demo.comparison import Used, rate
-from slackwater.demo.reaction import PressureSample, QuotaChange
+from slackwater.demo.comparison import CpuUse, rate
+from slackwater.demo.reaction import ObservedQuotaChange, PressureSample
 from slackwater.runtime.state import StateDir
 
 _POLL_SECONDS, _USE_SECONDS = 0.02, 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class KernelReading:
     """Cumulative counters at one time: seconds in which some prod task was stalled, CPU seconds of each tier and of the
     machine; `stolen_cpu` is the part of these that the host stole."""
 
@@ -45,9 +45,11 @@ class Kernel:
     def of(cls, state_dir: Path) -> Kernel:
         return cls(find_hierarchy(), f"slackwater-{StateDir(state_dir).instance_id()}", state_dir / "agent" / "pods")
 
-    def read(self) -> Reading:
+    def read(self) -> KernelReading:
         busy, stolen = machine_cpu()
-        return Reading(time.monotonic(), self._waited("prod"), self._cpu("prod"), self._cpu("batch"), busy, stolen)
+        return KernelReading(
+            time.monotonic(), self._waited("prod"), self._cpu("prod"), self._cpu("batch"), busy, stolen
+        )
 
     def batch_limits(self) -> dict[str, int | None]:
         """The CPU limit in milli-cores (None = unlimited) of every live batch pod, by name."""
@@ -143,7 +145,7 @@ class QuotaWatch:
 
     kernel: Kernel
     originals: Mapping[str, int | None] = field(default_factory=dict)
-    changes: list[QuotaChange] = field(default_factory=list)
+    changes: list[ObservedQuotaChange] = field(default_factory=list)
     _folders: Mapping[str, Path] = field(default_factory=dict)
     _stop: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
@@ -174,7 +176,7 @@ class QuotaWatch:
             for pod, limit in self.kernel.limits_of(self._folders).items():
                 if pod in known and known[pod] != limit:
                     known[pod] = limit
-                    self.changes.append(QuotaChange(time.monotonic(), pod, limit))
+                    self.changes.append(ObservedQuotaChange(time.monotonic(), pod, limit))
 
 
 @dataclass(slots=True)
@@ -182,7 +184,7 @@ class UseWatch:
     """Reads the CPU usage of the machine and of batch ten times a second in a separate thread."""
 
     kernel: Kernel
-    used: list[Used] = field(default_factory=list)
+    used: list[CpuUse] = field(default_factory=list)
     _stop: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
 
@@ -196,7 +198,7 @@ class UseWatch:
         if self._thread is not None:
             self._thread.join()
 
-    def between(self, began: float, ended: float) -> list[Used]:
+    def between(self, began: float, ended: float) -> list[CpuUse]:
         """The readings in a period, with the adjacent one on each side if it exists."""
         return [one for one in tuple(self.used) if began - 0.5 <= one.at <= ended + 0.5]
 
@@ -208,7 +210,7 @@ class UseWatch:
     def _poll(self) -> None:
         while not self._stop.wait(_USE_SECONDS):
             busy, stolen = machine_cpu()
-            self.used.append(Used(time.monotonic(), busy, self.kernel.batch_cpu(), stolen))
+            self.used.append(CpuUse(time.monotonic(), busy, self.kernel.batch_cpu(), stolen))
 
 
 @dataclass(slots=True)
@@ -216,7 +218,7 @@ class Gauge:
     """Half-second readings; gives the pressure of the last second and the mean CPU of a period."""
 
     kernel: Kernel
-    readings: list[Reading] = field(default_factory=list)
+    readings: list[KernelReading] = field(default_factory=list)
 
     def tick(self) -> PressureSample | None:
         """Read once and return the pressure of about the last second; None before the second reading."""
@@ -257,7 +259,7 @@ def machine_cpu(proc: Path = Path("/proc")) -> tuple[float, float]:
     return user + nice + system + irq + softirq + steal, steal
 
 
-def pressure(before: Reading, now: Reading) -> PressureSample | None:
+def pressure(before: KernelReading, now: KernelReading) -> PressureSample | None:
     """The share of the time between two readings in which some prod task was stalled."""
     if before.waited is None or now.waited is None or now.at <= before.at:
         return None

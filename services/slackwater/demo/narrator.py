@@ -38,7 +38,7 @@ class Narrator:
             self._status.stop()
             self._status = None
 
-    def say(self, text: str) -> None:
+    def write_line(self, text: str) -> None:
         """Print one line with the seconds since the start."""
         self.console.print(f"{time.monotonic() - self.began:6.1f} s  {text}", markup=False)
 
@@ -53,13 +53,13 @@ class Narrator:
             self._status.update(f"{time.monotonic() - self.began:6.1f} s  {text}")
         elif time.monotonic() - self._last_line >= self.every_seconds:
             self._last_line = time.monotonic()
-            self.say(text)
+            self.write_line(text)
 
     def greet(self, endpoint: Endpoint, node: str) -> None:
         """Print the URL of the console and example commands."""
-        self.say(f"console: {endpoint.http_url}/")
+        self.write_line(f"console: {endpoint.http_url}/")
         for command in (f"why node/{node} batch-cpu", "get decisions", "why decision/ID"):
-            self.say(f"try: slackwater {command}")
+            self.write_line(f"try: slackwater {command}")
 
     def decision(self, item: Mapping[str, Any], pressure: PressureSample | None, waterline: float | None) -> None:
         """Print a decision: its actions, the reading that triggered it, and its id."""
@@ -68,7 +68,7 @@ class Narrator:
             because = f" (prod pressure {pressure.some:.2f}, waterline {waterline:.2f})"
         mode = " [only observed]" if item["reason"].endswith("observed_only") else ""
         for what in actions_words(item["actions"]):
-            self.say(f"{item['kind']} {what}{because}{mode} decision {item['id']}")
+            self.write_line(f"{item['kind']} {what}{because}{mode} decision {item['id']}")
 
 
 def actions_words(actions: Sequence[Mapping[str, Any]]) -> list[str]:

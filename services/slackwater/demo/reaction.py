@@ -9,7 +9,7 @@ from slackwater.demo.summary import Reaction
 
 
 @dataclass(frozen=True, slots=True)
-class QuotaChange:
+class ObservedQuotaChange:
     """The CPU limit of a pod observed at `at` (monotonic seconds); None = unlimited."""
 
     at: float
@@ -27,7 +27,7 @@ class PressureSample:
 
 
 def reaction(
-    changes: Sequence[QuotaChange],
+    changes: Sequence[ObservedQuotaChange],
     pressures: Sequence[PressureSample],
     originals: Mapping[str, int | None],
     surge: tuple[float, float],
@@ -48,7 +48,7 @@ def reaction(
 
 
 def _lowered_at(
-    changes: Sequence[QuotaChange], originals: Mapping[str, int | None], surge: tuple[float, float]
+    changes: Sequence[ObservedQuotaChange], originals: Mapping[str, int | None], surge: tuple[float, float]
 ) -> float | None:
     """The time of the first decrease of a quota in the surge; the start if one was low and none decreased further."""
     began, ended = surge
@@ -69,7 +69,7 @@ def _below(limit_milli: int | None, other: int | None) -> bool:
     return limit_milli is not None and (other is None or limit_milli < other)
 
 
-def _restored_at(changes: Sequence[QuotaChange], originals: Mapping[str, int | None]) -> float | None:
+def _restored_at(changes: Sequence[ObservedQuotaChange], originals: Mapping[str, int | None]) -> float | None:
     """The time at which the last quota was restored; None while any differs from its original."""
     last = {change.pod: change for change in changes}
     if any(change.limit_milli != originals.get(pod) for pod, change in last.items()):

@@ -21,7 +21,7 @@ from slackwater.agent.adapters.simulated import (
     REST_SECONDS,
     SERVICE_SECONDS,
     TIDE_SECONDS,
-    Claim,
+    CpuClaim,
     Shares,
     prod_load,
     settle,
@@ -30,10 +30,10 @@ from slackwater.agent.adapters.simulated import (
 from slackwater.agent.domain.weights import Policy, weigh
 from slackwater.demo import schedule, summary, table
 from slackwater.demo.api import Api
-from slackwater.demo.comparison import Comparison
+from slackwater.demo.comparison import PolicyComparison
 from slackwater.demo.narrator import Narrator
-from slackwater.demo.reaction import PressureSample, QuotaChange, reaction
-from slackwater.demo.summary import ALONE, PLAIN, SLACKWATER, WEIGHTS, Phase, Reaction, Summary
+from slackwater.demo.reaction import ObservedQuotaChange, PressureSample, reaction
+from slackwater.demo.summary import ALONE, PLAIN, SLACKWATER, WEIGHTS, Phase, Reaction, RunSummary
 from slackwater.model.errors import Unavailable
 from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
@@ -55,7 +55,7 @@ async def direct(endpoint: Endpoint, state_dir: Path, seconds: int | None, summa
             found = await tides.perform(started_at, seconds)
             write_atomically(state_dir / summary_file, found.model_dump_json(indent=1) + "\n")
             if seconds is None:
-                narrator.say("the tides go on under Slackwater until Ctrl-C")
+                narrator.write_line("the tides go on under Slackwater until Ctrl-C")
                 table.show(found, table.console())
                 await asyncio.Event().wait()
             await api.apply(before)
@@ -63,7 +63,7 @@ async def direct(endpoint: Endpoint, state_dir: Path, seconds: int | None, summa
 
 
 @dataclass(slots=True)
-class Moment:
+class SimulatedMoment:
     """The state of the fleet at one time under the limits in force."""
 
     at: float
@@ -94,13 +94,13 @@ class Tides:
     phases: dict[str, Phase] = field(default_factory=dict)
     nodes: dict[str, int] = field(default_factory=dict)
     """Capacity in milli-cores by node."""
-    changes: list[QuotaChange] = field(default_factory=list)
+    changes: list[ObservedQuotaChange] = field(default_factory=list)
     seen: set[str] = field(default_factory=set)
     limits: dict[str, int | None] = field(default_factory=dict)
 
-    async def perform(self, started_at: datetime, seconds: int | None) -> Summary:
+    async def perform(self, started_at: datetime, seconds: int | None) -> RunSummary:
         await self._fleet()
-        self.narrator.say(f"driver: simulated, {len(self.nodes)} nodes; {_NOTE}")
+        self.narrator.write_line(f"driver: simulated, {len(self.nodes)} nodes; {_NOTE}")
         await self.api.set_mode("observe", "by-request")
         await self._surge(PLAIN, Policy.BY_REQUEST, "shared plainly: weights by request, nobody is touched")
         line = schedule.waterline([self.phases[ALONE].pressure_mean or 0.0])
@@ -109,7 +109,7 @@ class Tides:
         await asyncio.sleep(1.5)
         await self.api.set_mode("throttle", "by-tier", line)
         reacted = await self._surge(SLACKWATER, Policy.BY_TIER, "Slackwater: tier weights and the waterline", line)
-        found = Summary(
+        found = RunSummary(
             driver="simulated",
             driver_note=_NOTE,
             machine={
@@ -124,7 +124,7 @@ class Tides:
             waterline=line,
             phases=self.phases,
             reaction=reacted,
-            comparison=Comparison(left_out="left out: it needs real cgroups"),
+            comparison=PolicyComparison(left_out="left out: it needs real cgroups"),
             counts=await self.api.counts(),
             offers=await self.api.offers(),
             conclusion=summary.conclusion(self.phases),
@@ -146,13 +146,13 @@ class Tides:
 
     async def _surge(self, name: str, policy: Policy, doing: str, line: float | None = None) -> Reaction:
         """Wait for the peak, record it and, with a waterline, the restore after it."""
-        self.narrator.say(doing)
+        self.narrator.write_line(doing)
         high = _next_tide(datetime.now(UTC))
         await asyncio.sleep(max(0.0, (high - datetime.now(UTC)).total_seconds()))
         began, originals = time.monotonic(), dict.fromkeys(self.limits)
         ended = began + TIDE_SECONDS - REST_SECONDS
-        moments: list[Moment] = []
-        alone: list[Moment] = []
+        moments: list[SimulatedMoment] = []
+        alone: list[SimulatedMoment] = []
         while surging(datetime.now(UTC)) or (line is not None and self._throttled() and not surging(datetime.now(UTC))):
             pods = await self.api.pods()
             await self._look(pods, line)
@@ -165,7 +165,7 @@ class Tides:
         self.phases[name] = _phase(name, moments)
         self.phases.setdefault(ALONE, _phase(ALONE, alone))
         found = self.phases[name]
-        self.narrator.say(f"  p99 {found.p99_ms:.1f} ms (computed), prod pressure {found.pressure_mean:.3f}")
+        self.narrator.write_line(f"  p99 {found.p99_ms:.1f} ms (computed), prod pressure {found.pressure_mean:.3f}")
         pressures = [PressureSample(m.at - _STEP_SECONDS, m.at, m.pressure()) for m in moments]
         return reaction(self.changes, pressures, originals, (began, ended), line or 1.0)
 
@@ -174,7 +174,7 @@ class Tides:
         for pod in pods:
             limit = pod["cpu_limit_milli"]
             if pod["tier"] == "batch" and self.limits.get(pod["uid"]) != limit:
-                self.changes.append(QuotaChange(time.monotonic(), pod["uid"], limit))
+                self.changes.append(ObservedQuotaChange(time.monotonic(), pod["uid"], limit))
                 self.limits[pod["uid"]] = limit
         for item in await self.api.decisions():
             if item["id"] not in self.seen and item["node"] == min(self.nodes):
@@ -184,7 +184,7 @@ class Tides:
     def _throttled(self) -> bool:
         return any(limit is not None for limit in self.limits.values())
 
-    def _moment(self, pods: Sequence[dict[str, Any]], policy: Policy) -> Moment:
+    def _moment(self, pods: Sequence[dict[str, Any]], policy: Policy) -> SimulatedMoment:
         now = datetime.now(UTC)
         by_node = [[_pod(pod) for pod in pods if pod["node"] == node] for node in self.nodes]
         limits = {pod["uid"]: pod["cpu_limit_milli"] for pod in pods}
@@ -192,7 +192,9 @@ class Tides:
             _shares(members, limits, policy, capacity, prod_load(number, now))
             for number, (members, capacity) in enumerate(zip(by_node, self.nodes.values(), strict=True), start=1)
         ]
-        return Moment(time.monotonic(), shares, [{pod.uid: pod.tier for pod in members} for members in by_node])
+        return SimulatedMoment(
+            time.monotonic(), shares, [{pod.uid: pod.tier for pod in members} for members in by_node]
+        )
 
 
 def _next_tide(now: datetime) -> datetime:
@@ -222,7 +224,7 @@ def _shares(pods: Sequence[Pod], limits: dict[str, int | None], policy: Policy, 
     weights = weigh(pods, policy)
     requested = sum(pod.request.cpu_milli for pod in pods if pod.tier is Tier.PROD) or 1
     claims = [
-        Claim(
+        CpuClaim(
             pod.uid,
             pod.tier,
             load * capacity * pod.request.cpu_milli / requested if pod.tier is Tier.PROD else capacity,
@@ -234,7 +236,7 @@ def _shares(pods: Sequence[Pod], limits: dict[str, int | None], policy: Policy, 
     return settle(capacity, capacity // 1000, claims, weights.tiers)
 
 
-def _phase(name: str, moments: Sequence[Moment]) -> Phase:
+def _phase(name: str, moments: Sequence[SimulatedMoment]) -> Phase:
     """A phase of means over the peak; latency percentiles come from the model and are not measured."""
     count = max(1, len(moments))
     prod = sum(moment.cores(Tier.PROD) for moment in moments) / count

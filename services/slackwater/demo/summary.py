@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from slackwater.demo.comparison import Comparison
+from slackwater.demo.comparison import PolicyComparison
 from slackwater.demo.load import Sample, percentile
 
 ALONE, PLAIN, WEIGHTS, SLACKWATER = "alone", "plain", "weights", "slackwater"
@@ -64,7 +64,7 @@ class Reaction(_Part):
     seconds_to_restored: float | None = None
 
 
-class Counts(_Part):
+class RunCounts(_Part):
     """Counts of this run; `decisions` by kind."""
 
     reports: int = 0
@@ -83,7 +83,7 @@ class OfferLine(_Part):
     decision_ids: Mapping[str, str]
 
 
-class Summary(_Part):
+class RunSummary(_Part):
     """The document `.slackwater/run-summary.json`. `finished` is true after everything was stopped and checked."""
 
     driver: str
@@ -95,8 +95,8 @@ class Summary(_Part):
     waterline: float | None
     phases: Mapping[str, Phase]
     reaction: Reaction = Reaction()
-    comparison: Comparison = Comparison()
-    counts: Counts = Counts()
+    comparison: PolicyComparison = PolicyComparison()
+    counts: RunCounts = RunCounts()
     offers: tuple[OfferLine, ...] = ()
     interrupted: bool = False
     restored_exactly: bool | None = None
@@ -192,7 +192,7 @@ def _times_allowed(pair: tuple[Phase, Phase]) -> float:
     return ours / allowed_p99_ms(alone)
 
 
-def failures(summary: Summary) -> tuple[str, ...]:
+def failures(summary: RunSummary) -> tuple[str, ...]:
     """The failed conditions of the run, one line each; empty if the run succeeded and left nothing behind."""
     return (*_latency(summary), *_loop(summary), *_left_behind(summary))
 
@@ -203,7 +203,7 @@ def is_too_slow(phases: Mapping[str, Phase]) -> bool:
     return pair is not None and _times_allowed(pair) > 1
 
 
-def exit_status(summary: Summary) -> int:
+def exit_status(summary: RunSummary) -> int:
     """0 if nothing failed, 3 if only latencies or requests failed on a host that is not measurable, else 2."""
     if not failures(summary):
         return EXIT_CLOSED
@@ -212,7 +212,7 @@ def exit_status(summary: Summary) -> int:
     return EXIT_NOT_MEASURABLE if why_not_measurable(summary) else EXIT_OPEN
 
 
-def why_not_measurable(summary: Summary) -> str:
+def why_not_measurable(summary: RunSummary) -> str:
     """Why latencies on this host are not meaningful; empty if they are.
 
     Reasons: steal above 3 % of the CPUs in a surge of a pair; failed requests of the service alone; or a p99 of the
@@ -232,14 +232,14 @@ def why_not_measurable(summary: Summary) -> str:
     return "; ".join(found)
 
 
-def last_line(summary: Summary) -> str:
+def last_line(summary: RunSummary) -> str:
     """The exit status as text, because make replaces the status itself."""
     status = exit_status(summary)
     why = f": {summary.not_measurable}" if status == EXIT_NOT_MEASURABLE else ""
     return f"exit {status}: {EXITS[status]}{why}"
 
 
-def _latency(summary: Summary) -> list[str]:
+def _latency(summary: RunSummary) -> list[str]:
     measured, pair = pairs(summary.phases), deciding_pair(summary.phases)
     if pair is None:
         return ["the service's latency was not measured alone and under Slackwater"]
@@ -249,12 +249,12 @@ def _latency(summary: Summary) -> list[str]:
         found.append(
             f"p99 under Slackwater {ours:.1f} ms is above {allowed_p99_ms(alone):.1f} ms "
             f"({P99_FACTOR:g} x {alone:.1f} ms alone + {P99_ALLOWANCE_MS:g} ms)"
-            + (f": the middle one of {told_pairs(measured)}" if len(measured) == PAIRS else "")
+            + (f": the middle one of {reported_pairs(measured)}" if len(measured) == PAIRS else "")
         )
     return [*found, *_failed_requests(summary)]
 
 
-def _failed_requests(summary: Summary) -> list[str]:
+def _failed_requests(summary: RunSummary) -> list[str]:
     return [
         f"{ours.errors} of {ours.requests} requests failed under Slackwater"
         for _, ours in pairs(summary.phases)
@@ -262,13 +262,13 @@ def _failed_requests(summary: Summary) -> list[str]:
     ]
 
 
-def told_pairs(measured: Sequence[tuple[Phase, Phase]]) -> str:
+def reported_pairs(measured: Sequence[tuple[Phase, Phase]]) -> str:
     """The measured and allowed p99 of each pair as text."""
     p99s = [_p99s(pair) for pair in measured]
     return ", ".join(f"{ours:.1f} of {allowed_p99_ms(alone):.1f}" for alone, ours in p99s)
 
 
-def nothing_was_to_be_taken(summary: Summary) -> bool:
+def nothing_was_to_be_taken(summary: RunSummary) -> bool:
     """Whether prod's pressure under Slackwater stayed close to its waterline, so that no throttle was needed.
 
     On a quiet machine the weights may be enough: an excess of a tenth asks for less than a hundredth of the node, which
@@ -280,7 +280,7 @@ def nothing_was_to_be_taken(summary: Summary) -> bool:
     return summary.reaction.seconds_to_lowered is None and ours.pressure_p90 <= HARDLY * summary.waterline
 
 
-def _loop(summary: Summary) -> list[str]:
+def _loop(summary: RunSummary) -> list[str]:
     counts, reaction = summary.counts, summary.reaction
     conditions = [
         (counts.reports > 0, "no report arrived"),
@@ -298,7 +298,7 @@ def _loop(summary: Summary) -> list[str]:
     return [text for holds, text in conditions if not holds]
 
 
-def _left_behind(summary: Summary) -> list[str]:
+def _left_behind(summary: RunSummary) -> list[str]:
     found = [f"left behind: {what}" for what in summary.leftovers]
     if summary.restored_exactly is None:
         found.append("whether every file was restored is unknown: the agent left no restore report")

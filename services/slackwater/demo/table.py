@@ -17,13 +17,13 @@ from slackwater.demo.summary import (
     SLACKWATER,
     WEIGHTS,
     Phase,
-    Summary,
+    RunSummary,
     disturbance,
     last_line,
     nothing_was_to_be_taken,
     nth,
     pairs,
-    told_pairs,
+    reported_pairs,
 )
 from slackwater.model.quantities import format_cpu, format_memory
 
@@ -45,7 +45,7 @@ def console() -> Console:
     return Console(highlight=False) if sys.stdout.isatty() else Console(highlight=False, width=130)
 
 
-def show(summary: Summary, console: Console) -> None:
+def show(summary: RunSummary, console: Console) -> None:
     """Print phases, reaction times, counts, leftovers and the conclusion."""
     console.print(phases_of(summary.phases))
     if summary.comparison.outcomes:
@@ -54,7 +54,7 @@ def show(summary: Summary, console: Console) -> None:
         console.print(line, markup=False, soft_wrap=True)
 
 
-def lines(summary: Summary) -> list[str]:
+def lines(summary: RunSummary) -> list[str]:
     """The lines below the table of phases."""
     reaction, counts = summary.reaction, summary.counts
     found = [
@@ -69,7 +69,7 @@ def lines(summary: Summary) -> list[str]:
         highest = summary.phases[SLACKWATER].pressure_p90 or 0
         found.append(f"prod hardly waited above the waterline (p90 {highest:.3f}): nothing was to be taken from batch")
     if len(measured := pairs(summary.phases)) == PAIRS:
-        found.append(f"p99 under Slackwater of what it may be: {told_pairs(measured)} ms; the middle one decides")
+        found.append(f"p99 under Slackwater of what it may be: {reported_pairs(measured)} ms; the middle one decides")
     for offer in summary.offers[:3]:
         ids = ", ".join(f"{subject} {decision}" for subject, decision in sorted(offer.decision_ids.items()))
         found.append(

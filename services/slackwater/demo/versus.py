@@ -8,8 +8,8 @@ from slackwater.demo.comparison import (
     BELOW_WITHIN_SECONDS,
     MOST_LOST_ABOVE_NEEDED,
     P99_FACTOR,
-    Comparison,
-    Outcome,
+    ComparisonOutcome,
+    PolicyComparison,
 )
 from slackwater.demo.policies import ALL_OR_NOTHING, PRECISE
 
@@ -17,7 +17,7 @@ _NEARLY_ALL = 0.9
 TITLES = {ALL_OR_NOTHING: "all or nothing", PRECISE: "precise"}
 
 
-def compared(comparison: Comparison) -> Table:
+def compared(comparison: PolicyComparison) -> Table:
     """A table with a row per figure, a column per policy, and the goal for the precise one."""
     count = sum(one.surges for one in comparison.outcomes.values())
     table = Table(
@@ -35,7 +35,7 @@ def compared(comparison: Comparison) -> Table:
     return table
 
 
-def _rows(comparison: Comparison, names: list[str]) -> list[tuple[str, list[str], str]]:
+def _rows(comparison: PolicyComparison, names: list[str]) -> list[tuple[str, list[str], str]]:
     outcomes = [comparison.outcomes[name] for name in names]
     alone, middle, pods = comparison.alone_p99_ms, comparison.alone_p99_median_ms, comparison.batch_pods
 
@@ -69,7 +69,9 @@ def _rows(comparison: Comparison, names: list[str]) -> list[tuple[str, list[str]
     ]
 
 
-def _where_nothing_was_taken(comparison: Comparison, outcomes: list[Outcome]) -> list[tuple[str, list[str], str]]:
+def _where_nothing_was_taken(
+    comparison: PolicyComparison, outcomes: list[ComparisonOutcome]
+) -> list[tuple[str, list[str], str]]:
     """Adds two rows if there was steal."""
     if comparison.alone_stolen + sum(one.stolen for one in outcomes) <= 0:
         return []
@@ -88,7 +90,7 @@ def _where_nothing_was_taken(comparison: Comparison, outcomes: list[Outcome]) ->
     ]
 
 
-def lines(comparison: Comparison) -> list[str]:
+def lines(comparison: PolicyComparison) -> list[str]:
     """The notes on the table: why the comparison is missing or partial, and how its figures are defined."""
     found = [f"all or nothing against precise: {comparison.left_out}"] if comparison.left_out else []
     if comparison.outcomes:
@@ -107,7 +109,7 @@ def lines(comparison: Comparison) -> list[str]:
     return found
 
 
-def _took_everything(comparison: Comparison) -> bool:
+def _took_everything(comparison: PolicyComparison) -> bool:
     """Whether the surges left batch almost no CPU.
 
     Both policies then throttle all of it, and the cool-down decides the result.
@@ -118,7 +120,7 @@ def _took_everything(comparison: Comparison) -> bool:
     return one.needed >= _NEARLY_ALL * comparison.batch_wanted_cpus * comparison.surge_seconds * one.surges > 0
 
 
-def judged(comparison: Comparison) -> str:
+def judged(comparison: PolicyComparison) -> str:
     """The verdict on each of the three goals; other work on the machine affects the figures."""
     one = comparison.outcomes.get(PRECISE)
     if one is None or not one.actions:
@@ -141,7 +143,7 @@ def _is_protected(p99_ms: float | None, alone_ms: float | None) -> bool | None:
     return None if p99_ms is None or alone_ms is None else p99_ms <= P99_FACTOR * alone_ms
 
 
-def _in_time(one: Outcome) -> bool:
+def _in_time(one: ComparisonOutcome) -> bool:
     return one.never_below == 0 and (one.below_p99_seconds or 0.0) <= BELOW_WITHIN_SECONDS
 
 
@@ -149,7 +151,7 @@ def _within(ratio: float | None) -> bool | None:
     return None if ratio is None else ratio <= MOST_LOST_ABOVE_NEEDED
 
 
-def _worst(one: Outcome) -> str:
+def _worst(one: ComparisonOutcome) -> str:
     never = f", {one.never_below} never" if one.never_below else ""
     return f"{_number(one.below_p99_seconds)}{never}"
 

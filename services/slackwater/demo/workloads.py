@@ -97,7 +97,7 @@ class Workloads:
     async def _start(self, module: str, *arguments: str) -> Process:
         try:
             process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "slackwater.demo.tether", sys.executable, "-m", module, *arguments),
+                *(sys.executable, "-m", "slackwater.demo.die_with_parent", sys.executable, "-m", module, *arguments),
                 stdin=DEVNULL,
                 stdout=DEVNULL,
                 env=os.environ | {"SLACKWATER_STATE_DIR": str(self.state_dir)},

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final, Protocol
 
 from slackwater.decisions.record import DecisionRecord
-from slackwater.ensurance.domain.guarded import Guarded
+from slackwater.ensurance.domain.node_state import GuardedNode
 from slackwater.ensurance.domain.pools import PoolStanding
 from slackwater.events.effect_measured import EffectMeasured
 from slackwater.intents.ports import IntentStore, IntentUnit, LeaseMeter
@@ -16,7 +16,7 @@ STANDINGS: Final = "pool_autonomy"
 """Tables, as the quarantine names them."""
 
 
-class GuardUnit(IntentUnit[Guarded], Protocol):
+class GuardUnit(IntentUnit[GuardedNode], Protocol):
     """One transaction over the nodes, the standings of pools, and the events that go out with them."""
 
     async def autonomies(self) -> Sequence[PoolStanding]:
@@ -33,7 +33,7 @@ GuardStore = IntentStore[GuardUnit]
 """Where nodes and standings are kept."""
 
 
-class Meter(LeaseMeter, Protocol):
+class EnsuranceMeter(LeaseMeter, Protocol):
     """What operators watch."""
 
     def decided(self, record: DecisionRecord, sample_age_seconds: float | None) -> None:

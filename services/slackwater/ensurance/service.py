@@ -6,25 +6,25 @@ import asyncio
 from collections.abc import Collection
 from functools import partial
 
-from slackwater.bus.blocks import blocks_of
+from slackwater.bus.consume.agent_blocks import blocks_of
 from slackwater.ensurance.adapters.guard_rows import KeyedGuardStore
 from slackwater.ensurance.adapters.metrics import EnsuranceMetrics
 from slackwater.ensurance.edge.checks import state_checks
 from slackwater.ensurance.edge.events import consumers
 from slackwater.ensurance.edge.pools import pools_router
 from slackwater.ensurance.settings import EnsuranceSettings
-from slackwater.ensurance.usecases.book import Book
 from slackwater.ensurance.usecases.documents_in_force import KINDS, DocumentsInForce, hooks_of
 from slackwater.ensurance.usecases.follow_rules import FollowRules
 from slackwater.ensurance.usecases.guard_node import GuardNode
 from slackwater.ensurance.usecases.keep_leases import KeepLeases
-from slackwater.ensurance.usecases.let_go import LetGo
-from slackwater.ensurance.usecases.look_at_pools import LookAtPools
-from slackwater.ensurance.usecases.note_described import NoteDescribed
-from slackwater.ensurance.usecases.note_evicted import NoteEvicted
-from slackwater.ensurance.usecases.note_observed import NoteObserved
+from slackwater.ensurance.usecases.node_cache import GuardedNodeCache
+from slackwater.ensurance.usecases.on_described import OnDescribed
+from slackwater.ensurance.usecases.on_evicted import OnEvicted
+from slackwater.ensurance.usecases.on_observed import OnObserved
 from slackwater.ensurance.usecases.owned_nodes import OwnedNodes
+from slackwater.ensurance.usecases.pool_autonomy import PoolAutonomy
 from slackwater.ensurance.usecases.reconcile_intents import ReconcileIntents
+from slackwater.ensurance.usecases.release_quarantined import ReleaseQuarantined
 from slackwater.events.intent_declared import IntentDeclared
 from slackwater.intents.controls import ENSURANCE
 from slackwater.intents.leases import RenewLeases
@@ -51,21 +51,21 @@ class EnsuranceService(ReplicatedService):
         self.documents = documents = DocumentsInForce(stores, first)
         documents.on_read(lambda kind, problems: quarantine.follow(kind.table, problems))
         store = KeyedGuardStore(replica.database, quarantine)
-        self.book = book = Book(store, documents, quarantine)
+        self.book = book = GuardedNodeCache(store, documents, quarantine)
         intents = IntentWriter(ENSURANCE, book, book.content, clock, lease, owned.epoch_of)
         guard = GuardNode(book, meter, intents, settings.max_report_age_seconds, settings.closing_seconds)
-        observed, evicted = NoteObserved(book, intents), NoteEvicted(book, meter, intents)
-        described, reconcile = NoteDescribed(book, intents), ReconcileIntents(book, intents, silent)
+        observed, evicted = OnObserved(book, intents), OnEvicted(book, meter, intents)
+        described, reconcile = OnDescribed(book, intents), ReconcileIntents(book, intents, silent)
         waiting = partial(oldest_waiting, replica.database, IntentDeclared)
 
         def blocked() -> Collection[str]:
             return blocks_of(bus).in_force()
 
         renew = RenewLeases(ENSURANCE, book.positions, clock, meter, bus, owned.acting, waiting, lease, silent, blocked)
-        let_go = LetGo(book, intents, reconcile, bus, described)
+        let_go = ReleaseQuarantined(book, intents, reconcile, bus, described)
         quarantine.on_hold(let_go.hold)
         quarantine.on_release(let_go.release)
-        self.pools = pools = LookAtPools(book, clock, meter)
+        self.pools = pools = PoolAutonomy(book, clock, meter)
         follow, policy_news = FollowRules(book, meter, intents), asyncio.Event()
         owned.on_news(policy_news.set)
 

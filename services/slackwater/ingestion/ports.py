@@ -8,7 +8,7 @@ from datetime import date, datetime
 from typing import Protocol
 
 from slackwater.ingestion.domain.blocks import AgentBlock
-from slackwater.ingestion.domain.columns import History
+from slackwater.ingestion.domain.columns import HistoryColumns
 from slackwater.ingestion.domain.reports import HistoryRow, KnownNode, Liveness
 from slackwater.ingestion.domain.validation import Refusal
 from slackwater.ingestion.domain.windowing import Agent, Before
@@ -27,7 +27,7 @@ class PodPresence:
     liveness: Liveness
 
 
-class Ledger(Protocol):
+class UsageLedger(Protocol):
     """Inventory and history within one transaction. Methods that return nodes lock them until the transaction ends."""
 
     async def nodes(self, names: Sequence[str]) -> Mapping[str, KnownNode]:
@@ -38,7 +38,7 @@ class Ledger(Protocol):
         """Stores a node's description. Returns False if a newer one is stored."""
         ...
 
-    async def append(self, history: History) -> None:
+    async def append(self, history: HistoryColumns) -> None:
         """Appends accepted reports to history and their pods to the inventory. Raises InvalidInput if one cannot be
         stored.
         """
@@ -95,7 +95,7 @@ class Ledger(Protocol):
         """Returns accepted reports with since <= midpoint < until."""
         ...
 
-    async def columns_within(self, spans: Mapping[str, tuple[datetime, datetime]]) -> History:
+    async def columns_within(self, spans: Mapping[str, tuple[datetime, datetime]]) -> HistoryColumns:
         """Returns accepted reports as columns, with one span (since, until) per node.
 
         Pods have their present description; pods whose description was deleted are left out.
@@ -110,7 +110,7 @@ class Ledger(Protocol):
         """Creates partitions of history for these days (UTC)."""
         ...
 
-    async def forget_before(self, day: date) -> None:
+    async def delete_before(self, day: date) -> None:
         """Drops the history of all days before `day`, and pods last seen before it."""
         ...
 
@@ -135,7 +135,7 @@ class BlockBook(Protocol):
         ...
 
 
-class Meter(Protocol):
+class IngestionMeter(Protocol):
     """Metrics of ingestion."""
 
     def accepted(self, late: int, delays_seconds: Iterable[float]) -> None:
@@ -156,5 +156,5 @@ class Meter(Protocol):
         ...
 
 
-Ledgers = Callable[[UnitOfWork], Ledger]
+Ledgers = Callable[[UnitOfWork], UsageLedger]
 BlockBooks = Callable[[UnitOfWork], BlockBook]

@@ -6,12 +6,12 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from functools import partial
 
-from slackwater.bus.streams import load
+from slackwater.bus.admin.streams import load
 from slackwater.ingestion.adapters.blocks import PostgresBlockBook
 from slackwater.ingestion.adapters.metrics import IngestionMetrics
-from slackwater.ingestion.adapters.postgres import PostgresLedger
+from slackwater.ingestion.adapters.postgres import PostgresUsageLedger
 from slackwater.ingestion.domain.liveness import LivenessLimits
-from slackwater.ingestion.domain.validation import Limits
+from slackwater.ingestion.domain.validation import ReportLimits
 from slackwater.ingestion.domain.windowing import aligned, staggered
 from slackwater.ingestion.edge.block_routes import block_router
 from slackwater.ingestion.edge.checks import dependencies
@@ -22,14 +22,14 @@ from slackwater.ingestion.usecases.accept_reports import AcceptReports
 from slackwater.ingestion.usecases.block_agents import AnnounceBlocks, BlockAgents
 from slackwater.ingestion.usecases.close_due_windows import CloseDueWindows
 from slackwater.ingestion.usecases.close_windows import CloseWindows
+from slackwater.ingestion.usecases.consumer_lag import ConsumerLag
 from slackwater.ingestion.usecases.count_nodes import CountNodes
 from slackwater.ingestion.usecases.describe_node import DescribeNode
-from slackwater.ingestion.usecases.hearing import Hearing
 from slackwater.ingestion.usecases.keep_history import KeepHistory
 from slackwater.ingestion.usecases.read_windows import ReadWindows
 from slackwater.ingestion.usecases.silence import Silence
-from slackwater.ingestion.usecases.tracing import WindowTraces
 from slackwater.ingestion.usecases.watch_liveness import WatchLiveness
+from slackwater.ingestion.usecases.window_traces import WindowTraces
 from slackwater.runtime.loops import RETRY_SECONDS, Repeat
 from slackwater.runtime.platform import Platform
 from slackwater.runtime.replicated import Replica, ReplicatedService
@@ -45,11 +45,11 @@ class IngestionService(ReplicatedService):
         replica = Replica("ingestion", platform)
         database, clock, quarantine = replica.database, replica.clock, replica.quarantine
         mine, seconds, days = replica.partitions.working, settings.window_seconds, settings.retention_days
-        meter, ledgers = IngestionMetrics(process_meters()), PostgresLedger.remembering(quarantine)
-        limits = Limits(settings.clock_ahead_seconds, settings.clock_behind_seconds)
+        meter, ledgers = IngestionMetrics(process_meters()), PostgresUsageLedger.remembering(quarantine)
+        limits = ReportLimits(settings.clock_ahead_seconds, settings.clock_behind_seconds)
         silent = LivenessLimits(settings.report_interval_seconds, settings.stale_intervals, settings.lost_seconds)
         phase = staggered(seconds) if settings.stagger_windows else aligned
-        heard, traces = Hearing(clock), WindowTraces(seconds, phase)
+        heard, traces = ConsumerLag(clock), WindowTraces(seconds, phase)
         close = CloseWindows(
             database,
             ledgers,

@@ -16,7 +16,7 @@ from slackwater.prediction.domain.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
+class DescribedNode:
     """A node's description: its allocatable resources, and its pool."""
 
     allocatable: Resources
@@ -38,7 +38,7 @@ class PredictionTransaction(Protocol):
         """Stores the newest snapshot of a partition and drops all but its `keep` newest."""
         ...
 
-    async def describe(self, node: str, described: Described, described_at: datetime) -> bool:
+    async def describe(self, node: str, described: DescribedNode, described_at: datetime) -> bool:
         """Stores a node's description. Returns False if a newer one is stored."""
         ...
 
@@ -54,12 +54,12 @@ class PredictionStore(Protocol):
 
     async def published(self) -> Mapping[str, Published]: ...
 
-    async def nodes(self) -> Mapping[str, Described]:
+    async def nodes(self) -> Mapping[str, DescribedNode]:
         """Returns every described node."""
         ...
 
 
-class Predictors(Protocol):
+class PredictorCatalogue(Protocol):
     """The installed models."""
 
     def check(self, choice: ModelChoice, resource: str) -> None:
@@ -72,7 +72,7 @@ class Predictors(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredRisk:
     """Results of earlier predictions of one resource in one pool; the fields of events.peak_predicted.Calibration."""
 
     stated_rate: float | None = None
@@ -89,7 +89,7 @@ class PredictionMeter(Protocol):
     `dropped` is called when a partition is released or lost, so that it is not counted twice in the fleet.
     """
 
-    def measured(self, partition: int, pool: str, resource: str, measured: Measured) -> None: ...
+    def measured(self, partition: int, pool: str, resource: str, measured: MeasuredRisk) -> None: ...
 
     def published(self, cause: str, predictions: int, newest: datetime) -> None:
         """Counts predictions. `cause` is that of the event: first, report, diff or force; `newest` its predicted_at."""

@@ -16,17 +16,17 @@ from slackwater.prediction.edge.predictor_routes import predictor_router
 from slackwater.prediction.settings import PredictionSettings
 from slackwater.prediction.usecases.follow_policies import FollowPolicies
 from slackwater.prediction.usecases.keep_snapshots import KeepSnapshots
+from slackwater.prediction.usecases.owned_partitions import OwnedPartitions
 from slackwater.prediction.usecases.partition_holder import PartitionHolder
 from slackwater.prediction.usecases.policies_in_force import PoliciesInForce, PredictPolicyHooks
 from slackwater.prediction.usecases.publish_due import PublishDue
-from slackwater.prediction.usecases.shares import Shares
 from slackwater.resources.catalog import PREDICT_POLICY
 from slackwater.resources.change import ChangeResources
 from slackwater.runtime.loops import Follow, Repeat
 from slackwater.runtime.platform import Platform
 from slackwater.runtime.replicated import Replica, ReplicatedService
 from slackwater.runtime.resource_metrics import ResourceMetrics
-from slackwater.runtime.resource_news import ResourceNews, said_of
+from slackwater.runtime.resource_news import ResourceNews, unusable_text
 from slackwater.runtime.resource_routes import resource_router
 from slackwater.runtime.service import Check
 from slackwater.store.port import Database
@@ -49,20 +49,20 @@ class PredictionService(ReplicatedService):
         self.policies = policies = PoliciesInForce(documents, hooks, meter)
         """Read `policies.policies` for the present policies, or subscribe with `policies.on_policies`."""
         news, changed = ResourceNews(policies, clock), asyncio.Event()
-        replica.partitions.on_news(news.tell)
+        replica.partitions.on_news(news.notify)
         policies.on_read(lambda problems: quarantine.follow("policies", problems))
         policies.on_policies(lambda _: changed.set())
 
         reader = windows_reader(replica.bus, lambda new: metrics.folded(new, shares.series))
         store = KeyedPredictionStore(replica.database, PostgresSnapshots(), quarantine)
-        shares = Shares(store, settings.policy(model_of), reader, reports.restored, reports.failed, quarantine)
+        shares = OwnedPartitions(store, settings.policy(model_of), reader, reports.restored, reports.failed, quarantine)
         quarantine.on_release(shares.retry)
         holder, follow = PartitionHolder(shares, calibration), FollowPolicies(shares, policies)
         snapshots = KeepSnapshots(shares, clock, settings.snapshot_seconds, reports.kept)
         publish = PublishDue(shares, clock, calibration)
 
         def checks() -> Sequence[Check]:
-            pools = f"{len(policies.policies.pools)} pools with a policy of their own{said_of(policies.problems)}"
+            pools = f"{len(policies.policies.pools)} pools with a policy of their own{unusable_text(policies.problems)}"
             return [
                 Check("prediction-state", True, f"{shares.series} series"),
                 Check("prediction-policies", True, pools),

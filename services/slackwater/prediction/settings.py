@@ -7,9 +7,9 @@ from typing import Any
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from slackwater.prediction.domain.policy import DEFAULT_MODEL, Cadence, ModelChoice, Policies, PoolPolicy
+from slackwater.prediction.domain.policy import DEFAULT_MODEL, Cadence, ModelChoice, PoolPolicies, PoolPolicy
 from slackwater.prediction.domain.state import Keeping, MakeModel
-from slackwater.prediction.usecases.state import PredictionPolicy
+from slackwater.prediction.usecases.partition_store import PredictionPolicy
 
 
 class PredictionSettings(BaseSettings):
@@ -54,4 +54,4 @@ class PredictionSettings(BaseSettings):
     def policy(self, make: MakeModel) -> PredictionPolicy:
         """Returns the policy in the form that the use cases take."""
         keeping = Keeping(self.pod_retention_seconds, self.node_retention_seconds, self.workload_retention_seconds)
-        return PredictionPolicy(make, Policies(self.first_policy()), keeping, self.keep_snapshots)
+        return PredictionPolicy(make, PoolPolicies(self.first_policy()), keeping, self.keep_snapshots)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from slackwater.colocation.domain.closed_loop import Period
-from slackwater.simulation.domain.scenes import NodeFacts, Scene
+from slackwater.offers.closed_loop import Period
+from slackwater.simulation.domain.scenes import SceneNode, UsageScene
 
 
-class Watch(Protocol):
+class SimulationProgress(Protocol):
     """Somebody who wants to know how far it is."""
 
     def begin(self, what: str, steps: int | None) -> None:
@@ -73,7 +73,7 @@ class SceneHistory(Protocol):
         ...
 
     @property
-    def nodes(self) -> Sequence[NodeFacts]:
+    def nodes(self) -> Sequence[SceneNode]:
         """In the order of every moment's scenes."""
         ...
 
@@ -97,6 +97,6 @@ class SceneHistory(Protocol):
         """What a reader of the figures should know of it."""
         ...
 
-    def scenes(self) -> Iterator[Sequence[Scene | None]]:
+    def scenes(self) -> Iterator[Sequence[UsageScene | None]]:
         """In the order of time; None: the node is not there."""
         ...

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from slackwater.simulation.adapters.api_answers import Reads
+from slackwater.simulation.adapters.api_answers import ApiReader
 from slackwater.simulation.adapters.document_files import DocumentFile
 from slackwater.simulation.adapters.peak_models import models_of
 from slackwater.simulation.adapters.policy_files import (
@@ -16,7 +16,7 @@ from slackwater.simulation.adapters.policy_files import (
     sets_in_place,
     sets_on_trace,
 )
-from slackwater.simulation.adapters.prometheus import Prometheus, Span
+from slackwater.simulation.adapters.prometheus import Prometheus, TimeRange
 from slackwater.simulation.adapters.prometheus_usage import QUERIES, read
 from slackwater.simulation.adapters.recorded_history import recorded
 from slackwater.simulation.adapters.recorded_scenes import recorded_scenes
@@ -32,39 +32,43 @@ from slackwater.simulation.adapters.strategy_files import (
 )
 from slackwater.simulation.adapters.trace_scenes import TraceScenes, squeezed
 from slackwater.simulation.adapters.trace_source import history_of
-from slackwater.simulation.ports import Watch
-from slackwater.simulation.settings import PolicyTerms, PrometheusOrder, RecordedOrder, TraceOrder, Tried
+from slackwater.simulation.ports import SimulationProgress
+from slackwater.simulation.settings import AssessmentOptions, PolicyTerms, PrometheusOrder, RecordedOrder, TraceOrder
 from slackwater.simulation.usecases.assess import Assessment, assess
 from slackwater.simulation.usecases.replay import Simulation, replay
 from slackwater.simulation.usecases.replay_policies import PolicySimulation, replay_policies
 from slackwater.waterline.registry.plugins import all_metrics
 
 
-def simulate_trace(files: Sequence[DocumentFile], order: TraceOrder, watch: Watch) -> Simulation:
+def simulate_trace(files: Sequence[DocumentFile], order: TraceOrder, watch: SimulationProgress) -> Simulation:
     """Raises InvalidInput for what was asked wrongly and for bad files, Misconfigured for a missing library."""
     wanted = [default_variant(), *variants(files)]  # first: reading a trace to learn of a misspelt field is long
     history = history_of(order, watch)
     return Simulation(history, replay(history, wanted, watch))
 
 
-def assess_trace(order: TraceOrder, tried: Tried, watch: Watch) -> Assessment:
+def assess_trace(order: TraceOrder, tried: AssessmentOptions, watch: SimulationProgress) -> Assessment:
     """Raises InvalidInput, Misconfigured."""
     models = models_of(tried)
     return assess(history_of(order, watch).placed, models, tried.percents, tried.accepted, watch)
 
 
-def assess_prometheus(order: PrometheusOrder, tried: Tried, now_seconds: float, watch: Watch) -> Assessment:
+def assess_prometheus(
+    order: PrometheusOrder, tried: AssessmentOptions, now_seconds: float, watch: SimulationProgress
+) -> Assessment:
     """Reads only. Raises InvalidInput, Misconfigured, Unavailable, NotFound."""
     models = models_of(tried)
     end = int(now_seconds) // order.step_seconds * order.step_seconds
-    span = Span(end - order.since_seconds, end, order.step_seconds)
+    span = TimeRange(end - order.since_seconds, end, order.step_seconds)
     watch.begin("reading from Prometheus", QUERIES * len(list(span.pages())))
     server = Prometheus(order.client, order.retries, advance=lambda: watch.advance(1))
     placed_pods = read(server, span, str(order.client.base_url).rstrip("/"))
     return assess(placed_pods, models, tried.percents, tried.accepted, watch)
 
 
-def simulate_recorded(files: Sequence[DocumentFile], order: RecordedOrder, now: datetime, watch: Watch) -> Simulation:
+def simulate_recorded(
+    files: Sequence[DocumentFile], order: RecordedOrder, now: datetime, watch: SimulationProgress
+) -> Simulation:
     """Against the strategies in force. A file replaces the documents of its names; one whose only document selects no
     node is tried as the cluster's. Raises InvalidInput, NotFound, and what the API raises."""
     documents = read_all(files)  # first: reading a history to learn of a misspelt field is long
@@ -80,7 +84,7 @@ def simulate_recorded(files: Sequence[DocumentFile], order: RecordedOrder, now: 
 
 
 def simulate_policies_on_trace(
-    files: Sequence[DocumentFile], order: TraceOrder, given: PolicyTerms, watch: Watch
+    files: Sequence[DocumentFile], order: TraceOrder, given: PolicyTerms, watch: SimulationProgress
 ) -> PolicySimulation:
     """Against the policy that ensurance begins with. A trace has no labels and no pools: every NodeQOS is for all of
     its nodes, and the only Autonomy of a file for their pool. Raises InvalidInput, Misconfigured."""
@@ -95,7 +99,12 @@ def simulate_policies_on_trace(
 
 
 def simulate_policies_recorded(
-    files: Sequence[DocumentFile], reads: Reads, since_seconds: int, given: PolicyTerms, now: datetime, watch: Watch
+    files: Sequence[DocumentFile],
+    reads: ApiReader,
+    since_seconds: int,
+    given: PolicyTerms,
+    now: datetime,
+    watch: SimulationProgress,
 ) -> PolicySimulation:
     """Against the policies in force. A file replaces the documents of its kinds and names, as `apply` would. Raises
     InvalidInput, NotFound, and what the API raises."""

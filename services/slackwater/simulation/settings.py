@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from slackwater.model.errors import InvalidInput
-from slackwater.simulation.adapters.api_answers import Reads
+from slackwater.simulation.adapters.api_answers import ApiReader
 from slackwater.simulation.adapters.trace_history import USUAL_MODEL
 from slackwater.simulation.adapters.trace_scenes import BatchLayout
-from slackwater.simulation.domain.guarded_run import Terms
+from slackwater.simulation.domain.guarded_run import GuardTerms
 from slackwater.simulation.domain.risk import USUAL_ACCEPTED
-from slackwater.traces.choices import Resource, TraceFormat
+from slackwater.traces.options import TraceFormat, TraceResource
 
 if TYPE_CHECKING:
     import httpx2
@@ -29,7 +29,7 @@ class TraceOrder:
 
     path: Path
     form: TraceFormat
-    resources: Sequence[Resource] = tuple(Resource)
+    resources: Sequence[TraceResource] = tuple(TraceResource)
     per_node: int | None = None
     churn_days: float | None = None
     seed: int = 1
@@ -41,7 +41,7 @@ class TraceOrder:
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class AssessmentOptions:
     """What an assessment tries, and which risk is accepted (a share of node minutes)."""
 
     models: Sequence[str] = MODELS
@@ -78,7 +78,7 @@ class PrometheusOrder:
 class RecordedOrder:
     """What an installation recorded. `step_seconds` None: every window."""
 
-    reads: Reads
+    reads: ApiReader
     since_seconds: int
     step_seconds: int | None = None
 
@@ -87,5 +87,5 @@ class RecordedOrder:
 class PolicyTerms:
     """How a policy is tried. `batch`: see adapters.trace_scenes; it is for traces."""
 
-    terms: Terms = field(default_factory=Terms)
+    terms: GuardTerms = field(default_factory=GuardTerms)
     batch: BatchLayout = field(default_factory=BatchLayout)

@@ -29,7 +29,7 @@ from slackwater.agent.adapters.linux.machine import online_cpus
 from slackwater.agent.adapters.linux.processes import kill_all, process_of
 from slackwater.agent.adapters.linux.registry import Entry, PodRegistry
 from slackwater.agent.domain.admission import Command, admit
-from slackwater.bus.nats import NatsBus, connect_bus
+from slackwater.bus.connect.nats_bus import NatsBus, connect_bus
 from slackwater.events.envelope import event_of
 from slackwater.events.intent_declared import CpuThrottle, IntentDeclared
 from slackwater.events.intent_observed import IntentObserved

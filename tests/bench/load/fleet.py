@@ -9,7 +9,7 @@ from typing import Any
 from tests.bench.load.wire import head_of
 
 from slackwater.agent.edge.events import Envelopes
-from slackwater.bus.encoding import encode
+from slackwater.bus.codec.cloudevents import encode
 from slackwater.events.envelope import Event, subject_of
 from slackwater.events.measures import Distribution, PodUsage, Pressure, Usage
 from slackwater.events.node_described import NodeDescribed

@@ -25,7 +25,7 @@ from tests.faults.supervisor import REPOSITORY, Memory, Program, python_path, sl
 from slackwater.agent.adapters.linux.driver import linux_driver
 from slackwater.agent.adapters.linux.hierarchy import find_hierarchy
 from slackwater.agent.domain.controls.cpu_limit import CPU_LIMIT
-from slackwater.bus.nats import NatsBus, connect_bus
+from slackwater.bus.connect.nats_bus import NatsBus, connect_bus
 from slackwater.events.envelope import event_of
 from slackwater.events.intent_declared import CpuThrottle, Eviction, IntentDeclared
 from slackwater.model.errors import Unavailable

@@ -19,7 +19,7 @@ from tests.faults.scenario import Result, Strictness, percentile
 from tests.faults.site import SERVICES, Site, harness_bus, site
 from tests.faults.supervisor import until
 
-from slackwater.bus.nats import NatsBus
+from slackwater.bus.connect.nats_bus import NatsBus
 
 NODES = 12
 RECOVERY_SECONDS = 5.0

@@ -17,9 +17,9 @@ from tests.faults.oracle import Findings
 from tests.faults.scenario import Result, Strictness
 from tests.faults.site import Site, harness_bus, pending, site
 
-from slackwater.bus.encoding import MESSAGE_ID, encode
-from slackwater.bus.nats import NatsBus
-from slackwater.bus.streams import load
+from slackwater.bus.admin.streams import load
+from slackwater.bus.codec.cloudevents import MESSAGE_ID, encode
+from slackwater.bus.connect.nats_bus import NatsBus
 from slackwater.events.envelope import Event
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.usage_reported import UsageReported

@@ -18,7 +18,7 @@ from tests.faults.scenario import Result, Strictness, percentile
 from tests.faults.site import Site, harness_bus, site
 from tests.faults.supervisor import REPOSITORY, busy_seconds, cpu_seconds, python_path, until
 
-from slackwater.bus.nats import NatsBus
+from slackwater.bus.connect.nats_bus import NatsBus
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.intent_declared import IntentDeclared
 from slackwater.events.measures import Pressure

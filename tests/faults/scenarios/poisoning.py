@@ -23,10 +23,10 @@ from tests.faults.scenario import Result, Strictness, percentile
 from tests.faults.site import SERVICES, Site, harness_bus, site
 from tests.faults.supervisor import until
 
-from slackwater.bus.access import AGENT_API_PREFIX
-from slackwater.bus.nats import NatsBus
-from slackwater.bus.permissions import agent_user
-from slackwater.bus.streams import load
+from slackwater.bus.admin.permissions import agent_user
+from slackwater.bus.admin.streams import load
+from slackwater.bus.connect.access import AGENT_API_PREFIX
+from slackwater.bus.connect.nats_bus import NatsBus
 from slackwater.events.envelope import Payload, event_of, subject_of
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.peak_predicted import PeakPredicted
@@ -45,7 +45,7 @@ BESIDE_FACTOR, BESIDE_SECONDS = 1.5, 0.1
 """And by so much above their p99 beside as many valid messages: their usual time at this load."""
 GOES_ON_SECONDS = 40.0
 DEFECTS = ("defect of a reader", "already running", '"service failed"', "service restarts", "ended unexpectedly")
-"""What no log may hold. The first two are lines of slackwater.bus.rounds and of asyncio."""
+"""What no log may hold. The first two are lines of slackwater.bus.consume.reader_tasks and of asyncio."""
 HONEST = ("honest-a", next(f"honest-{n}" for n in range(999) if partition_of(f"honest-{n}") == partition_of(NODE)))
 """The second one is in the partition of the attacker: the same consumer reads both."""
 FROM_SERVICES = tuple(payload for payload in EVENTS if payload not in (*OF_AGENTS, *COMMANDS, *STREAMED))

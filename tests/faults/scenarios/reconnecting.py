@@ -16,7 +16,7 @@ from tests.faults.scenario import Result, Strictness, percentile
 from tests.faults.site import Site, harness_bus, site
 from tests.faults.supervisor import Program, cpu_seconds, until
 
-from slackwater.bus.nats import NatsBus
+from slackwater.bus.connect.nats_bus import NatsBus
 from slackwater.events.envelope import event_of
 from slackwater.events.intent_declared import IntentDeclared
 from slackwater.model.errors import Unavailable

@@ -10,10 +10,10 @@ from typing import Any
 import trustme
 from pydantic import SecretStr
 
-from slackwater.bus.access import AGENT_API_PREFIX, NatsAccess
-from slackwater.bus.nats import NatsBus, connect_bus
-from slackwater.bus.permissions import agent_user
-from slackwater.bus.streams import load
+from slackwater.bus.admin.permissions import agent_user
+from slackwater.bus.admin.streams import load
+from slackwater.bus.connect.access import AGENT_API_PREFIX, NatsAccess
+from slackwater.bus.connect.nats_bus import NatsBus, connect_bus
 from slackwater.cli.broker import Certificates, write_config
 from slackwater.runtime.embedded_nats import EmbeddedNats
 from slackwater.runtime.service_list import service_names

@@ -24,12 +24,12 @@ from slackwater.agent.adapters.simulated import SimulatedDriver
 from slackwater.agent.node_agent import AgentService
 from slackwater.agent.service import build_agent
 from slackwater.agent.settings import AgentSettings
-from slackwater.bus.access import AGENT_API_PREFIX, NatsAccess, inbox_of
-from slackwater.bus.encoding import encode
-from slackwater.bus.following import Followed
-from slackwater.bus.nats import NatsBus, connect_bus
-from slackwater.bus.permissions import agent_user
+from slackwater.bus.admin.permissions import agent_user
+from slackwater.bus.codec.cloudevents import encode
+from slackwater.bus.connect.access import AGENT_API_PREFIX, NatsAccess, inbox_of
+from slackwater.bus.connect.nats_bus import NatsBus, connect_bus
 from slackwater.bus.port import Done, Received, Settlement
+from slackwater.bus.read.stream_reader import StreamEvent
 from slackwater.console.adapters.offer_board import OfferBoard
 from slackwater.console.domain.offer_table import WantedOffers
 from slackwater.events.envelope import event_of, own_subjects, subject_of
@@ -386,7 +386,7 @@ async def test_the_console_looks_on_and_marks_under_its_permissions(broker: Brok
         await control.publish(sent)
         async with asyncio.timeout(PATIENCE_SECONDS):
             seen = await following.next()
-        assert [one.id for one in seen if isinstance(one, Followed)] == [sent.id]
+        assert [one.id for one in seen if isinstance(one, StreamEvent)] == [sent.id]
         assert (await console.mark([IntentDeclared])).sequence > 0
         assert await console.settled_up_to("console-intent-observed") >= 0
 

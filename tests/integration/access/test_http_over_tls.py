@@ -17,8 +17,8 @@ from starlette.requests import Request
 
 from slackwater.cli.credentials import Credentials
 from slackwater.model.errors import Misconfigured
-from slackwater.runtime.access import Role, Routes, caller
 from slackwater.runtime.http import HttpServer, build_app
+from slackwater.runtime.http_access import Role, Routes, caller
 from slackwater.runtime.service import Check
 from slackwater.runtime.settings import HttpSettings
 

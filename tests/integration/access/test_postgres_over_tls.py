@@ -30,7 +30,7 @@ from slackwater.store.backup import dump, load, state_hash, table_hashes
 from slackwater.store.engine import connect_database
 from slackwater.store.migrations import Schema, migrate
 from slackwater.store.provision import prepare_database, prepare_roles
-from slackwater.store.tunnel import reachable
+from slackwater.store.tls_proxy import reachable
 from slackwater.testing.postgres_server import FreshDatabase
 
 PASSWORD = "a password: with / signs"  # noqa: S105 - of this test

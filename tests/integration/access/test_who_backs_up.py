@@ -11,10 +11,10 @@ import pytest
 from broker_scene import Broker, secured
 from nats.errors import Error as NatsError
 
-from slackwater.bus.nats import NatsBus, connect_bus
-from slackwater.bus.permissions import BACKUP, RESTORE
-from slackwater.bus.snapshots import copy_stream, restore_stream
-from slackwater.bus.streams import load
+from slackwater.bus.admin.permissions import BACKUP, RESTORE
+from slackwater.bus.admin.stream_backup import copy_stream, restore_stream
+from slackwater.bus.admin.streams import load
+from slackwater.bus.connect.nats_bus import NatsBus, connect_bus
 from slackwater.events.envelope import event_of
 from slackwater.model.errors import Conflict, Unavailable
 from slackwater.testing.reports import described
@@ -76,7 +76,7 @@ async def test_neither_reads_writes_or_removes_anything(broker: Broker, name: st
 async def test_the_nightly_user_cannot_restore_nor_the_other_copy(
     broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("slackwater.bus.snapshots.CHUNK_SECONDS", 0.3)
+    monkeypatch.setattr("slackwater.bus.admin.stream_backup.CHUNK_SECONDS", 0.3)
     async with user(broker, BACKUP) as backup:
         copy = await copy_stream(backup.client, "STATE", tmp_path / "copy")
         with pytest.raises(Unavailable, match="RESTORE"):

@@ -13,8 +13,8 @@ import pytest_asyncio
 from broker_scene import NODES, Broker, secured
 from nats.aio.client import Client
 
-from slackwater.bus.permissions import agent_user
-from slackwater.events.envelope import Event, event_of, told_subjects
+from slackwater.bus.admin.permissions import agent_user
+from slackwater.events.envelope import Event, broadcast_subjects, event_of
 from slackwater.events.lease_renewed import LeaseRenewed
 from slackwater.model.identifiers import PARTITIONS, partition_of
 
@@ -46,7 +46,7 @@ async def agent_hears(broker: Broker) -> AsyncIterator[list[int]]:
     async def hear(event: Event[LeaseRenewed]) -> None:
         heard.append(event.data.read_up_to)
 
-    async with broker.agent(NODES[0]) as bus, bus.hear(LeaseRenewed, hear, partition=MINE):
+    async with broker.agent(NODES[0]) as bus, bus.subscribe(LeaseRenewed, hear, partition=MINE):
         yield heard
 
 
@@ -64,10 +64,10 @@ async def test_an_agent_hears_of_its_own_partition_from_ensurance_alone(broker: 
         asyncio.timeout(PATIENCE_SECONDS),
     ):
         while not heard:
-            await console.tell(renewal(MINE, 99))
+            await console.broadcast(renewal(MINE, 99))
             assert await console.connected()  # the broker has had its say on it
-            await ensurance.tell(renewal(OTHERS, 1))
-            await ensurance.tell(renewal(MINE, 2))
+            await ensurance.broadcast(renewal(OTHERS, 1))
+            await ensurance.broadcast(renewal(MINE, 2))
             await asyncio.sleep(0.02)
     assert set(heard) == {2}
 
@@ -81,7 +81,7 @@ async def test_an_agent_may_neither_say_it_nor_hear_of_others(broker: Broker) ->
     user = agent_user(NODES[0])
     client: Client = await nats.connect(broker.url, error_cb=note, **broker.access(user).options(broker.url))
     try:
-        for subject in (told_subjects(LeaseRenewed, OTHERS), "sw.v1.lease.renewed.>", "sw.v1.>"):
+        for subject in (broadcast_subjects(LeaseRenewed, OTHERS), "sw.v1.lease.renewed.>", "sw.v1.>"):
             await client.subscribe(subject)
             refusal = f'subscription to "{subject}"'
             await until(lambda: any(refusal in error for error in errors))  # noqa: B023 - awaited in this round

@@ -14,7 +14,7 @@ import pytest
 from agent_machine import NODE, REPOSITORY, Machine, until
 
 from slackwater.agent.domain.controls.cpu_limit import CPU_LIMIT
-from slackwater.bus.nats import NatsBus
+from slackwater.bus.connect.nats_bus import NatsBus
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.intent_declared import CpuThrottle, IntentDeclared
 from slackwater.events.intent_observed import IntentObserved

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from slackwater.bus.encoding import Message
-from slackwater.bus.nats import NatsBus, connect_bus
-from slackwater.bus.streams import Topology, load
+from slackwater.bus.admin.streams import Topology, load
+from slackwater.bus.codec.cloudevents import Message
+from slackwater.bus.connect.nats_bus import NatsBus, connect_bus
 from slackwater.runtime.embedded_nats import EmbeddedNats
 from slackwater.testing.broker import MemoryBroker
 from slackwater.testing.bus import MemoryBus
-from slackwater.testing.nats_server import forget_everything
+from slackwater.testing.nats_server import purge_broker
 
 
 def impatient() -> Topology:
@@ -62,7 +62,7 @@ async def given(url_or_memory: str | None) -> AsyncIterator[Given]:
         yield _memory()
         return
     async with connect_bus(url, name="given", topology=impatient(), declares=False) as bus:
-        await forget_everything(bus)
+        await purge_broker(bus)
         await bus.declare()
         yield _nats(url, bus)
 
@@ -81,7 +81,7 @@ def _memory() -> Given:
         broker.store(stream, message)
 
     async def forget(stream: str, before: int) -> None:
-        broker.forget(stream, before)
+        broker.truncate(stream, before)
 
     async def begin_anew(stream: str) -> None:
         broker.begin_anew(stream)

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from test_bus_contract import until
 
-from slackwater.bus import blocks
-from slackwater.bus.encoding import Message
-from slackwater.bus.handlers import each
+from slackwater.bus.codec.cloudevents import Message
+from slackwater.bus.consume import agent_blocks
+from slackwater.bus.consume.handlers import each
 from slackwater.bus.port import Done, Received, Settlement
 from slackwater.events.agent_block_changed import AgentBlockChanged
 from slackwater.events.decision_recorded import DecisionRecorded
@@ -126,7 +126,7 @@ async def test_decisions_of_services_about_the_node_are_read(given: Any) -> None
 
 
 async def test_a_description_waits_for_the_end_of_the_block(given: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blocks, "HOLD_SECONDS", 0.05)
+    monkeypatch.setattr(agent_blocks, "HOLD_SECONDS", 0.05)
     seen = Seen()
     async with given.process() as bus:
         await bus.publish(block("bad"))

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from slackwater.bus.encoding import Message, encode
-from slackwater.bus.handlers import each
+from slackwater.bus.codec.cloudevents import Message, encode
+from slackwater.bus.consume.handlers import each
 from slackwater.bus.port import Done, Received, Reject, Retry, Settlement
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.intent_declared import IntentDeclared

@@ -13,15 +13,15 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.bus.connecting import ended
-from slackwater.bus.nats import NatsBus, connect_bus
+from slackwater.bus.admin.streams import load
+from slackwater.bus.connect.connections import ended
+from slackwater.bus.connect.nats_bus import NatsBus, connect_bus
 from slackwater.bus.port import Done, Received, Settlement
-from slackwater.bus.streams import load
 from slackwater.events.effect_measured import EffectMeasured
 from slackwater.events.envelope import Event, event_of
 from slackwater.model.errors import Misconfigured, Unavailable
 from slackwater.runtime.embedded_nats import EmbeddedNats
-from slackwater.testing.nats_server import forget_everything
+from slackwater.testing.nats_server import purge_broker
 
 NOW = datetime(2026, 1, 5, tzinfo=UTC)
 CONSUMER = "console-effect-measured"
@@ -197,7 +197,7 @@ async def test_a_broker_that_lost_its_streams_gets_them_declared_again(server: E
         await bus.publish(effect("before"))
         ledger.acked.append("before")
         await ledger.all_handled()
-        await forget_everything(bus)
+        await purge_broker(bus)
         async with asyncio.timeout(30):
             while "after" not in ledger.acked:
                 try:

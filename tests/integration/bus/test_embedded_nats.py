@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.bus.nats import connect_bus
-from slackwater.bus.streams import load
+from slackwater.bus.admin.streams import load
+from slackwater.bus.connect.nats_bus import connect_bus
 from slackwater.model.errors import Unavailable
 from slackwater.runtime.embedded_nats import EmbeddedNats, find_nats_server
-from slackwater.testing.nats_server import forget_everything
+from slackwater.testing.nats_server import purge_broker
 
 
 async def test_two_servers_live_side_by_side_on_free_ports(tmp_path: Path) -> None:
@@ -41,7 +41,7 @@ async def test_many_that_begin_at_once_on_an_empty_broker_declare_the_same_strea
             opened = [connect_bus(server.url, name=f"test-{number}", topology=topology) for number in range(8)]
             buses = await asyncio.gather(*(one.__aenter__() for one in opened))
             assert all([await bus.connected() for bus in buses])
-            await forget_everything(buses[0])
+            await purge_broker(buses[0])
             await asyncio.gather(*(one.__aexit__(None, None, None) for one in opened))
     finally:
         await server.stop()

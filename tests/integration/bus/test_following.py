@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from slackwater.bus.encoding import Message
-from slackwater.bus.following import Cause, Followed, Following, Missed
+from slackwater.bus.codec.cloudevents import Message
+from slackwater.bus.read.stream_reader import GapCause, StreamEvent, StreamGap, StreamReader
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.intent_observed import IntentObserved
 from slackwater.events.node_liveness_changed import Liveness, NodeLivenessChanged
@@ -32,7 +32,7 @@ def observed(node: str, generation: int = 1) -> Event[IntentObserved]:
     return event_of(data, source="test", time=NOW, causedby="before")
 
 
-async def take(following: Following, count: int) -> list[Any]:
+async def take(following: StreamReader, count: int) -> list[Any]:
     found: list[Any] = []
     async with asyncio.timeout(60):
         while len(found) < count:
@@ -84,7 +84,7 @@ async def test_a_position_that_is_gone_is_told_before_what_is_left(given: Any) -
             found = await take(following, 3)
         async with bus.follow([IntentObserved], after={"DECISIONS": 3}) as following:
             whole = await take(following, 2)
-    assert found[0] == Missed("DECISIONS", after=1, resumed_after=3, cause=Cause.EXPIRED)
+    assert found[0] == StreamGap("DECISIONS", after=1, resumed_after=3, cause=GapCause.EXPIRED)
     assert [item.sequence for item in found[1:]] == [4, 5]
     assert [item.sequence for item in whole] == [4, 5], "the position before the first that is left is no gap"
 
@@ -103,7 +103,7 @@ async def test_a_position_behind_the_end_of_the_stream_is_told_and_what_is_new_f
         async with bus.follow([IntentObserved], after={"DECISIONS": 70}) as following:
             await publish(bus, observed("b"))
             found = await take(following, 2)
-    assert found[0] == Missed("DECISIONS", after=70, resumed_after=1, cause=Cause.BEGAN_ANEW)
+    assert found[0] == StreamGap("DECISIONS", after=70, resumed_after=1, cause=GapCause.BEGAN_ANEW)
     assert found[1].key == "b/ensurance"
 
 
@@ -130,7 +130,7 @@ async def test_without_bodies_there_are_attributes_only(given: Any) -> None:
     async with given.process() as bus, bus.follow([IntentObserved], bodies=False) as following:
         await publish(bus, event)
         (found,) = await take(following, 1)
-    assert isinstance(found, Followed)
+    assert isinstance(found, StreamEvent)
     assert (found.id, found.body) == (event.id, b"")
 
 

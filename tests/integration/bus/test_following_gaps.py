@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from test_following import changed, observed, publish, take
 
-from slackwater.bus import looking, pulling
-from slackwater.bus.following import Cause, Followed, Item, Missed
-from slackwater.bus.ordered import OrderedReader
+from slackwater.bus.consume import pull_requests
+from slackwater.bus.read import nats_stream_reader
+from slackwater.bus.read.ordered_reader import OrderedReader
+from slackwater.bus.read.stream_reader import GapCause, Item, StreamEvent, StreamGap
 from slackwater.events.intent_observed import IntentObserved
 
 PATIENCE_SECONDS = 20
@@ -26,12 +27,12 @@ async def read_up_to(following: Any, last: int, found: list[Item]) -> list[Item]
 
 
 def _end(item: Item) -> int:
-    return item.sequence if isinstance(item, Followed) else item.resumed_after
+    return item.sequence if isinstance(item, StreamEvent) else item.resumed_after
 
 
 def given_and_gone(found: Sequence[Item]) -> tuple[list[int], list[int]]:
-    given = [item.sequence for item in found if isinstance(item, Followed)]
-    gone = [at for item in found if isinstance(item, Missed) for at in range(item.after + 1, item.resumed_after + 1)]
+    given = [item.sequence for item in found if isinstance(item, StreamEvent)]
+    gone = [at for item in found if isinstance(item, StreamGap) for at in range(item.after + 1, item.resumed_after + 1)]
     return given, gone
 
 
@@ -40,7 +41,7 @@ async def test_who_lags_is_told_exactly_what_the_stream_let_go_of_meanwhile(
     given: Any, monkeypatch: pytest.MonkeyPatch, look_back_seconds: float
 ) -> None:
     """However long it took between two batches: a lag of many short waits is a lag, too."""
-    monkeypatch.setattr(looking, "LOOK_BACK_SECONDS", look_back_seconds)
+    monkeypatch.setattr(nats_stream_reader, "LOOK_BACK_SECONDS", look_back_seconds)
     async with given.process() as bus:
         await publish(bus, *(observed("a", number) for number in range(200)))
         async with bus.follow([IntentObserved], after={"DECISIONS": 0}) as following:
@@ -57,11 +58,11 @@ async def test_who_lags_is_told_exactly_what_the_stream_let_go_of_meanwhile(
     )
     assert seen == sorted(seen)
     assert gone
-    assert [item.cause for item in found if isinstance(item, Missed)] == [Cause.EXPIRED]
+    assert [item.cause for item in found if isinstance(item, StreamGap)] == [GapCause.EXPIRED]
 
 
 async def test_what_goes_while_nobody_takes_is_told(given: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(looking, "LOOK_BACK_SECONDS", 0.0)
+    monkeypatch.setattr(nats_stream_reader, "LOOK_BACK_SECONDS", 0.0)
     async with given.process() as bus, bus.follow([IntentObserved]) as following:
         await publish(bus, observed("a", 1))
         await asyncio.sleep(0.1)
@@ -74,7 +75,7 @@ async def test_what_goes_while_nobody_takes_is_told(given: Any, monkeypatch: pyt
 
 
 async def test_a_lag_without_loss_is_no_gap(given: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(looking, "LOOK_BACK_SECONDS", 0.0)
+    monkeypatch.setattr(nats_stream_reader, "LOOK_BACK_SECONDS", 0.0)
     async with given.process() as bus, bus.follow([IntentObserved]) as following:
         await publish(bus, *(observed("a", number) for number in range(120)))
         found = await read_up_to(following, 120, [])
@@ -85,8 +86,8 @@ async def test_a_place_moves_on_past_what_is_not_wanted_so_that_coming_back_is_n
     given: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The stream lets go of what nobody here wanted: who was there all the time has missed nothing."""
-    monkeypatch.setattr(pulling, "EXPIRES_SECONDS", 0.4)
-    monkeypatch.setattr(pulling, "HEARTBEAT_SECONDS", 0.1)
+    monkeypatch.setattr(pull_requests, "EXPIRES_SECONDS", 0.4)
+    monkeypatch.setattr(pull_requests, "HEARTBEAT_SECONDS", 0.1)
     async with given.process() as bus:
         async with bus.follow([IntentObserved], keys=["quiet"]) as following:
             await publish(bus, observed("quiet"), *(observed("loud", number) for number in range(20)))
@@ -106,8 +107,8 @@ async def test_a_place_moves_on_past_what_is_not_wanted_so_that_coming_back_is_n
 
 
 async def test_a_place_does_not_move_past_what_was_not_taken(given: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pulling, "EXPIRES_SECONDS", 0.2)
-    monkeypatch.setattr(pulling, "HEARTBEAT_SECONDS", 0.05)
+    monkeypatch.setattr(pull_requests, "EXPIRES_SECONDS", 0.2)
+    monkeypatch.setattr(pull_requests, "HEARTBEAT_SECONDS", 0.05)
     async with given.process() as bus, bus.follow([IntentObserved], keys=["quiet"]) as following:
         await publish(bus, observed("quiet"), *(observed("loud", number) for number in range(5)))
         await asyncio.sleep(1)
@@ -122,16 +123,16 @@ async def test_another_stream_of_that_name_is_told_to_who_is_there(given: Any) -
         await given.begin_anew("DECISIONS")
         await publish(bus, observed("b"))
         found = await read_up_to_name(following, "b/ensurance")
-    missed = [item for item in found if isinstance(item, Missed)]
-    assert missed == [Missed("DECISIONS", 7, missed[0].resumed_after, Cause.BEGAN_ANEW)]
+    missed = [item for item in found if isinstance(item, StreamGap)]
+    assert missed == [StreamGap("DECISIONS", 7, missed[0].resumed_after, GapCause.BEGAN_ANEW)]
     assert missed[0].resumed_after in (0, 1)
-    assert [item.sequence for item in found if isinstance(item, Followed)] == [1]
+    assert [item.sequence for item in found if isinstance(item, StreamEvent)] == [1]
 
 
 async def read_up_to_name(following: Any, key: str) -> list[Item]:
     found: list[Item] = []
     async with asyncio.timeout(PATIENCE_SECONDS):
-        while not any(isinstance(item, Followed) and item.key == key for item in found):
+        while not any(isinstance(item, StreamEvent) and item.key == key for item in found):
             found += await following.next()
     return found
 

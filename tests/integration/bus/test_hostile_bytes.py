@@ -8,10 +8,10 @@ from urllib.parse import urlsplit
 import pytest
 from test_bus_contract import CONSUMER, Seen, changed, until
 
-from slackwater.bus.encoding import encode
-from slackwater.bus.nats import connect_bus
+from slackwater.bus.codec.cloudevents import encode
+from slackwater.bus.connect.nats_bus import connect_bus
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
-from slackwater.testing.nats_server import forget_everything
+from slackwater.testing.nats_server import purge_broker
 
 SUBJECT = encode(changed("bad")).subject.encode()
 HEADERS = {
@@ -49,7 +49,7 @@ def with_headers(headers: bytes, body: bytes) -> bytes:
 async def test_headers_that_cannot_be_read_cost_their_message_only(nats_url: str, headers: bytes, body: bytes) -> None:
     seen = Seen()
     async with connect_bus(nats_url, name="reads") as bus:
-        await forget_everything(bus)
+        await purge_broker(bus)
         await bus.declare()
         await send(nats_url, with_headers(headers, body))
         async with bus.consume(NodeLivenessChanged, CONSUMER, seen):
@@ -67,7 +67,7 @@ async def buried(bus: object) -> bool:
 async def test_a_subject_that_is_no_utf_8_costs_its_message_only(nats_url: str) -> None:
     seen = Seen()
     async with connect_bus(nats_url, name="reads") as bus:
-        await forget_everything(bus)
+        await purge_broker(bus)
         await bus.declare()
         await send(nats_url, b"PUB " + SUBJECT + b"-\xed\xa0\x80 2\r\n{}\r\n")
         async with bus.consume(NodeLivenessChanged, CONSUMER, seen):
@@ -81,7 +81,7 @@ async def test_a_subject_that_is_no_utf_8_costs_its_message_only(nats_url: str) 
 async def test_a_replay_goes_on_behind_what_looks_like_a_word_of_the_broker(nats_url: str) -> None:
     seen = Seen()
     async with connect_bus(nats_url, name="reads") as bus:
-        await forget_everything(bus)
+        await purge_broker(bus)
         await bus.declare()
         await bus.publish(changed("first"))
         await send(nats_url, with_headers(HEADERS["a status among the headers"], b""))

@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-from slackwater.bus.nats import NatsBus, connect_bus
+from slackwater.bus.admin.streams import Topology, load
+from slackwater.bus.connect.nats_bus import NatsBus, connect_bus
 from slackwater.bus.port import Done, Received, Settlement
-from slackwater.bus.streams import Topology, load
 from slackwater.events.envelope import event_of
 from slackwater.events.usage_reported import UsageReported
-from slackwater.testing.nats_server import forget_everything
+from slackwater.testing.nats_server import purge_broker
 from slackwater.testing.reports import report
 
 CONSUMER = "ingestion-usage-reported"
@@ -62,7 +62,7 @@ def slow() -> Slow:
 
 async def test_who_is_too_far_behind_reads_the_newest_and_then_what_follows(nats_url: str, slow: Slow) -> None:
     async with connect_bus(nats_url, name="test", topology=hasty(), declares=False) as bus:
-        await forget_everything(bus)
+        await purge_broker(bus)
         await bus.declare()
         await told(bus, 1, 59)  # two and a half seconds of its work
         async with bus.consume(UsageReported, CONSUMER, slow, batch=BATCH):
@@ -80,7 +80,7 @@ async def test_who_is_too_far_behind_reads_the_newest_and_then_what_follows(nats
 
 async def test_after_a_jump_it_is_declared_as_before_and_goes_on(nats_url: str, slow: Slow) -> None:
     async with connect_bus(nats_url, name="test", topology=hasty(), declares=False) as bus:
-        await forget_everything(bus)
+        await purge_broker(bus)
         await bus.declare()
         await told(bus, 1, 59)
         async with bus.consume(UsageReported, CONSUMER, slow, batch=BATCH):
@@ -96,7 +96,7 @@ async def test_after_a_jump_it_is_declared_as_before_and_goes_on(nats_url: str, 
 
 async def test_who_keeps_up_never_jumps(nats_url: str, slow: Slow) -> None:
     async with connect_bus(nats_url, name="test", topology=hasty(), declares=False) as bus:
-        await forget_everything(bus)
+        await purge_broker(bus)
         await bus.declare()
         async with bus.consume(UsageReported, CONSUMER, slow, batch=BATCH):
             for number in range(1, 20):

@@ -6,11 +6,11 @@ import asyncio
 
 from nats.aio.msg import Msg
 
-from slackwater.bus.connecting import Dialer
+from slackwater.bus.connect.connections import Connector
 
 
 async def test_a_flush_that_was_given_up_does_not_deafen_its_connection(nats_url: str) -> None:
-    client = await Dialer(nats_url, "test", {}, 5.0).dial()
+    client = await Connector(nats_url, "test", {}, 5.0).dial()
     try:
         given_up: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         await client._send_ping(given_up)

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import anyio
 
-from slackwater.bus.deadletters import DeadLetter
-from slackwater.bus.encoding import MESSAGE_ID, encode
-from slackwater.bus.nats import NatsBus
+from slackwater.bus.codec.cloudevents import MESSAGE_ID, encode
+from slackwater.bus.connect.nats_bus import NatsBus
+from slackwater.bus.consume.dead_letters import DeadLetter
 from slackwater.bus.port import Done, Received, Settlement
 from slackwater.events.effect_measured import EffectMeasured
 from slackwater.events.envelope import Event, event_of, subjects_of

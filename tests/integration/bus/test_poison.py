@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from test_bus_contract import CONSUMER, NOW, Seen, _true, changed, until
 
-from slackwater.bus.columnar import ColumnarReader
-from slackwater.bus.deferring import DeferredReader
-from slackwater.bus.encoding import Message, encode
-from slackwater.bus.handlers import each
+from slackwater.bus.codec.cloudevents import Message, encode
+from slackwater.bus.consume.handlers import each
 from slackwater.bus.port import Done, Received, Settlement
+from slackwater.events.codec.columnar_reader import ColumnarReader
+from slackwater.events.codec.deferred_pods import DeferredReader
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.events.usage_reported import UsageReported

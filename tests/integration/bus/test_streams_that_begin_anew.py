@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from slackwater.bus.nats import NatsBus, connect_bus
+from slackwater.bus.connect.nats_bus import NatsBus, connect_bus
 from slackwater.bus.port import Done, Received, Settlement
 from slackwater.events.effect_measured import EffectMeasured
 from slackwater.events.envelope import event_of

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from slackwater.bus.encoding import encode
-from slackwater.bus.nats import connect_bus
+from slackwater.bus.codec.cloudevents import encode
+from slackwater.bus.connect.nats_bus import connect_bus
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.lease_renewed import LeaseRenewed
 from slackwater.events.node_liveness_changed import Liveness, NodeLivenessChanged
@@ -50,7 +50,7 @@ async def told_until(bus: Any, event: Event[LeaseRenewed], met: Callable[[], boo
     """Again and again, as it is meant to be: who has just begun to listen may miss the first."""
     async with asyncio.timeout(30):
         while not met():
-            await bus.tell(event)
+            await bus.broadcast(event)
             await asyncio.sleep(0.02)
 
 
@@ -59,9 +59,9 @@ async def test_all_who_listen_to_a_partition_hear_what_is_told_of_it(given: Any)
     async with (
         given.process() as teller,
         given.process() as bus,
-        bus.hear(LeaseRenewed, first, partition=3),
-        bus.hear(LeaseRenewed, second, partition=3),
-        bus.hear(LeaseRenewed, other, partition=4),
+        bus.subscribe(LeaseRenewed, first, partition=3),
+        bus.subscribe(LeaseRenewed, second, partition=3),
+        bus.subscribe(LeaseRenewed, other, partition=4),
     ):
         await told_until(teller, renewed(3), lambda: bool(first.heard and second.heard))
         await told_until(teller, renewed(4), lambda: bool(other.heard))
@@ -71,21 +71,21 @@ async def test_all_who_listen_to_a_partition_hear_what_is_told_of_it(given: Any)
 
 async def test_who_leaves_hears_no_more_and_takes_it_from_nobody(given: Any) -> None:
     stays, leaves = Listener(), Listener()
-    async with given.process() as bus, bus.hear(LeaseRenewed, stays, partition=3):
-        async with bus.hear(LeaseRenewed, leaves, partition=3):
+    async with given.process() as bus, bus.subscribe(LeaseRenewed, stays, partition=3):
+        async with bus.subscribe(LeaseRenewed, leaves, partition=3):
             await told_until(bus, renewed(3), lambda: bool(leaves.heard))
         before = len(leaves.heard)
         await told_until(bus, renewed(3, 2), lambda: (3, 2) in stays.heard)
         assert len(leaves.heard) == before
-    async with given.process() as bus, bus.hear(LeaseRenewed, leaves, partition=3):
+    async with given.process() as bus, bus.subscribe(LeaseRenewed, leaves, partition=3):
         await told_until(bus, renewed(3, 3), lambda: (3, 3) in leaves.heard)
 
 
 async def test_what_was_told_to_nobody_is_heard_by_nobody(given: Any) -> None:
     listener = Listener()
     async with given.process() as bus:
-        await bus.tell(renewed(3, 1))
-        async with bus.hear(LeaseRenewed, listener, partition=3):
+        await bus.broadcast(renewed(3, 1))
+        async with bus.subscribe(LeaseRenewed, listener, partition=3):
             await told_until(bus, renewed(3, 2), lambda: bool(listener.heard))
     assert set(listener.heard) == {(3, 2)}
 
@@ -98,8 +98,8 @@ async def test_who_fails_at_it_takes_it_from_nobody(given: Any, caplog: pytest.L
 
     async with (
         given.process() as bus,
-        bus.hear(LeaseRenewed, broken, partition=3),
-        bus.hear(LeaseRenewed, listener, partition=3),
+        bus.subscribe(LeaseRenewed, broken, partition=3),
+        bus.subscribe(LeaseRenewed, listener, partition=3),
     ):
         await told_until(bus, renewed(3), lambda: len(listener.heard) > 1)
     assert any("broadcast subscriber failed" in record.getMessage() for record in caplog.records)
@@ -123,7 +123,7 @@ async def test_what_cannot_be_read_reaches_nobody_and_the_next_is_heard(
 ) -> None:
     listener = Listener()
     caplog.set_level(logging.WARNING)
-    async with connect_bus(nats_url, name="test") as bus, bus.hear(LeaseRenewed, listener, partition=3):
+    async with connect_bus(nats_url, name="test") as bus, bus.subscribe(LeaseRenewed, listener, partition=3):
         good = renewed(3)
         await bus.client.publish(good.subject, b"?", headers={"ce-type": "io.slackwater.lease.renewed.v1"})
         await bus.client.publish(good.subject, b"")
@@ -136,12 +136,12 @@ async def test_what_cannot_be_read_reaches_nobody_and_the_next_is_heard(
 async def test_who_listens_goes_on_hearing_when_the_broker_is_back(tmp_path: Path) -> None:
     server, listener = EmbeddedNats(tmp_path / "nats"), Listener()
     await server.start()
-    async with connect_bus(server.url, name="test") as bus, bus.hear(LeaseRenewed, listener, partition=3):
+    async with connect_bus(server.url, name="test") as bus, bus.subscribe(LeaseRenewed, listener, partition=3):
         await told_until(bus, renewed(3), lambda: bool(listener.heard))
         await server.kill()
         await until(lambda: not bus.client.is_connected)
         with pytest.raises(Unavailable):
-            await bus.tell(renewed(3, 2))
+            await bus.broadcast(renewed(3, 2))
         await server.start()
         await until(lambda: bus.client.is_connected)
         await told_until(bus, renewed(3, 3), lambda: (3, 3) in listener.heard)

@@ -12,16 +12,24 @@ from urllib.parse import urlsplit, urlunsplit
 import asyncpg
 import pytest
 
-from slackwater.bus.nats import NatsBus
+from slackwater.bus.connect.nats_bus import NatsBus
 from slackwater.cli.composition import SHARED
-from slackwater.cli.copies import MANIFEST, dated_folder, forget_oldest, newest_below, put_back, read, take
+from slackwater.cli.copies import (
+    MANIFEST,
+    create_backup,
+    dated_folder,
+    delete_oldest,
+    newest_below,
+    read,
+    restore_backup,
+)
 from slackwater.events.effect_measured import EffectMeasured
 from slackwater.events.envelope import event_of
 from slackwater.model.errors import Conflict, InvalidInput, Unavailable
 from slackwater.store.backup import table_hashes
 from slackwater.store.migrations import Schema
 from slackwater.store.provision import prepare_database
-from slackwater.testing.nats_server import forget_everything
+from slackwater.testing.nats_server import purge_broker
 
 NOW = datetime(2026, 1, 5, tzinfo=UTC)
 SERVICES = [part.name for part in SHARED if part.has_schema]
@@ -69,10 +77,10 @@ async def test_rows_streams_and_positions_are_put_back_and_proved(
     for number in range(40):
         await bus.publish(event_of(effect(f"d{number}"), source="test", time=NOW))
     await bus.jetstream.purge_stream("DECISIONS", seq=11)
-    taken = await take(tmp_path / "copy", before, nats_url, NOW.isoformat(), quiet)
+    taken = await create_backup(tmp_path / "copy", before, nats_url, NOW.isoformat(), quiet)
 
-    await forget_everything(bus)
-    restored = await put_back(tmp_path / "copy", after, nats_url, quiet)
+    await purge_broker(bus)
+    restored = await restore_backup(tmp_path / "copy", after, nats_url, quiet)
 
     assert restored == taken
     assert await table_hashes(after, SERVICES) == await table_hashes(before, SERVICES)
@@ -87,15 +95,15 @@ async def test_an_existing_database_or_stream_is_never_overwritten(
     databases: tuple[str, str], bus: NatsBus, nats_url: str, tmp_path: Path
 ) -> None:
     before, after = databases
-    await take(tmp_path / "copy", before, nats_url, NOW.isoformat(), quiet)
+    await create_backup(tmp_path / "copy", before, nats_url, NOW.isoformat(), quiet)
     with pytest.raises(Conflict, match=r"already holds tables.*empty database"):
-        await put_back(tmp_path / "copy", before, nats_url, quiet)
+        await restore_backup(tmp_path / "copy", before, nats_url, quiet)
     with pytest.raises(Conflict, match="stream WINDOWS exists"):
-        await put_back(tmp_path / "copy", after, nats_url, quiet)
+        await restore_backup(tmp_path / "copy", after, nats_url, quiet)
     with pytest.raises(asyncpg.InvalidCatalogNameError):
         await asyncpg.connect(after)  # nothing was made of what is refused: it can be tried again
     with pytest.raises(Conflict, match="is not empty"):
-        await take(tmp_path / "copy", before, nats_url, NOW.isoformat(), quiet)
+        await create_backup(tmp_path / "copy", before, nats_url, NOW.isoformat(), quiet)
 
 
 @pytest.mark.parametrize("lost", ["stream-DLQ.tar.s2", "database.dump"])
@@ -103,13 +111,13 @@ async def test_half_a_backup_and_a_broker_that_is_away_change_nothing(
     databases: tuple[str, str], bus: NatsBus, nats_url: str, tmp_path: Path, lost: str
 ) -> None:
     before, after = databases
-    await take(tmp_path / "copy", before, nats_url, NOW.isoformat(), quiet)
-    await forget_everything(bus)
+    await create_backup(tmp_path / "copy", before, nats_url, NOW.isoformat(), quiet)
+    await purge_broker(bus)
     with pytest.raises(Unavailable, match="no NATS at"):
-        await put_back(tmp_path / "copy", after, "nats://127.0.0.1:1", quiet)
+        await restore_backup(tmp_path / "copy", after, "nats://127.0.0.1:1", quiet)
     (tmp_path / "copy" / lost).unlink()
     with pytest.raises(InvalidInput, match=f"{lost} is missing"):
-        await put_back(tmp_path / "copy", after, nats_url, quiet)
+        await restore_backup(tmp_path / "copy", after, nats_url, quiet)
     with pytest.raises(asyncpg.InvalidCatalogNameError):
         await asyncpg.connect(after)
 
@@ -118,24 +126,24 @@ async def test_what_breaks_off_between_streams_says_what_is_to_be_removed(
     databases: tuple[str, str], bus: NatsBus, nats_url: str, tmp_path: Path
 ) -> None:
     before, after = databases
-    await take(tmp_path / "copy", before, nats_url, NOW.isoformat(), quiet)
-    await forget_everything(bus)
+    await create_backup(tmp_path / "copy", before, nats_url, NOW.isoformat(), quiet)
+    await purge_broker(bus)
     (tmp_path / "copy" / "stream-INTENTS.tar.s2").write_bytes(b"not what it was")
     with pytest.raises(Unavailable, match=r"restored so far: the database, WINDOWS, STATE\. Remove that"):
-        await put_back(tmp_path / "copy", after, nats_url, quiet)
+        await restore_backup(tmp_path / "copy", after, nats_url, quiet)
 
 
 async def test_a_row_that_differs_is_seen(
     databases: tuple[str, str], bus: NatsBus, nats_url: str, tmp_path: Path
 ) -> None:
     before, after = databases
-    await take(tmp_path / "copy", before, nats_url, NOW.isoformat(), quiet)
+    await create_backup(tmp_path / "copy", before, nats_url, NOW.isoformat(), quiet)
     manifest = json.loads((tmp_path / "copy" / MANIFEST).read_text())
     manifest["tables"]["console.alembic_version"] = "1:7"
     (tmp_path / "copy" / MANIFEST).write_text(json.dumps(manifest))
-    await forget_everything(bus)
+    await purge_broker(bus)
     with pytest.raises(Conflict, match=r"differ from the backup: console\.alembic_version"):
-        await put_back(tmp_path / "copy", after, nats_url, quiet)
+        await restore_backup(tmp_path / "copy", after, nats_url, quiet)
 
 
 def test_a_folder_without_manifest_or_of_a_newer_form_is_no_backup(tmp_path: Path) -> None:
@@ -165,9 +173,9 @@ def test_backups_named_by_time_are_found_and_forgotten_in_order(tmp_path: Path) 
     (folders[3] / MANIFEST).unlink()  # was interrupted
     (tmp_path / "mine").mkdir()
     assert newest_below(tmp_path) == folders[2]
-    forget_oldest(tmp_path, 2, quiet)
+    delete_oldest(tmp_path, 2, quiet)
     assert set(tmp_path.iterdir()) == {*folders[1:], tmp_path / "mine"}
-    forget_oldest(tmp_path, 2, quiet)
+    delete_oldest(tmp_path, 2, quiet)
     assert folders[1].is_dir()
 
 

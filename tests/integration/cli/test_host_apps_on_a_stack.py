@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 sys.path.insert(0, str(Path(__file__).parents[2] / "contract"))
 from whole_server import TOKEN, WholeServer, server
 
-from slackwater.bus.nats import connect_bus
+from slackwater.bus.connect.nats_bus import connect_bus
 from slackwater.cli.main import app
 from slackwater.events.envelope import Event, event_of
 from slackwater.model.identifiers import new_id

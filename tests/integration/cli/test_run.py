@@ -18,7 +18,7 @@ import httpx2
 import pytest
 import pytest_asyncio
 
-from slackwater.bus.nats import NatsBus
+from slackwater.bus.connect.nats_bus import NatsBus
 from slackwater.events.envelope import event_of
 from slackwater.model.errors import Misconfigured
 from slackwater.model.identifiers import new_id

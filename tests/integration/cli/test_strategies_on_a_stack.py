@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 sys.path.insert(0, str(Path(__file__).parents[2] / "contract"))
 from whole_server import ADMIN, TOKEN, WholeServer, server
 
-from slackwater.bus.nats import connect_bus
+from slackwater.bus.connect.nats_bus import connect_bus
 from slackwater.cli.main import app
 from slackwater.events.envelope import Event
 from slackwater.model.identifiers import new_id

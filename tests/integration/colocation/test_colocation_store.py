@@ -10,15 +10,15 @@ import pytest
 from colocation_memory import MemoryColocationStore
 
 from slackwater.colocation.adapters.postgres import PostgresColocationStore
-from slackwater.colocation.domain.gating import Gate
-from slackwater.colocation.domain.node import KnownPeak, NodeState, Source
-from slackwater.colocation.domain.node_notes import NodeNotes, NodeStatus
-from slackwater.colocation.domain.publishing import ThirdParty
-from slackwater.colocation.domain.snapshot import PodUse, Zone
 from slackwater.colocation.ports import ColocationStore
 from slackwater.model.identifiers import new_id
 from slackwater.model.quantities import Resources
 from slackwater.model.time import SystemClock
+from slackwater.offers.node import InputSource, KnownPeak, NodeState
+from slackwater.offers.node_notes import NodeNotes, NodeStatus
+from slackwater.offers.publish_gate import PublishGate
+from slackwater.offers.reserved_amounts import ThirdParty
+from slackwater.offers.snapshot import PodInput, Zone
 from slackwater.store.engine import connect_database
 from slackwater.testing.postgres_server import FreshDatabase
 from slackwater.testing.windows import START
@@ -27,28 +27,31 @@ FULL = NodeState(
     node="n",
     capacity=Resources(8000, 2**40),
     reserved=Resources(1, 2),
-    described_by=Source("e1", START),
+    described_by=InputSource("e1", START),
     lost=True,
-    liveness_by=Source("e2", START),
-    pods=(PodUse("p", "prod", "LSE", Resources(1, 2), None), PodUse("q", "mid", "LS", Resources(), Resources(5, 6))),
+    liveness_by=InputSource("e2", START),
+    pods=(
+        PodInput("p", "prod", "LSE", Resources(1, 2), None),
+        PodInput("q", "mid", "LS", Resources(), Resources(5, 6)),
+    ),
     system=Resources(3, 4),
     system_is_current=True,
     window_end=1_700_000_000,
-    used_by=Source("e3", START),
+    used_by=InputSource("e3", START),
     peaks={"p": KnownPeak(Resources(7, 8), cold=True)},
-    predicted_by=Source("e4", START),
-    cpu=Gate(published=100, rising_windows=1, rising_to=150, last_window=60),
+    predicted_by=InputSource("e4", START),
+    cpu=PublishGate(published=100, rising_windows=1, rising_to=150, last_window=60),
     generation=4,
     degraded="node is lost",
     due_at=1_700_000_180,
-    mid_cpu=Gate(published=0),
-    mid_memory=Gate(published=7, drifting_since=5, drifting_to=6),
+    mid_cpu=PublishGate(published=0),
+    mid_memory=PublishGate(published=7, drifting_since=5, drifting_to=6),
     zones={"node0": Resources(1, 2)},
     strategies=("cluster@1", "node-label"),
     numa=(Zone("node0", Resources(8, 9)),),
     node_usage=Resources(9, 10),
     prod_peak=Resources(11, 12),
-    system_by=Source("e5", START),
+    system_by=InputSource("e5", START),
     whole_end=1_699_999_940,
     notes=NodeNotes(Resources(1, 1), Resources(2, 2), "1.5", (ThirdParty("y", "batch", Resources(3, 3)),), ("odd",)),
     status=NodeStatus(Resources(4, 4), Resources(5, 5), "1.5"),
@@ -114,14 +117,21 @@ async def test_writers_of_one_node_wait_for_each_other(store: ColocationStore) -
 async def test_only_old_offers_of_something_are_ageing(store: ColocationStore) -> None:
     await save(store, replace(FULL, node="old"))
     await save(store, replace(FULL, node="young", due_at=FULL.due_at + 1))
-    await save(store, replace(FULL, node="empty", cpu=Gate(published=0), memory=Gate(published=0), mid_memory=Gate()))
+    await save(
+        store,
+        replace(
+            FULL, node="empty", cpu=PublishGate(published=0), memory=PublishGate(published=0), mid_memory=PublishGate()
+        ),
+    )
     assert await store.ageing(FULL.due_at + 0.5) == ["old"]
 
 
 async def test_totals_are_summed_per_pool_and_point_at_what_must_not_be(store: ColocationStore) -> None:
-    gold = replace(FULL, node="g", pool="gold", cpu=Gate(published=None))
-    much = replace(FULL, node="m", cpu=Gate(published=8001), memory=Gate(published=5), mid_cpu=Gate())
-    both = replace(FULL, node="b", cpu=Gate(published=1001), mid_cpu=Gate(published=7000))
+    gold = replace(FULL, node="g", pool="gold", cpu=PublishGate(published=None))
+    much = replace(
+        FULL, node="m", cpu=PublishGate(published=8001), memory=PublishGate(published=5), mid_cpu=PublishGate()
+    )
+    both = replace(FULL, node="b", cpu=PublishGate(published=1001), mid_cpu=PublishGate(published=7000))
     for state in (FULL, much, both, gold):
         await save(store, state)
     default, other = await store.totals()
@@ -133,7 +143,9 @@ async def test_totals_are_summed_per_pool_and_point_at_what_must_not_be(store: C
 
 async def test_nodes_at_rest_are_those_that_do_not_age_and_are_read_without_a_lock(store: ColocationStore) -> None:
     young = replace(FULL, node="young", due_at=FULL.due_at + 1)
-    empty = replace(FULL, node="empty", cpu=Gate(published=0), memory=Gate(published=0), mid_memory=Gate())
+    empty = replace(
+        FULL, node="empty", cpu=PublishGate(published=0), memory=PublishGate(published=0), mid_memory=PublishGate()
+    )
     for state in (FULL, young, empty):
         await save(store, state)
     assert await store.at_rest(FULL.due_at + 0.5) == ["empty", "young"]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from slackwater.bus.nats import NatsBus
+from slackwater.bus.connect.nats_bus import NatsBus
 from slackwater.colocation import service as colocation
 from slackwater.colocation.settings import ColocationSettings
 from slackwater.events.envelope import Event, event_of

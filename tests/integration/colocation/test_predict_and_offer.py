@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from slackwater.bus.nats import NatsBus
+from slackwater.bus.connect.nats_bus import NatsBus
 from slackwater.bus.port import Done, Received, Settlement
 from slackwater.colocation import service as colocation
 from slackwater.colocation.settings import ColocationSettings
@@ -28,7 +28,7 @@ from slackwater.prediction.domain.snapshot import Snapshot, decode, encode
 from slackwater.prediction.domain.state import PartitionState
 from slackwater.prediction.service import policy_store
 from slackwater.prediction.settings import PredictionSettings
-from slackwater.prediction.usecases.fold_windows import sight_of
+from slackwater.prediction.usecases.fold_windows import node_window
 from slackwater.resources.store import StoredResource
 from slackwater.runtime.platform import Platform, new_member
 from slackwater.runtime.service import Service
@@ -202,7 +202,7 @@ async def test_a_killed_prediction_ends_bit_for_bit_like_an_undisturbed_one(stac
     expected = PartitionState(PREDICTION.policy(model_of).policies, model_of)
     for life, numbers in enumerate((range(5), range(5, 9), range(9, 12), range(12, 14))):
         for number in numbers:
-            expected.take(sight_of(window("n", number, {"p": 500 + 100 * life, "q": 300})))
+            expected.apply_window(node_window(window("n", number, {"p": 500 + 100 * life, "q": 300})))
     living, _ = decode(kept, PREDICTION.policy(model_of).policies, model_of)
     assert without_traces(living) == without_traces(expected)
     assert stack.copies == 0

@@ -23,9 +23,6 @@ from strategy_scene import OWN, document
 from slackwater.bus.port import Bus, Done, Received, Settlement
 from slackwater.colocation.adapters.postgres import PostgresColocationStore
 from slackwater.colocation.adapters.postgres_following import PostgresFollowerStore, strategy_store
-from slackwater.colocation.domain.layers import NodeWords
-from slackwater.colocation.domain.node import KnownPeak, NodeState, Source
-from slackwater.colocation.domain.snapshot import PodUse
 from slackwater.colocation.ports import ColocationStore, Followers, FollowerStore
 from slackwater.colocation.service import ColocationService, build
 from slackwater.colocation.settings import ColocationSettings
@@ -36,6 +33,9 @@ from slackwater.events.strategy_checked import StrategyChecked
 from slackwater.model.identifiers import new_id
 from slackwater.model.quantities import Resources
 from slackwater.model.time import SystemClock
+from slackwater.offers.node import InputSource, KnownPeak, NodeState
+from slackwater.offers.snapshot import PodInput
+from slackwater.offers.strategy_layers import NodeOverrides
 from slackwater.resources.store import StoredResource
 from slackwater.runtime.http import build_app
 from slackwater.runtime.platform import Platform
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 TABLES = text("SELECT relname FROM pg_class WHERE relnamespace = to_regnamespace(current_schema()) AND relkind = 'r'")
 HELD: dict[str, Any] = {
-    "pods": (PodUse("p", "prod", "LS", Resources(1000, 1), None, Resources(500, 1), bound_seconds_ago=2.5),),
+    "pods": (PodInput("p", "prod", "LS", Resources(1000, 1), None, Resources(500, 1), bound_seconds_ago=2.5),),
     "peaks": {"p": KnownPeak(Resources(500, 1), cold=False)},
 }
 COLUMNS = text("SELECT column_name FROM information_schema.columns WHERE table_name = 'nodes'")
@@ -86,7 +86,7 @@ async def save(store: ColocationStore, *states: NodeState) -> None:
 
 
 def node(name: str, *followed: str, problem: str = "") -> NodeState:
-    return NodeState(name, described_by=Source("e", START), strategies=followed, strategy_problem=problem)
+    return NodeState(name, described_by=InputSource("e", START), strategies=followed, strategy_problem=problem)
 
 
 async def test_followers_are_counted_by_document_whatever_its_generation(stores: Stores) -> None:
@@ -106,8 +106,8 @@ async def test_followers_are_counted_by_document_whatever_its_generation(stores:
 
 
 async def test_nodes_are_read_page_by_page_as_they_were_saved(stores: Stores) -> None:
-    words = NodeWords({"disk": "ssd"}, {OWN: "{"})
-    good = NodeWords({}, {OWN: "{}"})
+    words = NodeOverrides({"disk": "ssd"}, {OWN: "{"})
+    good = NodeOverrides({}, {OWN: "{}"})
     full = replace(node("b", "cluster@1", problem="p"), pool="gold", words=words, good_words=good)
     await save(stores.nodes, node("a"), full, node("c"), NodeState("unheard"))
     assert [state.node for state in await stores.followers.page("", 2)] == ["a", "b"]
@@ -125,23 +125,23 @@ async def test_what_was_told_is_remembered_with_the_event_or_not_at_all(stores: 
 
     async def fail() -> None:
         async with stores.followers.telling() as transaction:
-            await transaction.tell("gold", "p", event)
+            await transaction.publish_problem("gold", "p", event)
             raise ArithmeticError
 
     async with stores.followers.telling() as transaction:
-        assert await transaction.told() == {}
-        await transaction.tell("gold", "p", event)
-        await transaction.tell("other", "q", event.model_copy(update={"id": new_id()}))
+        assert await transaction.published_problems() == {}
+        await transaction.publish_problem("gold", "p", event)
+        await transaction.publish_problem("other", "q", event.model_copy(update={"id": new_id()}))
     async with stores.followers.telling() as transaction:
-        assert await transaction.told() == {"gold": "p", "other": "q"}
-        await transaction.tell("gold", "", event.model_copy(update={"id": new_id()}))
+        assert await transaction.published_problems() == {"gold": "p", "other": "q"}
+        await transaction.publish_problem("gold", "", event.model_copy(update={"id": new_id()}))
     async with stores.followers.telling() as transaction:
-        assert await transaction.told() == {"other": "q"}
+        assert await transaction.published_problems() == {"other": "q"}
     if isinstance(stores.followers, PostgresFollowerStore):
         with pytest.raises(ArithmeticError):
             await fail()
         async with stores.followers.telling() as transaction:
-            assert await transaction.told() == {"other": "q"}
+            assert await transaction.published_problems() == {"other": "q"}
 
 
 @asynccontextmanager

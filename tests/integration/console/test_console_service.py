@@ -18,7 +18,7 @@ import anyio
 import httpx2
 import pytest_asyncio
 
-from slackwater.bus.nats import NatsBus, connect_bus
+from slackwater.bus.connect.nats_bus import NatsBus, connect_bus
 from slackwater.console.service import ConsoleService, build
 from slackwater.console.settings import ConsoleSettings
 from slackwater.events.envelope import Event
@@ -155,7 +155,7 @@ async def test_two_consoles_write_everything_once_and_answer_the_same(
 _DYING = """
 import asyncio, sys
 from pathlib import Path
-from slackwater.bus.nats import connect_bus
+from slackwater.bus.connect.nats_bus import connect_bus
 from slackwater.console.service import build
 from slackwater.console.settings import ConsoleSettings
 from slackwater.model.time import SystemClock

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit, urlunsplit
 import anyio
 import pytest_asyncio
 
-from slackwater.bus.nats import NatsBus
+from slackwater.bus.connect.nats_bus import NatsBus
 from slackwater.events.envelope import event_of
 from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.model.identifiers import new_id

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from test_console_service import World, episode, world
 
-from slackwater.bus.streams import load
+from slackwater.bus.admin.streams import load
 from slackwater.events.envelope import Payload
 from slackwater.events.registry import EVENTS
 

@@ -94,7 +94,7 @@ def test_batch_counts_its_blocks_and_ends_when_told(tmp_path: Path) -> None:
 def test_a_tethered_tree_dies_with_a_killed_parent(tmp_path: Path) -> None:
     announced = tmp_path / "service.json"
     inner = ["-m", "slackwater.demo.service", "--workers", "1", "--rounds", "10", "--announce", str(announced)]
-    command = [sys.executable, "-m", "slackwater.demo.tether", sys.executable, *inner]
+    command = [sys.executable, "-m", "slackwater.demo.die_with_parent", sys.executable, *inner]
     code = f"import subprocess; subprocess.Popen({command!r}).wait()"
     parent = subprocess.Popen([sys.executable, "-c", code], env=ENVIRONMENT)
     until(announced.exists, "the service never announced itself")

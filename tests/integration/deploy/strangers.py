@@ -18,7 +18,7 @@ import asyncpg
 import nats
 from nats.errors import Error as NatsError
 
-from slackwater.bus.access import inbox_of
+from slackwater.bus.connect.access import inbox_of
 
 Attempt = Callable[[], Awaitable[object]]
 

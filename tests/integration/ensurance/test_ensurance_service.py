@@ -246,7 +246,7 @@ async def test_the_leases_of_a_partition_are_renewed_as_far_as_its_reports_are_r
                 await asyncio.sleep(0.01)
         return renewed[-1]
 
-    async with world.bus.hear(LeaseRenewed, hear, partition=partition_of("n1")):
+    async with world.bus.subscribe(LeaseRenewed, hear, partition=partition_of("n1")):
         async with world.service(lease_seconds=3.0):
             await bus_knows(world)
             intent = await world.hear(IntentDeclared)

@@ -11,7 +11,7 @@ import pytest_asyncio
 from sqlalchemy import text
 
 from slackwater.ensurance.adapters.guard_rows import KeyedGuardStore
-from slackwater.ensurance.domain.guarded import Awaited, Evicting, Guarded, LastReport
+from slackwater.ensurance.domain.node_state import Awaited, Evicting, GuardedNode, LastReport
 from slackwater.ensurance.ports import GuardStore
 from slackwater.model.errors import Conflict
 from slackwater.model.time import SystemClock
@@ -20,16 +20,16 @@ from slackwater.testing.clock import EPOCH
 from slackwater.testing.postgres_server import FreshDatabase
 from slackwater.testing.store import MemoryDatabase
 from slackwater.waterline.analysis.analyzer import AnalyzerState
-from slackwater.waterline.analysis.counting import RuleState
-from slackwater.waterline.analysis.demands import Kind
+from slackwater.waterline.analysis.demands import ActionKind
+from slackwater.waterline.analysis.sample_counters import RuleState
 from slackwater.waterline.analysis.scheduling import Scheduling
 from slackwater.waterline.cycle import CycleState
 from slackwater.waterline.execution.plan import ExecutorState, Refused, Underway
-from slackwater.waterline.guarding import GuardState
-from slackwater.waterline.loop.in_force import Throttled
-from slackwater.waterline.loop.steadying import LoopState
+from slackwater.waterline.loop.applied_limits import Throttled
+from slackwater.waterline.loop.feedback import LoopState
+from slackwater.waterline.node_guard import GuardState
 
-FULL = Guarded(
+FULL = GuardedNode(
     node="n.1",
     capacity_milli=2000,
     generation=3,
@@ -39,7 +39,7 @@ FULL = Guarded(
             AnalyzerState(
                 (RuleState("d.prod-cpu", 1, 0, True, EPOCH, "no reading"),), Scheduling(True, EPOCH, ("d.x",))
             ),
-            ExecutorState((Underway("e", EPOCH),), (Refused("z", Kind.THROTTLE, "gone", EPOCH),), (EPOCH,)),
+            ExecutorState((Underway("e", EPOCH),), (Refused("z", ActionKind.THROTTLE, "gone", EPOCH),), (EPOCH,)),
             LoopState(1250, EPOCH, EPOCH, 2, EPOCH, EPOCH, ("open/throttle",)),
         ),
     ),
@@ -81,12 +81,12 @@ async def store(request: pytest.FixtureRequest, fresh_database: FreshDatabase) -
     await database.close()
 
 
-async def saved(store: GuardStore, guarded: Guarded) -> Guarded:
+async def saved(store: GuardStore, guarded: GuardedNode) -> GuardedNode:
     async with store.unit_of_work() as unit:
         return await unit.save(guarded)
 
 
-async def saved_last(store: GuardStore, guarded: Guarded) -> Guarded:
+async def saved_last(store: GuardStore, guarded: GuardedNode) -> GuardedNode:
     async with store.unit_of_work() as unit:
         return await unit.save(guarded, last=True)
 

@@ -12,13 +12,13 @@ from typing import Any
 import httpx2
 from test_ingestion_service import eventually, ingesting
 
-from slackwater.bus.nats import connect_bus
+from slackwater.bus.connect.nats_bus import connect_bus
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.node_liveness_changed import Liveness, NodeLivenessChanged
 from slackwater.ingestion.service import IngestionService
 from slackwater.runtime.http import build_app
 from slackwater.runtime.settings import HttpSettings
-from slackwater.testing.nats_server import forget_everything
+from slackwater.testing.nats_server import purge_broker
 from slackwater.testing.postgres_server import FreshDatabase
 from slackwater.testing.reports import described, report
 
@@ -45,7 +45,7 @@ async def test_a_blocked_node_is_lost_and_comes_back_with_its_next_report(
         seen.append(event.data.liveness)
 
     async with connect_bus(nats_url, name="test") as bus:
-        await forget_everything(bus)
+        await purge_broker(bus)
         await bus.declare()
         now = datetime.now(UTC)
         await bus.publish(event_of(described(NODE, now), source="agent", time=now))

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from slackwater.bus.nats import NatsBus
+from slackwater.bus.connect.nats_bus import NatsBus
 from slackwater.bus.port import Done, Received, Settlement
 from slackwater.events.envelope import event_of
 from slackwater.events.usage_windowed import UsageWindowed
@@ -22,7 +22,7 @@ REPORTS = 20
 _PROCESS = """
 import asyncio, sys
 from pathlib import Path
-from slackwater.bus.nats import connect_bus
+from slackwater.bus.connect.nats_bus import connect_bus
 from slackwater.ingestion.service import build
 from slackwater.ingestion.settings import IngestionSettings
 from slackwater.model.time import SystemClock

@@ -12,13 +12,13 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from slackwater.ingestion.adapters.memory import Books
-from slackwater.ingestion.adapters.postgres import PostgresLedger
+from slackwater.ingestion.adapters.postgres import PostgresUsageLedger
 from slackwater.ingestion.domain.columns import columns_of
 from slackwater.ingestion.domain.reports import HistoryRow, KnownNode, Liveness, Pressures, SequenceTrack
 from slackwater.ingestion.domain.validation import Refusal
 from slackwater.ingestion.domain.windowing import Before, close_windows
-from slackwater.ingestion.domain.windows_at_once import close_windows_at_once
-from slackwater.ingestion.usecases.reading import report_from
+from slackwater.ingestion.domain.windowing_columnar import close_windows_columnar
+from slackwater.ingestion.usecases.report_mapping import report_from
 from slackwater.model.errors import InvalidInput
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import Tier
@@ -45,7 +45,7 @@ async def kept(request: pytest.FixtureRequest, fresh_database: FreshDatabase) ->
         yield Kept(MemoryDatabase(), Books().ledgers())
         return
     database = connect_database((await fresh_database(["ingestion"]))["ingestion"], "ingestion", SystemClock())
-    yield Kept(database, PostgresLedger.remembering())
+    yield Kept(database, PostgresUsageLedger.remembering())
     await database.close()
 
 
@@ -138,7 +138,7 @@ async def test_host_applications_are_kept_with_the_report_they_came_in(kept: Kep
     async with kept.database.unit_of_work() as unit:
         ledger = kept.ledgers(unit)
         assert await ledger.history(["n"], *span) == rows
-        found = close_windows_at_once(await ledger.columns_within({"n": span}), 60)
+        found = close_windows_columnar(await ledger.columns_within({"n": span}), 60)
     assert found == close_windows(rows, 60)
     assert [app.name for window in found for app in window.host_apps] == ["nginx", "yarn"]
 
@@ -151,7 +151,7 @@ async def test_columns_hold_what_the_rows_do(kept: Kept) -> None:
         ledger = kept.ledgers(unit)
         found = await ledger.columns_within({"n": span, "m": span, "nobody": span})
         reference = close_windows(await ledger.history(["n", "m"], *span), 60)
-        assert close_windows_at_once(found, 60) == reference
+        assert close_windows_columnar(found, 60) == reference
         assert [(window.node, window.reports, len(window.pods)) for window in reference] == [("m", 1, 2), ("n", 1, 2)]
         later = await ledger.columns_within({"n": (EPOCH + timedelta(seconds=30), EPOCH + timedelta(minutes=1))})
     assert list(later.rows) == []
@@ -162,7 +162,7 @@ async def test_a_report_that_is_stored_between_two_looks_is_left_out(
 ) -> None:
     """Windows are read without locks: 500 was the answer when a report came between its two statements."""
     database = connect_database((await fresh_database(["ingestion"]))["ingestion"], "ingestion", SystemClock())
-    kept = Kept(database, PostgresLedger.remembering())
+    kept = Kept(database, PostgresUsageLedger.remembering())
     await append(kept, history_row("n", 1, 3, "a"))
     looking = AsyncConnection.execute
 
@@ -175,7 +175,7 @@ async def test_a_report_that_is_stored_between_two_looks_is_left_out(
     async with database.unit_of_work() as unit:
         found = await kept.ledgers(unit).columns_within({"n": (EPOCH, EPOCH + timedelta(minutes=1))})
     assert [row.report.sequence for row in found.rows] == [1]
-    assert len(close_windows_at_once(found, 60)[0].pods) == 1
+    assert len(close_windows_columnar(found, 60)[0].pods) == 1
     await database.close()
 
 
@@ -234,7 +234,7 @@ async def test_a_report_that_was_rolled_back_is_not_believed_to_be_written(kept:
 
 async def test_what_another_writer_did_in_between_is_noticed(fresh_database: FreshDatabase) -> None:
     database = connect_database((await fresh_database(["ingestion"]))["ingestion"], "ingestion", SystemClock())
-    ours, theirs = (Kept(database, PostgresLedger.remembering()) for _ in range(2))
+    ours, theirs = (Kept(database, PostgresUsageLedger.remembering()) for _ in range(2))
     await report_once(ours, 1, "a")
     await report_once(theirs, 2, "b")
     await report_once(ours, 3, "a")
@@ -249,7 +249,7 @@ async def test_old_pods_are_forgotten_unless_their_node_still_reports_them(kept:
     await report_once(kept, 2, "b")
     await report_once(kept, 10_000, "b")
     async with kept.database.unit_of_work() as unit:
-        await kept.ledgers(unit).forget_before(EPOCH.date() + timedelta(days=1))
+        await kept.ledgers(unit).delete_before(EPOCH.date() + timedelta(days=1))
     assert await seen(kept) == {"b": 100_000}
 
 
@@ -340,7 +340,7 @@ async def test_days_are_kept_ahead_and_dropped_behind(kept: Kept) -> None:
             await kept.ledgers(unit).keep_days(days)
     await append(kept, history_row("n", 1, -86400, "old"), history_row("n", 3, 10, "new"))
     async with kept.database.unit_of_work() as unit:
-        await kept.ledgers(unit).forget_before(EPOCH.date())
+        await kept.ledgers(unit).delete_before(EPOCH.date())
     async with kept.database.unit_of_work() as unit:
         ledger = kept.ledgers(unit)
         assert await ledger.days() == days[2:]
@@ -352,7 +352,7 @@ async def test_days_are_kept_ahead_and_dropped_behind(kept: Kept) -> None:
 async def test_of_a_day_analyze_leaves_out_what_no_statement_looks_for(fresh_database: FreshDatabase) -> None:
     database = connect_database((await fresh_database(["ingestion"]))["ingestion"], "ingestion", SystemClock())
     async with database.unit_of_work() as unit:
-        await PostgresLedger.remembering()(unit).keep_days([EPOCH.date()])
+        await PostgresUsageLedger.remembering()(unit).keep_days([EPOCH.date()])
         analyzed = await unit.connection.execute(
             text(
                 "SELECT a.attname FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid"
@@ -371,12 +371,14 @@ async def test_what_postgresql_cannot_hold_is_an_invalid_input(
     database = connect_database((await fresh_database(["ingestion"]))["ingestion"], "ingestion", SystemClock())
     row = history_row("n", 1, 3)
     with pytest.raises(InvalidInput, match="cannot be stored"):
-        await append(Kept(database, PostgresLedger.remembering()), replace(row, report=replace(row.report, **poison)))
+        await append(
+            Kept(database, PostgresUsageLedger.remembering()), replace(row, report=replace(row.report, **poison))
+        )
     bad = history_row("n", 1, 3, "a")
     first = bad.report.pods[0]
     pod = first._replace(pod=replace(first.pod, labels={"x": "\x00"}))
     with pytest.raises(InvalidInput, match="cannot be stored"):
         await append(
-            Kept(database, PostgresLedger.remembering()), replace(bad, report=replace(bad.report, pods=(pod,)))
+            Kept(database, PostgresUsageLedger.remembering()), replace(bad, report=replace(bad.report, pods=(pod,)))
         )
     await database.close()

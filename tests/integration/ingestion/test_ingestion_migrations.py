@@ -10,10 +10,10 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import text
 
-from slackwater.ingestion.adapters.postgres import PostgresLedger
+from slackwater.ingestion.adapters.postgres import PostgresUsageLedger
 from slackwater.ingestion.domain.columns import columns_of
 from slackwater.ingestion.domain.reports import HistoryRow
-from slackwater.ingestion.usecases.reading import report_from
+from slackwater.ingestion.usecases.report_mapping import report_from
 from slackwater.model.tiers import Tier
 from slackwater.model.time import SystemClock
 from slackwater.store.engine import connect_database
@@ -49,7 +49,7 @@ async def test_pods_are_gathered_and_scattered_without_loss(fresh_database: Fres
             ("b", 4, []),
         )
     ]
-    ledgers = PostgresLedger.remembering()
+    ledgers = PostgresUsageLedger.remembering()
     async with database.unit_of_work() as unit:
         ledger = ledgers(unit)
         await ledger.keep_days(sorted({row.report.midpoint_at.date() for row in rows}))

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.bus.encoding import encode
-from slackwater.bus.nats import NatsBus, connect_bus
+from slackwater.bus.codec.cloudevents import encode
+from slackwater.bus.connect.nats_bus import NatsBus, connect_bus
 from slackwater.bus.port import Done, Received, Settlement
 from slackwater.events.envelope import event_of
 from slackwater.events.node_liveness_changed import Liveness, NodeLivenessChanged

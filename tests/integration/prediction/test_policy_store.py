@@ -21,7 +21,7 @@ from slackwater.bus.port import Bus, Done, Received, Settlement
 from slackwater.events.peak_predicted import PeakPredicted
 from slackwater.model.errors import Conflict
 from slackwater.model.time import SystemClock
-from slackwater.prediction.domain.policy import Policies
+from slackwater.prediction.domain.policy import PoolPolicies
 from slackwater.prediction.service import PredictionService, build, policy_store
 from slackwater.prediction.settings import PredictionSettings
 from slackwater.resources.store import ResourceStore, StoredResource
@@ -116,7 +116,7 @@ async def test_every_replica_follows_a_change_and_a_start_finds_it(
 ) -> None:
     address = (await fresh_database(["prediction"]))["prediction"]
     async with replica(bus, address, tmp_path) as here, replica(bus, address, tmp_path) as there:
-        heard: list[Policies] = []
+        heard: list[PoolPolicies] = []
         there.policies.on_policies(heard.append)
         app = build_app(here.routers(), no_checks, HttpSettings.local())
         transport = httpx2.ASGITransport(app=app)

@@ -14,7 +14,7 @@ from slackwater.prediction.adapters.prediction_rows import KeyedPredictionStore
 from slackwater.prediction.adapters.snapshots import PostgresSnapshots
 from slackwater.prediction.domain.cadence import Published
 from slackwater.prediction.domain.snapshot import Snapshot
-from slackwater.prediction.ports import Described, PredictionStore
+from slackwater.prediction.ports import DescribedNode, PredictionStore
 from slackwater.store.engine import connect_database
 from slackwater.testing.postgres_server import FreshDatabase
 from slackwater.testing.windows import START
@@ -59,7 +59,7 @@ async def test_a_transaction_that_fails_leaves_nothing(store: PredictionStore) -
         async with store.begin() as transaction:
             await transaction.keep_snapshot(5, snapshot(1), keep=2)
             await transaction.set_published({"a": published(60)})
-            await transaction.describe("a", Described(Resources(1000, 1), "p"), START)
+            await transaction.describe("a", DescribedNode(Resources(1000, 1), "p"), START)
             raise ArithmeticError
 
     with pytest.raises(ArithmeticError):
@@ -80,7 +80,7 @@ async def test_an_older_description_does_not_replace_a_younger_one(store: Predic
     newest = []
     for size, minutes in ((4000, 5), (2000, 1), (6000, 9)):
         async with store.begin() as transaction:
-            known = Described(Resources(size, 2**40), f"pool-{minutes}")
+            known = DescribedNode(Resources(size, 2**40), f"pool-{minutes}")
             newest.append(await transaction.describe("a", known, START + timedelta(minutes=minutes)))
     assert newest == [True, False, True]
-    assert await store.nodes() == {"a": Described(Resources(6000, 2**40), "pool-9")}
+    assert await store.nodes() == {"a": DescribedNode(Resources(6000, 2**40), "pool-9")}

@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from running import Site
 
-from slackwater.bus.nats import NatsBus
+from slackwater.bus.connect.nats_bus import NatsBus
 from slackwater.testing.postgres_server import FreshDatabase
 
 MakeSite = Callable[[str], Awaitable[Site]]

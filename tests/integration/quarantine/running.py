@@ -13,7 +13,7 @@ from typing import Any
 import asyncpg
 from prometheus_client import REGISTRY
 
-from slackwater.bus.nats import NatsBus
+from slackwater.bus.connect.nats_bus import NatsBus
 from slackwater.bus.port import Done, Received, Settlement
 from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.events.state_quarantined import StateQuarantined

@@ -11,14 +11,14 @@ from contextlib import asynccontextmanager
 import asyncpg
 from nats.errors import Error as NatsError
 
-from slackwater.bus.nats import NatsBus
-from slackwater.bus.streams import durable_names, load
+from slackwater.bus.admin.streams import durable_names, load
+from slackwater.bus.connect.nats_bus import NatsBus
 from slackwater.testing.postgres_server import FreshDatabase
 
 _PROCESS = """
 import asyncio, importlib, sys
 from pathlib import Path
-from slackwater.bus.nats import connect_bus
+from slackwater.bus.connect.nats_bus import connect_bus
 from slackwater.model.time import SystemClock
 from slackwater.runtime.platform import Platform
 from slackwater.store.engine import connect_database

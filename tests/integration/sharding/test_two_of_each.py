@@ -16,7 +16,7 @@ from ensurance_scene import Scene, described, reported
 from prediction_memory import MemoryPredictionStore
 from replica_scene import Replicas, replicas, until
 
-from slackwater.bus.nats import NatsBus
+from slackwater.bus.connect.nats_bus import NatsBus
 from slackwater.bus.port import Done, Received, Settlement
 from slackwater.colocation.edge.events import ColocationEvents
 from slackwater.colocation.settings import ColocationSettings
@@ -37,8 +37,8 @@ from slackwater.prediction.domain.state import PartitionState
 from slackwater.prediction.settings import PredictionSettings
 from slackwater.prediction.usecases.describe_node import describe_node
 from slackwater.prediction.usecases.fold_windows import fold_windows
+from slackwater.prediction.usecases.partition_store import LivingState
 from slackwater.prediction.usecases.publish_predictions import publish_predictions
-from slackwater.prediction.usecases.state import LivingState
 from slackwater.testing.clock import EPOCH, FakeClock
 from slackwater.testing.postgres_server import FreshDatabase
 from slackwater.testing.windows import FIRST_NUMBER, START, event_id, window

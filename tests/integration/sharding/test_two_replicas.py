@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 import asyncpg
 from replica_scene import Replicas, replicas, until
 
-from slackwater.bus.nats import NatsBus
+from slackwater.bus.connect.nats_bus import NatsBus
 from slackwater.bus.port import Done, Received, Settlement
 from slackwater.events.envelope import event_of
 from slackwater.events.usage_windowed import UsageWindowed

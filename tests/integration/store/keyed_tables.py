@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import text
 
-from slackwater.store.keyed import Column, KeyedTable
+from slackwater.store.keyed import KeyedTable, RowColumn
 from slackwater.store.port import Database
 
 
@@ -34,7 +34,7 @@ VERSIONED: KeyedTable[Row] = KeyedTable(
     key="key",
     kind="thing",
     version="version",
-    columns=(Column("document", "jsonb"), Column("amount", "bigint")),
+    columns=(RowColumn("document", "jsonb"), RowColumn("amount", "bigint")),
     key_of=lambda row: row.key,
     version_of=lambda row: row.version,
     encode=lambda row: (_document(row), row.amount),
@@ -44,7 +44,7 @@ VERSIONED: KeyedTable[Row] = KeyedTable(
 LOCKED: KeyedTable[Row] = KeyedTable(
     name="keyed_locked",
     key="key",
-    columns=(Column("document", "jsonb"), Column("amount", "bigint")),
+    columns=(RowColumn("document", "jsonb"), RowColumn("amount", "bigint")),
     key_of=lambda row: row.key,
     encode=lambda row: (_document(row), row.amount),
     decode=_of_document,
@@ -53,7 +53,7 @@ LOCKED: KeyedTable[Row] = KeyedTable(
 NEWER: KeyedTable[Row] = KeyedTable(
     name="keyed_newer",
     key="key",
-    columns=(Column("amount", "bigint"), Column("parts", "bigint[]")),
+    columns=(RowColumn("amount", "bigint"), RowColumn("parts", "bigint[]")),
     key_of=lambda row: row.key,
     encode=lambda row: (row.amount, "{" + ",".join(map(str, row.parts)) + "}"),
     decode=lambda row: Row(row.key, 0, row.amount, tuple(row.parts)),
@@ -64,7 +64,7 @@ SHARED: KeyedTable[Row] = KeyedTable(
     key="key",
     kind="thing",
     version="version",
-    columns=(Column("document", "jsonb"), Column("amount", "bigint")),
+    columns=(RowColumn("document", "jsonb"), RowColumn("amount", "bigint")),
     key_of=lambda row: row.key,
     version_of=lambda row: row.version,
     encode=lambda row: (_document(row), row.amount),

@@ -13,7 +13,7 @@ import pytest
 
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.node_liveness_changed import Liveness, NodeLivenessChanged
-from slackwater.events.written import Written
+from slackwater.events.serialized import Written
 from slackwater.model.errors import InvalidInput, Unavailable
 from slackwater.model.time import SystemClock
 from slackwater.store.engine import PostgresDatabase, connect_database

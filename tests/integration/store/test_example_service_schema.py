@@ -8,8 +8,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from slackwater.bus.streams import ConsumerSpec, load
-from slackwater.cli.composition import Part
+from slackwater.bus.admin.streams import ConsumerSpec, load
+from slackwater.cli.composition import ServicePart
 from slackwater.model.time import SystemClock
 from slackwater.runtime.platform import Platform
 from slackwater.store.engine import connect_database
@@ -30,7 +30,7 @@ async def test_the_example_is_migrated_and_runs(
     topology = load().model_copy(update={"consumers": {"tally-node-described": spec}})
     clock = SystemClock()
     bus, database = MemoryBus(MemoryBroker(clock=clock, topology=topology)), connect_database(address, "tally", clock)
-    service = Part("tally", has_schema=True).build(Platform(bus, clock, lambda _: database, tmp_path))
+    service = ServicePart("tally", has_schema=True).build(Platform(bus, clock, lambda _: database, tmp_path))
     ready = asyncio.Event()
     running = asyncio.create_task(service.run(ready.set))
     try:

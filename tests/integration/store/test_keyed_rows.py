@@ -18,7 +18,7 @@ from sqlalchemy import text
 from slackwater.model.errors import Conflict, Fenced, SlackwaterError
 from slackwater.model.identifiers import new_id, partition_of
 from slackwater.model.time import SystemClock
-from slackwater.runtime.sharding import LeaseStore
+from slackwater.runtime.partition_sharding import LeaseStore
 from slackwater.store.engine import connect_database
 from slackwater.store.keyed import KeyedRows, KeyedTable, only
 from slackwater.store.port import Database, UnitOfWork

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from probe_service import PROBE, Broker, eventually, liveness, probe, running
 
-from slackwater.events.written import Written
+from slackwater.events.serialized import Written
 from slackwater.model.time import SystemClock
 from slackwater.store import outbox
 from slackwater.store.engine import PostgresDatabase, connect_database

@@ -15,7 +15,7 @@ from sqlalchemy.exc import InterfaceError
 from slackwater.model.errors import Unavailable
 from slackwater.model.time import SystemClock
 from slackwater.runtime.embedded_postgres import EmbeddedPostgres
-from slackwater.store.copying import copy_rows
+from slackwater.store.copy_rows import copy_rows
 from slackwater.store.engine import Connections, PostgresDatabase, connect_database
 from slackwater.store.leases import PostgresLeases
 from slackwater.store.provision import prepare_database

@@ -21,7 +21,7 @@ import pytest
 from running import Site, eventually
 from schema_dump import contents, definitions, session
 
-from slackwater.bus.nats import NatsBus
+from slackwater.bus.connect.nats_bus import NatsBus
 from slackwater.console.adapters.postgres import PostgresReadModel
 from slackwater.events.envelope import event_of
 from slackwater.events.intent_declared import IntentDeclared

@@ -10,7 +10,8 @@ import pytest
 from agent_fakes import NODE
 from agent_world import World, eviction, throttle
 
-from slackwater.bus.encoding import Undecodable, decode, encode
+from slackwater.bus.codec.cloudevents import decode, encode
+from slackwater.events.codec.body import Undecodable
 from slackwater.events.envelope import event_of
 from slackwater.events.intent_declared import IntentDeclared
 from slackwater.model.bounds import MOST_CPU_MILLI

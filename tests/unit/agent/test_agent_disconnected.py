@@ -20,8 +20,8 @@ from slackwater.events.intent_observed import IntentObserved
 from slackwater.events.usage_reported import UsageReported
 from slackwater.testing.broker import MemoryBroker
 from slackwater.testing.bus import MemoryBus
-from slackwater.waterline import handover
-from slackwater.waterline.execution.limits import Limits
+from slackwater.waterline import rules_codec
+from slackwater.waterline.execution.limits import ActionLimits
 from slackwater.waterline.nodeqos import NodeQos
 from slackwater.waterline.policies.avoidance import AvoidanceAction
 from slackwater.waterline.policies.podqos import PodQos
@@ -35,7 +35,7 @@ def rules(
     action: str = "throttle",
     mode: Mode = Mode.EVICT,
     metric: dict[str, Any] = PRESSURE,
-    limits: Limits | None = None,
+    limits: ActionLimits | None = None,
 ) -> str:
     """What ensurance leaves with an agent."""
     rule = {"name": "prod-cpu", "metricRule": metric, "actionName": action}
@@ -56,7 +56,7 @@ def rules(
         ),
     )
     book = rulebook_of(cluster, others)
-    return handover.written(book.policies, replace(book.options(mode), limits=limits or Limits()))
+    return rules_codec.encode_rules(book.policies, replace(book.options(mode), limits=limits or ActionLimits()))
 
 
 def records(world: World) -> list[tuple[str, str, str]]:
@@ -263,7 +263,7 @@ async def test_who_has_a_long_grace_is_credited_until_it_is_over(world: World) -
 
 
 async def test_what_was_evicted_before_counts_for_the_hour_of_who_is_alone(world: World) -> None:
-    two_an_hour = rules("evict", limits=Limits(evictions_per_hour=2))
+    two_an_hour = rules("evict", limits=ActionLimits(evictions_per_hour=2))
     world.driver.add(pod("c"))
     world.driver.rates |= {"c": 100}
     async with world.running():
@@ -310,8 +310,8 @@ async def test_a_mode_without_evictions_only_tells(world: World) -> None:
 
 def test_rules_travel_without_loss() -> None:
     text = rules()
-    policies, options = handover.read(text)
-    assert handover.written(policies, options) == text
+    policies, options = rules_codec.decode_rules(text)
+    assert rules_codec.encode_rules(policies, options) == text
     assert len(text) < 2000
     assert NODE
 

@@ -27,15 +27,15 @@ from slackwater.model.tiers import Tier
 from slackwater.testing.clock import FakeClock
 from slackwater.waterline.actuation.cpu_quota import RestoreBounds, ThrottleBounds
 from slackwater.waterline.cycle import Options
-from slackwater.waterline.facts.node import NodeView, Series
-from slackwater.waterline.guarding import GuardState, guard
-from slackwater.waterline.loop.managed import use_of
+from slackwater.waterline.facts.node import MetricSeries, NodeReadings
+from slackwater.waterline.loop.pod_view import pod_view
+from slackwater.waterline.node_guard import GuardState, guard
 from slackwater.waterline.policies.podqos import PodQosSpec
 from slackwater.waterline.policies.selectors import ScopeSelector
-from slackwater.waterline.policies.values import Action, NodePolicy, Policies, Rule
+from slackwater.waterline.policies.values import NodePolicy, Policies, PolicyAction, Rule
 
 CAPACITY = 4000
-THROTTLE = Action("throttle", ThrottleBounds(), RestoreBounds(Decimal("0.7")), disables_scheduling=False)
+THROTTLE = PolicyAction("throttle", ThrottleBounds(), RestoreBounds(Decimal("0.7")), disables_scheduling=False)
 RULE = Rule("nq", "cpu", "node_cpu_usage", Decimal(1500), Decimal(1500), "throttle")
 EVERYBODY = PodQosSpec(scope_selector=ScopeSelector(), allowed_actions=("throttle",))
 POLICIES = Policies((NodePolicy("nq", (RULE,)),), (THROTTLE,), (EVERYBODY,))
@@ -70,12 +70,12 @@ class Machine:
         pods = self.driver.pods()
         limits, ours = self.converge.limits(pods), self.state.by_uid()
         uses = [
-            use_of(one, min(load_milli, limits[one.uid][0] or CAPACITY), 0, limits[one.uid][1], ours.get(one.uid))
+            pod_view(one, min(load_milli, limits[one.uid][0] or CAPACITY), 0, limits[one.uid][1], ours.get(one.uid))
             for one in pods
         ]
         used = sum(int(one.cpu_usage_milli or 0) for one in uses)
         now = self.clock.now() + timedelta(seconds=self.generation)
-        view = NodeView(NODE, now, {"node_cpu_usage": (Series(used),)}, CAPACITY, pods=tuple(uses))
+        view = NodeReadings(NODE, now, {"node_cpu_usage": (MetricSeries(used),)}, CAPACITY, pods=tuple(uses))
         self.state = guard(view, self.state, POLICIES, now, Options()).state
         throttles = [
             CpuThrottle(pod_uid=one.uid, cpu_limit_milli=one.limit_milli, decision_id="d")

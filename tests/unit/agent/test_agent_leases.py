@@ -33,7 +33,7 @@ async def tell(world: World, **more: Any) -> None:
         "writer": "ensurance", "partition": MINE, "epoch": 7, "read_up_to": world.bus.broker.ends("USAGE")[1],
         "heard_within_seconds": 60.0, "sent_at": world.clock.now(), **more,
     }  # fmt: skip
-    await world.bus.tell(event_of(LeaseRenewed.model_validate(said), source="test", time=world.clock.now()))
+    await world.bus.broadcast(event_of(LeaseRenewed.model_validate(said), source="test", time=world.clock.now()))
 
 
 async def limited(world: World, **more: Any) -> None:

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any
 
-from slackwater.agent.edge.outgoing import AT_ONCE, Outgoing
+from slackwater.agent.edge.send_queue import AT_ONCE, Outgoing
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.usage_reported import UsageReported

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from slackwater.events.eviction_completed import EvictionCompleted
 from slackwater.events.intent_declared import CpuThrottle, Eviction, WeightPolicy
-from slackwater.intents.controls import ENSURANCE, Control, Writer
-from slackwater.intents.document import Content, Lease, document_event
+from slackwater.intents.controls import ENSURANCE, ControlField, Writer
+from slackwater.intents.document import Content, IntentLease, document_event
 from slackwater.model.tiers import Tier
 
-DRAIN = Writer("drain", frozenset({Control.EVICTIONS}))
+DRAIN = Writer("drain", frozenset({ControlField.EVICTIONS}))
 
 limits = st.dictionaries(st.sampled_from("ab"), st.integers(100, 900))
 guards = st.tuples(st.just(ENSURANCE), st.tuples(limits, st.sampled_from(WeightPolicy)), st.sampled_from([0.0, 3600.0]))
@@ -46,7 +46,7 @@ async def outcome(steps: Sequence[Step], of: Sequence[Writer]) -> tuple[dict[Any
     async with world.running():
         for generation, (writer, wanted, lease) in enumerate(steps, 1):
             if writer in of:
-                now, terms = world.clock.now(), Lease(1, lease)
+                now, terms = world.clock.now(), IntentLease(1, lease)
                 event = document_event(writer, NODE, generation, content(world, writer, wanted), terms, now, None)
                 await world.bus.publish(event)
             await world.clock.advance(1)

@@ -6,7 +6,7 @@ import asyncio
 from datetime import UTC, datetime
 from typing import Any
 
-from slackwater.agent.edge.outgoing import Outgoing
+from slackwater.agent.edge.send_queue import Outgoing
 from slackwater.agent.edge.urgent_reports import AT_ONCE, UrgentReports
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.usage_reported import UsageReported

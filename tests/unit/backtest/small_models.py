@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slackwater.backtest.ports import Contender
-from slackwater.prediction.domain.models.port import Floats, Members, PeakModel, Peaks
-from slackwater.traces.choices import Resource
+from slackwater.peaks.port import Floats, Members, PeakModel, Peaks
+from slackwater.traces.options import TraceResource
 from slackwater.traces.trace import CELL_SECONDS, Repairs, Trace
 
 
@@ -77,7 +77,7 @@ def trace_of(
     there = np.ones(used.shape, bool) if present is None else present
     return Trace(
         title="made",
-        resource=Resource.CPU,
+        resource=TraceResource.CPU,
         start_seconds=1_000 * CELL_SECONDS,
         names=[f"pod-{n}" for n in range(used.shape[1])],
         workload=np.arange(used.shape[1]) if workload is None else np.array(workload),

@@ -9,8 +9,8 @@ from small_models import SaysLast, SaysLimits
 
 from slackwater.backtest.adapters.predictors import Predictor, contenders, described, installed
 from slackwater.model.errors import InvalidInput
-from slackwater.prediction.domain.models.port import PeakModel
-from slackwater.traces.choices import Resource
+from slackwater.peaks.port import PeakModel
+from slackwater.traces.options import TraceResource
 
 
 class FactorSettings(BaseModel):
@@ -41,7 +41,7 @@ def some() -> Mapping[str, Predictor]:
 
 
 def test_all_are_all_and_further_ones_may_stand_beside() -> None:
-    found = contenders("all,last:factor=2.5", Resource.CPU, some)
+    found = contenders("all,last:factor=2.5", TraceResource.CPU, some)
     assert [one.label for one in found] == ["last", "limits", "last:factor=2.5"]
     assert found[2].settings == {"factor": 2.5}
     models = [one.make() for one in found]
@@ -50,13 +50,13 @@ def test_all_are_all_and_further_ones_may_stand_beside() -> None:
 
 
 def test_presets_of_a_model_stand_beside_it_when_all_are_judged() -> None:
-    found = contenders("all", Resource.CPU, lambda: {"one": (PresetSettings, make_last), **some()})
+    found = contenders("all", TraceResource.CPU, lambda: {"one": (PresetSettings, make_last), **some()})
     assert [one.label for one in found] == ["one", "one:factor=2", "one:factor=3", "last", "limits"]
     assert [one.settings.get("factor") for one in found] == [1.0, 2.0, 3.0, 1.0, None]
 
 
 def test_each_name_is_judged_once_and_every_model_is_a_new_one() -> None:
-    (one,) = contenders("last, last", Resource.MEMORY, some)
+    (one,) = contenders("last, last", TraceResource.MEMORY, some)
     assert one.make() is not one.make()
     made = one.make()
     assert isinstance(made, SaysLast)
@@ -76,11 +76,11 @@ def test_each_name_is_judged_once_and_every_model_is_a_new_one() -> None:
 )
 def test_what_cannot_be_judged_is_an_error_that_says_what_can(wanted: str, said: str) -> None:
     with pytest.raises(InvalidInput, match=said):
-        contenders(wanted, Resource.CPU, some)
+        contenders(wanted, TraceResource.CPU, some)
 
 
-@pytest.mark.parametrize("resource", list(Resource))
-def test_every_model_that_is_installed_can_be_made(resource: Resource) -> None:
+@pytest.mark.parametrize("resource", list(TraceResource))
+def test_every_model_that_is_installed_can_be_made(resource: TraceResource) -> None:
     found = contenders("all", resource)
     assert {"workload-profile", "histogram", "max", "borg-default"} <= {one.label for one in found}
     assert {one.label.partition(":")[0] for one in found} == set(installed())

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from small_models import LAST, LIMITS, SaysLast, SaysNonsense, Silent, contender, no_time, trace_of
 
-from slackwater.backtest.domain.span import Span, span_of
-from slackwater.backtest.usecases.compare import Comparison, Layout, compare
+from slackwater.backtest.domain.span import JudgedSpan, judged_span
+from slackwater.backtest.usecases.compare import ModelComparison, PlacementLayout, compare
 from slackwater.backtest.usecases.judge import ORACLE, judge, moments
 from slackwater.model.errors import InvalidInput
-from slackwater.prediction.domain.models.port import PeakModel
+from slackwater.peaks.port import PeakModel
 from slackwater.traces.placement import Stays
 from slackwater.traces.trace import DAY_CELLS, Trace
 
@@ -18,13 +18,13 @@ def random_trace(days: float = 3, series: int = 6, seed: int = 1, *, whole: bool
     return trace_of(usage, whole_machines=whole)
 
 
-def compared(trace: Trace, layout: Layout, *models: object, filmed: bool = False) -> Comparison:
-    span = span_of(trace, "1", None)
+def compared(trace: Trace, layout: PlacementLayout, *models: object, filmed: bool = False) -> ModelComparison:
+    span = judged_span(trace, "1", None)
     return compare(trace, layout, models, span, watch=Silent(), stopwatch=no_time, filmed=filmed)  # type: ignore[arg-type] # contenders
 
 
-STILL = Layout(per_machine=3, churn_days=None, seeds=2, wrong_keys=0)
-CHURN = Layout(per_machine=3, churn_days=0.5, seeds=2, wrong_keys=0)
+STILL = PlacementLayout(per_machine=3, churn_days=None, seeds=2, wrong_keys=0)
+CHURN = PlacementLayout(per_machine=3, churn_days=0.5, seeds=2, wrong_keys=0)
 
 
 def test_one_machine_by_hand() -> None:
@@ -40,7 +40,7 @@ def test_one_machine_by_hand() -> None:
         trace,
         stays,
         [LAST, LIMITS],
-        Span(DAY_CELLS, 2 * DAY_CELLS),
+        JudgedSpan(DAY_CELLS, 2 * DAY_CELLS),
         keys=np.arange(2),
         watch=watch,
         stopwatch=no_time,
@@ -65,14 +65,14 @@ def test_one_machine_by_hand() -> None:
 def test_models_hear_every_cell_from_the_beginning_and_are_asked_after_it() -> None:
     heard = SaysLast()
     trace = random_trace(series=2)
-    span = Span(DAY_CELLS, DAY_CELLS + 3)
-    layout = Layout(per_machine=2, churn_days=None, seeds=1, wrong_keys=0)
+    span = JudgedSpan(DAY_CELLS, DAY_CELLS + 3)
+    layout = PlacementLayout(per_machine=2, churn_days=None, seeds=1, wrong_keys=0)
     compare(trace, layout, [contender("last", lambda: heard)], span, watch=Silent(), stopwatch=no_time)
     assert [at for at, _, _ in heard.heard] == [trace.end_of(cell) for cell in range(DAY_CELLS + 3)]
 
 
 @pytest.mark.parametrize("layout", [STILL, CHURN], ids=["still", "churn"])
-def test_the_oracle_never_violates_and_who_says_the_limit_saves_nothing(layout: Layout) -> None:
+def test_the_oracle_never_violates_and_who_says_the_limit_saves_nothing(layout: PlacementLayout) -> None:
     oracle, limits = compared(random_trace(), layout, LIMITS).judgements
     for judgement in (oracle, limits):
         assert judgement.verdict.violation.greatest == 0
@@ -83,7 +83,7 @@ def test_the_oracle_never_violates_and_who_says_the_limit_saves_nothing(layout: 
 
 
 @pytest.mark.parametrize("layout", [STILL, CHURN], ids=["still", "churn"])
-def test_more_margin_has_fewer_violations_and_saves_less(layout: Layout) -> None:
+def test_more_margin_has_fewer_violations_and_saves_less(layout: PlacementLayout) -> None:
     def times(factor: float) -> object:
         return contender(f"x{factor}", lambda: SaysLast(factor))
 
@@ -131,14 +131,14 @@ def test_wrong_keys_are_used_for_predictions_and_never_learned_with() -> None:
 def test_wrong_keys_make_a_keyed_model_worse() -> None:
     steady = np.tile([90.0, 1.0, 80.0, 2.0, 70.0, 3.0], (3 * DAY_CELLS, 1))
     right = compared(trace_of(steady), STILL, LAST).judgements[1]
-    wrong_layout = Layout(per_machine=3, churn_days=None, seeds=2, wrong_keys=0.5)
+    wrong_layout = PlacementLayout(per_machine=3, churn_days=None, seeds=2, wrong_keys=0.5)
     wrong = compared(trace_of(steady), wrong_layout, LAST).judgements[1]
     assert right.verdict.violation.mean == 0
     assert wrong.verdict.violation.mean > 0
 
 
 def test_whole_machines_are_judged_once_each_by_itself() -> None:
-    layout = Layout(per_machine=1, churn_days=None, seeds=5, wrong_keys=0)
+    layout = PlacementLayout(per_machine=1, churn_days=None, seeds=5, wrong_keys=0)
     found = compared(random_trace(series=4, whole=True), layout, LAST, filmed=True)
     assert found.machines == 4
     assert len(found.judgements[1].placements) == 1
@@ -162,20 +162,20 @@ def test_a_model_that_answers_no_number_is_named() -> None:
 )
 def test_a_layout_that_makes_no_sense_is_refused(field: str, values: tuple[int, float | None, int, float]) -> None:
     with pytest.raises(InvalidInput, match=f"--{field}"):
-        Layout(*values)
+        PlacementLayout(*values)
 
 
 def test_without_a_word_long_traces_warm_up_for_eight_days_and_short_ones_for_two() -> None:
     month, days = trace_of(np.ones((30 * DAY_CELLS, 1))), trace_of(np.ones((4 * DAY_CELLS, 1)))
-    assert span_of(month, None, None) == Span(8 * DAY_CELLS, 29 * DAY_CELLS)
-    assert span_of(days, None, None) == Span(2 * DAY_CELLS, 3 * DAY_CELLS)
+    assert judged_span(month, None, None) == JudgedSpan(8 * DAY_CELLS, 29 * DAY_CELLS)
+    assert judged_span(days, None, None) == JudgedSpan(2 * DAY_CELLS, 3 * DAY_CELLS)
 
 
 def test_days_and_dates_choose_what_is_judged() -> None:
     trace = trace_of(np.ones((4 * DAY_CELLS, 1)))  # begins at 1970-01-04 11:20
-    assert span_of(trace, "0.5", "2") == Span(DAY_CELLS // 2, 2 * DAY_CELLS)
-    assert span_of(trace, "1970-01-05T11:20", "1970-01-06T11:20:00Z") == Span(DAY_CELLS, 2 * DAY_CELLS)
-    assert span_of(trace, "1", "4") == Span(DAY_CELLS, 3 * DAY_CELLS), "the last day has no next 24 hours"
+    assert judged_span(trace, "0.5", "2") == JudgedSpan(DAY_CELLS // 2, 2 * DAY_CELLS)
+    assert judged_span(trace, "1970-01-05T11:20", "1970-01-06T11:20:00Z") == JudgedSpan(DAY_CELLS, 2 * DAY_CELLS)
+    assert judged_span(trace, "1", "4") == JudgedSpan(DAY_CELLS, 3 * DAY_CELLS), "the last day has no next 24 hours"
 
 
 @pytest.mark.parametrize(
@@ -193,4 +193,4 @@ def test_days_and_dates_choose_what_is_judged() -> None:
 )
 def test_a_span_that_cannot_be_is_an_error_that_says_why(since: str | None, until: str | None, said: str) -> None:
     with pytest.raises(InvalidInput, match=said):
-        span_of(trace_of(np.ones((4 * DAY_CELLS, 1))), since, until)
+        judged_span(trace_of(np.ones((4 * DAY_CELLS, 1))), since, until)

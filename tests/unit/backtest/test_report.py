@@ -12,40 +12,44 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 from small_models import LAST, LIMITS, SaysLast, Silent, contender, no_time, trace_of
 
-from slackwater.backtest.domain.span import span_of
+from slackwater.backtest.domain.span import judged_span
 from slackwater.backtest.edge.page import chosen, page
-from slackwater.backtest.edge.pictures import Shown, plane
+from slackwater.backtest.edge.pictures import ShownModel, plane
 from slackwater.backtest.edge.report_model import BacktestReport, report_of
-from slackwater.backtest.service import Order, Outcome
-from slackwater.backtest.usecases.compare import Layout, compare
+from slackwater.backtest.service import BacktestOutcome, Order
+from slackwater.backtest.usecases.compare import PlacementLayout, compare
 from slackwater.backtest.usecases.judge import ORACLE
-from slackwater.console.domain.drawing import rates
-from slackwater.console.domain.drawing.svg import Frame
+from slackwater.charts import rates
+from slackwater.charts.svg import Frame
 from slackwater.pages.paper import COLOURS, TEMPLATES
-from slackwater.traces.choices import Resource, TraceFormat
-from slackwater.traces.thinning import grouped
+from slackwater.traces.grouping import grouped
+from slackwater.traces.options import TraceFormat, TraceResource
 from slackwater.traces.trace import DAY_CELLS
 
 HOSTILE = "<script>alert(1)</script>"
 
 
-def outcome(*, filmed: bool = True, per_machine: int = 3, label: str = "last:factor=3") -> Outcome:
+def outcome(*, filmed: bool = True, per_machine: int = 3, label: str = "last:factor=3") -> BacktestOutcome:
     usage = np.random.default_rng(1).gamma(2.0, 8.0, (round(3.5 * DAY_CELLS), 9)).clip(0, 100)
     trace = trace_of(usage)
-    layout = Layout(per_machine=per_machine, churn_days=None if per_machine == 1 else 0.5, seeds=2, wrong_keys=0)
-    order = Order(Path("made.csv"), TraceFormat.CSV, Resource.CPU, "all", per_machine, None, 2, 0.0, None, None, filmed)
+    layout = PlacementLayout(
+        per_machine=per_machine, churn_days=None if per_machine == 1 else 0.5, seeds=2, wrong_keys=0
+    )
+    order = Order(
+        Path("made.csv"), TraceFormat.CSV, TraceResource.CPU, "all", per_machine, None, 2, 0.0, None, None, filmed
+    )
     models = [LIMITS, LAST, contender(label, lambda: SaysLast(3.0))]
-    span = span_of(trace, "1", None)
+    span = judged_span(trace, "1", None)
     found = compare(trace, layout, models, span, watch=Silent(), stopwatch=no_time, filmed=filmed)
-    return Outcome(order, trace, layout, span, found)
+    return BacktestOutcome(order, trace, layout, span, found)
 
 
 @pytest.fixture(scope="module")
-def judged() -> Outcome:
+def judged() -> BacktestOutcome:
     return outcome()
 
 
-def test_the_answer_is_of_the_stated_schema_and_begins_with_the_oracle(judged: Outcome) -> None:
+def test_the_answer_is_of_the_stated_schema_and_begins_with_the_oracle(judged: BacktestOutcome) -> None:
     answer = report_of(judged).model_dump(mode="json", by_alias=True)
     assert answer["schema"] == "slackwater.backtest/1"
     again = BacktestReport.model_validate_json(json.dumps(answer))
@@ -74,7 +78,7 @@ def test_every_field_of_the_answer_is_described() -> None:
     assert fields_of(BacktestReport) - named == set()
 
 
-def test_the_page_needs_nothing_else_and_has_every_picture(judged: Outcome) -> None:
+def test_the_page_needs_nothing_else_and_has_every_picture(judged: BacktestOutcome) -> None:
     text = page(judged)
     assert not re.search(r"https?://|<script|<link|<img|url\(|@import|<iframe", text)
     pictures = re.findall(r"<svg.*?</svg>", text, re.DOTALL)
@@ -104,7 +108,7 @@ def test_without_a_film_there_is_no_page() -> None:
         page(outcome(filmed=False))
 
 
-def test_the_machines_shown_are_the_worst_the_middle_and_the_best(judged: Outcome) -> None:
+def test_the_machines_shown_are_the_worst_the_middle_and_the_best(judged: BacktestOutcome) -> None:
     film = judged.comparison.film
     assert film is not None
     short = np.maximum(film.peaks[ORACLE] - film.peaks["last"], 0).sum(axis=0) / film.peaks[ORACLE].sum(axis=0)
@@ -128,8 +132,8 @@ def test_groups_keep_what_matters_of_every_moment() -> None:
     assert grouped(values, 2, np.min).tolist() == [1, 2, 9]
 
 
-def test_names_in_the_plane_cover_no_other_name_and_no_spot(judged: Outcome) -> None:
-    one = Shown(judged.comparison.judgements[1], "c0")
+def test_names_in_the_plane_cover_no_other_name_and_no_spot(judged: BacktestOutcome) -> None:
+    one = ShownModel(judged.comparison.judgements[1], "c0")
     frame = Frame(860, 470)
     drawn = rates.labels([(one.judgement.label, one.css)] * 12, [(400.0 + n, 200.0 + n % 3) for n in range(12)], frame)
     places = [

@@ -11,10 +11,10 @@ import pytest
 from small_models import SaysLast, SaysLimits, SaysNonsense, answer
 from typer.testing import CliRunner
 
-from slackwater.backtest.adapters.strangers import Stranger
+from slackwater.backtest.adapters.external_models import ExternalModel
 from slackwater.cli.main import app
 from slackwater.model.errors import Misconfigured
-from slackwater.prediction.domain.models.port import Floats, Members, Peaks
+from slackwater.peaks.port import Floats, Members, Peaks
 
 WHO = "model odd of odd-models 1.0"
 HERE = Members(np.array([0, 0, 2]), np.arange(3), np.arange(3), np.array([1.0, 2.0, 4.0]), np.array([3.0, 0.0, 4.0]))
@@ -56,28 +56,28 @@ class Says(SaysLimits):
 )
 def test_what_it_does_wrong_is_said_with_its_name(made: type, said: str) -> None:
     with pytest.raises(Misconfigured, match=f"^{WHO}: {said}"):
-        _fed(Stranger(WHO, made))
+        _fed(ExternalModel(WHO, made))
 
 
-def _fed(model: Stranger) -> Peaks:
+def _fed(model: ExternalModel) -> Peaks:
     model.fold(300.0, HERE, np.array([0.5, 1.0, 2.0]))
     return model.peaks(300.0, HERE)
 
 
 def test_what_it_does_well_is_its_answer() -> None:
-    found = Stranger(WHO, SaysLast)
+    found = ExternalModel(WHO, SaysLast)
     assert (found.name, found.version) == ("last", "1")
     assert _fed(found).peak.tolist() == [1.5, 0, 2]
 
 
 def test_as_in_service_a_peak_is_within_the_limits_and_nothing_where_nobody_is() -> None:
-    assert _fed(Stranger(WHO, lambda: Says([9.0, np.nan, 1.0]))).peak.tolist() == [3, 0, 1]
+    assert _fed(ExternalModel(WHO, lambda: Says([9.0, np.nan, 1.0]))).peak.tolist() == [3, 0, 1]
 
 
 MODULE = """
 import numpy as np
 from slackwater.prediction.adapters.predictors.settings import PredictorSettings
-from slackwater.prediction.domain.models.borg_default import BorgDefault
+from slackwater.peaks.borg_default import BorgDefault
 
 class Settings(PredictorSettings):
     "Of a model that is odd."

@@ -10,10 +10,10 @@ import pytest
 from contracts.generate import flows
 from prometheus_client import CollectorRegistry
 
-from slackwater.bus.blocks import HOLD_SECONDS, BlockGate, Blocks, blocks_of
-from slackwater.bus.metrics import BusMetrics
-from slackwater.bus.stats import Counters
-from slackwater.bus.streams import load
+from slackwater.bus.admin.streams import load
+from slackwater.bus.consume.agent_blocks import HOLD_SECONDS, BlockGate, Blocks, blocks_of
+from slackwater.bus.consume.metrics import BusMetrics
+from slackwater.bus.consume.stats import Counters
 from slackwater.events.agent_block_changed import AgentBlockChanged
 from slackwater.events.envelope import Payload
 from slackwater.events.node_described import NodeDescribed

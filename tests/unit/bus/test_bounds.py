@@ -17,14 +17,15 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import BaseModel, StringConstraints, TypeAdapter, ValidationError
 
-from slackwater.bus.columnar import ColumnarReader
-from slackwater.bus.deferring import DeferredReader
-from slackwater.bus.encoding import Undecodable, check_text, decode, encode
+from slackwater.bus.codec.cloudevents import decode, encode
+from slackwater.events.codec.body import Undecodable, check_text
+from slackwater.events.codec.columnar_reader import ColumnarReader
+from slackwater.events.codec.deferred_pods import DeferredReader
 from slackwater.events.envelope import Payload, event_of
 from slackwater.events.registry import EVENTS, TOLD
 from slackwater.events.usage_reported import UsageReported
 from slackwater.model import bounds
-from slackwater.model.bounds import EARLIEST, LATEST, FreeForm, OfOneMachine, Rule, TimeSpan
+from slackwater.model.bounds import EARLIEST, LATEST, FreeForm, OfOneMachine, TimeSpan, ValueRule
 from slackwater.model.quantities import Resources
 from slackwater.testing.clock import EPOCH
 from slackwater.testing.reports import pod_usage, report
@@ -68,7 +69,7 @@ def is_closed(kind: Any) -> bool:
 def is_bound(item: Any) -> bool:
     if isinstance(item, Interval):
         return item.ge is not None and item.le is not None and abs(item.ge) <= INT64 and abs(item.le) <= INT64
-    return isinstance(item, Rule) or (isinstance(item, StringConstraints) and item.max_length is not None)
+    return isinstance(item, ValueRule) or (isinstance(item, StringConstraints) and item.max_length is not None)
 
 
 def unbounded_fields(shape: Any, path: str) -> Iterator[str]:
@@ -113,7 +114,7 @@ def test_an_alias_says_the_same_to_both_validators(name: str) -> None:
             isinstance(item, Len) and not any(isinstance(rule, FreeForm) for rule in metadata)
         ):
             assert meta[0].max_length == item.max_length
-    assert plain is datetime or meta or any(isinstance(item, Rule) for item in metadata)
+    assert plain is datetime or meta or any(isinstance(item, ValueRule) for item in metadata)
 
 
 @given(st.datetimes())

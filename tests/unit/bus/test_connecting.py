@@ -8,7 +8,7 @@ from contextlib import suppress
 import pytest
 from nats.aio.client import Client
 
-from slackwater.bus.nats import connect_bus
+from slackwater.bus.connect.nats_bus import connect_bus
 from slackwater.model.errors import Unavailable
 
 ATTEMPTS = 50

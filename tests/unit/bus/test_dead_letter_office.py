@@ -8,17 +8,17 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from slackwater.agent import PUBLISHES
-from slackwater.bus.dead_letter_office import (
+from slackwater.bus.codec.cloudevents import Message
+from slackwater.bus.consume.dead_letter_store import (
     AGENT_EVENTS,
     CUT_BYTES,
     LETTER_SECONDS,
     LETTERS_AT_ONCE,
     MOST_NODES,
-    DeadLetterOffice,
+    DeadLetterStore,
 )
-from slackwater.bus.deadletters import BODY_BYTES, DeadLetter
-from slackwater.bus.encoding import Message
-from slackwater.bus.metrics import BusMetrics
+from slackwater.bus.consume.dead_letters import BODY_BYTES, DeadLetter
+from slackwater.bus.consume.metrics import BusMetrics
 from slackwater.model.errors import InvalidInput, Unavailable
 from slackwater.telemetry.metrics import Meters
 from slackwater.testing.clock import FakeClock
@@ -44,7 +44,7 @@ class Scene:
     def __init__(self, takes: int = BODY_BYTES + 10_000) -> None:
         self.registry = CollectorRegistry()
         self.clock, self.dlq = FakeClock(), Dlq(takes)
-        self.office = DeadLetterOffice(self.dlq, self.clock, BusMetrics(Meters(self.registry)))
+        self.office = DeadLetterStore(self.dlq, self.clock, BusMetrics(Meters(self.registry)))
 
     def value(self, name: str, **labels: str) -> float | None:
         return self.registry.get_sample_value(f"slackwater_bus_{name}_total", labels)

@@ -8,8 +8,8 @@ from typing import Any, cast
 from nats.js import JetStreamContext
 from nats.js.api import ConsumerConfig, StreamConfig
 
-from slackwater.bus.declaring import AT_A_TIME, consumer_configs, declare
-from slackwater.bus.streams import load
+from slackwater.bus.admin.stream_setup import AT_A_TIME, consumer_configs, declare
+from slackwater.bus.admin.streams import load
 
 
 class SlowBroker:

@@ -11,7 +11,8 @@ from cloudevents.core.v1.event import CloudEvent
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.bus.encoding import Undecodable, decode, encode, subject_key
+from slackwater.bus.codec.cloudevents import decode, encode, subject_key
+from slackwater.events.codec.body import Undecodable
 from slackwater.events.envelope import Event, event_of, subject_of, subject_token
 from slackwater.events.node_liveness_changed import Liveness, NodeLivenessChanged
 from slackwater.model.bounds import EARLIEST, LATEST

@@ -9,17 +9,17 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_settling import NOW, SPEC, Letters, Told
+from test_settlement import NOW, SPEC, Letters, Told
 
-from slackwater.bus import quick
-from slackwater.bus.deadletters import DeadLetter
-from slackwater.bus.encoding import encode
-from slackwater.bus.failures import detail_of, is_of_machine
-from slackwater.bus.handlers import each
+from slackwater.bus.codec.cloudevents import encode
+from slackwater.bus.codec.failures import detail_of, is_of_machine
+from slackwater.bus.consume.dead_letters import DeadLetter
+from slackwater.bus.consume.handlers import each
+from slackwater.bus.consume.settlement import Settler
+from slackwater.bus.consume.stats import Counters
 from slackwater.bus.port import Done, Received, Reject, Retry, Settlement
-from slackwater.bus.replaying import MOST_TRIES, Replayer
-from slackwater.bus.settling import Settler
-from slackwater.bus.stats import Counters
+from slackwater.bus.read.replay import MOST_TRIES, Replayer
+from slackwater.events.codec import fast_decode
 from slackwater.events.envelope import event_of
 from slackwater.events.node_liveness_changed import Liveness, NodeLivenessChanged
 from slackwater.model.errors import Conflict, Fenced, InvalidInput, Unavailable
@@ -60,7 +60,9 @@ class Handler:
         return sum(number in batch for batch in self.batches)
 
 
-def settler_of(handler: Handler, letters: Letters, read: quick.Read | None = None) -> Settler[NodeLivenessChanged]:
+def settler_of(
+    handler: Handler, letters: Letters, read: fast_decode.Read | None = None
+) -> Settler[NodeLivenessChanged]:
     return Settler(NodeLivenessChanged, "c", SPEC, handler, letters, Counters(), read=read)
 
 
@@ -110,10 +112,10 @@ RAISED = [
 
 @pytest.mark.parametrize("error", RAISED, ids=lambda error: type(error).__name__)
 async def test_whatever_a_decoder_raises_costs_that_message_only(error: Exception) -> None:
-    def reading(payload: type[quick.P], body: bytes) -> quick.P | None:
+    def reading(payload: type[fast_decode.P], body: bytes) -> fast_decode.P | None:
         if b'"n2"' in body:
             raise error
-        return quick.read(payload, body)
+        return fast_decode.read(payload, body)
 
     handler, letters, told = Handler(), Letters(), [message(number) for number in (1, 2, 3)]
     await settler_of(handler, letters, read=reading).settle(told)

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from slackwater.bus.delivering import NatsDelivery
-from slackwater.bus.owning import IN_A_GO, InHand
-from slackwater.bus.settling import Delivery
+from slackwater.bus.consume.deliveries import NatsDelivery
+from slackwater.bus.consume.partition_ownership import IN_A_GO, Unsettled
+from slackwater.bus.consume.settlement import Delivery
 from slackwater.events.envelope import partition_in
 from slackwater.events.waterline_crossed import WaterlineCrossed
 
@@ -46,7 +46,7 @@ async def test_what_is_another_s_goes_back_and_is_not_in_hand() -> None:
         settled.append(len(ours))
 
     message = Message()
-    await InHand(settle, lambda partition: False).settle(deliveries(message))
+    await Unsettled(settle, lambda partition: False).settle(deliveries(message))
     assert (settled, message.answers) == ([], [b"-NAK"])
 
 
@@ -56,7 +56,7 @@ async def test_a_hand_over_waits_until_what_is_in_hand_is_settled() -> None:
     async def settle(_: Sequence[Delivery]) -> None:
         await free.wait()
 
-    hand = InHand(settle, lambda _: True)
+    hand = Unsettled(settle, lambda _: True)
     batch = deliveries(*(Message() for _ in range(2 * IN_A_GO)))
     work = asyncio.create_task(hand.settle(batch))
     await asyncio.sleep(0)  # it is sorting: nobody knows yet of which partitions they are
@@ -73,7 +73,7 @@ async def test_what_was_cancelled_while_it_was_sorted_is_not_waited_for() -> Non
     async def settle(_: Sequence[Delivery]) -> None:
         raise AssertionError("cancelled before")
 
-    hand = InHand(settle, lambda _: True)
+    hand = Unsettled(settle, lambda _: True)
     batch = deliveries(*(Message() for _ in range(IN_A_GO)))
     work = asyncio.create_task(hand.settle(batch))
     await asyncio.sleep(0)

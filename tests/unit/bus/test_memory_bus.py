@@ -47,10 +47,10 @@ async def test_a_process_that_dies_with_a_message_in_hand_leaves_it_to_the_next_
     clock = FakeClock()
     broker = MemoryBroker(clock=clock)
     await MemoryBus(broker).publish(changed("a"))
-    assert [d.deliveries for d in broker.take(CONSUMER, 10)] == [1]
-    assert broker.take(CONSUMER, 10) == []
+    assert [d.deliveries for d in broker.fetch(CONSUMER, 10)] == [1]
+    assert broker.fetch(CONSUMER, 10) == []
     await clock.advance(30)
-    assert [d.deliveries for d in broker.take(CONSUMER, 10)] == [2]
+    assert [d.deliveries for d in broker.fetch(CONSUMER, 10)] == [2]
 
 
 async def test_a_bus_that_is_away_says_so() -> None:

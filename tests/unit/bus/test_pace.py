@@ -5,11 +5,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.bus.pace import LEAST, REMEMBERED, Pace
+from slackwater.bus.consume.throughput import LEAST, REMEMBERED, Throughput
 
 
 def test_nothing_is_said_before_enough_batches_were_seen() -> None:
-    pace = Pace(10)
+    pace = Throughput(10)
     for _ in range(LEAST - 1):
         pace.handled(10, 1.0)
     assert pace.behind_seconds(1_000_000) == 0
@@ -18,7 +18,7 @@ def test_nothing_is_said_before_enough_batches_were_seen() -> None:
 
 
 def test_small_batches_say_nothing() -> None:
-    pace = Pace(10)
+    pace = Throughput(10)
     for _ in range(LEAST):
         pace.handled(9, 1.0)
     assert pace.behind_seconds(100) == 0
@@ -26,14 +26,14 @@ def test_small_batches_say_nothing() -> None:
 
 @given(st.floats(0.001, 1), st.lists(st.floats(1, 100), max_size=REMEMBERED - LEAST))
 def test_batches_that_had_to_wait_do_not_make_us_slow(usual: float, waits: list[float]) -> None:
-    pace = Pace(1)
+    pace = Throughput(1)
     for seconds in [usual] * LEAST + [usual + wait for wait in waits]:
         pace.handled(1, seconds)
     assert pace.behind_seconds(7) == 7 * usual
 
 
 def test_who_has_become_slow_is_known_to_be_so_after_a_while() -> None:
-    pace = Pace(1)
+    pace = Throughput(1)
     for _ in range(LEAST):
         pace.handled(1, 0.1)
     for _ in range(REMEMBERED):

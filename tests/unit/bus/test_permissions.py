@@ -9,19 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.bus.access import AGENT_API_PREFIX, NatsAccess, inbox_of
-from slackwater.bus.permissions import (
-    Part,
+from slackwater.bus.admin.permissions import (
+    PartSubjects,
     accounts_config,
-    agent_hears,
     agent_imports,
+    agent_subscriptions,
     agent_user,
     backup_subjects,
     restore_subjects,
     service_subjects,
     users_of,
 )
-from slackwater.bus.streams import event_named, load
+from slackwater.bus.admin.streams import event_named, load
+from slackwater.bus.connect.access import AGENT_API_PREFIX, NatsAccess, inbox_of
 from slackwater.cli.broker import Certificates, registry, write_config
 from slackwater.events.envelope import own_subjects, subject_of, subject_token, subjects_of
 from slackwater.events.eviction_completed import EvictionCompleted, EvictionOutcome
@@ -121,7 +121,7 @@ def test_an_agents_account_has_only_what_names_its_node() -> None:
 
 
 def test_an_agent_hears_what_is_told_of_its_partition_and_says_none_of_it() -> None:
-    heard = agent_hears(AGENT, "n.1")
+    heard = agent_subscriptions(AGENT, "n.1")
     assert heard == [f"sw.v1.lease.renewed.{partition_of('n.1')}.*"]
     (user,) = [line for line in config(["n.1"]).splitlines() if '"user": "agent-n=2E1"' in line]
     permissions = json.loads(user.strip().removeprefix("users: [").removesuffix("]"))["permissions"]
@@ -137,7 +137,7 @@ def test_only_ensurance_renews_leases_and_no_service_hears_it() -> None:
 
 
 def test_a_simulated_fleet_hears_of_every_partition_because_its_nodes_are_in_all() -> None:
-    fleet = Part("fleet", AGENT.consumes, AGENT.publishes)
+    fleet = PartSubjects("fleet", AGENT.consumes, AGENT.publishes)
     parts = [*SERVICES, fleet]
     text = accounts_config(load(), parts, AGENT, [], dict.fromkeys(users_of(parts, []), "p"))
     users = [json.loads(line.strip()) for line in text.splitlines() if line.strip().startswith('{"user"')]
@@ -212,7 +212,7 @@ def test_credentials_that_cannot_work_are_named_and_never_shown(tmp_path: Path) 
 def test_a_part_is_read_off_its_package() -> None:
     assert [part.name for part in SERVICES] == [*service_names()]
     assert {part.name for part in SERVICES if part.operates or part.reads_streams} == {"console"}
-    assert isinstance(AGENT, Part)
+    assert isinstance(AGENT, PartSubjects)
 
 
 def test_commands_are_what_the_agents_act_on_and_no_service() -> None:

@@ -10,8 +10,8 @@ from typing import Any, cast
 
 import pytest
 
-from slackwater.bus.ordered import OrderedReader
-from slackwater.bus.rounds import Rounds
+from slackwater.bus.consume.reader_tasks import ReaderTasks
+from slackwater.bus.read.ordered_reader import OrderedReader
 
 
 class Reader:
@@ -40,7 +40,7 @@ async def heal() -> None:
 @asynccontextmanager
 async def replay(reader: Reader) -> AsyncIterator[None]:
     """As the bus does it: a context around that of the reader."""
-    async with Rounds(heal).reading("replay", reader.work, cast(OrderedReader, reader)):
+    async with ReaderTasks(heal).reading("replay", reader.work, cast(OrderedReader, reader)):
         yield
 
 

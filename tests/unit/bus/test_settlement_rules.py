@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from test_handlers import message
-from test_settling import SPEC, Letters
+from test_settlement import SPEC, Letters
 
-from slackwater.bus.handlers import CONFLICT_SECONDS, Holding, all_or_split, each
+from slackwater.bus.consume.handlers import CONFLICT_SECONDS, Holding, all_or_split, each
+from slackwater.bus.consume.settlement import Settler
+from slackwater.bus.consume.stats import Counters
 from slackwater.bus.port import BatchHandler, Done, Received, Settlement
-from slackwater.bus.replaying import MOST_TRIES, Replayer
-from slackwater.bus.settling import Settler
-from slackwater.bus.stats import Counters
+from slackwater.bus.read.replay import MOST_TRIES, Replayer
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.model.errors import Conflict, Fenced, InvalidInput, Unavailable
 from slackwater.testing.clock import FakeClock

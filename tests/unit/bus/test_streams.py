@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from slackwater.bus.declaring import consumer_configs, stream_config
-from slackwater.bus.streams import ConsumerSpec, load, parse
+from slackwater.bus.admin.stream_setup import consumer_configs, stream_config
+from slackwater.bus.admin.streams import ConsumerSpec, load, parse
 from slackwater.events.registry import EVENTS
 from slackwater.model.errors import Misconfigured
 from slackwater.runtime.embedded_nats import LIMITS

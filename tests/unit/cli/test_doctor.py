@@ -15,15 +15,15 @@ from typer.testing import CliRunner
 
 from slackwater.agent.adapters.journal_file import claims_in
 from slackwater.agent.adapters.linux.hierarchy import Hierarchy
-from slackwater.bus.access import NatsAccess
+from slackwater.bus.connect.access import NatsAccess
 from slackwater.cli import doctor
-from slackwater.cli.examining import access_trouble, cgroups_of_ours, has_idle, snapshot
-from slackwater.cli.findings import Finding, Instance, Level, Snapshot, examine, exit_needed
+from slackwater.cli.findings import Finding, Instance, Level, MachineSnapshot, examine, exit_needed
+from slackwater.cli.machine_snapshot import access_trouble, cgroups_of_ours, has_idle, snapshot
 from slackwater.cli.main import app
 from slackwater.runtime.settings import HttpSettings
 from slackwater.runtime.state import StateDir
 
-WELL = Snapshot(
+WELL = MachineSnapshot(
     python=(3, 11, 7),
     system="Linux",
     kernel="6.1.0",
@@ -46,7 +46,7 @@ WELL = Snapshot(
 )
 
 
-def finding(seen: Snapshot, check: str) -> Finding:
+def finding(seen: MachineSnapshot, check: str) -> Finding:
     [one] = [found for found in examine(seen) if found.check == check]
     return one
 

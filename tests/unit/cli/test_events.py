@@ -12,9 +12,9 @@ from click.testing import Result
 from samples import sample_of
 from served import Served, served
 
-from slackwater.bus.streams import event_named
+from slackwater.bus.admin.streams import event_named
+from slackwater.cli.event_stream import Follower, parsed
 from slackwater.cli.events import line_of, words_of
-from slackwater.cli.following import Follower, parsed
 from slackwater.console.edge.stream_routes import KNOWN
 from slackwater.model.errors import InvalidInput, Unavailable
 from slackwater.testing.clock import EPOCH

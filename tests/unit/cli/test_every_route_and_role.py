@@ -11,7 +11,7 @@ import httpx2
 import pytest
 from fastapi import FastAPI
 
-from slackwater.cli.unasked import unasked_services
+from slackwater.cli.offline_services import offline_services
 from slackwater.model.errors import Unavailable
 from slackwater.runtime.http import build_app
 from slackwater.runtime.roles import OPEN, Needed, Role
@@ -28,7 +28,7 @@ async def ready() -> list[Check]:
 
 
 def whole_app(tokens_file: Path | None) -> FastAPI:
-    routers = [router for service in unasked_services() for router in service.routers()]
+    routers = [router for service in offline_services() for router in service.routers()]
     return build_app(routers, ready, HttpSettings(host="127.0.0.1", port=0, tokens_file=tokens_file))
 
 

@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "ensurance"))
 from guard_documents import DocumentScene
 
 from slackwater.ensurance.edge.pools import pools_router
-from slackwater.ensurance.usecases.look_at_pools import LookAtPools
+from slackwater.ensurance.usecases.pool_autonomy import PoolAutonomy
 from slackwater.runtime.resource_routes import resource_router
 
 HOW_TO = Path(__file__).resolve().parents[3] / "docs" / "how-to" / "allow-evictions.md"
@@ -32,7 +32,7 @@ def url() -> Iterator[str]:
         scene = DocumentScene()
         await scene.open()
         kinds = [resource_router(change) for change in scene.changes.values()]
-        look = LookAtPools(scene.book, scene.clock, scene.guard._meter)
+        look = PoolAutonomy(scene.book, scene.clock, scene.guard._meter)
         return [pools_router(look), *kinds]
 
     with served(routers) as found:

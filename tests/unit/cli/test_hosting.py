@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import pytest
 from fastapi import APIRouter
 
-from slackwater.cli.hosting import hosting, sole_failure
+from slackwater.cli.service_host import hosting, sole_failure
 from slackwater.cli.steps import Steps
 from slackwater.model.errors import Misconfigured, NotFound
 from slackwater.runtime.http import HttpServer

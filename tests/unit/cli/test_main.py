@@ -121,7 +121,9 @@ def test_run_knows_every_service_that_shares_servers() -> None:
 
 
 def test_run_refuses_an_address_of_another_form_without_repeating_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("slackwater.runtime.niceness.give_way", str)  # it is this process that would give way
+    monkeypatch.setattr(
+        "slackwater.runtime.cpu_priority.lower_cpu_priority", str
+    )  # it is this process that would give way
     arguments = ["run", "console", "--postgres", "mysql://u:secret@h/d", "--nats", "nats://h"]
     done = CliRunner().invoke(main.app, arguments)
     assert done.exit_code == 2

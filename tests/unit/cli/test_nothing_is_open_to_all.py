@@ -13,8 +13,8 @@ from pydantic import SecretStr
 
 from slackwater.agent.edge.exposition import PATHS, exposing
 from slackwater.agent.settings import AgentSettings
-from slackwater.bus.access import NatsAccess
-from slackwater.cli.shared import refuse_a_database_open_to_all, refuse_other_forms
+from slackwater.bus.connect.access import NatsAccess
+from slackwater.cli.single_service import refuse_a_database_open_to_all, refuse_other_forms
 from slackwater.model.errors import Misconfigured
 from slackwater.runtime.embedded_nats import EmbeddedNats
 from slackwater.runtime.http import HttpServer
@@ -43,7 +43,7 @@ LISTENERS: Mapping[str, Callable[[Path], Awaitable[None]] | None] = {
     "libs/slackwater/runtime/http.py": over_http,
     "libs/slackwater/runtime/rpc.py": over_grpc,
     "services/slackwater/agent/edge/exposition.py": of_the_agent,
-    "libs/slackwater/store/tunnel.py": None,  # a socket in a folder that only its owner may enter
+    "libs/slackwater/store/tls_proxy.py": None,  # a socket in a folder that only its owner may enter
     "services/slackwater/demo/service.py": None,  # 127.0.0.1, and no setting for it
 }
 """Every file that listens, with how it is asked to do so for everybody."""
@@ -68,7 +68,7 @@ def files_that_listen() -> set[str]:
 def test_nothing_else_listens() -> None:
     assert files_that_listen() == LISTENERS.keys()
     assert 'listener.bind(("127.0.0.1", port))' in (ROOT / "services/slackwater/demo/service.py").read_text()
-    assert "asyncio.start_unix_server(accept, socket)" in (ROOT / "libs/slackwater/store/tunnel.py").read_text()
+    assert "asyncio.start_unix_server(accept, socket)" in (ROOT / "libs/slackwater/store/tls_proxy.py").read_text()
 
 
 @pytest.mark.parametrize("listen", [one for one in LISTENERS.values() if one], ids=lambda one: str(one.__name__))

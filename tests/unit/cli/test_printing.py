@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from slackwater.cli import get, output, reasoning, why
+from slackwater.cli import decision_text, get, output, why
 
 UUID = "0198c2d4-7a10-7cc3-8000-00000badcafe"
 milli = st.integers(-64_000, 64_000)
@@ -101,7 +101,7 @@ CANDIDATES = [
 
 def candidates(width: int) -> str:
     def show(console: Console, rows: Any) -> None:
-        reasoning.print_candidates(console, rows, "lower tier, uid", "milli-cores")
+        decision_text.print_candidates(console, rows, "lower tier, uid", "milli-cores")
 
     return printed(CANDIDATES, width, show)  # type: ignore[arg-type]  # printed hands on what it is given
 

@@ -10,7 +10,7 @@ import pytest
 from click.testing import Result
 from rich.console import Console
 
-from slackwater.cli.reasoning import LISTED, exact, print_candidates, print_pod, verdict
+from slackwater.cli.decision_text import LISTED, exact, print_candidates, print_pod, verdict
 from slackwater.testing.story import SURGE, identifier
 
 Run = Callable[..., Result]

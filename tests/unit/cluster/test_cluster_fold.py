@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slackwater.cluster.fold import ClusterFold
-from slackwater.cluster.view import NONE, QOS_CLASSES, TIERS, Amounts, ClusterView, Column, LivenessCode, Source
+from slackwater.cluster.view import NONE, QOS_CLASSES, TIERS, Amounts, ClusterView, LivenessCode, Source, ViewColumn
 from slackwater.events.envelope import Event
 from slackwater.events.pod_columns import by_columns
 from slackwater.events.usage_reported import UsageReported
@@ -101,7 +101,7 @@ def _amount(amounts: Amounts, row: int) -> Amount:
     return cpu, memory
 
 
-def _value(column: Column, row: int) -> int | None:
+def _value(column: ViewColumn, row: int) -> int | None:
     return int(column.value[row]) if column.known[row] else None
 
 

@@ -11,12 +11,12 @@ from slackwater.colocation.adapters.node_rows import KeyedFollowerStore
 from slackwater.colocation.adapters.postgres import PostgresColocationStore
 from slackwater.colocation.adapters.postgres_following import PostgresFollowerStore
 from slackwater.colocation.adapters.states import NODE_STATES, kept_of
-from slackwater.colocation.domain.node import NodeState
-from slackwater.colocation.domain.strategy import Strategy
-from slackwater.colocation.ports import Followed
+from slackwater.colocation.ports import FollowedStrategy
 from slackwater.events.envelope import Event
 from slackwater.model.quantities import Resources
-from slackwater.testing.statements import Answers, Unit
+from slackwater.offers.node import NodeState
+from slackwater.offers.strategy import Strategy
+from slackwater.testing.statements import Answers, StatementUnit
 from slackwater.testing.store import MemoryDatabase
 
 Values = Mapping[str, Any]
@@ -26,9 +26,9 @@ class OneStrategy:
     """slackwater.colocation.ports.Strategies. Every node follows the same one."""
 
     def __init__(self, strategy: Strategy, sources: tuple[str, ...] = ("settings",)) -> None:
-        self._followed = Followed(strategy, sources)
+        self._followed = FollowedStrategy(strategy, sources)
 
-    def of(self, state: NodeState) -> Followed:
+    def of(self, state: NodeState) -> FollowedStrategy:
         return self._followed
 
 
@@ -62,20 +62,20 @@ def answer_colocation(database: MemoryDatabase) -> MemoryDatabase:
 
 def _answer_nodes(answers: Answers, states: Mapping[str, NodeState]) -> None:
     def node_names(*, ageing: bool) -> Any:
-        def answer(_: Unit, __: re.Match[str], values: Values) -> Sequence[Any]:
+        def answer(_: StatementUnit, __: re.Match[str], values: Values) -> Sequence[Any]:
             found = (s for s in states.values() if (s.offers_something and s.due_at < values["at"]) == ageing)
             return [SimpleNamespace(node=state.node) for state in sorted(found, key=lambda state: state.node)]
 
         return answer
 
-    def totals(_: Unit, __: re.Match[str], values: Values) -> Sequence[Any]:
+    def totals(_: StatementUnit, __: re.Match[str], values: Values) -> Sequence[Any]:
         pools: dict[str, list[NodeState]] = {}
         for state in states.values():
             if state.node not in values["without"]:
                 pools.setdefault(state.pool, []).append(state)
         return [_total(pool, of_pool) for pool, of_pool in sorted(pools.items())]
 
-    def generation(_: Unit, __: re.Match[str], values: Values) -> Sequence[Any]:
+    def generation(_: StatementUnit, __: re.Match[str], values: Values) -> Sequence[Any]:
         node = values["node"]
         return [SimpleNamespace(generation=states[node].generation)] if node in states else []
 
@@ -93,20 +93,20 @@ def _answer_followers(answers: Answers, states: Mapping[str, NodeState]) -> None
                 found.setdefault(source.partition("@")[0], []).append(states[node])
         return found
 
-    def counts(_: Unit, __: re.Match[str], ___: Values) -> Sequence[Any]:
+    def counts(_: StatementUnit, __: re.Match[str], ___: Values) -> Sequence[Any]:
         return [
             SimpleNamespace(title=title, nodes=len(found), bad=sum(bool(s.strategy_problem) for s in found))
             for title, found in followed().items()
         ]
 
-    def problems(_: Unit, __: re.Match[str], values: Values) -> Sequence[Any]:
+    def problems(_: StatementUnit, __: re.Match[str], values: Values) -> Sequence[Any]:
         return [
             SimpleNamespace(title=title, node=state.node, strategy_problem=state.strategy_problem)
             for title, found in sorted(followed().items())
             for state in [state for state in found if state.strategy_problem][: values["most"]]
         ]
 
-    def following(_: Unit, __: re.Match[str], values: Values) -> Sequence[Any]:
+    def following(_: StatementUnit, __: re.Match[str], values: Values) -> Sequence[Any]:
         described = [states[node] for node in sorted(states) if node > values["after"] and states[node].described_by]
         return [SimpleNamespace(node=s.node, facts=kept_of(_followed(s))[0]) for s in described[: values["limit"]]]
 

@@ -9,7 +9,6 @@ from typing import Any
 from colocation_memory import MemoryColocationStore, OneStrategy
 
 from slackwater.bus.port import Received
-from slackwater.colocation.domain.strategy import Strategy
 from slackwater.colocation.edge.events import ColocationEvents
 from slackwater.colocation.usecases.recompute_offer import Offering
 from slackwater.decisions.record import DecisionRecord
@@ -21,6 +20,7 @@ from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.events.usage_windowed import UsageWindowed
 from slackwater.model.identifiers import new_id
 from slackwater.model.quantities import Resources
+from slackwater.offers.strategy import Strategy
 from slackwater.testing.clock import FakeClock
 from slackwater.testing.windows import FIRST_NUMBER, START, described, window
 

@@ -12,11 +12,11 @@ from slackwater.bus.port import Received
 from slackwater.colocation.edge.events import ColocationEvents
 from slackwater.colocation.settings import ColocationSettings
 from slackwater.colocation.usecases.colocation_strategy import ColocationStrategy
-from slackwater.colocation.usecases.follow_strategies import follow_strategies, tell_of_documents
+from slackwater.colocation.usecases.follow_strategies import follow_strategies, publish_document_problems
+from slackwater.colocation.usecases.preview_strategies import OffersWanted, StrategyPreview
 from slackwater.colocation.usecases.recompute_offer import Offering
 from slackwater.colocation.usecases.strategies_in_force import StrategiesInForce, StrategyHooks
 from slackwater.colocation.usecases.strategy_set import Kept
-from slackwater.colocation.usecases.try_strategies import OffersWanted, Tried
 from slackwater.decisions.record import DecisionRecord
 from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.envelope import Event
@@ -58,7 +58,7 @@ class Replica:
         self.offering = Offering(self.store, self.in_force, self.clock)
         self.events = ColocationEvents(self.offering)
 
-    async def offers_with(self, done: Change[ColocationStrategy, Kept], most: int) -> Tried:
+    async def offers_with(self, done: Change[ColocationStrategy, Kept], most: int) -> StrategyPreview:
         """What nodes would offer after a change that was only tried."""
         assert done.would is not None
         answer = await self.hooks.preview(self.in_force.now, done.would, OffersWanted(most))
@@ -89,7 +89,7 @@ class Replica:
 
     async def follow(self) -> int:
         """What is done when strategies have changed."""
-        await tell_of_documents(self.offering, self.followers, self.in_force)
+        await publish_document_problems(self.offering, self.followers, self.in_force)
         return await follow_strategies(self.offering, self.followers)
 
     def offers(self, node: str) -> list[ResourcesOffered]:

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 from strategy_scene import OWN, Replica, document, strategy
 
-from slackwater.colocation.domain.document import DEFAULTS, FIELDS
-from slackwater.colocation.domain.layers import NodeWords
-from slackwater.colocation.domain.node import NodeState
 from slackwater.colocation.settings import ColocationSettings
 from slackwater.colocation.usecases import follow_strategies, strategy_set
 from slackwater.colocation.usecases.colocation_strategy import ColocationStrategy, first_document
 from slackwater.model.errors import Conflict, InvalidInput, NotFound, Unavailable
 from slackwater.model.identifiers import partition_of
 from slackwater.model.quantities import Resources
+from slackwater.offers.document import DEFAULTS, FIELDS
+from slackwater.offers.node import NodeState
+from slackwater.offers.strategy_layers import NodeOverrides
 from slackwater.resources.selectors import Selector
 from slackwater.resources.store import StoredResource
 from slackwater.testing.resources import MemoryResourceStore
@@ -191,7 +191,7 @@ async def test_only_nodes_of_ones_own_partitions_are_decided() -> None:
     here.documents.rows["default"] = StoredResource("default", 3, {"spec": 1})
     await here.in_force.catch_up()
     others = {0, 1, 2, 3, 4, 5, 6, 7} - {partition_of("default")}
-    await follow_strategies.tell_of_documents(here.offering, here.followers, here.in_force, others)
+    await follow_strategies.publish_document_problems(here.offering, here.followers, here.in_force, others)
     assert here.checked() == []
 
 
@@ -346,8 +346,8 @@ async def test_answers_are_remembered_without_end_of_memory(monkeypatch: pytest.
     monkeypatch.setattr(strategy_set, "MOST_KNOWN", 2)
     here = await Replica().open()
     label = "slackwater.io/cpu-reclaim-ratio"
-    nodes = [NodeState("n", words=NodeWords({label: f"0.{number}", "name": f"n{number}"})) for number in range(5)]
+    nodes = [NodeState("n", words=NodeOverrides({label: f"0.{number}", "name": f"n{number}"})) for number in range(5)]
     found = [here.in_force.of(state).strategy.cpu_reclaim_threshold_percent for state in nodes * 2]
     assert found == [0, 10, 20, 30, 40] * 2
-    other = NodeState("m", words=NodeWords({label: "0.4", "name": "else"}))
+    other = NodeState("m", words=NodeOverrides({label: "0.4", "name": "else"}))
     assert here.in_force.of(other) is here.in_force.of(nodes[4]), "other labels choose a pool, no more"

@@ -9,14 +9,14 @@ from datetime import timedelta
 import pytest
 from colocation_scene import Colocation, received
 
-from slackwater.colocation.domain.gating import Gate
-from slackwater.colocation.domain.node import NodeState
-from slackwater.colocation.domain.strategy import MidMode, Strategy
 from slackwater.colocation.ports import Found
 from slackwater.colocation.usecases.full_pass import EVERY, SLICE, FullPass, Passed
 from slackwater.decisions.reasons import Reason
 from slackwater.model.identifiers import ALL_PARTITIONS, partition_of
 from slackwater.model.quantities import Resources
+from slackwater.offers.node import NodeState
+from slackwater.offers.publish_gate import PublishGate
+from slackwater.offers.strategy import MidMode, Strategy
 from slackwater.testing.windows import described, window
 
 DYNAMIC = Strategy(mid_mode=MidMode.DYNAMIC, mid_cpu_threshold_percent=10)
@@ -87,9 +87,9 @@ async def test_nodes_that_were_just_decided_are_skipped_and_have_their_turn_all_
 @pytest.mark.parametrize(
     ("fields", "heals"),
     [
-        ({"cpu": Gate(published=7999)}, True),
-        ({"memory": Gate(published=2**60)}, True),
-        ({"mid_cpu": Gate(published=5000)}, True),
+        ({"cpu": PublishGate(published=7999)}, True),
+        ({"memory": PublishGate(published=2**60)}, True),
+        ({"mid_cpu": PublishGate(published=5000)}, True),
         ({"zones": {"node0": Resources(1, 1), "node1": Resources(7000, 2**60)}}, True),
         ({"degraded": "usage is old"}, True),
         ({"due_at": 2**40}, False),
@@ -117,7 +117,7 @@ async def test_an_offer_whose_state_was_damaged_is_healed_and_told_of(fields: di
 async def test_an_offer_that_was_damaged_downwards_rises_again_with_the_next_windows() -> None:
     broken = await site()
     before = broken.store.states["n1"].batch
-    broken.damage("n1", cpu=Gate(published=5))
+    broken.damage("n1", cpu=PublishGate(published=5))
     await broken.looked()
     for number in (3, 4):
         await broken.window(number, "n0", "n1", "n2")

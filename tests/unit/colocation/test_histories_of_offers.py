@@ -12,11 +12,8 @@ from drawn import strategies
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from slackwater.colocation.domain.node import NodeState
-from slackwater.colocation.domain.reservation import safety_margin
-from slackwater.colocation.domain.strategy import MarginMode, MidMode, Strategy
-from slackwater.colocation.ports import Followed
-from slackwater.colocation.usecases.learn import learn_description, learn_liveness, learn_peaks, learn_usage
+from slackwater.colocation.ports import FollowedStrategy
+from slackwater.colocation.usecases.node_updates import apply_description, apply_liveness, apply_peaks, apply_usage
 from slackwater.colocation.usecases.recompute_offer import recompute
 from slackwater.decisions.record import DecisionRecord
 from slackwater.events.decision_recorded import DecisionRecorded
@@ -28,6 +25,9 @@ from slackwater.events.usage_windowed import UsageWindowed, WindowedPod
 from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import QoSClass, Tier
+from slackwater.offers.node import NodeState
+from slackwater.offers.reservation import safety_margin
+from slackwater.offers.strategy import MarginMode, MidMode, Strategy
 from slackwater.testing.windows import START, described, usage
 
 UIDS = ("a", "b", "c", "d")
@@ -49,7 +49,7 @@ class Node:
     def take(self, learn: Callable[[NodeState, Event[Any]], NodeState] | None, data: Any = None) -> None:
         event = None if learn is None else event_of(data, source="test", time=self.now)
         known = self.state if learn is None or event is None else learn(self.state, event)
-        self.state, events = recompute(known, Followed(self.strategy, ("cluster@1",)), self.now, event)
+        self.state, events = recompute(known, FollowedStrategy(self.strategy, ("cluster@1",)), self.now, event)
         records = {each.data.record.id: each.data.record for each in events if isinstance(each.data, DecisionRecorded)}
         for each in events:
             if isinstance(each.data, ResourcesOffered):
@@ -127,7 +127,7 @@ def windows(draw: st.DrawFn) -> Step:
             reports=12,
             gaps=gaps,
         )
-        node.take(learn_usage, data)
+        node.take(apply_usage, data)
 
     return happen
 
@@ -165,7 +165,7 @@ def predictions(draw: st.DrawFn) -> Step:
             pods=tuple(PodPeak(uid, uid, "prod", peak, cold) for uid, peak, cold in peaks),
             decision_id="d",
         )
-        node.take(learn_peaks, data)
+        node.take(apply_peaks, data)
 
     return happen
 
@@ -185,11 +185,11 @@ def others(draw: st.DrawFn) -> Step:
             node.take(None)
         elif what == "describe":
             data = described("n", cpu, cpu, zones=zones).data.model_copy(update={"described_at": node.now})
-            node.take(learn_description, data)
+            node.take(apply_description, data)
         else:
             liveness = Liveness(what)
             at = {"last_report_at": node.now, "changed_at": node.now}
-            node.take(learn_liveness, NodeLivenessChanged(node="n", liveness=liveness, previous=None, **at))
+            node.take(apply_liveness, NodeLivenessChanged(node="n", liveness=liveness, previous=None, **at))
 
     return happen
 
@@ -204,7 +204,7 @@ def test_whatever_is_told_in_a_history_can_be_repeated_from_its_record(
 ) -> None:
     node = Node(strategy=replace(strategy, enabled=True))
     data = described("n", 50_000, 50_000, zones=2).data
-    node.take(learn_description, data)
+    node.take(apply_description, data)
     for step in history:
         step(node)
         before = node.offer
@@ -222,7 +222,7 @@ def test_machines_with_room_offer_something_in_the_end(history: Sequence[Step], 
             mid_mode=mode, cpu_reclaim_threshold_percent=100, decay_from_seconds=1e6, decay_to_seconds=2e6
         )
     )
-    node.take(learn_description, described("n", 400_000, 400_000, zones=2).data)
+    node.take(apply_description, described("n", 400_000, 400_000, zones=2).data)
     for step in [*history, *history]:
         step(node)
     if node.state.used_by is not None and node.state.degraded is None:
@@ -247,12 +247,12 @@ def measure(node: Node, number: int, cpu: int) -> None:
         reports=12,
         gaps=0,
     )
-    node.take(learn_usage, data)
+    node.take(apply_usage, data)
 
 
 def steady() -> Node:
     node = Node(strategy=Strategy(mid_mode=MidMode.DYNAMIC, update_time_threshold_seconds=1e9))
-    node.take(learn_description, described("n", 100_000, 100_000).data)
+    node.take(apply_description, described("n", 100_000, 100_000).data)
     return node
 
 

@@ -10,14 +10,14 @@ from drawn import kinds, resources, snapshots, strategies
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.colocation.domain.batch import compute
-from slackwater.colocation.domain.mid import node_offers
-from slackwater.colocation.domain.snapshot import HostApp, NodeSnapshot
-from slackwater.colocation.domain.snapshot_json import snapshot_from_json, snapshot_to_json
-from slackwater.colocation.domain.strategy import Policy, Strategy
 from slackwater.decisions.record import DecisionRecord
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import Tier
+from slackwater.offers.batch import compute
+from slackwater.offers.mid import node_offers
+from slackwater.offers.snapshot import HostApp, NodeSnapshot
+from slackwater.offers.snapshot_json import snapshot_from_json, snapshot_to_json
+from slackwater.offers.strategy import CountingPolicy, Strategy
 from slackwater.testing.windows import window
 
 NODE = NodeSnapshot(Resources(10_000, 0), Resources(), (), Resources(200, 0))
@@ -61,7 +61,7 @@ def test_a_larger_reservation_covers_both_and_says_so() -> None:
 
 
 def test_the_policy_request_takes_no_usage_of_theirs() -> None:
-    by_request = Strategy(cpu_policy=Policy.REQUEST)
+    by_request = Strategy(cpu_policy=CountingPolicy.REQUEST)
     assert "host_apps" not in terms(replace(NODE, host_apps=apps(prod=300)), by_request)
 
 

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from slackwater.colocation.adapters.states import facts_of, kept_of, state_of
-from slackwater.colocation.domain.gating import Gate
-from slackwater.colocation.domain.layers import NodeWords
-from slackwater.colocation.domain.node import KnownPeak, NodeState, Source
+from slackwater.offers.node import InputSource, KnownPeak, NodeState
+from slackwater.offers.publish_gate import PublishGate
+from slackwater.offers.strategy_layers import NodeOverrides
 
 instants = st.datetimes(datetime(1990, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001
-sources = st.none() | st.builds(Source, st.text(max_size=9), instants)
+sources = st.none() | st.builds(InputSource, st.text(max_size=9), instants)
 words = st.dictionaries(st.text(max_size=5), st.text(max_size=5), max_size=2)
 states = st.builds(
     NodeState,
@@ -27,8 +27,8 @@ states = st.builds(
     system=st.none() | resources,
     peaks=st.dictionaries(st.text(max_size=9), st.builds(KnownPeak, resources, st.booleans()), max_size=3),
     used_by=sources,
-    cpu=st.builds(Gate),
-    words=st.builds(NodeWords, words, words),
+    cpu=st.builds(PublishGate),
+    words=st.builds(NodeOverrides, words, words),
     zones=st.dictionaries(st.text(max_size=3), resources, max_size=2),
     strategies=st.lists(st.text(max_size=5), max_size=2).map(tuple),
     numa=st.lists(zones, max_size=2).map(tuple),

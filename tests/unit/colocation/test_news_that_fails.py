@@ -6,9 +6,9 @@ from typing import Any
 
 from colocation_scene import Colocation
 
-from slackwater.bus.handlers import Verdicts
+from slackwater.bus.consume.handlers import Verdicts
+from slackwater.bus.consume.stats import Counters
 from slackwater.bus.port import Done, Received, Reject
-from slackwater.bus.stats import Counters
 from slackwater.events.envelope import Event
 from slackwater.events.usage_windowed import UsageWindowed
 from slackwater.testing.windows import described, window

@@ -8,12 +8,12 @@ from dataclasses import replace
 import pytest
 from colocation_scene import Colocation, received
 
-from slackwater.colocation.domain.node_notes import NodeNotes, NodeStatus, notes_of
-from slackwater.colocation.domain.publishing import ThirdParty
-from slackwater.colocation.domain.strategy import MidMode, Strategy
 from slackwater.events.envelope import event_of
 from slackwater.events.resources_offered import StatusOffered
 from slackwater.model.quantities import Resources
+from slackwater.offers.node_notes import NodeNotes, NodeStatus, notes_of
+from slackwater.offers.reserved_amounts import ThirdParty
+from slackwater.offers.strategy import MidMode, Strategy
 from slackwater.testing.windows import described
 
 GIB = 2**30

@@ -9,10 +9,8 @@ from datetime import timedelta
 import pytest
 from colocation_scene import Colocation, received
 
-from slackwater.colocation.domain.node import NodeState
-from slackwater.colocation.domain.strategy import Strategy
 from slackwater.colocation.edge.events import ColocationEvents
-from slackwater.colocation.ports import Followed
+from slackwater.colocation.ports import FollowedStrategy
 from slackwater.colocation.settings import ColocationSettings
 from slackwater.colocation.usecases.recompute_offer import age_offers, revisit
 from slackwater.decisions.reasons import Reason
@@ -20,6 +18,8 @@ from slackwater.events.envelope import event_of
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.node_liveness_changed import Liveness
 from slackwater.model.quantities import Resources
+from slackwater.offers.node import NodeState
+from slackwater.offers.strategy import Strategy
 from slackwater.testing.clock import FakeClock
 from slackwater.testing.windows import described, window
 
@@ -205,9 +205,9 @@ async def test_a_batch_has_the_effect_of_its_events_one_by_one() -> None:
 
 async def test_each_node_ages_by_the_strategy_that_it_follows() -> None:
     class ByPool:
-        def of(self, state: NodeState) -> Followed:
+        def of(self, state: NodeState) -> FollowedStrategy:
             hasty = Strategy(decay_from_seconds=60, decay_to_seconds=120)
-            return Followed(hasty if state.pool == "hasty" else Strategy(), (f"pool/{state.pool}@1",))
+            return FollowedStrategy(hasty if state.pool == "hasty" else Strategy(), (f"pool/{state.pool}@1",))
 
     colocation = await offering_something()
     colocation.offering = replace(colocation.offering, strategies=ByPool())

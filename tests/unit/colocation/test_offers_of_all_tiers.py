@@ -10,9 +10,7 @@ import pytest
 from colocation_scene import Colocation
 from pydantic import TypeAdapter
 
-from slackwater.colocation.domain.node import NodeState
-from slackwater.colocation.domain.strategy import MidMode, Policy, Strategy
-from slackwater.colocation.ports import Followed
+from slackwater.colocation.ports import FollowedStrategy
 from slackwater.colocation.usecases.recompute_offer import age_offers, recompute
 from slackwater.decisions.reasons import Reason
 from slackwater.decisions.record import DecisionRecord
@@ -20,6 +18,8 @@ from slackwater.events.envelope import Event, event_of
 from slackwater.events.node_liveness_changed import Liveness
 from slackwater.events.usage_windowed import UsageWindowed
 from slackwater.model.quantities import Resources
+from slackwater.offers.node import NodeState
+from slackwater.offers.strategy import CountingPolicy, MidMode, Strategy
 from slackwater.testing.windows import START, window
 
 DYNAMIC = Strategy(mid_mode=MidMode.DYNAMIC, mid_cpu_threshold_percent=10, mid_memory_threshold_percent=10)
@@ -72,7 +72,7 @@ async def test_where_mid_is_off_nothing_of_it_is_told() -> None:
 
 async def test_every_term_of_every_policy_and_mode_names_an_input_that_is_there() -> None:
     for mode in MidMode:
-        for policy in Policy:
+        for policy in CountingPolicy:
             strategy = replace(
                 DYNAMIC,
                 mid_mode=mode,
@@ -194,7 +194,7 @@ async def test_a_row_from_before_mid_and_zones_reads_well_and_leads_to_no_news()
     row = {name: value for name, value in written.items() if name in old}
     state = rows.validate_python(row)
     assert state.informed_at == state.window_end
-    after, events = recompute(state, Followed(Strategy(), ("cluster@1",)), colocation.clock.now(), None)
+    after, events = recompute(state, FollowedStrategy(Strategy(), ("cluster@1",)), colocation.clock.now(), None)
     assert events == []
     assert after.strategies == ("cluster@1",)
     assert after.due_at == after.window_end + 180

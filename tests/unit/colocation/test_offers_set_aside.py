@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from colocation_scene import Colocation
 
-from slackwater.bus.handlers import Verdicts
+from slackwater.bus.consume.handlers import Verdicts
+from slackwater.bus.consume.stats import Counters
 from slackwater.bus.port import Received, Reject
-from slackwater.bus.stats import Counters
-from slackwater.colocation.domain.node import NodeState
 from slackwater.colocation.edge.events import ON_USAGE
 from slackwater.colocation.usecases import recompute_offer
 from slackwater.colocation.usecases.recompute_offer import revisit
 from slackwater.events.envelope import Event
+from slackwater.offers.node import NodeState
 from slackwater.testing.windows import described, window
 
 

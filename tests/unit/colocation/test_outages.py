@@ -6,9 +6,9 @@ from typing import Any, NoReturn, cast
 
 import pytest
 
-from slackwater.bus.handlers import Verdicts
+from slackwater.bus.consume.handlers import Verdicts
+from slackwater.bus.consume.stats import Counters
 from slackwater.bus.port import Received, Retry
-from slackwater.bus.stats import Counters
 from slackwater.colocation.edge.events import ON_DESCRIBED, ColocationEvents
 from slackwater.colocation.usecases.recompute_offer import Offering
 from slackwater.model.errors import Conflict, Unavailable

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from slackwater.colocation.domain.document import DEFAULTS, FIELDS, WITHOUT_EFFECT, strategy_of
 from slackwater.colocation.settings import ColocationSettings
 from slackwater.colocation.usecases.colocation_strategy import ColocationStrategy, default_text
+from slackwater.offers.document import DEFAULTS, FIELDS, WITHOUT_EFFECT, strategy_of
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "how-to" / "set-a-colocation-strategy.md").read_text()

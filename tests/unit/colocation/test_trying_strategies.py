@@ -10,22 +10,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategy_scene import Replica, strategy
 
-from slackwater.colocation.domain.node_offer import Gates, decide_node
-from slackwater.colocation.domain.snapshot import NodeSnapshot
-from slackwater.colocation.domain.strategy import Strategy
-from slackwater.colocation.domain.what_if import Offers, offers_under
-from slackwater.colocation.usecases import try_strategies
+from slackwater.colocation.usecases import preview_strategies
 from slackwater.model.quantities import Resources
+from slackwater.offers.node_offer import Gates, decide_node
+from slackwater.offers.snapshot import NodeSnapshot
+from slackwater.offers.strategy import Strategy
+from slackwater.offers.what_if import PreviewOffers, offers_under
 
 
 @given(st.lists(st.tuples(snapshots, strategies), max_size=4))
 def test_each_node_has_what_would_be_decided_for_it_alone(drawn: list[tuple[NodeSnapshot, Strategy]]) -> None:
     found = offers_under([snapshot for snapshot, _ in drawn], [one for _, one in drawn])
     alone = [decide_node(snapshot, one, Gates(), 0) for snapshot, one in drawn]
-    assert found == [Offers(each.batch.value, each.mid.value) for each in alone]
+    assert found == [PreviewOffers(each.batch.value, each.mid.value) for each in alone]
 
 
-async def tried(here: Replica, name: str, most: int = 100, /, **spec: Any) -> try_strategies.Tried:
+async def tried(here: Replica, name: str, most: int = 100, /, **spec: Any) -> preview_strategies.StrategyPreview:
     done = await here.change.put(strategy(name, **spec), dry_run=True)
     return await here.offers_with(done, most)
 
@@ -62,7 +62,7 @@ async def test_a_trial_answers_what_then_comes_true_and_stores_nothing() -> None
 async def test_of_many_nodes_those_that_change_most_are_named_and_all_are_summed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(try_strategies, "PAGE", 2)
+    monkeypatch.setattr(preview_strategies, "PAGE", 2)
     here = await three()
     answer = await tried(here, "gold", 1, cpuReclaimThresholdPercent=30)
     assert ([one.node for one in answer.nodes], answer.left_out) == (["b"], 2)
@@ -96,4 +96,4 @@ async def test_an_empty_fleet_has_nothing_to_say() -> None:
     here = await Replica().open()
     answer = await tried(here, "default", enable=False)
     assert (answer.pools, answer.nodes, answer.left_out, answer.unknown) == ([], [], 0, 0)
-    assert Offers().differs_by(Offers(Resources(1, 0)), Resources()) == 1.0
+    assert PreviewOffers().differs_by(PreviewOffers(Resources(1, 0)), Resources()) == 1.0

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from datetime import timedelta
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +18,8 @@ from slackwater.events.envelope import Event, Payload
 from slackwater.testing.bus import MemoryBus
 from slackwater.testing.clock import EPOCH, FakeClock
 from slackwater.testing.story import story
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "charts"))
 
 NOW = EPOCH + timedelta(hours=10)
 

@@ -13,21 +13,21 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from slackwater.bus.deadletters import DeadLetter
+from slackwater.bus.consume.dead_letters import DeadLetter
 from slackwater.console.adapters.memory import MemoryReadModel
 from slackwater.console.domain.fleet import LEVEL_SECONDS, FleetLevel
 from slackwater.console.edge.events import routes
 from slackwater.console.edge.stream import Streams
 from slackwater.console.service import routers_of
-from slackwater.console.usecases.keep_level import KeepLevel
+from slackwater.console.usecases.fleet_level import FleetLevelRecorder
 from slackwater.console.usecases.record_events import RecordEvents
 from slackwater.events.envelope import Event, Payload
 from slackwater.model.quantities import Resources
 from slackwater.runtime.http import HttpServer, build_app
 from slackwater.runtime.settings import HttpSettings
+from slackwater.testing.broker_admin import MemoryAdmin
 from slackwater.testing.bus import MemoryBus
 from slackwater.testing.clock import EPOCH, FakeClock
-from slackwater.testing.desk import MemoryDesk
 from slackwater.testing.story import FLEET, LENGTH_SECONDS, story
 
 END = EPOCH + timedelta(hours=10)
@@ -54,7 +54,7 @@ class Served:
     clock: FakeClock
     loop: asyncio.AbstractEventLoop
     record: RecordEvents
-    keep: KeepLevel
+    keep: FleetLevelRecorder
     model: MemoryReadModel
     rest: list[Event[Any]]
 
@@ -141,7 +141,7 @@ def served(second: float = LENGTH_SECONDS, end: datetime = END) -> Iterator[Serv
     month = timedelta(days=30)
     record = RecordEvents(model, clock, usage_retention=month, decision_retention=month)
     server = HttpServer(HttpSettings(host="127.0.0.1", port=0))
-    routers = routers_of(model, streams, clock, MemoryDesk(bus.broker), lambda: bus.blocks)
+    routers = routers_of(model, streams, clock, MemoryAdmin(bus.broker), lambda: bus.blocks)
     app = build_app(routers, _no_checks, HttpSettings(host="127.0.0.1", port=0))
     runner = asyncio.Runner()
     loop, ready = runner.get_loop(), threading.Event()
@@ -159,7 +159,9 @@ def served(second: float = LENGTH_SECONDS, end: datetime = END) -> Iterator[Serv
     thread.start()
     try:
         assert ready.wait(20)
-        console = Served(server.url, bus, streams, clock, loop, record, KeepLevel(model, clock), model, story(end))
+        console = Served(
+            server.url, bus, streams, clock, loop, record, FleetLevelRecorder(model, clock), model, story(end)
+        )
         console.tell(second)
         yield console
     finally:

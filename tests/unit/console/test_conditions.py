@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from slackwater.console.adapters.memory import MemoryReadModel
 from slackwater.console.domain.chain import chain_of
 from slackwater.console.domain.conditions import as_of, closing
+from slackwater.console.domain.formatting import outcome
 from slackwater.console.domain.views import NodeCondition, NodeView
-from slackwater.console.domain.words import outcome
 from slackwater.console.edge.stream import Streams
 from slackwater.console.service import routers_of
 from slackwater.console.usecases.record_events import RecordEvents

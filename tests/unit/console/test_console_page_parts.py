@@ -8,7 +8,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.bus.desk import ClosedDesk
+from slackwater.bus.admin.broker_admin import ClosedAdmin
 from slackwater.console.adapters.memory import MemoryReadModel
 from slackwater.console.domain.views import UsagePoint
 from slackwater.console.usecases.node_page import limit_spans, node_page
@@ -99,7 +99,7 @@ async def test_the_feed_of_a_node_has_what_was_done_there_newest_first(model: Me
     kinds = [DecisionKind.PREDICTION, DecisionKind.THROTTLE, DecisionKind.OFFER] * 10
     await model.save_decisions([decision(number, kind) for number, kind in enumerate(kinds)])
     await model.save_liveness([("n", "fresh", NOW)])
-    found = (await node_page(model, ClosedDesk(), "n", NOW)).decisions
+    found = (await node_page(model, ClosedAdmin(), "n", NOW)).decisions
     assert {each.kind for each in found} == {DecisionKind.THROTTLE}, "offers have a chart of their own"
     assert [each.id for each in found] == sorted((each.id for each in found), reverse=True)
     assert found[0].id == "028"
@@ -112,7 +112,7 @@ async def test_a_mark_is_not_pushed_off_the_timeline_by_decisions_that_are_no_ac
     records += [replaced(decision(number, DecisionKind.PREDICTION), NOW) for number in range(1, 400)]
     await model.save_decisions(records)
     await model.save_liveness([("n", "fresh", NOW)])
-    page = await node_page(model, ClosedDesk(), "n", NOW)
+    page = await node_page(model, ClosedAdmin(), "n", NOW)
     for picture in (page.usage, page.pressure):
         assert 'href="/decisions/000"' in picture.wide
 

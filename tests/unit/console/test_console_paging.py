@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.console.edge.paging import Key, behind_key, micros, moment_of, paged, token_of
+from slackwater.console.edge.pages import Key, behind_key, micros, moment_of, paged, token_of
 from slackwater.model.errors import InvalidInput
 from slackwater.testing.clock import EPOCH
 

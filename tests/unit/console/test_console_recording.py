@@ -7,9 +7,9 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from slackwater.bus.handlers import Verdicts
+from slackwater.bus.consume.handlers import Verdicts
+from slackwater.bus.consume.stats import Counters
 from slackwater.bus.port import Done, Received, Reject, Retry
-from slackwater.bus.stats import Counters
 from slackwater.console import CONSUMES
 from slackwater.console.adapters.memory import MemoryReadModel
 from slackwater.console.edge.events import recording, routes

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.console.domain.wanted import chosen, matches, names_of, positions_of, split, token_of
-from slackwater.console.edge.stream import Streams, Wanted
+from slackwater.console.domain.stream_query import chosen, matches, names_of, positions_of, split, token_of
+from slackwater.console.edge.stream import StreamQuery, Streams
 from slackwater.console.edge.stream_routes import BY_REQUEST, KNOWN
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.intent_observed import IntentObserved
@@ -50,7 +50,7 @@ class World:
 
     async def open(self, **wanted: Any) -> AsyncIterator[bytes]:
         given = {"payloads": BOTH} | wanted
-        return await self.exits.enter_async_context(self.streams.opened(Wanted(**given)))
+        return await self.exits.enter_async_context(self.streams.opened(StreamQuery(**given)))
 
 
 @pytest.fixture
@@ -108,7 +108,7 @@ async def test_another_replica_goes_on_where_one_ended(world: World) -> None:
         await world.bus.publish(observed(generation=generation))
     seen = await next_of(frames)
     another = Streams(MemoryBus(world.bus.broker), world.clock)
-    async with another.opened(Wanted(BOTH, after=positions_of(seen[0]["at"], "after"))) as resumed:
+    async with another.opened(StreamQuery(BOTH, after=positions_of(seen[0]["at"], "after"))) as resumed:
         await anext(resumed)
         assert [event["id"] for event in await next_of(resumed)] == ["edge-7-2", "edge-7-3"]
 
@@ -116,7 +116,7 @@ async def test_another_replica_goes_on_where_one_ended(world: World) -> None:
 async def test_what_is_not_kept_any_more_is_a_gap_and_not_silence(world: World) -> None:
     for generation in range(1, 6):
         await world.bus.publish(observed(generation=generation))
-    world.bus.broker.forget("DECISIONS", 5)
+    world.bus.broker.truncate("DECISIONS", 5)
     frames = await world.open(after={"DECISIONS": 2})
     await anext(frames)
     gap, left = await next_of(frames)
@@ -165,7 +165,7 @@ async def test_a_brief_stream_tells_only_what_the_api_shows_by_now(world: World)
     waiting = asyncio.ensure_future(anext(frames))
     await world.clock.advance(0.4)
     assert not waiting.done(), "the console has not recorded it yet"
-    (delivery,) = world.bus.broker.take("console-intent-observed", 10)
+    (delivery,) = world.bus.broker.fetch("console-intent-observed", 10)
     await delivery.ack()
     await world.clock.advance(0.1)
     (event,) = parsed(await waiting)
@@ -183,12 +183,12 @@ async def test_a_brief_stream_does_not_wait_for_ever(world: World) -> None:
 
 async def test_one_reader_too_many_is_told_so_and_a_place_becomes_free_again() -> None:
     world = World(most=1)
-    async with world.streams.opened(Wanted(BOTH)):
+    async with world.streams.opened(StreamQuery(BOTH)):
         with pytest.raises(Unavailable, match="1 streams are open") as refused:
-            async with world.streams.opened(Wanted(BOTH)):
+            async with world.streams.opened(StreamQuery(BOTH)):
                 pass
         assert refused.value.code == "too_many_streams"
-    async with world.streams.opened(Wanted(BOTH)):
+    async with world.streams.opened(StreamQuery(BOTH)):
         assert world.streams.open == 1
     assert world.streams.open == 0
 
@@ -201,7 +201,7 @@ async def test_a_stream_cannot_be_opened_while_the_bus_is_away(world: World) -> 
 
 
 async def test_what_is_no_valid_event_is_left_out(world: World) -> None:
-    from slackwater.bus.encoding import Message, encode
+    from slackwater.bus.codec.cloudevents import Message, encode
 
     frames = await world.open()
     await anext(frames)

@@ -7,11 +7,13 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.console.usecases.thinning import Thinning
+from slackwater.console.usecases.report_sampling import ReportSampling
 from slackwater.testing.clock import FakeClock
 
 
-async def rounds(clock: FakeClock, thinning: Thinning, nodes: int, interval_seconds: float, count: int) -> Counter[int]:
+async def rounds(
+    clock: FakeClock, thinning: ReportSampling, nodes: int, interval_seconds: float, count: int
+) -> Counter[int]:
     """So many rounds of a fleet whose nodes report one after the other, evenly; how often each was read."""
     read: Counter[int] = Counter()
     for _ in range(count):
@@ -23,19 +25,19 @@ async def rounds(clock: FakeClock, thinning: Thinning, nodes: int, interval_seco
 
 async def test_every_report_of_a_small_fleet_is_read() -> None:
     clock = FakeClock()
-    assert set((await rounds(clock, Thinning(clock, 20), 50, 5.0, 20)).values()) == {20}
+    assert set((await rounds(clock, ReportSampling(clock, 20), 50, 5.0, 20)).values()) == {20}
 
 
 async def test_nodes_of_a_large_fleet_take_turns_and_nobody_is_left_out() -> None:
     clock = FakeClock()
-    read = await rounds(clock, Thinning(clock, 4), 200, 10.0, 60)  # 600 s: 2,400 may be read, 12,000 come
+    read = await rounds(clock, ReportSampling(clock, 4), 200, 10.0, 60)  # 600 s: 2,400 may be read, 12,000 come
     assert 2000 <= sum(read.values()) <= 2404
     assert min(read[node] for node in range(200)) >= 0.7 * sum(read.values()) / 200
 
 
 async def test_a_node_that_left_does_not_lengthen_the_turns_of_the_others() -> None:
     clock = FakeClock()
-    thinning = Thinning(clock, 4)
+    thinning = ReportSampling(clock, 4)
     await rounds(clock, thinning, 200, 10.0, 20)
     read = await rounds(clock, thinning, 20, 5.0, 100)
     assert sum(list(read.values())) / (100 * 20) > 0.8
@@ -44,7 +46,7 @@ async def test_a_node_that_left_does_not_lengthen_the_turns_of_the_others() -> N
 @given(st.lists(st.tuples(st.integers(0, 30), st.floats(0, 2)), max_size=100), st.floats(1, 50))
 async def test_never_more_than_the_budget(reports: list[tuple[int, float]], per_second: float) -> None:
     clock = FakeClock()
-    thinning, passed, read = Thinning(clock, per_second), 0.0, 0
+    thinning, passed, read = ReportSampling(clock, per_second), 0.0, 0
     for node, seconds in reports:
         await clock.advance(seconds)
         passed += seconds

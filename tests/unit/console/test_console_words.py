@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slackwater.charts.units import amount
 from slackwater.console.domain.chain import chain_of
-from slackwater.console.domain.drawing.units import amount
-from slackwater.console.domain.words import outcome, short, shortfall
+from slackwater.console.domain.formatting import outcome, short, shortfall
 from slackwater.decisions.reasons import DecisionKind, Mode, Reason
 from slackwater.decisions.record import DecisionRecord, Replay, Term
 from slackwater.testing.clock import EPOCH

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.bus.desk import ClosedDesk
+from slackwater.bus.admin.broker_admin import ClosedAdmin
 from slackwater.console.adapters.memory import MemoryReadModel
 from slackwater.console.domain.agent import agent_lines
-from slackwater.console.domain.fleet import FRESH, gained, guards_of, is_fresh, order, state_of
+from slackwater.console.domain.fleet import FRESH, gained, held_pods, is_fresh, order, state_of
+from slackwater.console.domain.formatting import equation
 from slackwater.console.domain.views import DecisionSummary, IntentView, NodeView, ObservationView, PodView, UsagePoint
-from slackwater.console.domain.words import equation
-from slackwater.console.usecases.keep_level import KeepLevel
+from slackwater.console.usecases.fleet_level import FleetLevelRecorder
 from slackwater.console.usecases.node_page import held_share, node_page
 from slackwater.console.usecases.overview import Overview, overview_page
 from slackwater.decisions.reasons import DecisionKind, Mode, Reason
@@ -78,12 +78,12 @@ def action(second: int, before: int | None, after: int | None, kind: str = "thro
 
 def test_a_pod_is_held_since_the_decision_that_found_it_with_its_own_limit() -> None:
     history = [action(1, None, 900), action(2, 900, None, "restore"), action(10, None, 900), action(20, 900, 400)]
-    (guard,) = guards_of([pod(400)], history)
+    (guard,) = held_pods([pod(400)], history)
     assert (guard.since, guard.decision_id) == (EPOCH + timedelta(seconds=10), "d20")
 
 
 def test_a_restore_in_steps_is_the_decision_in_force_but_not_the_beginning() -> None:
-    (guard,) = guards_of([pod(600)], [action(10, None, 400), action(30, 400, 600, "restore")])
+    (guard,) = held_pods([pod(600)], [action(10, None, 400), action(30, 400, 600, "restore")])
     assert (guard.since, guard.decision_id, guard.reason) == (
         EPOCH + timedelta(seconds=10),
         "d30",
@@ -92,9 +92,9 @@ def test_a_restore_in_steps_is_the_decision_in_force_but_not_the_beginning() -> 
 
 
 def test_what_is_not_known_of_a_held_pod_is_not_made_up() -> None:
-    (guard,) = guards_of([pod(400)], [])
+    (guard,) = held_pods([pod(400)], [])
     assert (guard.since, guard.reason, guard.decision_id) == (None, None, None)
-    assert guards_of([pod(None)], [action(1, None, 400)]) == []
+    assert held_pods([pod(None)], [action(1, None, 400)]) == []
 
 
 def report(age: float, pressure: float = 0.0, throttled: int = 0) -> UsagePoint:
@@ -203,7 +203,7 @@ def test_the_agents_lines_say_what_is_unknown() -> None:
 
 async def test_levels_are_kept_on_round_times_and_only_when_somebody_reports(model: MemoryReadModel) -> None:
     clock = FakeClock(NOW + timedelta(seconds=7))
-    keep = KeepLevel(model, clock)
+    keep = FleetLevelRecorder(model, clock)
     assert await keep() is False
     await model.save_usage([(replace(report(-5), node="n"), [])])
     assert await keep() is True
@@ -230,4 +230,4 @@ async def test_old_sums_are_not_shown_as_if_they_were_now(told: MemoryReadModel,
     assert page.totals.fresh == 0
     assert page.level.silent == page.totals.nodes > 0
     assert {row.state for row in page.attention} == {"stale"}
-    assert (await node_page(told, ClosedDesk(), "edge-7", now)).state == "stale"
+    assert (await node_page(told, ClosedAdmin(), "edge-7", now)).state == "stale"

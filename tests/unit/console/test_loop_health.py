@@ -9,25 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_drawings import assert_inside
 
-from slackwater.bus.desk import ClosedDesk, desk_of
+from slackwater.bus.admin.broker_admin import ClosedAdmin, admin_of
+from slackwater.charts.latency_chart import BINS, DurationSpread, bins, height_of, latency_chart, percentile, position
+from slackwater.charts.svg import Frame
 from slackwater.console.adapters.memory import MemoryReadModel
-from slackwater.console.domain.drawing.latency_chart import (
-    BINS,
-    Spread,
-    bins,
-    height_of,
-    latency_chart,
-    percentile,
-    position,
-)
-from slackwater.console.domain.drawing.svg import Frame
 from slackwater.console.domain.loop import CheckView, ProcessView, ServiceView, service_rows
 from slackwater.console.usecases.loop_page import loop_page
 from slackwater.model.errors import Unavailable
 from slackwater.runtime.service_list import service_names
+from slackwater.testing.broker_admin import MemoryAdmin
 from slackwater.testing.bus import MemoryBus
 from slackwater.testing.clock import EPOCH, FakeClock
-from slackwater.testing.desk import MemoryDesk
 
 NOW = EPOCH + timedelta(hours=10)
 durations = st.lists(st.floats(0, 1000), max_size=60)
@@ -47,7 +39,7 @@ def test_a_percentile_is_one_of_the_values_and_not_exceeded_by_that_share(values
 def test_a_histogram_loses_no_duration_and_stays_in_its_picture(values: list[float]) -> None:
     assert sum(bins(values)) == len(values)
     assert len(bins(values)) == BINS
-    spreads = [Spread("a", "one <way>", tuple(values)), Spread("b", "two", ())]
+    spreads = [DurationSpread("a", "one <way>", tuple(values)), DurationSpread("b", "two", ())]
     for width in (580, 360):
         assert_inside(latency_chart(Frame(width, height_of(2), left=34, right=6), spreads, "spread"))
 
@@ -83,7 +75,7 @@ def test_services_are_shown_as_they_fare_and_nobody_is_forgotten() -> None:
 
 
 async def test_the_times_of_the_story_are_those_of_its_actions(told: MemoryReadModel) -> None:
-    page = await loop_page(told, MemoryDesk(MemoryBus(clock=FakeClock(NOW)).broker), NOW)
+    page = await loop_page(told, MemoryAdmin(MemoryBus(clock=FakeClock(NOW)).broker), NOW)
     assert page.actions == 5
     assert page.spreads[0].p50 == pytest.approx(0.05)
     assert page.effect.p99 == pytest.approx(0.4)
@@ -93,11 +85,11 @@ async def test_the_times_of_the_story_are_those_of_its_actions(told: MemoryReadM
 
 
 async def test_what_the_broker_does_not_say_is_unknown_and_the_rest_is_shown(told: MemoryReadModel) -> None:
-    page = await loop_page(told, ClosedDesk(), NOW)
+    page = await loop_page(told, ClosedAdmin(), NOW)
     assert page.broker.error
     assert page.actions == 5
 
 
 async def test_a_bus_without_a_desk_has_a_closed_one() -> None:
     with pytest.raises(Unavailable):
-        await desk_of(object()).letter_count()
+        await admin_of(object()).letter_count()

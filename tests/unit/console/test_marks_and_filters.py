@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from slackwater.console.domain.drawing.level_chart import LevelSample, level_chart
-from slackwater.console.domain.drawing.svg import Frame
+from slackwater.charts.level_chart import LevelSample, level_chart
+from slackwater.charts.svg import Frame
 from slackwater.console.domain.marks import cpu_lines, css_of, label_of, marks_of, memory_lines
 from slackwater.console.domain.views import DecisionSummary
-from slackwater.console.edge.filters import Asked
+from slackwater.console.edge.filters import FilterForm
 from slackwater.console.usecases.pictures import memory_by_layer
 from slackwater.console.usecases.translate import intent_view
 from slackwater.decisions.reasons import DecisionKind, Mode, Reason
@@ -123,18 +123,18 @@ def test_of_several_rules_the_lowest_waterline_is_drawn() -> None:
 
 
 def test_the_form_asks_for_pool_pod_and_what_was_carried_out_and_keeps_it_in_the_address() -> None:
-    asked = Asked(pool=" edge ", pod="web-0", spared="true", done="only-told", kind="evict", since="-1h")
+    asked = FilterForm(pool=" edge ", pod="web-0", spared="true", done="only-told", kind="evict", since="-1h")
     wanted = asked.question(NOON)
     assert (wanted.pool, wanted.pod, wanted.spared, wanted.carried_out) == ("edge", "web-0", True, False)
     assert (wanted.kinds, wanted.since) == ((DecisionKind.EVICT,), NOON - timedelta(hours=1))
     assert set(asked.given) == {"pool", "pod", "spared", "done", "kind", "since"}
-    assert Asked(done="carried-out").question(NOON).carried_out is True
-    assert Asked().question(NOON).carried_out is None
+    assert FilterForm(done="carried-out").question(NOON).carried_out is True
+    assert FilterForm().question(NOON).carried_out is None
 
 
 def test_a_word_that_the_form_does_not_know_is_refused() -> None:
     with pytest.raises(InvalidInput, match="carried-out, only-told"):
-        Asked(done="perhaps").question(NOON)
+        FilterForm(done="perhaps").question(NOON)
 
 
 def test_memory_is_drawn_in_thousandths_of_a_gib(told: Any) -> None:
@@ -146,5 +146,5 @@ def test_memory_is_drawn_in_thousandths_of_a_gib(told: Any) -> None:
 
 def test_a_span_that_ends_before_it_begins_is_refused_as_the_api_does_it() -> None:
     with pytest.raises(InvalidInput, match=r"since .* is after until"):
-        Asked(since="-5m", until="-1h").question(NOON)
-    assert Asked(since="-1h", until="-5m").question(NOON).until == NOON - timedelta(minutes=5)
+        FilterForm(since="-5m", until="-1h").question(NOON)
+    assert FilterForm(since="-1h", until="-5m").question(NOON).until == NOON - timedelta(minutes=5)

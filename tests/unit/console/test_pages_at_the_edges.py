@@ -10,11 +10,11 @@ from typing import Any
 import httpx2
 import pytest
 
+from slackwater.charts.pool_chart import PoolLevel, pool_chart, pool_frame
+from slackwater.charts.stacks import StackLayer
 from slackwater.console.adapters.memory import MemoryReadModel
-from slackwater.console.domain.drawing.pool_chart import PoolLevel, pool_chart, pool_frame
-from slackwater.console.domain.drawing.stacks import Layer
-from slackwater.console.edge.rendering import NOTHING, environment
 from slackwater.console.edge.stream import Streams
+from slackwater.console.edge.templates_environment import NOTHING, environment
 from slackwater.console.service import routers_of
 from slackwater.console.usecases.record_events import RecordEvents
 from slackwater.events.node_described import NodeDescribed
@@ -136,7 +136,7 @@ def test_a_long_name_is_wrapped_and_a_short_one_is_as_it_is() -> None:
 
 @pytest.mark.parametrize("width", [360, 1000])
 def test_the_name_of_a_pool_leaves_room_for_its_figures(width: int) -> None:
-    level = PoolLevel("a-pool-" * 30, "/", 8000, (Layer("prod", 0, 4000),), "12.62 of 32 cores offered, 1 silent")
+    level = PoolLevel("a-pool-" * 30, "/", 8000, (StackLayer("prod", 0, 4000),), "12.62 of 32 cores offered, 1 silent")
     drawn = pool_chart(pool_frame(1, width), [level], str, "pools")
     title, shown = re.findall(r"<title>(a-pool[^<]*)</title>(a-pool[^<]*)<", drawn)[0]
     assert title == level.pool

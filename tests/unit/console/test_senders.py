@@ -11,10 +11,10 @@ import httpx2
 import pytest
 import pytest_asyncio
 
-from slackwater.bus.deadletters import DeadLetter
-from slackwater.bus.desk import ClosedDesk, letter_of
+from slackwater.bus.admin.broker_admin import ClosedAdmin, dead_letter_row
+from slackwater.bus.consume.dead_letters import DeadLetter
 from slackwater.console.adapters.memory import MemoryReadModel
-from slackwater.console.domain.senders import BlockView, SentLetter, senders_of, worst_of
+from slackwater.console.domain.senders import SenderBlock, SentLetter, senders_of, worst_of
 from slackwater.console.edge.events import routes
 from slackwater.console.edge.stream import Streams
 from slackwater.console.service import routers_of
@@ -25,13 +25,13 @@ from slackwater.events.envelope import event_of
 from slackwater.events.node_described import NodeDescribed
 from slackwater.runtime.http import build_app
 from slackwater.runtime.settings import HttpSettings
+from slackwater.testing.broker_admin import MemoryAdmin
 from slackwater.testing.bus import MemoryBus
 from slackwater.testing.clock import EPOCH, FakeClock
-from slackwater.testing.desk import MemoryDesk
 from slackwater.testing.reports import described
 
 NASTY = "<script>alert(1)</script>"
-BLOCK = BlockView(NASTY, "ada", EPOCH)
+BLOCK = SenderBlock(NASTY, "ada", EPOCH)
 
 
 def sent(node: str, position: int, reason: str = "invalid_payload", minutes: float = 0) -> SentLetter:
@@ -66,7 +66,7 @@ def test_the_worst_is_the_one_that_still_needs_the_operator() -> None:
     ],
 )
 def test_the_sender_of_a_letter_is_the_node_of_its_subject(subject: str, source: str, sender: str) -> None:
-    assert letter_of(1, {"sw-subject": subject, "ce-source": source}, b"", None).sender == sender
+    assert dead_letter_row(1, {"sw-subject": subject, "ce-source": source}, b"", None).sender == sender
 
 
 @dataclass
@@ -99,7 +99,7 @@ async def scene(clock: FakeClock, model: MemoryReadModel) -> AsyncIterator[Scene
     record = routes(RecordEvents(model, clock, usage_retention=hour, decision_retention=hour))
     for node in ("bad", "good"):
         await record[NodeDescribed]([event_of(described(node, clock.now()), source="agent", time=clock.now())])
-    routers = routers_of(model, Streams(bus, clock), clock, MemoryDesk(bus.broker), lambda: bus.blocks)
+    routers = routers_of(model, Streams(bus, clock), clock, MemoryAdmin(bus.broker), lambda: bus.blocks)
     app = build_app(routers, _no_checks, HttpSettings(host="127.0.0.1", port=0))
     async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://127.0.0.1") as client:
         yield Scene(bus, client)
@@ -151,7 +151,7 @@ async def test_letters_are_read_once_for_many_pages_and_in_bounds(clock: FakeClo
     await scene.client.aclose()
 
 
-class Counting(MemoryDesk):
+class Counting(MemoryAdmin):
     pages = 0
 
     async def letters(self, before: int | None = None, limit: int = 50) -> Any:
@@ -163,7 +163,7 @@ async def test_without_a_broker_the_blocks_are_still_known(clock: FakeClock) -> 
     bus = MemoryBus(clock=clock)
     scene = Scene(bus, httpx2.AsyncClient())
     await scene.block("bad")
-    found = await Senders(ClosedDesk(), lambda: bus.blocks, clock)()
+    found = await Senders(ClosedAdmin(), lambda: bus.blocks, clock)()
     assert [(one.node, one.letters, one.block is not None) for one in found] == [("bad", 0, True)]
     await scene.client.aclose()
 
@@ -176,7 +176,7 @@ async def test_only_an_admin_is_shown_the_form(
     tokens = tmp_path / "tokens"
     tokens.write_text(f"{role} {role} {token}\n")
     tokens.chmod(0o600)
-    routers = routers_of(model, Streams(bus, clock), clock, MemoryDesk(bus.broker), lambda: bus.blocks)
+    routers = routers_of(model, Streams(bus, clock), clock, MemoryAdmin(bus.broker), lambda: bus.blocks)
     app = build_app(routers, _no_checks, HttpSettings(host="127.0.0.1", port=0, tokens_file=tokens))
     headers = {"authorization": f"Bearer {token}"}
     async with httpx2.AsyncClient(

@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.colocation.domain.layers import NodeWords, PoolStrategy, layers_of, merged
 from slackwater.console.adapters.memory import MemoryReadModel
 from slackwater.console.domain.strategies import StrategyView, field_lines, in_order, lines_of, node_strategy
 from slackwater.console.edge.stream import Streams
 from slackwater.console.service import routers_of
+from slackwater.offers.strategy_layers import NodeOverrides, PoolStrategy, layers_of, merged
 from slackwater.resources.selectors import Selector
 from slackwater.runtime.http import build_app
 from slackwater.runtime.settings import HttpSettings
@@ -115,7 +115,7 @@ def test_the_page_finds_what_colocation_follows(
     cluster: dict[str, int], pool: dict[str, int], labels: dict[str, str], annotations: dict[str, str]
 ) -> None:
     """The one place where the page repeats a rule of colocation: who wins."""
-    layers = layers_of(cluster, [PoolStrategy("web", Selector(), pool)], NodeWords(labels, annotations))
+    layers = layers_of(cluster, [PoolStrategy("web", Selector(), pool)], NodeOverrides(labels, annotations))
     sources = tuple(dict.fromkeys(layer.told for layer in layers))
     documents = [view("default", fields=cluster, effective=cluster), view("web", fields=pool)]
     found = node_strategy(documents, sources, labels, annotations)

@@ -13,8 +13,8 @@ import pytest
 from served import served
 from test_console_stream import BOTH, World, next_of, observed, parsed, world
 
-from slackwater.console.domain.wanted import positions_of
-from slackwater.console.edge.stream import PORTION_BYTES, EventStream, Wanted
+from slackwater.console.domain.stream_query import positions_of
+from slackwater.console.edge.stream import PORTION_BYTES, EventStream, StreamQuery
 from slackwater.events.effect_measured import EffectMeasured
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.intent_observed import IntentObserved
@@ -56,7 +56,7 @@ async def test_who_takes_nothing_is_let_go_and_comes_back_to_what_it_did_not_see
     client = Client(takes=3)  # the head, the opening, one event
     scope = {"type": "http", "asgi": {"spec_version": spec_version}}
     answering = asyncio.ensure_future(
-        EventStream(world.streams, Wanted((IntentObserved,)))(scope, client.receive, client.send)
+        EventStream(world.streams, StreamQuery((IntentObserved,)))(scope, client.receive, client.send)
     )
     while len(client.bodies) < 2:
         await asyncio.sleep(0)
@@ -97,7 +97,7 @@ async def test_a_reader_behind_whom_the_stream_forgets_is_told_in_mid_connection
     for event in held:
         await world.bus.publish(event)
     second = await next_of(frames)  # one batch; the rest waits in the stream
-    world.bus.broker.forget("DECISIONS", 60)
+    world.bus.broker.truncate("DECISIONS", 60)
     found = [first, *second]
     while found[-1]["id"] != "edge-7-61":
         found += await next_of(frames)
@@ -122,7 +122,7 @@ async def test_a_quiet_filter_does_not_let_the_place_grow_old(world: World) -> N
     await world.clock.advance(15)
     place = (await beat).decode().splitlines()[0].removeprefix("id: ")
     assert place == "DECISIONS:3,STATE:0"
-    world.bus.broker.forget("DECISIONS", 4)
+    world.bus.broker.truncate("DECISIONS", 4)
     await world.bus.publish(observed("edge-7", 2))
     again = await world.open(payloads=BOTH, nodes=("edge-7",), after=positions_of(place, "after"))
     await anext(again)

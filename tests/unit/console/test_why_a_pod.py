@@ -11,12 +11,12 @@ import pytest
 from test_console_api import answer, api, problem
 
 from slackwater.console.adapters.memory import MemoryReadModel
+from slackwater.console.domain.arithmetic import relief_of, working_of
 from slackwater.console.domain.candidates import candidates_of, is_carried_out
 from slackwater.console.domain.chain import chain_of
+from slackwater.console.domain.formatting import outcome
 from slackwater.console.domain.pod_story import PodIdentity, narrowed, part_of
 from slackwater.console.domain.views import DecisionFilter, EffectView, EvictionView
-from slackwater.console.domain.words import outcome
-from slackwater.console.domain.working import relief_of, working_of
 from slackwater.console.usecases.explain import why_pod
 from slackwater.console.usecases.translate import pod_views, usage_point
 from slackwater.decisions.reasons import DecisionKind, Mode, Reason

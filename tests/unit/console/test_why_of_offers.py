@@ -17,13 +17,12 @@ from hypothesis import strategies as st
 from served import record_all
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "colocation"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "offers"))
 from drawn import strategies
 from test_histories_of_offers import Node, Step, predictions, steps, windows
 
-from slackwater.colocation.domain.node import NodeState
-from slackwater.colocation.domain.strategy import MidMode, Strategy
-from slackwater.colocation.ports import Followed
-from slackwater.colocation.usecases.learn import learn_description, learn_usage
+from slackwater.colocation.ports import FollowedStrategy
+from slackwater.colocation.usecases.node_updates import apply_description, apply_usage
 from slackwater.colocation.usecases.recompute_offer import recompute
 from slackwater.console.adapters.memory import MemoryReadModel
 from slackwater.console.domain.views import OfferView, Why
@@ -33,6 +32,8 @@ from slackwater.events.envelope import Event, event_of
 from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.model.errors import NotFound
 from slackwater.model.quantities import Resources
+from slackwater.offers.node import NodeState
+from slackwater.offers.strategy import MidMode, Strategy
 from slackwater.testing.clock import FakeClock
 from slackwater.testing.windows import described, window
 
@@ -51,14 +52,14 @@ class Heard(Node):
         self.now += timedelta(milliseconds=1)
         event = None if learn is None else event_of(data, source="test", time=self.now)
         known = self.state if learn is None or event is None else learn(self.state, event)
-        followed = Followed(self.strategy, (SAID_BY_THE_STRATEGY,))
+        followed = FollowedStrategy(self.strategy, (SAID_BY_THE_STRATEGY,))
         self.state, events = recompute(known, followed, self.now, event)
         self.events += [*([event] if event else []), *events]
 
 
 def heard(strategy: Strategy, history: Sequence[Step], capacity: int = 50_000) -> Heard:
     node = Heard(strategy=strategy)
-    node.take(learn_description, described("n", capacity, capacity, zones=2).data)
+    node.take(apply_description, described("n", capacity, capacity, zones=2).data)
     for step in history:
         step(node)
     return node
@@ -129,7 +130,7 @@ def test_a_share_that_mid_has_no_more_is_not_explained_as_if_it_had_it() -> None
     node = heard(with_mid, [], 8000)
     event = window("n", 0, {"p": 500})
     node.now = event.data.window_start + timedelta(seconds=60)
-    node.take(learn_usage, event.data)
+    node.take(apply_usage, event.data)
     node.strategy = Strategy()
     node.take(None)
     subjects = [answer.subject for _, answer in asyncio.run(explained(node))]
@@ -140,12 +141,12 @@ def test_a_share_that_mid_has_no_more_is_not_explained_as_if_it_had_it() -> None
 def test_what_hysteresis_holds_back_is_a_term_that_names_the_offer_before() -> None:
     """CPU rises a little, which is not told; memory halves, which is: both records of that offer are explained."""
     node = Heard(strategy=Strategy(cold_start_holds_request=False))
-    node.take(learn_description, described("n").data)
+    node.take(apply_description, described("n").data)
     measured = [window("n", number, {"p": cpu}) for number, cpu in ((0, 2000), (1, 1900))]
     for event in measured:
         node.now = event.data.window_start + timedelta(seconds=60)
-        node.take(learn_usage, event.data)
-    node.take(learn_description, described("n", memory_bytes=2**33, number=2).data)
+        node.take(apply_usage, event.data)
+    node.take(apply_description, described("n", memory_bytes=2**33, number=2).data)
 
     first, second = (event for event in node.events if isinstance(event.data, ResourcesOffered))
     *_, cpu, memory = [answer for _, answer in asyncio.run(explained(node))]

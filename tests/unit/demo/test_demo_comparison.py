@@ -12,13 +12,13 @@ from rich.console import Console
 
 from slackwater.demo import policies, table, versus
 from slackwater.demo.comparison import (
-    Comparison,
+    ComparisonOutcome,
+    CpuUse,
     Lowered,
-    Machine,
-    Outcome,
+    MachineUse,
+    PolicyComparison,
     SurgeFigures,
     SurgeSeen,
-    Used,
     figures,
     needed_cpus,
     outcome,
@@ -29,27 +29,27 @@ from slackwater.demo.comparison import (
 from slackwater.demo.contest import lowered_of
 from slackwater.demo.load import Sample
 from slackwater.demo.policies import ALL_OR_NOTHING, COOL_DOWN_SECONDS, PRECISE
-from slackwater.demo.reaction import QuotaChange
+from slackwater.demo.reaction import ObservedQuotaChange
 from slackwater.demo.summary import Phase
 from slackwater.waterline.nodeqos import NodeQos
 from slackwater.waterline.policies.values import Rule
 from slackwater.waterline.rulebook import rulebook_of
 
-TWO = Machine(cpus=2, waterline=0.88, target=0.80, wanted=0.8)
+TWO = MachineUse(cpus=2, waterline=0.88, target=0.80, wanted=0.8)
 PRESENT = {"apiVersion": "slackwater.io/v1alpha1", "kind": "NodeQOS", "metadata": {"name": "default"}, "spec": {}}
 
 
-def used(*stretches: tuple[float, float, float], since: float = 100.0) -> list[Used]:
+def used(*stretches: tuple[float, float, float], since: float = 100.0) -> list[CpuUse]:
     """Readings ten times a second: (seconds, CPUs of the machine, CPUs of batch) one after the other."""
-    found = [Used(since, 0.0, 0.0)]
+    found = [CpuUse(since, 0.0, 0.0)]
     for seconds, machine, batch in stretches:
         for _ in range(round(10 * seconds)):
             last = found[-1]
-            found.append(Used(last.at + 0.1, last.machine + machine / 10, last.batch + batch / 10))
+            found.append(CpuUse(last.at + 0.1, last.machine + machine / 10, last.batch + batch / 10))
     return found
 
 
-def seen(readings: list[Used], *, ended: float = 104.0, until: float = 106.0, lowered: int = 0) -> SurgeSeen:
+def seen(readings: list[CpuUse], *, ended: float = 104.0, until: float = 106.0, lowered: int = 0) -> SurgeSeen:
     actions = [Lowered(101.2, f"pod-{number}") for number in range(lowered)]
     return SurgeSeen(PRECISE, 100.0, ended, until, readings, actions, ())
 
@@ -133,11 +133,11 @@ def test_a_surge_that_was_never_answered_is_counted() -> None:
 
 def test_only_what_takes_something_is_an_action() -> None:
     changes = [
-        QuotaChange(1, "a", 50),
-        QuotaChange(2, "b", 20),
-        QuotaChange(3, "b", 60),
-        QuotaChange(4, "b", 30),
-        QuotaChange(5, "a", None),
+        ObservedQuotaChange(1, "a", 50),
+        ObservedQuotaChange(2, "b", 20),
+        ObservedQuotaChange(3, "b", 60),
+        ObservedQuotaChange(4, "b", 30),
+        ObservedQuotaChange(5, "a", None),
     ]
     found = lowered_of(changes, {"a": None, "b": 100})
     assert [(each.at, each.pod) for each in found] == [(1, "a"), (2, "b"), (4, "b")]
@@ -171,19 +171,19 @@ def test_all_or_nothing_gives_back_once_the_cool_down_is_over_and_not_before(las
     assert not policies.is_over(now, last_above, throttled=False)
 
 
-def good(**changes: object) -> Outcome:
+def good(**changes: object) -> ComparisonOutcome:
     plain = outcome([one(lost=2.1)] * 4, [Sample("surge", 0.0, 0.030, True)] * 100)
     return plain.model_copy(update=changes)
 
 
-def compared(precise: Outcome) -> Comparison:
-    return Comparison(
+def compared(precise: ComparisonOutcome) -> PolicyComparison:
+    return PolicyComparison(
         waterline=0.88, target=0.8, cpus=2, surge_seconds=4, batch_pods=8, batch_wanted_cpus=0.8, alone_p99_ms=28.0,
         outcomes={ALL_OR_NOTHING: good(lost=20.0, above_needed_ratio=1.5), PRECISE: precise},
     )  # fmt: skip
 
 
-CASES: tuple[tuple[Callable[[], Outcome], str], ...] = (
+CASES: tuple[tuple[Callable[[], ComparisonOutcome], str], ...] = (
     (good, "in time met, p99 protected met, no more lost than needed met"),
     (lambda: good(below_p99_seconds=2.1), "in time MISSED"),
     (lambda: good(never_below=1), "in time MISSED"),
@@ -196,7 +196,7 @@ CASES: tuple[tuple[Callable[[], Outcome], str], ...] = (
 
 
 @pytest.mark.parametrize(("precise", "words"), CASES)
-def test_each_wish_is_judged_by_itself(precise: Callable[[], Outcome], words: str) -> None:
+def test_each_wish_is_judged_by_itself(precise: Callable[[], ComparisonOutcome], words: str) -> None:
     assert words in versus.judged(compared(precise()))
 
 
@@ -208,7 +208,7 @@ def test_one_stalled_surge_moves_the_p99_of_all_but_not_that_of_the_median_surge
     assert outcome([one(lost=1.0)], []).p99_median_ms is None
 
 
-STEALING = [Used(100.0 + tick / 10, 0.0, 0.0, 0.02 * min(max(tick - 20, 0), 10)) for tick in range(41)]
+STEALING = [CpuUse(100.0 + tick / 10, 0.0, 0.0, 0.02 * min(max(tick - 20, 0), 10)) for tick in range(41)]
 """Four seconds; in the third the host takes 0.2 CPU seconds."""
 
 
@@ -284,6 +284,6 @@ def test_both_tables_fit_into_a_narrow_terminal_with_every_name_readable() -> No
 
 
 def test_a_comparison_that_is_left_out_says_why() -> None:
-    assert versus.lines(Comparison(left_out="left out: it needs SECONDS=110 or more")) == [
+    assert versus.lines(PolicyComparison(left_out="left out: it needs SECONDS=110 or more")) == [
         "all or nothing against precise: left out: it needs SECONDS=110 or more"
     ]

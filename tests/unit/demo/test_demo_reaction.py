@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.demo import schedule
-from slackwater.demo.reaction import PressureSample, QuotaChange, reaction
+from slackwater.demo.reaction import ObservedQuotaChange, PressureSample, reaction
 
 ORIGINALS: dict[str, int | None] = {"a": None, "b": 2000}
 SURGE = (100.0, 110.0)
@@ -21,10 +21,10 @@ def pressures(*some: float) -> list[PressureSample]:
 
 def test_lowered_relieved_and_restored_are_timed_from_the_surge() -> None:
     changes = [
-        QuotaChange(101.5, "a", 500),
-        QuotaChange(102.0, "b", 100),
-        QuotaChange(113.0, "b", 2000),
-        QuotaChange(114.0, "a", None),
+        ObservedQuotaChange(101.5, "a", 500),
+        ObservedQuotaChange(102.0, "b", 100),
+        ObservedQuotaChange(113.0, "b", 2000),
+        ObservedQuotaChange(114.0, "a", None),
     ]
     found = reaction(changes, pressures(0.3, 0.3, 0.2, 0.02, 0.02), ORIGINALS, SURGE, 0.05)
     assert (found.seconds_to_lowered, found.seconds_to_relief, found.seconds_to_restored) == (1.5, 4.0, 4.0)
@@ -36,27 +36,35 @@ def test_without_a_lowered_quota_nothing_happened() -> None:
 
 
 def test_a_raise_is_not_a_lowering() -> None:
-    changes = [QuotaChange(90.0, "b", 500), QuotaChange(101.0, "b", 900), QuotaChange(103.0, "b", 400)]
+    changes = [
+        ObservedQuotaChange(90.0, "b", 500),
+        ObservedQuotaChange(101.0, "b", 900),
+        ObservedQuotaChange(103.0, "b", 400),
+    ]
     assert reaction(changes, [], ORIGINALS, SURGE, 0.05).seconds_to_lowered == 3.0
 
 
 def test_a_quota_that_was_low_already_and_stays_counts_as_no_time() -> None:
-    assert reaction([QuotaChange(95.0, "a", 50)], [], ORIGINALS, SURGE, 0.05).seconds_to_lowered == 0.0
+    assert reaction([ObservedQuotaChange(95.0, "a", 50)], [], ORIGINALS, SURGE, 0.05).seconds_to_lowered == 0.0
 
 
 def test_low_before_but_back_in_time_does_not_count() -> None:
-    changes = [QuotaChange(90.0, "a", 50), QuotaChange(95.0, "a", None)]
+    changes = [ObservedQuotaChange(90.0, "a", 50), ObservedQuotaChange(95.0, "a", None)]
     assert reaction(changes, [], ORIGINALS, SURGE, 0.05).seconds_to_lowered is None
 
 
 def test_half_restored_is_not_restored() -> None:
-    changes = [QuotaChange(101.0, "a", 50), QuotaChange(101.0, "b", 50), QuotaChange(112.0, "a", None)]
+    changes = [
+        ObservedQuotaChange(101.0, "a", 50),
+        ObservedQuotaChange(101.0, "b", 50),
+        ObservedQuotaChange(112.0, "a", None),
+    ]
     assert reaction(changes, [], ORIGINALS, SURGE, 0.05).seconds_to_restored is None
 
 
 def test_relief_long_after_the_surge_is_not_relief() -> None:
     late = [PressureSample(115.0, 116.0, 0.0)]
-    assert reaction([QuotaChange(101.0, "a", 50)], late, ORIGINALS, SURGE, 0.05).seconds_to_relief is None
+    assert reaction([ObservedQuotaChange(101.0, "a", 50)], late, ORIGINALS, SURGE, 0.05).seconds_to_relief is None
 
 
 @given(st.lists(st.floats(0, 1), max_size=50))

@@ -12,19 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.demo import summary, table
-from slackwater.demo.comparison import Comparison
+from slackwater.demo.comparison import PolicyComparison
 from slackwater.demo.load import Sample
-from slackwater.demo.summary import (
-    ALONE,
-    PLAIN,
-    SLACKWATER,
-    WEIGHTS,
-    Counts,
-    OfferLine,
-    Phase,
-    Reaction,
-    Summary,
-)
+from slackwater.demo.summary import ALONE, PLAIN, SLACKWATER, WEIGHTS, OfferLine, Phase, Reaction, RunCounts, RunSummary
 
 OFFER = OfferLine(node="n", cpu_milli=500, memory_bytes=1 << 30, decision_ids={"batch-cpu": "d1"})
 
@@ -36,7 +26,7 @@ def phase(name: str, p99_ms: float | None, errors: int = 0, pressure: float = 0.
     )  # fmt: skip
 
 
-def good(**changes: Any) -> Summary:
+def good(**changes: Any) -> RunSummary:
     p99s = {ALONE: 20.0, PLAIN: 120.0, WEIGHTS: 40.0, SLACKWATER: 25.0}
     document: dict[str, Any] = {
         "driver": "linux",
@@ -48,12 +38,12 @@ def good(**changes: Any) -> Summary:
         "waterline": 0.03,
         "phases": {name: phase(name, p99, pressure=0.05) for name, p99 in p99s.items()},
         "reaction": Reaction(seconds_to_lowered=1.0, seconds_to_relief=2.0, seconds_to_restored=4.0),
-        "counts": Counts(reports=9, windows=3, predictions=3, offers=1, decisions={"throttle": 1, "restore": 1}),
+        "counts": RunCounts(reports=9, windows=3, predictions=3, offers=1, decisions={"throttle": 1, "restore": 1}),
         "offers": (OFFER,),
         "restored_exactly": True,
         "finished": True,
     }
-    return Summary(**(document | changes))
+    return RunSummary(**(document | changes))
 
 
 def test_a_closed_loop_has_no_failures() -> None:
@@ -72,19 +62,19 @@ def test_who_is_hardly_above_the_waterline_has_nothing_to_take(highest: float | 
     assert any("did not all come back" in line for line in summary.failures(lowered))
 
 
-def without(name: str) -> Callable[[], Summary]:
+def without(name: str) -> Callable[[], RunSummary]:
     return lambda: good(phases={key: value for key, value in good().phases.items() if key != name})
 
 
-def counted(**changes: Any) -> Callable[[], Summary]:
+def counted(**changes: Any) -> Callable[[], RunSummary]:
     return lambda: good(counts=good().counts.model_copy(update=changes))
 
 
-def reacted(**changes: Any) -> Callable[[], Summary]:
+def reacted(**changes: Any) -> Callable[[], RunSummary]:
     return lambda: good(reaction=good().reaction.model_copy(update=changes))
 
 
-CASES: tuple[tuple[str, Callable[[], Summary]], ...] = (
+CASES: tuple[tuple[str, Callable[[], RunSummary]], ...] = (
     ("p99 under Slackwater", lambda: good(phases=dict(good().phases) | {SLACKWATER: phase(SLACKWATER, 35.1)})),
     ("requests failed", lambda: good(phases=dict(good().phases) | {SLACKWATER: phase(SLACKWATER, 25.0, errors=1)})),
     ("latency was not measured", without(ALONE)),
@@ -104,7 +94,7 @@ CASES: tuple[tuple[str, Callable[[], Summary]], ...] = (
 
 
 @pytest.mark.parametrize(("words", "broken"), CASES)
-def test_each_condition_fails_by_itself_in_one_line(words: str, broken: Callable[[], Summary]) -> None:
+def test_each_condition_fails_by_itself_in_one_line(words: str, broken: Callable[[], RunSummary]) -> None:
     found = summary.failures(broken())
     assert len(found) == 1
     assert words in found[0]
@@ -130,7 +120,7 @@ def test_one_pair_is_held_against_its_bound_by_itself() -> None:
     assert summary.is_too_slow(in_pairs((20.0, 60.0)))
     assert not summary.is_too_slow(in_pairs((20.0, 35.0)))
     assert not summary.is_too_slow({})
-    [told] = summary.failures(good(phases=in_pairs((20.0, 60.0)), comparison=Comparison(alone_p99_ms=400.0)))
+    [told] = summary.failures(good(phases=in_pairs((20.0, 60.0)), comparison=PolicyComparison(alone_p99_ms=400.0)))
     assert told == "p99 under Slackwater 60.0 ms is above 35.0 ms (1.5 x 20.0 ms alone + 5 ms)"
 
 
@@ -178,7 +168,7 @@ def test_an_unfinished_run_is_never_ok() -> None:
 
 
 def test_a_summary_survives_its_file() -> None:
-    assert Summary.model_validate_json(good().model_dump_json()) == good()
+    assert RunSummary.model_validate_json(good().model_dump_json()) == good()
 
 
 def said(plain: float, weights: float, ours: float) -> str:
@@ -246,7 +236,7 @@ def with_errors(*names: str) -> dict[str, Phase]:
 
 SLOW = ((20.0, 60.0), (20.0, 61.0), (20.0, 62.0))
 DRIFTING = ((20.0, 60.0), (36.0, 80.0), (20.0, 62.0))
-EXITS: tuple[tuple[Summary, int, str], ...] = (
+EXITS: tuple[tuple[RunSummary, int, str], ...] = (
     (good(), 0, ""),
     (good(phases=with_steal(in_pairs((20.0, 25.0)), 1.0), machine={"cpus": 2}), 0, ""),
     (good(phases=in_pairs(*SLOW), machine={"cpus": 2}), 2, ""),
@@ -254,7 +244,7 @@ EXITS: tuple[tuple[Summary, int, str], ...] = (
     (good(phases=with_steal(in_pairs(*SLOW), 0.062), machine={"cpus": 2}), 3, "the host took 3.1% of the CPUs"),
     (good(phases=in_pairs(*DRIFTING), machine={"cpus": 2}), 3, "the service alone had p99 20.0, 36.0, 20.0 ms"),
     (good(phases=in_pairs(*DRIFTING), machine={"cpus": 2}, leftovers=("cgroup /x",)), 2, ""),
-    (good(phases=in_pairs(*DRIFTING), machine={"cpus": 2}, counts=Counts()), 2, ""),
+    (good(phases=in_pairs(*DRIFTING), machine={"cpus": 2}, counts=RunCounts()), 2, ""),
     (good(phases={}, machine={"cpus": 2}), 2, ""),
     (good(phases=with_errors(SLACKWATER), machine={"cpus": 2}), 2, ""),
     (good(phases=with_errors(SLACKWATER, ALONE), machine={"cpus": 2}), 3, "3 of 1000 requests failed with the service"),
@@ -263,7 +253,7 @@ EXITS: tuple[tuple[Summary, int, str], ...] = (
 
 @pytest.mark.parametrize(("found", "status", "said"), EXITS)
 def test_the_exit_status_tells_an_open_loop_from_a_host_that_cannot_be_measured(
-    found: Summary, status: int, said: str
+    found: RunSummary, status: int, said: str
 ) -> None:
     assert summary.exit_status(found) == status
     told = found.model_copy(update={"not_measurable": summary.why_not_measurable(found)})

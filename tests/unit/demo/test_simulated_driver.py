@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from slackwater.agent.adapters.simulated import (
     REST_SECONDS,
     TIDE_SECONDS,
-    Claim,
+    CpuClaim,
     SimulatedDriver,
     divide,
     fill,
@@ -37,13 +37,13 @@ claims = st.lists(
         st.one_of(st.none(), st.floats(10, 20_000)),
     ),
     max_size=12,
-).map(lambda rows: [Claim(str(n), tier, d, w, limit) for n, (tier, d, w, limit) in enumerate(rows)])
+).map(lambda rows: [CpuClaim(str(n), tier, d, w, limit) for n, (tier, d, w, limit) in enumerate(rows)])
 tier_weights = st.fixed_dictionaries({tier: st.integers(2, 262_144) for tier in Tier})
 
 
 @given(claims, tier_weights)
 def test_nobody_gets_more_than_there_is_than_he_wants_or_than_his_limit(
-    some: list[Claim], weights: dict[Tier, int]
+    some: list[CpuClaim], weights: dict[Tier, int]
 ) -> None:
     got = divide(CAPACITY, some, weights)
     assert sum(got.values()) <= CAPACITY + 1e-6
@@ -52,7 +52,7 @@ def test_nobody_gets_more_than_there_is_than_he_wants_or_than_his_limit(
 
 
 @given(claims, tier_weights)
-def test_nothing_is_left_unused_while_somebody_wants_it(some: list[Claim], weights: dict[Tier, int]) -> None:
+def test_nothing_is_left_unused_while_somebody_wants_it(some: list[CpuClaim], weights: dict[Tier, int]) -> None:
     got = divide(CAPACITY, some, weights)
     assert sum(got.values()) == pytest.approx(min(CAPACITY, sum(claim.wanted for claim in some)), abs=1e-3)
 
@@ -65,7 +65,7 @@ def test_the_greedy_share_in_proportion_to_their_weights(weights: dict[str, int]
 
 
 @given(claims, tier_weights)
-def test_pressure_and_latency_are_finite_and_in_range(some: list[Claim], weights: dict[Tier, int]) -> None:
+def test_pressure_and_latency_are_finite_and_in_range(some: list[CpuClaim], weights: dict[Tier, int]) -> None:
     found = settle(CAPACITY, 8, some, weights)
     assert 0 <= found.prod_pressure <= 1
     assert 0 < found.prod_p99_seconds < 100
@@ -73,12 +73,12 @@ def test_pressure_and_latency_are_finite_and_in_range(some: list[Claim], weights
 
 @given(st.floats(0, CAPACITY))
 def test_prod_alone_with_its_demand_met_feels_next_to_nothing(demand: float) -> None:
-    found = settle(CAPACITY, 8, [Claim("p", Tier.PROD, demand, 1024)], dict.fromkeys(Tier, 1024))
+    found = settle(CAPACITY, 8, [CpuClaim("p", Tier.PROD, demand, 1024)], dict.fromkeys(Tier, 1024))
     assert found.prod_pressure <= 0.02 + 1e-9
 
 
 def both(limit: float | None, batch_weight: int) -> float:
-    some = [Claim("p", Tier.PROD, 4800, 4096), Claim("b", Tier.BATCH, 8000, 2048, limit)]
+    some = [CpuClaim("p", Tier.PROD, 4800, 4096), CpuClaim("b", Tier.BATCH, 8000, 2048, limit)]
     weights = dict.fromkeys(Tier, 1024) | {Tier.PROD: 4096, Tier.BATCH: batch_weight}
     return settle(CAPACITY, 8, some, weights).prod_pressure
 

@@ -12,7 +12,7 @@ from deploy_files import NODE, ROOT, filled
 from pydantic import AliasChoices
 from pydantic_settings import BaseSettings
 
-from slackwater.bus.access import NatsAccess
+from slackwater.bus.connect.access import NatsAccess
 from slackwater.cli.composition import PARTS, load
 from slackwater.cli.main import app
 from slackwater.cli.secret_files import Deployment, write_secrets

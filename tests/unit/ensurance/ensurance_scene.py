@@ -13,13 +13,13 @@ from slackwater.decisions.record import DecisionRecord
 from slackwater.ensurance.adapters.guard_rows import GUARDED, STANDING, KeyedGuardStore
 from slackwater.ensurance.adapters.metrics import EnsuranceMetrics
 from slackwater.ensurance.settings import EnsuranceSettings
-from slackwater.ensurance.usecases.book import Book
 from slackwater.ensurance.usecases.documents_in_force import KINDS, DocumentsInForce, hooks_of
 from slackwater.ensurance.usecases.follow_rules import FollowRules
 from slackwater.ensurance.usecases.guard_node import GuardNode
-from slackwater.ensurance.usecases.note_described import NoteDescribed
-from slackwater.ensurance.usecases.note_evicted import NoteEvicted
-from slackwater.ensurance.usecases.note_observed import NoteObserved
+from slackwater.ensurance.usecases.node_cache import GuardedNodeCache
+from slackwater.ensurance.usecases.on_described import OnDescribed
+from slackwater.ensurance.usecases.on_evicted import OnEvicted
+from slackwater.ensurance.usecases.on_observed import OnObserved
 from slackwater.ensurance.usecases.reconcile_intents import ReconcileIntents
 from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.envelope import Event, Payload, event_of
@@ -145,12 +145,12 @@ class Scene:
         meter = EnsuranceMetrics(Meters(self.registry))
         first = self.settings.first_policy()
         self.documents = DocumentsInForce(self.stores, first)
-        self.book = book = Book(self.store, self.documents)
+        self.book = book = GuardedNodeCache(self.store, self.documents)
         intents = IntentWriter(ENSURANCE, book, book.content, clock, lease)
         self.guard = GuardNode(book, meter, intents, self.settings.max_report_age_seconds)
-        self.describe = NoteDescribed(book, intents)
-        self.observe = NoteObserved(book, intents)
-        self.evicted = NoteEvicted(book, meter, intents)
+        self.describe = OnDescribed(book, intents)
+        self.observe = OnObserved(book, intents)
+        self.evicted = OnEvicted(book, meter, intents)
         self.reconcile = ReconcileIntents(book, intents, self.settings.silent_seconds)
         self.renew = RenewLeases(
             ENSURANCE,
@@ -182,7 +182,7 @@ class Scene:
         changed = present.model_copy(update={"spec": present.spec.model_copy(update=spec)})
         await self.changes[NODE_QOS].put(changed)
 
-    async def tell(self, event: Event[LeaseRenewed]) -> None:
+    async def broadcast(self, event: Event[LeaseRenewed]) -> None:
         self.told.append(event.data)
 
     async def waits(self) -> Mapping[int, float]:

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from ensurance_scene import Scene, reported
 
 from slackwater.events.envelope import Event
-from slackwater.events.usage_reported import UsageReported, said_alone
+from slackwater.events.usage_reported import UsageReported, is_disconnected
 from slackwater.events.waterline_crossed import crossing_of, report_of
 
 IGNORED = "slackwater_ensurance_reports_ignored_total"
@@ -16,7 +16,7 @@ IGNORED = "slackwater_ensurance_reports_ignored_total"
 
 def alone(sequence: int, at: datetime, pressure: float = 0.5) -> Event[UsageReported]:
     event = reported(sequence, at=at, pressure=pressure)
-    return event.model_copy(update={"data": said_alone(event.data)})
+    return event.model_copy(update={"data": is_disconnected(event.data)})
 
 
 async def hearing(scene: Scene, seconds: int) -> None:

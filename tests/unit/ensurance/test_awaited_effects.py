@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from slackwater.decisions.reasons import DecisionKind
-from slackwater.ensurance.domain.guarded import Awaited, Evicting, Guarded, measurable
+from slackwater.ensurance.domain.node_state import Awaited, Evicting, GuardedNode, measurable
 
 NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
 SETTLE = 0.5
@@ -25,7 +25,7 @@ ASKED = Evicting("d/1", "u", "name-u", 600, at(120), "evict_waterline_crossed", 
 
 def after(one: Awaited, sampled: float, now: float, *evictions: Evicting) -> str:
     """Whether the sample shows it, it is still waited for, or it is given up."""
-    node = Guarded("n", 1000, awaited=(one,), evictions=evictions)
+    node = GuardedNode("n", 1000, awaited=(one,), evictions=evictions)
     ready, left = measurable(node, at(sampled), SETTLE, at(now))
     assert ready in ((), (one,))
     assert left.awaited in ((), (one,))

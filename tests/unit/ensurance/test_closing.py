@@ -15,7 +15,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slackwater.decisions.record import DecisionRecord
-from slackwater.ensurance.domain.closing import Closed, Word, as_others_see_it, lapsed, renewed, word_for
+from slackwater.ensurance.domain.cordon import (
+    CordonMessage,
+    CordonNotice,
+    as_others_see_it,
+    cordon_message,
+    lapsed,
+    renewed,
+)
 from slackwater.events.envelope import event_of
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
@@ -225,21 +232,21 @@ async def test_closed_nodes_are_counted() -> None:
 @settings(max_examples=200)
 def test_others_never_take_for_closed_what_is_open_or_unseen(steps: list[tuple[int, bool]], valid: float) -> None:
     """Whatever the pauses: what others believe is the state after every cycle, and nothing lives on without one."""
-    known: Closed | None = None
+    known: CordonNotice | None = None
     state, now = Scheduling(), NOON
     for pause, is_closed in steps:
         now += timedelta(seconds=pause)
         if lapsed(known, now):
             assert not as_others_see_it(state, known, now).is_disabled
         state = Scheduling(is_closed, now, ("p.r",) if is_closed else ())
-        word = word_for(state, known, now, valid)
-        if word is Word.CLOSED:
+        word = cordon_message(state, known, now, valid)
+        if word is CordonMessage.CLOSED:
             assert known is None or lapsed(known, now)
-            known = Closed("d", "r", now, state.because, now + timedelta(seconds=valid))
-        elif word is Word.STILL:
+            known = CordonNotice("d", "r", now, state.because, now + timedelta(seconds=valid))
+        elif word is CordonMessage.STILL:
             assert known is not None
             known = renewed(known, state, now, valid)
-        elif word is Word.OPENED:
+        elif word is CordonMessage.OPENED:
             assert known is not None
             known = None
         assert (known is not None and not lapsed(known, now)) == is_closed
@@ -249,5 +256,5 @@ def test_others_never_take_for_closed_what_is_open_or_unseen(steps: list[tuple[i
 
 @pytest.mark.parametrize("seconds", [0, 59.9])
 def test_nothing_is_told_while_others_know_it(seconds: float) -> None:
-    known = Closed("d", "r", NOON, ("p.r",), NOON + timedelta(seconds=120))
-    assert word_for(Scheduling(True, NOON, ("p.r",)), known, NOON + timedelta(seconds=seconds), 120) is None
+    known = CordonNotice("d", "r", NOON, ("p.r",), NOON + timedelta(seconds=120))
+    assert cordon_message(Scheduling(True, NOON, ("p.r",)), known, NOON + timedelta(seconds=seconds), 120) is None

@@ -10,7 +10,7 @@ from guard_documents import DocumentScene
 
 from slackwater.agent.domain.disconnected import Machine
 from slackwater.agent.domain.observation import Instant
-from slackwater.ensurance.usecases.sampling import glimpse_of, view_of
+from slackwater.ensurance.usecases.report_view import partial_view, view_of
 from slackwater.events.effect_measured import EffectMeasured
 from slackwater.events.eviction_completed import EvictionOutcome
 from slackwater.events.measures import Pressure
@@ -19,8 +19,8 @@ from slackwater.model.devices import DiskUse, LinkUse
 from slackwater.model.pods import Pod
 from slackwater.resources.catalog import AVOIDANCE_ACTION, NODE_QOS, POD_QOS
 from slackwater.testing.clock import EPOCH
-from slackwater.waterline.facts.node import NodeView
-from slackwater.waterline.guarding import GuardState
+from slackwater.waterline.facts.node import NodeReadings
+from slackwater.waterline.node_guard import GuardState
 from slackwater.waterline.registry.built_in import BUILT_IN
 
 DISKS = (DiskUse("vda", 0.2), DiskUse("vdb", 0.95))
@@ -125,7 +125,7 @@ async def test_a_waterline_that_is_crossed_when_it_is_reached_is_not_relieved_wh
     assert (effect.data.before, effect.data.after, effect.data.relieved) == (0.6, 0.6, False)
 
 
-def read(view: NodeView) -> dict[str, list[tuple[float, dict[str, str]]]]:
+def read(view: NodeReadings) -> dict[str, list[tuple[float, dict[str, str]]]]:
     """Every series of every metric that needs no pods, and of those over tiers."""
     names = ("disk_usage_ratio", "network_usage", "network_usage_ratio", "node_io_pressure", "node_memory_pressure",
              "batch_cpu_usage", "mid_cpu_usage", "node_cpu_usage", "node_memory_usage_ratio")  # fmt: skip
@@ -165,7 +165,7 @@ async def test_an_agent_that_is_alone_reads_what_the_service_reads() -> None:
     assert read(alone)["network_usage_ratio"] == [
         (0.1, {"interface": "eth0", "direction": "received"}), (0.3, {"interface": "eth0", "direction": "sent"}),
     ]  # fmt: skip
-    assert glimpse_of(report, guarded).disks == DISKS, "a calm report needs no pods for it"
+    assert partial_view(report, guarded).disks == DISKS, "a calm report needs no pods for it"
     for name in ("disk_usage_ratio", "network_usage", "network_usage_ratio", "node_io_pressure"):
         metric = BUILT_IN.get(name)
         assert metric is not None
@@ -178,6 +178,6 @@ def test_who_tells_no_speed_has_no_share_and_a_number_beyond_reason_is_only_a_nu
     assert ratio is not None
     assert usage is not None
     huge = LinkUse("eth0", 10**400, 0, 3)
-    view = NodeView("n", EPOCH, links=(huge, LinkUse("eth1", 5, 5, 0), LinkUse("eth2", 5, 5)))
+    view = NodeReadings("n", EPOCH, links=(huge, LinkUse("eth1", 5, 5, 0), LinkUse("eth2", 5, 5)))
     assert [one.labels["interface"] for one in ratio.read(view)] == ["eth0", "eth0"]
     assert len(usage.read(view)) == 6

@@ -155,7 +155,7 @@ async def test_a_restart_forgets_no_eviction_and_asks_for_none_twice() -> None:
     ids = [item.id for item in scene.intents()[-1].evictions]
     scene.start()
     await scene.book.load()
-    await scene.reconcile.take(ALL_PARTITIONS)
+    await scene.reconcile.acquire(ALL_PARTITIONS)
     assert [item.id for item in scene.intents()[-1].evictions] == ids
     await scene.report(0.2, batch=CROWD)
     assert len(scene.records()) == 1

@@ -198,7 +198,7 @@ async def test_a_restart_keeps_the_throttle_and_gives_it_back() -> None:
     await scene.report(0.2)
     scene.start()
     await scene.open()
-    await scene.reconcile.take(ALL_PARTITIONS)
+    await scene.reconcile.acquire(ALL_PARTITIONS)
     assert scene.limits() == {"b1": 725}
     for _ in range(8):
         await scene.confirm()

@@ -99,7 +99,7 @@ class Life:
         self.store.loses_the_answer = False
 
     async def renew(self, _: None) -> None:
-        await self.scene.reconcile.take(ALL_PARTITIONS)
+        await self.scene.reconcile.acquire(ALL_PARTITIONS)
 
     async def mode(self, wanted: str) -> None:
         await self.scene.change(mode=wanted)

@@ -9,7 +9,7 @@ import pytest
 from ensurance_scene import Scene, described, reported
 from guard_documents import DocumentScene
 
-from slackwater.ensurance.domain.guarded import Guarded
+from slackwater.ensurance.domain.node_state import GuardedNode
 from slackwater.ensurance.domain.pools import PoolStanding
 from slackwater.model.errors import Unavailable
 from slackwater.model.identifiers import ALL_PARTITIONS, partition_of
@@ -28,7 +28,7 @@ async def reading(position: int = 7) -> Scene:
     return scene
 
 
-def known(scene: Scene, node: str = "n1") -> Guarded:
+def known(scene: Scene, node: str = "n1") -> GuardedNode:
     found = scene.book.node(node)
     assert found is not None
     return found
@@ -74,7 +74,7 @@ async def test_what_somebody_else_has_read_before_us_does_not_count() -> None:
     scene.book.drop([MINE])
     assert await scene.renew() == 0
     scene.book.positions.record("n1", 9)  # it was still in hand
-    await scene.book.take([MINE], scene.clock.now())
+    await scene.book.acquire([MINE], scene.clock.now())
     assert await scene.renew() == 0
 
 
@@ -208,6 +208,6 @@ async def test_a_fleet_is_declared_in_parts_between_which_reports_have_their_tur
     for number in range(500):
         scene.book.put(replace(one, node=f"node-{number}", version=0))
     writes = scene.database.writes
-    assert await scene.reconcile.take(ALL_PARTITIONS) == 501
+    assert await scene.reconcile.acquire(ALL_PARTITIONS) == 501
     assert scene.database.writes - writes == 3
-    assert await scene.reconcile.take([]) == 0
+    assert await scene.reconcile.acquire([]) == 0

@@ -17,7 +17,7 @@ MODULE = """
 from decimal import Decimal
 
 from slackwater.model.tiers import QoSClass
-from slackwater.waterline.facts.node import Series
+from slackwater.waterline.facts.node import MetricSeries
 from slackwater.waterline.ordering.chains import GENERAL
 from slackwater.waterline.registry.metric import Dimension, Metric
 

@@ -10,7 +10,7 @@ from guard_documents import DocumentScene
 
 from slackwater.decisions.record import DecisionRecord
 from slackwater.ensurance.edge.pools import pools_router
-from slackwater.ensurance.usecases.look_at_pools import LookAtPools
+from slackwater.ensurance.usecases.pool_autonomy import PoolAutonomy
 from slackwater.events.effect_measured import EffectMeasured
 from slackwater.events.eviction_completed import EvictionOutcome
 from slackwater.resources.catalog import AUTONOMY
@@ -26,7 +26,7 @@ class PoolScene(DocumentScene):
 
     def start(self) -> None:
         super().start()
-        self.look = LookAtPools(self.book, self.clock, self.guard._meter)
+        self.look = PoolAutonomy(self.book, self.clock, self.guard._meter)
 
     def steps(self) -> list[DecisionRecord]:
         return [one for one in self.records() if one.kind == "autonomy"]

@@ -147,7 +147,7 @@ class Replica:
             handlers = scene.guard, scene.describe, scene.observe, scene.evicted
             for consumer in consumers(scene.book, *handlers):
                 opened = await stack.enter_async_context(consumer.open(self.bus, self.mine.__contains__))
-                await opened.take(self.mine)
+                await opened.acquire(self.mine)
             yield self
 
 

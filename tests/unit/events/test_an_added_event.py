@@ -11,8 +11,8 @@ import pytest
 from claim_admitted import ClaimAdmitted
 from contracts import generate
 
-from slackwater.bus import streams
-from slackwater.bus.encoding import decode, encode
+from slackwater.bus.admin import streams
+from slackwater.bus.codec.cloudevents import decode, encode
 from slackwater.cli.events import line_of
 from slackwater.events import registry
 from slackwater.events.envelope import event_of, subject_of

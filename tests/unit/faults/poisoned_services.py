@@ -11,7 +11,7 @@ from colocation_memory import answer_colocation
 from prediction_memory import answer_snapshots
 from prometheus_client import CollectorRegistry
 
-from slackwater.bus.handlers import Consumer
+from slackwater.bus.consume.handlers import Consumer
 from slackwater.colocation.service import build as build_colocation
 from slackwater.colocation.settings import ColocationSettings
 from slackwater.console.adapters.memory import MemoryReadModel
@@ -22,12 +22,12 @@ from slackwater.ensurance.service import build as build_ensurance
 from slackwater.ensurance.settings import EnsuranceSettings
 from slackwater.ingestion.adapters.memory import Books
 from slackwater.ingestion.adapters.metrics import IngestionMetrics
-from slackwater.ingestion.domain.validation import Limits
+from slackwater.ingestion.domain.validation import ReportLimits
 from slackwater.ingestion.edge.events import accepting
 from slackwater.ingestion.edge.events import consumers as ingestion_consumers
 from slackwater.ingestion.usecases.accept_reports import AcceptReports
 from slackwater.ingestion.usecases.describe_node import DescribeNode
-from slackwater.ingestion.usecases.tracing import WindowTraces
+from slackwater.ingestion.usecases.window_traces import WindowTraces
 from slackwater.model.identifiers import ALL_PARTITIONS
 from slackwater.prediction.service import build as build_prediction
 from slackwater.prediction.settings import PredictionSettings
@@ -50,7 +50,7 @@ async def consuming(bus: MemoryBus, consumers: Sequence[Consumer[Any]]) -> Async
     """All partitions of all consumers, as runtime.replicated opens them."""
     async with AsyncExitStack() as stack:
         for consumption in [await stack.enter_async_context(one.open(bus, everywhere)) for one in consumers]:
-            await consumption.take(ALL_PARTITIONS)
+            await consumption.acquire(ALL_PARTITIONS)
         yield
 
 
@@ -58,7 +58,7 @@ async def consuming(bus: MemoryBus, consumers: Sequence[Consumer[Any]]) -> Async
 async def ingestion(bus: MemoryBus, clock: FakeClock) -> AsyncIterator[Books]:
     books, database = Books(), MemoryDatabase()
     meter = IngestionMetrics(Meters(CollectorRegistry()))
-    accept = AcceptReports(database, books.ledgers(), clock, Limits(30, 900), meter)
+    accept = AcceptReports(database, books.ledgers(), clock, ReportLimits(30, 900), meter)
     reports = accepting(accept, WindowTraces(60), clock)
     async with consuming(bus, ingestion_consumers(DescribeNode(database, books.ledgers()), reports, BATCH)):
         yield books

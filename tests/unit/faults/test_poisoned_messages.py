@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from tests.faults.mutations import BROKEN_TEXTS, Mutation, Specimen, mutations_of
 from tests.faults.poison import valid_events
 
-from slackwater.bus import quick
-from slackwater.bus.columnar import ColumnarReader
-from slackwater.bus.deferring import DeferredReader
-from slackwater.bus.encoding import Undecodable, decode_on, encode
+from slackwater.bus.codec.cloudevents import decode_on, encode
+from slackwater.events.codec import fast_decode
+from slackwater.events.codec.body import Undecodable
+from slackwater.events.codec.columnar_reader import ColumnarReader
+from slackwater.events.codec.deferred_pods import DeferredReader
 from slackwater.events.envelope import Event, Payload
 from slackwater.events.pod_columns import by_columns
 from slackwater.events.registry import EVENTS
@@ -25,8 +26,8 @@ from slackwater.events.usage_reported import UsageReported
 
 NOW = datetime(2026, 1, 5, 12, 30, 15, 123456, tzinfo=UTC)
 VALID = valid_events(NOW)
-plain: quick.Read = quick.read
-READERS: dict[str, Callable[[], quick.Read]] = {
+plain: fast_decode.Read = fast_decode.read
+READERS: dict[str, Callable[[], fast_decode.Read]] = {
     "default": lambda: plain,
     "columnar": ColumnarReader,
     "deferred": DeferredReader,

@@ -15,8 +15,8 @@ from poisoned_services import SERVICES, ingestion
 from tests.faults.mutations import Mutation, mutations_of
 from tests.faults.poison import NODE, stream_of, valid_events
 
-from slackwater.bus.encoding import Message
-from slackwater.bus.streams import load
+from slackwater.bus.admin.streams import load
+from slackwater.bus.codec.cloudevents import Message
 from slackwater.events.envelope import Event, Payload
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.registry import EVENTS

@@ -8,20 +8,20 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
-from slackwater.bus.handlers import Verdicts
-from slackwater.bus.stats import Counters
+from slackwater.bus.consume.handlers import Verdicts
+from slackwater.bus.consume.stats import Counters
 from slackwater.events.node_liveness_changed import Liveness, NodeLivenessChanged
 from slackwater.ingestion.adapters.memory import Books
 from slackwater.ingestion.adapters.metrics import IngestionMetrics
 from slackwater.ingestion.domain.liveness import LivenessLimits
-from slackwater.ingestion.domain.validation import Limits
+from slackwater.ingestion.domain.validation import ReportLimits
 from slackwater.ingestion.edge.events import ON_REPORTED, accepting
 from slackwater.ingestion.usecases.accept_reports import AcceptReports
 from slackwater.ingestion.usecases.close_windows import CloseWindows
 from slackwater.ingestion.usecases.describe_node import DescribeNode
 from slackwater.ingestion.usecases.keep_history import KeepHistory
-from slackwater.ingestion.usecases.tracing import WindowTraces
 from slackwater.ingestion.usecases.watch_liveness import WatchLiveness
+from slackwater.ingestion.usecases.window_traces import WindowTraces
 from slackwater.telemetry.metrics import Meters
 from slackwater.testing.clock import FakeClock
 from slackwater.testing.reports import received, report
@@ -42,7 +42,7 @@ class World:
         self.registry = CollectorRegistry()
         self.meter = IngestionMetrics(Meters(self.registry))
         ledgers = self.books.ledgers()
-        accept = AcceptReports(self.database, ledgers, self.clock, Limits(30, 900), self.meter)
+        accept = AcceptReports(self.database, ledgers, self.clock, ReportLimits(30, 900), self.meter)
         self.reports = accepting(accept, WindowTraces(WINDOW), self.clock)
         self.accept = Verdicts(ON_REPORTED, self.reports, Counters())
         self.describe = DescribeNode(self.database, ledgers)

@@ -14,21 +14,21 @@ from hypothesis import strategies as st
 from slackwater.ingestion.adapters import binary
 from slackwater.ingestion.adapters.rows import REPORT_PODS, report_pods
 from slackwater.ingestion.domain.columns import NO_LIMIT, columns_of, rows_of
-from slackwater.ingestion.domain.reports import HistoryRow, MeasuredPod, Report, Series
+from slackwater.ingestion.domain.reports import HistoryRow, MeasuredPod, Report, UsageSeries
 from slackwater.model.tiers import Tier
 from slackwater.testing.clock import EPOCH
 from slackwater.testing.reports import pod
 
 bigints = st.integers(-(2**63), 2**63 - 1)
 words = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
-series = st.builds(lambda values: Series(*values), st.lists(bigints, min_size=8, max_size=8))
+series = st.builds(lambda values: UsageSeries(*values), st.lists(bigints, min_size=8, max_size=8))
 shares = st.none() | st.floats(allow_nan=False)
 limits = st.none() | bigints.filter(lambda limit: limit != NO_LIMIT)
 pods = st.builds(MeasuredPod, st.builds(pod, words, st.sampled_from(Tier)), series, series, limits, shares, shares)
 
 
 def row(node: str, epoch: str, sequence: int, seconds: float, own: list[MeasuredPod]) -> HistoryRow:
-    moment, nothing = EPOCH + timedelta(seconds=seconds), Series(*[0] * 8)
+    moment, nothing = EPOCH + timedelta(seconds=seconds), UsageSeries(*[0] * 8)
     return HistoryRow(Report(node, epoch, sequence, moment, 5.0, nothing, nothing, pods=tuple(own)), EPOCH)
 
 
@@ -37,7 +37,7 @@ rows = st.builds(row, words, words, bigints, st.floats(0, 10**6), st.lists(pods,
 
 def encoded(value: Any) -> bytes:
     """One value as PostgreSQL's binary protocol has it, its length first."""
-    if isinstance(value, list | Series):
+    if isinstance(value, list | UsageSeries):
         body = array(value)
     elif isinstance(value, datetime):
         body = struct.pack(">q", (value - datetime(2000, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1))
@@ -51,7 +51,7 @@ def encoded(value: Any) -> bytes:
 def array(values: Sequence[Any]) -> bytes:
     """With one dimension, or with two."""
     sizes, elements = [len(values)], values
-    if isinstance(values[0], Series):
+    if isinstance(values[0], UsageSeries):
         sizes, elements = [len(values), len(values[0])], [one for row in values for one in row]
     kind = {int: 20, float: 701}.get(type(elements[0]), 25)
     dimensions = b"".join(struct.pack(">ii", size, 1) for size in sizes)
@@ -78,13 +78,13 @@ def test_both_ways_fill_the_same_columns() -> None:
 
 @pytest.mark.parametrize(("cpu", "limit"), [(2**63, None), (0, 2**63)])
 def test_what_is_no_bigint_is_told(cpu: int, limit: int | None) -> None:
-    one = MeasuredPod(pod("a"), Series(*[cpu] * 8), Series(*[0] * 8), limit)
+    one = MeasuredPod(pod("a"), UsageSeries(*[cpu] * 8), UsageSeries(*[0] * 8), limit)
     with pytest.raises(OverflowError):
         columns_of([row("n", "b", 1, 0, [one])])
 
 
 def test_a_sequence_that_is_no_bigint_is_told() -> None:
-    one = MeasuredPod(pod("a"), Series(*[0] * 8), Series(*[0] * 8))
+    one = MeasuredPod(pod("a"), UsageSeries(*[0] * 8), UsageSeries(*[0] * 8))
     with pytest.raises(OverflowError):
         binary.report_pods(columns_of([row("n", "b", 2**63, 0, [one])]), binary.Identities())
 

@@ -10,7 +10,7 @@ from ingestion_world import SILENCE, World
 from slackwater.bus.port import Received
 from slackwater.events.node_liveness_changed import Liveness
 from slackwater.events.usage_reported import UsageReported
-from slackwater.ingestion.usecases.hearing import Hearing
+from slackwater.ingestion.usecases.consumer_lag import ConsumerLag
 from slackwater.ingestion.usecases.watch_liveness import WatchLiveness
 from slackwater.testing.reports import received, report
 
@@ -20,7 +20,7 @@ async def test_reports_that_wait_for_us_make_nobody_stale_and_close_no_window() 
     world = World()
     await world.report(1)
     await world.report(1, node="m")
-    hearing = Hearing(world.clock)
+    hearing = ConsumerLag(world.clock)
     watch = WatchLiveness(
         world.database, world.books.ledgers(), world.clock, SILENCE, world._hearing, heard_until=hearing.until
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.ingestion.adapters.holes import packed, unpacked
+from slackwater.ingestion.adapters.range_codec import packed, unpacked
 
 
 @given(st.sets(st.integers(1, 400), max_size=256))

@@ -11,11 +11,11 @@ from slackwater.events.measures import HostAppUsage, Usage
 from slackwater.events.usage_windowed import UsageWindowed
 from slackwater.ingestion.adapters.rows import NODE_USAGE, apps_of, apps_text, history_rows, node_usage
 from slackwater.ingestion.domain.reports import Arrival, HistoryRow, KnownNode
-from slackwater.ingestion.domain.validation import Limits, Refusal, Refused, judge
+from slackwater.ingestion.domain.validation import Refusal, RefusedReport, ReportLimits, judge
 from slackwater.ingestion.domain.windowing import close_windows
 from slackwater.ingestion.edge.http import _view
 from slackwater.ingestion.usecases.close_windows import _event
-from slackwater.ingestion.usecases.reading import report_from
+from slackwater.ingestion.usecases.report_mapping import report_from
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import Tier
 from slackwater.testing.clock import EPOCH
@@ -39,8 +39,8 @@ TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"
 )
 def test_what_cannot_be_is_refused_with_its_name(apps: list[HostAppUsage], reason: Refusal | None) -> None:
     told = report_from(report("n", 1, EPOCH, host_apps=apps))
-    verdict = judge(Arrival(told, "n", EPOCH), KnownNode("n", Resources(4000, 8 * GIB)), Limits(30, 900))
-    assert (verdict.reason if isinstance(verdict, Refused) else None) is reason
+    verdict = judge(Arrival(told, "n", EPOCH), KnownNode("n", Resources(4000, 8 * GIB)), ReportLimits(30, 900))
+    assert (verdict.reason if isinstance(verdict, RefusedReport) else None) is reason
 
 
 def rows(*told: list[HostAppUsage]) -> list[HistoryRow]:

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from slackwater.ingestion.domain.columns import History, columns_of
+from slackwater.ingestion.domain.columns import HistoryColumns, columns_of
+from slackwater.ingestion.domain.fast_validation import Descriptions, valid_reports
 from slackwater.ingestion.domain.reports import (
     Arrival,
     HistoryRow,
@@ -21,23 +22,27 @@ from slackwater.ingestion.domain.reports import (
     MeasuredPod,
     Pressures,
     Report,
-    Series,
+    UsageSeries,
 )
-from slackwater.ingestion.domain.soundness import Descriptions, sound
-from slackwater.ingestion.domain.validation import Accepted, Limits, bounds_of, judge
-from slackwater.ingestion.usecases.reading import report_from
+from slackwater.ingestion.domain.validation import Accepted, ReportLimits, bounds_of, judge
+from slackwater.ingestion.usecases.report_mapping import report_from
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import Tier
 from slackwater.testing.clock import EPOCH
 from slackwater.testing.reports import GIB, pod_usage, report
 
-LIMITS = Limits(ahead_seconds=30, behind_seconds=900)
+LIMITS = ReportLimits(ahead_seconds=30, behind_seconds=900)
 GOOD = report_from(report("n", 6, EPOCH, pods=[pod_usage("a"), pod_usage("b")]))
 POD = GOOD.pods[0]
 
 amounts = st.sampled_from([-1, 0, 1, 99, 100, 101, 8000, 8001, 10_000_001, 16 * GIB, 16 * GIB + 1, 2**50 + 1, 2**63])
-series = st.builds(lambda values: Series(*values), st.lists(amounts, min_size=8, max_size=8)) | st.sampled_from(
-    [GOOD.cpu, Series(*[100] * 7, 0), Series(100, 90, 80, 70, 60, 50, 40, 0), Series(*[0] * 7, 1_000_001)]
+series = st.builds(lambda values: UsageSeries(*values), st.lists(amounts, min_size=8, max_size=8)) | st.sampled_from(
+    [
+        GOOD.cpu,
+        UsageSeries(*[100] * 7, 0),
+        UsageSeries(100, 90, 80, 70, 60, 50, 40, 0),
+        UsageSeries(*[0] * 7, 1_000_001),
+    ]
 )
 shares = st.sampled_from([None, 0.0, 0.5, 1.5, 1.6, -0.1, math.nan, math.inf])
 names = st.sampled_from(["n", "", "x" * 512, "x" * 513, "a\x00b", "ä", "line\nbreak"])
@@ -76,7 +81,7 @@ changes = st.one_of(
 capacities = st.sampled_from([None, Resources(4000, 8 * GIB), Resources(0, 0)])
 
 
-def columns(reports: list[Report]) -> History:
+def columns(reports: list[Report]) -> HistoryColumns:
     return columns_of([HistoryRow(one, EPOCH) for one in reports])
 
 
@@ -95,7 +100,7 @@ def test_what_is_called_sound_is_accepted_and_the_rest_is_judged_one_by_one(
     batch = [(replace(GOOD, **change), capacity) for change, capacity in drawn]
     try:
         bounds = [bounds_of(capacity, LIMITS) for _, capacity in batch]
-        found = sound(columns([one for one, _ in batch]), bounds, Descriptions())
+        found = valid_reports(columns([one for one, _ in batch]), bounds, Descriptions())
     except OverflowError:
         assert any(number >= 2**63 for one, _ in batch for number in numbers(one))
         found = [False] * len(batch)
@@ -114,10 +119,10 @@ def _judged(one: Report, capacity: Resources | None, *, sound: bool) -> object:
 
 def test_a_good_batch_is_sound_whatever_stands_beside_it() -> None:
     bounds = bounds_of(None, LIMITS)
-    bad = replace(GOOD, cpu=Series(-1, *GOOD.cpu[1:]))
+    bad = replace(GOOD, cpu=UsageSeries(-1, *GOOD.cpu[1:]))
     empty = replace(GOOD, pods=(), system_cpu=None, system_memory=None)
-    assert sound(columns([GOOD, bad, empty, GOOD]), [bounds] * 4, Descriptions()) == [True, False, True, True]
-    assert sound(columns([]), [], Descriptions()) == []
+    assert valid_reports(columns([GOOD, bad, empty, GOOD]), [bounds] * 4, Descriptions()) == [True, False, True, True]
+    assert valid_reports(columns([]), [], Descriptions()) == []
 
 
 @given(st.lists(st.lists(pods, max_size=3).map(tuple), min_size=1, max_size=5))
@@ -129,8 +134,8 @@ def test_what_was_seen_before_changes_no_answer(drawn: list[tuple[MeasuredPod, .
 
 
 def test_a_number_beyond_every_column_is_told() -> None:
-    huge = replace(GOOD, cpu=Series(*[2**70] * 7, 5))
+    huge = replace(GOOD, cpu=UsageSeries(*[2**70] * 7, 5))
     limited = replace(GOOD, pods=(POD._replace(cpu_limit_milli=2**63),))
     for one in (huge, limited):
         with pytest.raises(OverflowError):
-            sound(columns([GOOD, one]), [bounds_of(None, LIMITS)] * 2, Descriptions())
+            valid_reports(columns([GOOD, one]), [bounds_of(None, LIMITS)] * 2, Descriptions())

@@ -16,8 +16,8 @@ from slackwater.bus.port import Done, Received, Reject, Retry
 from slackwater.events.node_liveness_changed import Liveness, NodeLivenessChanged
 from slackwater.events.usage_reported import UsageReported
 from slackwater.events.usage_windowed import UsageWindowed
-from slackwater.ingestion.adapters.memory import MemoryLedger
-from slackwater.ingestion.domain.columns import History
+from slackwater.ingestion.adapters.memory import MemoryUsageLedger
+from slackwater.ingestion.domain.columns import HistoryColumns
 from slackwater.ingestion.domain.validation import Refusal
 from slackwater.ingestion.usecases.watch_liveness import WatchLiveness
 from slackwater.model.errors import InvalidInput, Unavailable
@@ -162,14 +162,14 @@ async def test_a_window_does_not_wait_for_ever_for_a_report_that_never_comes(wor
 async def test_one_report_that_cannot_be_stored_does_not_take_the_others_with_it(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    append = MemoryLedger.append
+    append = MemoryUsageLedger.append
 
-    async def picky(ledger: MemoryLedger, history: History) -> None:
+    async def picky(ledger: MemoryUsageLedger, history: HistoryColumns) -> None:
         if any(row.report.sequence == 2 for row in history.rows):
             raise InvalidInput("cannot hold it")
         await append(ledger, history)
 
-    monkeypatch.setattr(MemoryLedger, "append", picky)
+    monkeypatch.setattr(MemoryUsageLedger, "append", picky)
     batch = [received(report("n", sequence, world.clock.now())) for sequence in (1, 2, 3)]
     assert await world.accept(batch) == [Done(), Reject(Refusal.UNSTORABLE, "cannot hold it"), Done()]
     assert [row.report.sequence for row in world.books.rows] == [1, 3]
@@ -193,10 +193,10 @@ async def test_a_report_that_is_not_called_sound_is_judged_with_all_its_pods(wor
 
 
 async def test_a_defect_costs_its_report_after_two_tries(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def broken(ledger: MemoryLedger, history: History) -> None:
+    async def broken(ledger: MemoryUsageLedger, history: HistoryColumns) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(MemoryLedger, "append", broken)
+    monkeypatch.setattr(MemoryUsageLedger, "append", broken)
     verdict = await world.report(1)
     assert isinstance(verdict, Reject)
     assert (verdict.reason, world.books.rows) == ("handler_failed", [])

@@ -10,25 +10,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.ingestion.domain.reports import Arrival, KnownNode, Pressures, Report, SequenceTrack, Series
-from slackwater.ingestion.domain.validation import Accepted, Limits, Refusal, Refused, judge
-from slackwater.ingestion.usecases.reading import report_from
+from slackwater.ingestion.domain.reports import Arrival, KnownNode, Pressures, Report, SequenceTrack, UsageSeries
+from slackwater.ingestion.domain.validation import Accepted, Refusal, RefusedReport, ReportLimits, judge
+from slackwater.ingestion.usecases.report_mapping import report_from
 from slackwater.model.quantities import Resources
 from slackwater.testing.clock import EPOCH
 from slackwater.testing.reports import GIB, pod_usage, report
 
-LIMITS = Limits(ahead_seconds=30, behind_seconds=900)
+LIMITS = ReportLimits(ahead_seconds=30, behind_seconds=900)
 KNOWN = KnownNode("n", capacity=Resources(4000, 8 * GIB), track=SequenceTrack("boot-1", "boot-0", 5))
 GOOD = report_from(report("n", 6, EPOCH, pods=[pod_usage("a"), pod_usage("b")]))
 
 
-def verdict(changed: Report, known: KnownNode = KNOWN, key: str = "n") -> Accepted | Refused:
+def verdict(changed: Report, known: KnownNode = KNOWN, key: str = "n") -> Accepted | RefusedReport:
     return judge(Arrival(changed, key, EPOCH), known, LIMITS)
 
 
 def reason(changed: Report, known: KnownNode = KNOWN, key: str = "n") -> Refusal:
     found = verdict(changed, known, key)
-    assert isinstance(found, Refused), found
+    assert isinstance(found, RefusedReport), found
     assert found.detail
     return found.reason
 
@@ -40,10 +40,10 @@ def test_a_good_report_is_accepted() -> None:
 
 def test_a_node_that_was_never_described_is_believed_within_absolute_bounds() -> None:
     nobody = KnownNode("n")
-    high = replace(GOOD, cpu=Series(*[9_000_000] * 7, 5))
+    high = replace(GOOD, cpu=UsageSeries(*[9_000_000] * 7, 5))
     assert isinstance(verdict(high, nobody), Accepted)
     assert reason(high) is Refusal.ABSURD
-    assert reason(replace(GOOD, cpu=Series(*[10_000_001] * 7, 5)), nobody) is Refusal.ABSURD
+    assert reason(replace(GOOD, cpu=UsageSeries(*[10_000_001] * 7, 5)), nobody) is Refusal.ABSURD
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
@@ -58,16 +58,16 @@ def test_what_is_negative_is_refused() -> None:
     for position in range(8):
         numbers = [100] * 7 + [5]
         numbers[position] = -1
-        assert reason(replace(GOOD, memory=Series(*numbers))) is Refusal.NEGATIVE
+        assert reason(replace(GOOD, memory=UsageSeries(*numbers))) is Refusal.NEGATIVE
     assert reason(replace(GOOD, window_seconds=0)) is Refusal.NEGATIVE
     assert reason(replace(GOOD, pressures=Pressures(node_io_avg=-0.1))) is Refusal.NEGATIVE
     assert reason(replace(GOOD, pods=(GOOD.pods[0]._replace(cpu_limit_milli=-1),))) is Refusal.NEGATIVE
 
 
 def test_what_is_absurd_is_refused_and_twice_the_capacity_is_not_yet() -> None:
-    assert isinstance(verdict(replace(GOOD, cpu=Series(*[8000] * 7, 5))), Accepted)
-    assert reason(replace(GOOD, cpu=Series(*[8001] * 7, 5))) is Refusal.ABSURD
-    assert reason(replace(GOOD, memory=Series(*[16 * GIB + 1] * 7, 5))) is Refusal.ABSURD
+    assert isinstance(verdict(replace(GOOD, cpu=UsageSeries(*[8000] * 7, 5))), Accepted)
+    assert reason(replace(GOOD, cpu=UsageSeries(*[8001] * 7, 5))) is Refusal.ABSURD
+    assert reason(replace(GOOD, memory=UsageSeries(*[16 * GIB + 1] * 7, 5))) is Refusal.ABSURD
     assert reason(replace(GOOD, pressures=Pressures(node_cpu_avg=2.0))) is Refusal.ABSURD
     assert reason(replace(GOOD, window_seconds=86400)) is Refusal.ABSURD
 
@@ -103,8 +103,8 @@ def test_repeats_are_refused_and_reports_of_a_replaced_agent_too() -> None:
         replace(
             GOOD, pods=(GOOD.pods[0]._replace(pod=replace(GOOD.pods[0].pod, started_at=EPOCH.replace(tzinfo=None))),)
         ),
-        replace(GOOD, cpu=Series(100, 200, 100, 200, 200, 200, 200, 5)),
-        replace(GOOD, cpu=Series(300, 200, 200, 200, 200, 200, 200, 5)),
+        replace(GOOD, cpu=UsageSeries(100, 200, 100, 200, 200, 200, 200, 5)),
+        replace(GOOD, cpu=UsageSeries(300, 200, 200, 200, 200, 200, 200, 5)),
     ],
 )
 def test_what_has_no_form_is_malformed(changed: Report) -> None:
@@ -112,7 +112,7 @@ def test_what_has_no_form_is_malformed(changed: Report) -> None:
 
 
 numbers = st.one_of(st.integers(-(2**70), 2**70), st.integers(0, 5000))
-series = st.builds(Series, *[numbers] * 8)
+series = st.builds(UsageSeries, *[numbers] * 8)
 shares = st.one_of(st.none(), st.floats())
 
 

@@ -11,7 +11,7 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.ingestion.domain.reports import HistoryRow, KnownNode, Report, SequenceTrack, Series
+from slackwater.ingestion.domain.reports import HistoryRow, KnownNode, Report, SequenceTrack, UsageSeries
 from slackwater.ingestion.domain.sequences import Fresh, observe
 from slackwater.ingestion.domain.windowing import (
     Before,
@@ -25,7 +25,7 @@ from slackwater.ingestion.domain.windowing import (
     staggered,
     start_of,
 )
-from slackwater.ingestion.usecases.reading import report_from
+from slackwater.ingestion.usecases.report_mapping import report_from
 from slackwater.model.tiers import Tier
 from slackwater.testing.clock import EPOCH
 from slackwater.testing.reports import GIB, pod_usage, report
@@ -35,8 +35,8 @@ def nearest_rank(samples: list[int], percent: int) -> int:
     return sorted(samples)[max(math.ceil(len(samples) * percent / 100), 1) - 1]
 
 
-def series_of(samples: list[int]) -> Series:
-    return Series(
+def series_of(samples: list[int]) -> UsageSeries:
+    return UsageSeries(
         round(sum(samples) / len(samples)),
         *(nearest_rank(samples, percent) for percent in (50, 90, 95, 99)),
         max(samples),
@@ -61,7 +61,7 @@ def test_merged_percentiles_are_never_below_the_truth_nor_above_the_maximum(repo
 @given(samples)
 def test_a_single_report_is_merged_exactly(one: list[int]) -> None:
     series = series_of(one)
-    merged = merge([series, Series(0, 0, 0, 0, 0, 0, 0, 0)])
+    merged = merge([series, UsageSeries(0, 0, 0, 0, 0, 0, 0, 0)])
     assert (merged.avg, merged.p90, merged.p95, merged.max) == (series.avg, series.p90, series.p95, series.max)
 
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from slackwater.ingestion.adapters import binary
 from slackwater.ingestion.domain.columns import columns_of, rows_of, table_of
-from slackwater.ingestion.domain.reports import HistoryRow, MeasuredApp, MeasuredPod, Report, Series
+from slackwater.ingestion.domain.reports import HistoryRow, MeasuredApp, MeasuredPod, Report, UsageSeries
 from slackwater.ingestion.domain.windowing import Merged, aligned, close_windows, merge, staggered
-from slackwater.ingestion.domain.windows_at_once import close_windows_at_once, merge_at_once
-from slackwater.ingestion.usecases.reading import history_from, report_from
+from slackwater.ingestion.domain.windowing_columnar import close_windows_columnar, merge_columnar
+from slackwater.ingestion.usecases.report_mapping import history_from, report_from
 from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import DEFAULT_PRIORITY, Tier, default_qos
@@ -24,7 +24,7 @@ from slackwater.testing.reports import pod_usage, report
 values = st.one_of(st.integers(0, 20), st.integers(0, 2**50))
 samples = st.one_of(st.just(5), st.integers(0, 12), st.integers(0, 1_000_000))
 series = st.builds(
-    lambda points, avg, count: Series(avg, *sorted(points), points[0], count),
+    lambda points, avg, count: UsageSeries(avg, *sorted(points), points[0], count),
     st.lists(values, min_size=5, max_size=5),
     values,
     samples,
@@ -32,12 +32,12 @@ series = st.builds(
 
 
 @given(st.lists(st.tuples(st.integers(0, 6), series), min_size=1, max_size=60))
-@example([(0, Series(0, 0, 0, 0, 0, 0, 0, 0))])
-@example([(0, Series(*[2**52] * 7, 1)), (0, Series(1, 1, 1, 1, 1, 1, 1, 1))])
-@example([(0, Series(*[2**50] * 7, 1_000_000))] * 3)
-@example([(0, Series(3, 3, 3, 3, 3, 3, 3, 1))] * 500)
-def test_groups_are_merged_as_one_by_one(items: list[tuple[int, Series]]) -> None:
-    found = merge_at_once(table_of([one for _, one in items]), np.array([group for group, _ in items]), 7)
+@example([(0, UsageSeries(0, 0, 0, 0, 0, 0, 0, 0))])
+@example([(0, UsageSeries(*[2**52] * 7, 1)), (0, UsageSeries(1, 1, 1, 1, 1, 1, 1, 1))])
+@example([(0, UsageSeries(*[2**50] * 7, 1_000_000))] * 3)
+@example([(0, UsageSeries(3, 3, 3, 3, 3, 3, 3, 1))] * 500)
+def test_groups_are_merged_as_one_by_one(items: list[tuple[int, UsageSeries]]) -> None:
+    found = merge_columnar(table_of([one for _, one in items]), np.array([group for group, _ in items]), 7)
     for group, merged in enumerate(found.tolist()):
         assert Merged(*merged) == merge([one for own, one in items if own == group])
 
@@ -109,7 +109,7 @@ def test_events_become_the_columns_of_their_reports() -> None:
 @given(histories(), st.sampled_from([5, 60]), st.booleans())
 def test_windows_at_once_are_those_of_the_reference(rows: list[HistoryRow], seconds: int, apart: bool) -> None:
     phase = staggered(seconds) if apart else aligned
-    found = close_windows_at_once(columns_of(rows), seconds, phase)
+    found = close_windows_columnar(columns_of(rows), seconds, phase)
     assert found == close_windows(rows, seconds, phase)
     assert [list(window.tiers) for window in found] == [list(w.tiers) for w in close_windows(rows, seconds, phase)]
     plain = [amount for window in found for _, amounts in window.pods for amount in (amounts.cpu.max, amounts.cpu.p90)]
@@ -117,16 +117,16 @@ def test_windows_at_once_are_those_of_the_reference(rows: list[HistoryRow], seco
 
 
 @given(st.lists(st.lists(series, min_size=1, max_size=4), min_size=1, max_size=3))
-def test_arrays_come_back_from_the_wire_as_they_went(matrices: list[list[Series]]) -> None:
+def test_arrays_come_back_from_the_wire_as_they_went(matrices: list[list[UsageSeries]]) -> None:
     head = bytes(28)  # dimensions, whether with nulls, type, and both sizes with their first number
     found = binary.series_of([head + binary._numbers(table_of(rows), ">i8") for rows in matrices])
-    assert [Series(*one) for one in found.tolist()] == [one for rows in matrices for one in rows]
+    assert [UsageSeries(*one) for one in found.tolist()] == [one for rows in matrices for one in rows]
 
 
 def test_a_pod_that_was_forgotten_is_left_out() -> None:
-    one = Series(*[1] * 8)
+    one = UsageSeries(*[1] * 8)
     report = Report("a", "boot-1", 1, EPOCH, 5.0, one, one, pods=(MeasuredPod(pod(1), one, one),))
     history = columns_of([HistoryRow(report, EPOCH)])
     none = columns_of([]).pods
-    (window,) = close_windows_at_once(replace(history, pods=none), 60)
+    (window,) = close_windows_columnar(replace(history, pods=none), 60)
     assert (window.pods, window.tiers, window.reports) == ((), {}, 1)

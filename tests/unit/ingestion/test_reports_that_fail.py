@@ -7,11 +7,11 @@ from datetime import datetime
 
 from ingestion_world import World
 
-from slackwater.bus.handlers import Verdicts
+from slackwater.bus.consume.handlers import Verdicts
+from slackwater.bus.consume.stats import Counters
 from slackwater.bus.port import Done, Received
-from slackwater.bus.stats import Counters
 from slackwater.events.usage_reported import UsageReported
-from slackwater.ingestion.domain.validation import Limits
+from slackwater.ingestion.domain.validation import ReportLimits
 from slackwater.ingestion.usecases.accept_reports import AcceptReports
 from slackwater.testing.reports import received, report
 
@@ -23,7 +23,9 @@ async def test_what_fails_after_the_commit_makes_no_replays_of_honest_reports() 
         if failures:
             raise failures.pop()
 
-    accept = AcceptReports(world.database, world.books.ledgers(), world.clock, Limits(30, 900), world.meter, took=took)
+    accept = AcceptReports(
+        world.database, world.books.ledgers(), world.clock, ReportLimits(30, 900), world.meter, took=took
+    )
     counters = Counters()
     handler = Verdicts("ingestion-usage-reported", accept, counters)
     batch = [received(report(node, 1, world.clock.now())) for node in ("a", "b", "c")]

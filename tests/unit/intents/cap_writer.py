@@ -9,15 +9,15 @@ from typing import Final
 from slackwater.events.envelope import Event
 from slackwater.events.intent_declared import CpuThrottle
 from slackwater.events.intent_observed import IntentObserved
-from slackwater.intents.answers import Answer
-from slackwater.intents.controls import Control, Writer
+from slackwater.intents.answers import ObservedAnswer
+from slackwater.intents.controls import ControlField, Writer
 from slackwater.intents.document import Content
 from slackwater.intents.keyed_store import state_table
 from slackwater.intents.node_cache import NodeCache
 from slackwater.intents.ports import IntentUnit
 from slackwater.intents.writer import IntentWriter
 
-CAP: Final = Writer("cap", frozenset({Control.THROTTLES}))
+CAP: Final = Writer("cap", frozenset({ControlField.THROTTLES}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ def content_of(state: Capped, _: datetime) -> Content:
     return Content(throttles=tuple(throttles))
 
 
-def observed(state: Capped, answer: Answer, _: datetime) -> Capped:
+def observed(state: Capped, answer: ObservedAnswer, _: datetime) -> Capped:
     if not answer.is_current(state.generation):
         return state
     failed = {uid for uid, _ in answer.failures}

@@ -12,14 +12,14 @@ from typing import Final
 from slackwater.events.envelope import Event
 from slackwater.events.eviction_completed import EvictionCompleted
 from slackwater.events.intent_declared import Eviction
-from slackwater.intents.controls import Control, Writer
+from slackwater.intents.controls import ControlField, Writer
 from slackwater.intents.document import Content
 from slackwater.intents.keyed_store import state_table
 from slackwater.intents.node_cache import NodeCache
 from slackwater.intents.ports import IntentUnit
 from slackwater.intents.writer import IntentWriter
 
-DRAIN: Final = Writer("drain", frozenset({Control.EVICTIONS}))
+DRAIN: Final = Writer("drain", frozenset({ControlField.EVICTIONS}))
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,7 +73,7 @@ class Agents:
         self.held[key] = Held(document, self.clock.monotonic())
         return True
 
-    async def tell(self, event: Event[LeaseRenewed]) -> None:
+    async def broadcast(self, event: Event[LeaseRenewed]) -> None:
         """slackwater.intents.ports.Broadcast."""
         now, renewed = self.clock.monotonic(), event.data
         for (node, writer), held in self.held.items():
@@ -134,8 +134,8 @@ class Replica(Generic[S]):
 
     async def start(self) -> None:
         """Take every partition, and declare its nodes under our epoch."""
-        await self.nodes.take(ALL_PARTITIONS, self.clock.now())
-        await self.reconcile.take(ALL_PARTITIONS)
+        await self.nodes.acquire(ALL_PARTITIONS, self.clock.now())
+        await self.reconcile.acquire(ALL_PARTITIONS)
 
     def read(self, node: str, position: int) -> None:
         self.nodes.positions.record(node, position)

@@ -9,15 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.events.intent_declared import IntentDeclared, LocalWaterline, WeightPolicy
-from slackwater.intents.controls import ENSURANCE, EXCLUSIVE, WRITERS, Control, Writer, shared_exclusive
-from slackwater.intents.document import NO_CONTENT, Content, Lease, document_event, is_older, is_renewable
+from slackwater.intents.controls import ENSURANCE, EXCLUSIVE, WRITERS, ControlField, Writer, shared_exclusive
+from slackwater.intents.document import NO_CONTENT, Content, IntentLease, document_event, is_older, is_renewable
 from slackwater.testing.clock import EPOCH
 
-DRAIN = Writer("drain", frozenset({Control.EVICTIONS}))
+DRAIN = Writer("drain", frozenset({ControlField.EVICTIONS}))
 
 
 def document(generation: int = 5, epoch: int = 3, seconds: float = 15.0, at: float = 0.0) -> IntentDeclared:
-    lease = Lease(epoch, seconds)
+    lease = IntentLease(epoch, seconds)
     return document_event(ENSURANCE, "n1", generation, NO_CONTENT, lease, EPOCH + timedelta(seconds=at), None).data
 
 
@@ -66,26 +66,26 @@ def test_what_a_renewal_prolongs(held: IntentDeclared, epoch: int, renewable: bo
 @pytest.mark.parametrize(
     ("content", "control"),
     [
-        (Content(weights=WeightPolicy.BY_TIER), Control.WEIGHTS),
-        (Content(waterlines=(LocalWaterline(metric="prod_cpu_pressure", value=0.1),)), Control.WATERLINES),
-        (Content(rules="{}"), Control.RULES),
+        (Content(weights=WeightPolicy.BY_TIER), ControlField.WEIGHTS),
+        (Content(waterlines=(LocalWaterline(metric="prod_cpu_pressure", value=0.1),)), ControlField.WATERLINES),
+        (Content(rules="{}"), ControlField.RULES),
     ],
 )
-def test_a_writer_cannot_set_a_control_that_it_does_not_own(content: Content, control: Control) -> None:
+def test_a_writer_cannot_set_a_control_that_it_does_not_own(content: Content, control: ControlField) -> None:
     assert content.controls() == {control}
     with pytest.raises(ValueError, match=control):
-        document_event(DRAIN, "n1", 1, content, Lease(1, 15), EPOCH, None)
-    document_event(ENSURANCE, "n1", 1, content, Lease(1, 15), EPOCH, None)
+        document_event(DRAIN, "n1", 1, content, IntentLease(1, 15), EPOCH, None)
+    document_event(ENSURANCE, "n1", 1, content, IntentLease(1, 15), EPOCH, None)
 
 
 def test_what_is_not_set_has_no_effect() -> None:
     assert NO_CONTENT.controls() == frozenset()
-    weakest = document_event(DRAIN, "n1", 1, NO_CONTENT, Lease(1, 15), EPOCH, None).data.weights
+    weakest = document_event(DRAIN, "n1", 1, NO_CONTENT, IntentLease(1, 15), EPOCH, None).data.weights
     assert weakest == next(iter(WeightPolicy)), "the agent applies the policy that protects prod most"
 
 
 def test_every_exclusive_control_has_one_owner() -> None:
     assert shared_exclusive(WRITERS) == frozenset()
     assert shared_exclusive([*WRITERS, DRAIN]) == frozenset()
-    assert shared_exclusive([*WRITERS, Writer("other", frozenset(Control))]) == EXCLUSIVE
+    assert shared_exclusive([*WRITERS, Writer("other", frozenset(ControlField))]) == EXCLUSIVE
     assert len({writer.name for writer in WRITERS}) == len(WRITERS)

@@ -21,7 +21,7 @@ from slackwater.events.envelope import event_of
 from slackwater.events.eviction_completed import EvictionCompleted, EvictionOutcome
 from slackwater.events.intent_declared import Eviction, IntentDeclared
 from slackwater.events.intent_observed import IntentObserved, ObservedLimit
-from slackwater.intents.controls import Control, Writer
+from slackwater.intents.controls import ControlField, Writer
 from slackwater.intents.document import Content, is_older
 from slackwater.model.errors import Unavailable
 from slackwater.testing.clock import FakeClock
@@ -254,4 +254,4 @@ TestTwoWriters = TwoWriters.TestCase
 
 def test_controls_of_the_two_writers_are_disjoint() -> None:
     assert not CAP.controls & DRAIN.controls
-    assert CAP.controls | DRAIN.controls == {Control.THROTTLES, Control.EVICTIONS}
+    assert CAP.controls | DRAIN.controls == {ControlField.THROTTLES, ControlField.EVICTIONS}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from slackwater.cli.offer_columns import sums_line
 from slackwater.cli.simulate import heading
 from slackwater.cli.strategy_columns import tried_lines
-from slackwater.model.counting import counted, plural
+from slackwater.model.plurals import counted, plural
 
 
 def test_only_one_is_singular() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from slackwater.model.errors import Misconfigured
 from slackwater.prediction.adapters.predictors.catalogue import Catalogue
-from slackwater.prediction.domain.policy import ModelChoice, Policies
+from slackwater.prediction.domain.policy import ModelChoice, PoolPolicies
 from slackwater.prediction.settings import PredictionSettings
 from slackwater.prediction.usecases.policies_in_force import PoliciesInForce, PredictPolicyHooks
 from slackwater.prediction.usecases.predict_policy import PredictPolicy
@@ -42,7 +42,7 @@ class Replica:
     """One process, with what whoever predicts was told of policies."""
 
     def __init__(self, store: MemoryResourceStore, catalogue: Catalogue | None = None, **settings: Any) -> None:
-        self.meter, self.heard = Told(), list[Policies]()
+        self.meter, self.heard = Told(), list[PoolPolicies]()
         self.catalogue = catalogue or Catalogue()
         first = PredictionSettings(**settings).first_policy()
         hooks = PredictPolicyHooks(self.catalogue, first)

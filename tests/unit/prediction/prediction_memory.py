@@ -10,7 +10,7 @@ from slackwater.events.envelope import Event
 from slackwater.prediction.adapters.prediction_rows import KeyedPredictionStore
 from slackwater.prediction.adapters.snapshots import PostgresSnapshots
 from slackwater.prediction.domain.snapshot import Snapshot
-from slackwater.testing.statements import Unit
+from slackwater.testing.statements import StatementUnit
 from slackwater.testing.store import MemoryDatabase
 
 Kept = dict[int, tuple[Snapshot, ...]]
@@ -34,18 +34,18 @@ def answer_snapshots(database: MemoryDatabase) -> Kept:
     kept: Kept = {}
     answers = database.answers
 
-    def keep(unit: Unit, _: re.Match[str], values: Mapping[str, Any]) -> Sequence[Any]:
+    def keep(unit: StatementUnit, _: re.Match[str], values: Mapping[str, Any]) -> Sequence[Any]:
         snapshot = Snapshot(values["version"], values["position"], values["checksum"], values["body"])
         partition = values["partition"]
         unit.on_commit(lambda: kept.update({partition: (snapshot, *kept.get(partition, ()))}))
         return ()
 
-    def drop_old(unit: Unit, _: re.Match[str], values: Mapping[str, Any]) -> Sequence[Any]:
+    def drop_old(unit: StatementUnit, _: re.Match[str], values: Mapping[str, Any]) -> Sequence[Any]:
         partition = values["partition"]
         unit.on_commit(lambda: kept.update({partition: kept.get(partition, ())[: values["keep"]]}))
         return ()
 
-    def read(_: Unit, __: re.Match[str], values: Mapping[str, Any]) -> Sequence[Any]:
+    def read(_: StatementUnit, __: re.Match[str], values: Mapping[str, Any]) -> Sequence[Any]:
         return kept.get(values["partition"], ())
 
     answers.add(r"^INSERT INTO snapshots", keep)

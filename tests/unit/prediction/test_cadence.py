@@ -14,11 +14,11 @@ from slackwater.events.peak_predicted import PeakPredicted
 from slackwater.model.tiers import Tier
 from slackwater.prediction.adapters.predictors.registry import model_of
 from slackwater.prediction.domain.cadence import Published, causes
-from slackwater.prediction.domain.policy import Cadence, ModelChoice, Policies, PoolPolicy
+from slackwater.prediction.domain.policy import Cadence, ModelChoice, PoolPolicies, PoolPolicy
 from slackwater.prediction.domain.state import Keeping
-from slackwater.prediction.usecases.fold_windows import fold_windows, sight_of
+from slackwater.prediction.usecases.fold_windows import fold_windows, node_window
+from slackwater.prediction.usecases.partition_store import LivingState, PredictionPolicy
 from slackwater.prediction.usecases.publish_predictions import next_check, publish_predictions
-from slackwater.prediction.usecases.state import LivingState, PredictionPolicy
 from slackwater.testing.clock import FakeClock
 from slackwater.testing.windows import window
 
@@ -80,7 +80,7 @@ def test_two_publications_of_a_node_never_have_the_same_name(
 
 def living(cadence: Cadence = CADENCE) -> LivingState:
     warm = ModelChoice(settings={"cold_hours": 1, "young_hours": 0})
-    policies = Policies(PoolPolicy(cpu=warm, memory=warm, cadence=cadence))
+    policies = PoolPolicies(PoolPolicy(cpu=warm, memory=warm, cadence=cadence))
     return LivingState(MemoryPredictionStore(), PredictionPolicy(model_of, policies, Keeping()))
 
 
@@ -131,7 +131,7 @@ async def test_a_policy_of_another_generation_counts_at_once_and_names_itself() 
     await fold_windows(state, [(1, window("a", 1, {"p": 500})), (2, window("a", 2, {"p": 500}))])
     await publish_predictions(state, clock)
     safer = ModelChoice(settings={"cold_hours": 1, "young_hours": 0, "knob": 1.0})
-    await state.follow(Policies(PoolPolicy(cpu=safer, memory=safer, generation=7)))
+    await state.follow(PoolPolicies(PoolPolicy(cpu=safer, memory=safer, generation=7)))
     assert await publish_predictions(state, clock) == {"diff": 1}
     store = state.store
     assert isinstance(store, MemoryPredictionStore)
@@ -143,7 +143,7 @@ async def test_a_policy_of_another_generation_counts_at_once_and_names_itself() 
 
 def test_what_host_applications_use_is_foreseen_with_the_system() -> None:
     apart = window("a", 1, {"p": 500}, system=300, host_apps={("nginx", Tier.PROD): 200, ("yarn", Tier.BATCH): 100})
-    assert sight_of(apart).system == (600, 3 * 2**30)
-    assert sight_of(window("a", 1, {"p": 500}, system=300)).system == (300, 2**30)
+    assert node_window(apart).system == (600, 3 * 2**30)
+    assert node_window(window("a", 1, {"p": 500}, system=300)).system == (300, 2**30)
     unknown = window("a", 1, {}, system=None, host_apps={("nginx", Tier.PROD): 200})
-    assert sight_of(unknown).system is None, "a part is not the whole"
+    assert node_window(unknown).system is None, "a part is not the whole"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
 from slackwater.prediction.adapters.metrics import CalibrationMetrics
-from slackwater.prediction.ports import Measured, PredictionMeter
+from slackwater.prediction.ports import MeasuredRisk, PredictionMeter
 from slackwater.telemetry.metrics import Meters
 from slackwater.testing.clock import EPOCH
 
@@ -30,9 +30,9 @@ class Shown:
 
 def test_coverage_is_that_of_all_partitions_by_the_days_that_stand_behind_them() -> None:
     shown = Shown()
-    shown.meter.measured(0, "gold", "cpu", Measured(0.01, 0.02, 300.0, 0.3))
-    shown.meter.measured(1, "gold", "cpu", Measured(0.01, 0.0, 100.0, 0.1))
-    shown.meter.measured(1, "gold", "memory", Measured(None, 0.5, 2.0, None))
+    shown.meter.measured(0, "gold", "cpu", MeasuredRisk(0.01, 0.02, 300.0, 0.3))
+    shown.meter.measured(1, "gold", "cpu", MeasuredRisk(0.01, 0.0, 100.0, 0.1))
+    shown.meter.measured(1, "gold", "memory", MeasuredRisk(None, 0.5, 2.0, None))
     assert shown.value("judged_seconds", **CPU) == 400 * 86_400
     assert shown.value("violated_seconds", **CPU) == pytest.approx(6 * 86_400)
     assert shown.value("coverage_ratio", **CPU) == pytest.approx(1 - 6 / 400)
@@ -46,10 +46,10 @@ def test_coverage_is_that_of_all_partitions_by_the_days_that_stand_behind_them()
 
 def test_before_a_window_is_finished_there_is_no_coverage_and_a_rate_that_is_withdrawn_goes() -> None:
     shown = Shown()
-    shown.meter.measured(0, "gold", "cpu", Measured(0.01, None, 0.0, 0.3))
+    shown.meter.measured(0, "gold", "cpu", MeasuredRisk(0.01, None, 0.0, 0.3))
     assert shown.value("coverage_ratio", **CPU) is None
     assert shown.value("judged_seconds", **CPU) == 0
-    shown.meter.measured(0, "gold", "cpu", Measured(None, None, 0.0, None))
+    shown.meter.measured(0, "gold", "cpu", MeasuredRisk(None, None, 0.0, None))
     assert shown.value("stated_violation_ratio", **CPU) is None
     assert shown.value("knob_ratio", **CPU) is None
 

@@ -14,16 +14,16 @@ from hypothesis import strategies as st
 from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import QoSClass, Tier
+from slackwater.peaks.workload_profile import CLASS_PRIOR, ProfileOptions, WorkloadProfile
 from slackwater.prediction.adapters.predictors.catalogue import describe, settings_of
 from slackwater.prediction.adapters.predictors.registry import model_of
-from slackwater.prediction.domain.crowd import QOS, kind_of
-from slackwater.prediction.domain.explaining import reasons
 from slackwater.prediction.domain.forecast import Forecast, forecast
-from slackwater.prediction.domain.models.workload_profile import CLASS_PRIOR, ProfileOptions, WorkloadProfile
-from slackwater.prediction.domain.policy import ModelChoice, Policies, PoolPolicy
-from slackwater.prediction.domain.shares import shares
+from slackwater.prediction.domain.pod_peaks import pod_peaks
+from slackwater.prediction.domain.pod_table import QOS, kind_of
+from slackwater.prediction.domain.policy import ModelChoice, PoolPolicies, PoolPolicy
+from slackwater.prediction.domain.prediction_record import reasons
 from slackwater.prediction.domain.snapshot import decode, encode
-from slackwater.prediction.domain.state import DEFAULT_POOL, PartitionState, Sight
+from slackwater.prediction.domain.state import DEFAULT_POOL, NodeWindow, PartitionState
 from slackwater.prediction.usecases.publish_predictions import _fallback
 
 START = 1_700_006_400
@@ -39,26 +39,28 @@ def pod(uid: str, qos: QoSClass = QoSClass.LS) -> Pod:
     return Pod(uid, uid, "default", f"w-{uid}", Tier.PROD, qos, 9500, Resources(1000, 2 * GIB), AT)
 
 
-def sight(node: str, hour: int, pods: list[tuple[Pod, float]]) -> Sight:
+def sight(node: str, hour: int, pods: list[tuple[Pod, float]]) -> NodeWindow:
     end = START + hour * HOUR
     usage = np.array([(cpu, GIB) for _, cpu in pods], dtype=np.float64).reshape(-1, 2)
-    return Sight(node, end - HOUR, end, hour, [one for one, _ in pods], usage, (9e3, GIB), (100, GIB), f"{node}{hour}")
+    return NodeWindow(
+        node, end - HOUR, end, hour, [one for one, _ in pods], usage, (9e3, GIB), (100, GIB), f"{node}{hour}"
+    )
 
 
-def policies(cold_start: str, **chosen: object) -> Policies:
+def policies(cold_start: str, **chosen: object) -> PoolPolicies:
     given_ = {"cold_hours": 4, "young_hours": 0, "cold_start": cold_start, "prior_workloads": 20, **chosen}
     model = ModelChoice("workload-profile", given_)
-    return Policies(PoolPolicy(cpu=model, memory=model))
+    return PoolPolicies(PoolPolicy(cpu=model, memory=model))
 
 
 def seasoned(cold_start: str, known: int = 30, **chosen: object) -> PartitionState:
     """Known LS pods that need 10 to 300 of their 1000 milli-cores; elsewhere, new ones of LS and of LSR."""
     state = PartitionState(policies(cold_start, **chosen), model_of)
     for hour in range(1, 9):
-        state.take(sight("old", hour, [(pod(f"p{n}"), 10.0 * (n + 1)) for n in range(known)]))
-    state.take(sight("new", 8, [(pod("n"), 5.0)]))
-    state.take(sight("newer", 8, [(pod("r", QoSClass.LSR), 5.0)]))
-    state.take(sight("busy", 8, [(pod("b"), 700.0)]))
+        state.apply_window(sight("old", hour, [(pod(f"p{n}"), 10.0 * (n + 1)) for n in range(known)]))
+    state.apply_window(sight("new", 8, [(pod("n"), 5.0)]))
+    state.apply_window(sight("newer", 8, [(pod("r", QoSClass.LSR), 5.0)]))
+    state.apply_window(sight("busy", 8, [(pod("b"), 700.0)]))
     state.fold(state.pools[DEFAULT_POOL])
     return state
 
@@ -104,7 +106,9 @@ def test_a_higher_quantile_holds_more() -> None:
 def test_they_still_count_as_not_known_and_why_says_what_stands_in() -> None:
     state = seasoned("class-prior")
     found, pool = told(state), state.pools[DEFAULT_POOL]
-    seen = shares(pool, state.policies.of(DEFAULT_POOL), found, [state.nodes[node].number for node in ("new", "newer")])
+    seen = pod_peaks(
+        pool, state.policies.of(DEFAULT_POOL), found, [state.nodes[node].number for node in ("new", "newer")]
+    )
     assert seen.cold.all()
     assert seen.held[:, 0].tolist() == [False, True]
     assert seen.peaks[:, 0].tolist() == [peak(state, "new"), 1000]
@@ -121,15 +125,15 @@ def test_what_a_class_needs_survives_a_restart_bit_for_bit_and_a_policy_that_wan
     again, anew = decode(encode(state, 1), state.policies, model_of)
     assert not anew
     for one in (state, again):
-        one.take(sight("old", 9, [(pod(f"p{n}"), 500.0) for n in range(30)]))
-        one.take(sight("old", 10, [(pod(f"p{n}"), 500.0) for n in range(30)]))
+        one.apply_window(sight("old", 9, [(pod(f"p{n}"), 500.0) for n in range(30)]))
+        one.apply_window(sight("old", 10, [(pod(f"p{n}"), 500.0) for n in range(30)]))
         one.fold(one.pools[DEFAULT_POOL])
     assert encode(state, 2) == encode(again, 2)
     later = seasoned("request")
     assert later.follow(policies("class-prior")) == []
     assert peak(later, "new") == 1000  # nothing was learned of classes so far
     for hour in (9, 10):
-        later.take(sight("old", hour, [(pod(f"p{n}"), 10.0) for n in range(30)]))
+        later.apply_window(sight("old", hour, [(pod(f"p{n}"), 10.0) for n in range(30)]))
     later.fold(later.pools[DEFAULT_POOL])
     assert peak(later, "new") < 1000
 

@@ -16,20 +16,20 @@ from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.peak_predicted import PeakPredicted
 from slackwater.model.errors import InvalidInput, Misconfigured
 from slackwater.model.quantities import Resources
+from slackwater.peaks.borg_default import BorgDefault
+from slackwater.peaks.plugin_sandbox import SandboxedModel
+from slackwater.peaks.port import Floats, Members, Peaks, Rows
+from slackwater.peaks.tables import State
 from slackwater.prediction.adapters.predictors import registry
 from slackwater.prediction.adapters.predictors.catalogue import Catalogue
 from slackwater.prediction.adapters.predictors.registry import GROUP, make_model, model_of
 from slackwater.prediction.adapters.predictors.settings import PredictorSettings
-from slackwater.prediction.domain.models.borg_default import BorgDefault
-from slackwater.prediction.domain.models.contained import Contained
-from slackwater.prediction.domain.models.port import Floats, Members, Peaks, Rows
-from slackwater.prediction.domain.models.tables import State
-from slackwater.prediction.domain.policy import ModelChoice, Policies, PoolPolicy
+from slackwater.prediction.domain.policy import ModelChoice, PoolPolicies, PoolPolicy
 from slackwater.prediction.domain.state import Keeping
-from slackwater.prediction.ports import Described
+from slackwater.prediction.ports import DescribedNode
 from slackwater.prediction.usecases.fold_windows import fold_windows
+from slackwater.prediction.usecases.partition_store import LivingState, PredictionPolicy
 from slackwater.prediction.usecases.publish_predictions import publish_predictions
-from slackwater.prediction.usecases.state import LivingState, PredictionPolicy
 from slackwater.testing.clock import FakeClock
 from slackwater.testing.resources import MemoryResourceStore
 from slackwater.testing.windows import window
@@ -107,10 +107,10 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("how", ["fold", "peaks", "state", "forget", "nan"])
 async def test_other_nodes_are_predicted_for_and_the_record_says_why_nothing_is_lent(how: str) -> None:
     theirs = ModelChoice("odd", {"how": how})
-    policies = Policies(PoolPolicy(), {"gold": PoolPolicy("gold", cpu=theirs, memory=theirs)})
+    policies = PoolPolicies(PoolPolicy(), {"gold": PoolPolicy("gold", cpu=theirs, memory=theirs)})
     store, clock = MemoryPredictionStore(), FakeClock()
     living = LivingState(store, PredictionPolicy(model_of, policies, Keeping(pod_seconds=60.0)))
-    living.nodes["ours"] = Described(Resources(8000, 2**33), "gold")
+    living.nodes["ours"] = DescribedNode(Resources(8000, 2**33), "gold")
     for number in range(1, 8):
         pods = {"p" if number < 4 else "q": 500}  # p is forgotten
         batch = [window(node, number, pods) for node in ("ours", "other")]
@@ -154,7 +154,7 @@ def peaks(*values: object) -> Answer:
     ],
 )
 def test_a_peak_is_an_amount_up_to_the_limits_and_its_terms_add_up_to_it(answer: Answer, found: list[float]) -> None:
-    told = Contained(lambda: Odd(answer)).peaks(60.0, MEMBERS)
+    told = SandboxedModel(lambda: Odd(answer)).peaks(60.0, MEMBERS)
     assert told.peak.tolist() == found
     added = np.minimum(sum(told.terms.values(), np.zeros(3)), LIMITS)
     assert added.tolist() == found, "a decision is made again from its terms"
@@ -163,11 +163,11 @@ def test_a_peak_is_an_amount_up_to_the_limits_and_its_terms_add_up_to_it(answer:
 
 def test_what_raises_lends_nothing_until_it_works_again_and_says_why() -> None:
     inner = Odd(None, "fold")
-    held = Contained(lambda: inner)
+    held = SandboxedModel(lambda: inner)
     held.fold(60.0, MEMBERS, np.ones(3))
     assert held.peaks(60.0, MEMBERS).peak.tolist() == LIMITS
     assert held.problem == "fold raised ZeroDivisionError: no fold today"
-    again = Contained(Odd)
+    again = SandboxedModel(Odd)
     again.restore(held.state())
     assert again.peaks(60.0, MEMBERS).peak.tolist() == LIMITS, "equal states answer equally"
     inner.raising = {"peaks"}
@@ -180,11 +180,11 @@ def test_what_raises_lends_nothing_until_it_works_again_and_says_why() -> None:
 
 
 def test_a_state_that_cannot_be_told_or_taken_makes_the_model_begin_anew() -> None:
-    held = Contained(lambda: Odd(None, "state"))
+    held = SandboxedModel(lambda: Odd(None, "state"))
     with pytest.raises(InvalidInput, match="could not be stored"):
-        Contained(Odd).restore(held.state())
+        SandboxedModel(Odd).restore(held.state())
     with pytest.raises(InvalidInput, match="restore raised ZeroDivisionError") as error:
-        Contained(lambda: Odd(None, "restore")).restore(Contained(Odd).state())
+        SandboxedModel(lambda: Odd(None, "restore")).restore(SandboxedModel(Odd).state())
     assert error.value.code == "model_state_unusable"
 
 
@@ -195,7 +195,7 @@ def test_one_that_cannot_forget_begins_anew_for_its_numbers_are_given_to_others(
         made.append(Odd(None, "forget"))
         return made[-1]
 
-    held = Contained(anew)
+    held = SandboxedModel(anew)
     held.forget(np.array([0]), np.array([0]), np.array([0]))
     assert len(made) == 2
     assert "forget raised" in held.problem

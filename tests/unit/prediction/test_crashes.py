@@ -23,19 +23,19 @@ from slackwater.events.usage_windowed import UsageWindowed
 from slackwater.model.errors import Unavailable
 from slackwater.model.quantities import Resources
 from slackwater.prediction.adapters.predictors.registry import model_of
-from slackwater.prediction.domain.policy import Cadence, ModelChoice, Policies, PoolPolicy
+from slackwater.prediction.domain.policy import Cadence, ModelChoice, PoolPolicies, PoolPolicy
 from slackwater.prediction.domain.snapshot import encode
 from slackwater.prediction.domain.state import Keeping
-from slackwater.prediction.ports import Described
+from slackwater.prediction.ports import DescribedNode
 from slackwater.prediction.usecases.fold_windows import fold_windows
+from slackwater.prediction.usecases.partition_store import LivingState, PredictionPolicy
 from slackwater.prediction.usecases.publish_predictions import publish_predictions
-from slackwater.prediction.usecases.state import LivingState, PredictionPolicy
 from slackwater.testing.clock import FakeClock
 from slackwater.testing.windows import START, event_id, window
 
 WARM = ModelChoice(settings={"cold_hours": 1, "young_hours": 0})
 CADENCE = Cadence(histogram_update_seconds=120, check_seconds=1, reporting_seconds=10)
-POLICIES = Policies(PoolPolicy(cpu=WARM, memory=WARM, cadence=CADENCE, generation=3))
+POLICIES = PoolPolicies(PoolPolicy(cpu=WARM, memory=WARM, cadence=CADENCE, generation=3))
 POLICY = PredictionPolicy(model_of, POLICIES, Keeping(pod_seconds=180))
 
 
@@ -242,7 +242,7 @@ async def test_predictions_that_could_not_be_stored_are_made_in_the_next_check()
 async def test_each_prediction_comes_with_two_decisions_that_repeat_themselves() -> None:
     store, clock = MemoryPredictionStore(), FakeClock()
     async with store.begin() as transaction:
-        await transaction.describe("a", Described(Resources(8000, 2**34), "default"), START)
+        await transaction.describe("a", DescribedNode(Resources(8000, 2**34), "default"), START)
     living = await started(store)
     for number in range(1, 6):
         await fold_windows(living, [(number, window("a", 2 * number, {"p": 500, "q": 800}))])

@@ -7,8 +7,8 @@ from dataclasses import fields, replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.prediction.domain.inheriting import RATE, Wish, effective, in_force
 from slackwater.prediction.domain.policy import Cadence, ModelChoice, PoolPolicy
+from slackwater.prediction.domain.policy_inheritance import RATE, PolicyOverrides, effective, in_force
 
 RESOURCES = ("cpu", "memory")
 choices = st.builds(
@@ -25,8 +25,8 @@ policies = st.builds(
 
 
 @st.composite
-def wishes(draw: st.DrawFn, pool: str | None = "gold") -> Wish:
-    return Wish(
+def wishes(draw: st.DrawFn, pool: str | None = "gold") -> PolicyOverrides:
+    return PolicyOverrides(
         name="default" if pool is None else f"for-{pool}",
         generation=draw(st.integers(1, 99)),
         pool=pool,
@@ -38,7 +38,7 @@ def wishes(draw: st.DrawFn, pool: str | None = "gold") -> Wish:
 
 
 @given(wishes(), policies)
-def test_every_field_is_the_documents_or_the_one_above(wish: Wish, above: PoolPolicy) -> None:
+def test_every_field_is_the_documents_or_the_one_above(wish: PolicyOverrides, above: PoolPolicy) -> None:
     found = effective(wish, above)
     assert (found.name, found.generation) == (wish.name, wish.generation)
     assert found.protect_lsr == (above.protect_lsr if wish.protect_lsr is None else wish.protect_lsr)
@@ -55,11 +55,11 @@ def test_every_field_is_the_documents_or_the_one_above(wish: Wish, above: PoolPo
 
 @given(policies)
 def test_an_empty_document_changes_nothing_but_whose_it_is(above: PoolPolicy) -> None:
-    assert effective(Wish("empty", 3, "gold"), above) == replace(above, name="empty", generation=3)
+    assert effective(PolicyOverrides("empty", 3, "gold"), above) == replace(above, name="empty", generation=3)
 
 
 @given(wishes())
-def test_saying_it_twice_says_no_more(wish: Wish) -> None:
+def test_saying_it_twice_says_no_more(wish: PolicyOverrides) -> None:
     once = effective(wish, PoolPolicy())
     assert effective(wish, once) == once
 
@@ -76,9 +76,11 @@ def test_the_order_of_the_documents_does_not_matter(order: list[str | None], dat
 
 def test_a_model_of_its_own_leaves_the_rate_above_behind() -> None:
     """Who chooses a knob has not asked for the cluster's rate, which would take its place."""
-    cluster = effective(Wish("default", 1, rates={"cpu": 0.01}), PoolPolicy())
+    cluster = effective(PolicyOverrides("default", 1, rates={"cpu": 0.01}), PoolPolicy())
     assert cluster.cpu.settings == {RATE: 0.01}
-    gold = effective(Wish("gold", 1, "gold", models={"cpu": ModelChoice("workload-profile", {"knob": 0.2})}), cluster)
+    gold = effective(
+        PolicyOverrides("gold", 1, "gold", models={"cpu": ModelChoice("workload-profile", {"knob": 0.2})}), cluster
+    )
     assert gold.cpu.settings == {"knob": 0.2}
-    silver = effective(Wish("silver", 1, "silver", rates={"cpu": 0.02}), cluster)
+    silver = effective(PolicyOverrides("silver", 1, "silver", rates={"cpu": 0.02}), cluster)
     assert silver.cpu.settings == {RATE: 0.02}

@@ -14,13 +14,13 @@ from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import QoSClass, Tier
 from slackwater.prediction.adapters.predictors.registry import model_of
-from slackwater.prediction.domain.explaining import explain, reasons
 from slackwater.prediction.domain.forecast import Forecast, forecast
-from slackwater.prediction.domain.numbers import Numbers
-from slackwater.prediction.domain.policy import Cadence, ModelChoice, Policies, PoolPolicy
-from slackwater.prediction.domain.shares import shares
+from slackwater.prediction.domain.pod_peaks import pod_peaks
+from slackwater.prediction.domain.policy import Cadence, ModelChoice, PoolPolicies, PoolPolicy
+from slackwater.prediction.domain.prediction_record import explain, reasons
+from slackwater.prediction.domain.row_ids import RowIds
 from slackwater.prediction.domain.snapshot import decode, encode
-from slackwater.prediction.domain.state import DEFAULT_POOL, Keeping, PartitionState, Sight
+from slackwater.prediction.domain.state import DEFAULT_POOL, Keeping, NodeWindow, PartitionState
 
 START = 1_700_006_400
 MINUTE = 60
@@ -28,11 +28,11 @@ GIB = 2.0**30
 
 
 def policies(name: str = "workload-profile", *, protect_lsr: bool = False, update: float = 30.0, **chosen: float
-             ) -> Policies:  # fmt: skip
+             ) -> PoolPolicies:  # fmt: skip
     given_ = {"cold_hours": 1, "young_hours": 0, **chosen} if name == "workload-profile" else dict(chosen)
     model = ModelChoice(name, given_)
     cadence = Cadence(histogram_update_seconds=update)
-    return Policies(PoolPolicy(cpu=model, memory=model, cadence=cadence, protect_lsr=protect_lsr))
+    return PoolPolicies(PoolPolicy(cpu=model, memory=model, cadence=cadence, protect_lsr=protect_lsr))
 
 
 def pod(uid: str, *, request: int = 2000, tier: Tier = Tier.PROD, qos: QoSClass = QoSClass.LS) -> Pod:
@@ -41,20 +41,20 @@ def pod(uid: str, *, request: int = 2000, tier: Tier = Tier.PROD, qos: QoSClass 
 
 
 def sight(node: str, number: int, pods: Sequence[tuple[Pod, float]], *, system: float | None = 300.0,
-          seconds: int = MINUTE) -> Sight:  # fmt: skip
+          seconds: int = MINUTE) -> NodeWindow:  # fmt: skip
     """The `number`-th window; of each pod its milli-cores, NaN where it was not measured."""
     start = START + number * seconds
     usage = np.array([(cpu, GIB if cpu == cpu else np.nan) for _, cpu in pods]).reshape(-1, 2)
     total = float(np.nansum(usage[:, 0]))
     whole = None if system is None else (system, GIB)
-    return Sight(
+    return NodeWindow(
         node, start, start + seconds, number, [one for one, _ in pods], usage, (total, GIB), whole, f"{number}"
     )
 
 
-def taken(state: PartitionState, *sights: Sight) -> PartitionState:
+def taken(state: PartitionState, *sights: NodeWindow) -> PartitionState:
     for one in sights:
-        state.take(one)
+        state.apply_window(one)
     for pool in state.pools.values():
         state.fold(pool)
     return state
@@ -75,27 +75,27 @@ def lent_cpu(state: PartitionState, node: str = "n", cpu: float = 8000.0) -> flo
     return float(told(state, cpu).seen["cpu"].reclaimable[state.nodes[node].number])
 
 
-def fresh(given_: Policies | None = None, keeping: Keeping | None = None) -> PartitionState:
+def fresh(given_: PoolPolicies | None = None, keeping: Keeping | None = None) -> PartitionState:
     return PartitionState(given_ or policies(), model_of, keeping)
 
 
 def test_a_window_that_was_taken_is_not_taken_again_nor_an_earlier_one() -> None:
     state = fresh()
-    assert state.take(sight("a", 5, [(pod("p"), 500)]))
+    assert state.apply_window(sight("a", 5, [(pod("p"), 500)]))
     before = encode(state, 0)
-    assert not state.take(sight("a", 5, [(pod("p"), 900)]))
-    assert not state.take(sight("a", 4, [(pod("p"), 900)]))
+    assert not state.apply_window(sight("a", 5, [(pod("p"), 900)]))
+    assert not state.apply_window(sight("a", 4, [(pod("p"), 900)]))
     assert encode(state, 0) == before
-    assert state.take(sight("b", 4, []))
+    assert state.apply_window(sight("b", 4, []))
 
 
 def test_short_windows_of_a_slot_count_as_one_with_the_largest_of_each() -> None:
     put_together = fresh(policies("nsigma-v2", update=30.0))
     for number, cpu in enumerate((100.0, 900.0, 200.0, 300.0, 200.0, 100.0, 500.0)):
-        put_together.take(sight("n", number, [(pod("p"), cpu)], seconds=5))
+        put_together.apply_window(sight("n", number, [(pod("p"), cpu)], seconds=5))
     at_once = fresh(policies("nsigma-v2", update=30.0))
-    at_once.take(sight("n", 0, [(pod("p"), 900.0)], seconds=30))
-    at_once.take(sight("n", 1, [(pod("p"), 500.0)], seconds=30))
+    at_once.apply_window(sight("n", 0, [(pod("p"), 900.0)], seconds=30))
+    at_once.apply_window(sight("n", 1, [(pod("p"), 500.0)], seconds=30))
     models = [state.pools[DEFAULT_POOL].pods.models["cpu"].state() for state in (put_together, at_once)]
     assert models[0].keys() == models[1].keys()
     assert all(np.array_equal(models[0][name], models[1][name]) for name in models[0])
@@ -174,7 +174,7 @@ def test_the_vanished_are_forgotten_by_the_streams_time_and_their_numbers_are_gi
 
 def test_a_node_that_goes_to_another_pool_begins_anew_there() -> None:
     state = taken(fresh(), sight("n", 0, [(pod("p"), 500)]))
-    state.take(sight("n", 1, [(pod("p"), 500)]), "other")
+    state.apply_window(sight("n", 1, [(pod("p"), 500)]), "other")
     for pool in state.pools.values():
         state.fold(pool)
     assert len(state.pools[DEFAULT_POOL].pods.series) == 0
@@ -197,17 +197,17 @@ def test_a_policy_on_which_no_history_depends_keeps_it_and_another_model_begins_
 
 def test_slots_of_another_length_lose_nothing() -> None:
     state = fresh(policies(update=120.0))
-    state.take(sight("n", 0, [(pod("p"), 1500)]))
+    state.apply_window(sight("n", 0, [(pod("p"), 1500)]))
     assert state.follow(policies(update=30.0)) == []
     assert prod_cpu(state) >= 1500
-    assert state.take(sight("n", 1, [(pod("p"), 100)]))
+    assert state.apply_window(sight("n", 1, [(pod("p"), 100)]))
 
 
 def test_a_snapshot_that_another_model_cannot_take_begins_only_that_model_anew() -> None:
     state = taken(fresh(), *(sight("n", number, [(pod("p"), 500)]) for number in range(5)))
     kept = encode(state, 7)
     chosen = policies()
-    other = Policies(PoolPolicy(cpu=chosen.cluster.cpu, memory=ModelChoice("resource-central"),
+    other = PoolPolicies(PoolPolicy(cpu=chosen.cluster.cpu, memory=ModelChoice("resource-central"),
                                 cadence=chosen.cluster.cadence))  # fmt: skip
     found, anew = decode(kept, other, model_of)
     assert prod_cpu(found) == prod_cpu(state)
@@ -232,12 +232,12 @@ TIERS = dict(zip("pqrs", (Tier.PROD, Tier.PROD, Tier.PROD, Tier.BATCH), strict=T
 Steps = list[tuple[str, int, dict[str, float], float | None]]
 
 
-def lived(history: Steps, requests: dict[str, int], given_: Policies, shift: int = 0) -> PartitionState:
+def lived(history: Steps, requests: dict[str, int], given_: PoolPolicies, shift: int = 0) -> PartitionState:
     state = fresh(given_)
     for node, number, used, system in history:
         pods = [(pod(f"{node}{uid}", request=requests.get(uid, 500), qos=QOS[uid], tier=TIERS[uid]), cpu)
                 for uid, cpu in used.items()]  # fmt: skip
-        state.take(sight(node, number + shift, pods, system=system))
+        state.apply_window(sight(node, number + shift, pods, system=system))
     return taken(state)
 
 
@@ -252,7 +252,7 @@ def test_no_peak_is_above_the_limits_and_all_that_is_told_adds_up(
     found, pool = told(state), state.pools[DEFAULT_POOL]
     assert np.isfinite(found.values).all()
     assert (found.values >= 0).all()
-    parts = shares(pool, state.policies.cluster, found, sorted(node.number for node in state.nodes.values()))
+    parts = pod_peaks(pool, state.policies.cluster, found, sorted(node.number for node in state.nodes.values()))
     for place, (each, seen) in enumerate(found.seen.items()):
         for node in state.nodes.values():
             why = reasons(seen, node.number)
@@ -295,22 +295,22 @@ def test_shifting_all_times_by_whole_hours_changes_nothing(
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 9)), max_size=60))
 def test_numbers_belong_to_one_name_and_are_given_again(steps: list[tuple[bool, int]]) -> None:
-    numbers = Numbers()
+    numbers = RowIds()
     living: dict[str, int] = {}
     most = 0
     for keep, number in steps:
         name = str(number)
         if keep:
-            living[name] = numbers.take(name)
+            living[name] = numbers.allocate(name)
         elif name in living:
-            numbers.give_back([living.pop(name)])
+            numbers.release([living.pop(name)])
         most = max(most, len(living))
         assert len(set(living.values())) == len(living) == len(numbers)
         assert {one: numbers.find(one) for one in living} == living
     assert len(numbers.names) == most
-    again = Numbers(numbers.names, numbers.free)
+    again = RowIds(numbers.names, numbers.free)
     assert all(again.name(number) == name for name, number in living.items())
-    assert again.take("another") == numbers.take("another")
+    assert again.allocate("another") == numbers.allocate("another")
 
 
 @pytest.mark.parametrize(("name", "before", "after", "keeps"), [
@@ -334,9 +334,9 @@ def test_a_changed_setting_keeps_what_was_learned_unless_it_needs_another_memory
 ) -> None:
     """What docs/how-to/set-a-predict-policy.md says a switch costs."""
 
-    def chosen(settings: dict[str, object]) -> Policies:
+    def chosen(settings: dict[str, object]) -> PoolPolicies:
         model = ModelChoice(name, settings)
-        return Policies(PoolPolicy(cpu=model, memory=model))
+        return PoolPolicies(PoolPolicy(cpu=model, memory=model))
 
     state = taken(fresh(chosen(before)), *(sight("n", number, [(pod("p"), 500)]) for number in range(5)))
     assert state.follow(chosen(after)) == ([] if keeps else [f"{DEFAULT_POOL}/cpu", f"{DEFAULT_POOL}/memory"])

@@ -11,7 +11,7 @@ from policy_scene import Lacking, Replica, document, model, policy
 
 from slackwater.model.errors import Conflict, InvalidInput, Misconfigured, NotFound, Unavailable
 from slackwater.prediction.adapters.predictors.catalogue import refuse_unusable
-from slackwater.prediction.domain.policy import Cadence, Policies, PoolPolicy
+from slackwater.prediction.domain.policy import Cadence, PoolPolicies, PoolPolicy
 from slackwater.prediction.settings import PredictionSettings
 from slackwater.prediction.usecases.predict_policy import PredictPolicy, first_document
 from slackwater.resources.store import StoredResource
@@ -130,7 +130,7 @@ async def test_a_change_is_followed_here_at_once_and_elsewhere_with_the_news() -
     assert "gold" not in there.in_force.policies.pools
     await there.in_force.catch_up()
     assert there.in_force.policies == here.in_force.policies
-    assert there.heard == [Policies(PoolPolicy()), Policies(PoolPolicy(generation=1)), here.heard[-1]]
+    assert there.heard == [PoolPolicies(PoolPolicy()), PoolPolicies(PoolPolicy(generation=1)), here.heard[-1]]
 
 
 async def test_whoever_predicts_is_told_of_changes_only() -> None:

@@ -14,8 +14,8 @@ from slackwater.events.peak_predicted import PeakPredicted
 from slackwater.model.errors import InvalidInput
 from slackwater.prediction.usecases import publish_predictions as publishing
 from slackwater.prediction.usecases.fold_windows import fold_windows
+from slackwater.prediction.usecases.partition_store import LivingState
 from slackwater.prediction.usecases.publish_predictions import publish_predictions
-from slackwater.prediction.usecases.state import LivingState
 from slackwater.testing.clock import FakeClock
 from slackwater.testing.windows import window
 

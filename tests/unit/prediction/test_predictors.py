@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from slackwater.model.errors import InvalidInput, Misconfigured
+from slackwater.peaks.decaying_histograms import DecayingHistograms
+from slackwater.peaks.workload_profile import ProfileOptions, WorkloadProfile
 from slackwater.prediction.adapters.predictors import registry
 from slackwater.prediction.adapters.predictors.registry import BUILT_IN, DEFAULT, GROUP, make_model, names, predictor
 from slackwater.prediction.adapters.predictors.settings import NSigmaSettings
-from slackwater.prediction.domain.models.decaying import DecayingHistograms
-from slackwater.prediction.domain.models.workload_profile import ProfileOptions, WorkloadProfile
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -12,14 +12,14 @@ import pytest
 from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import QoSClass, Tier
+from slackwater.peaks.workload_profile import WorkloadProfile
 from slackwater.prediction.adapters.predictors.registry import model_of
-from slackwater.prediction.domain.explaining import decide, explain, reasons
 from slackwater.prediction.domain.forecast import Forecast, forecast
-from slackwater.prediction.domain.models.workload_profile import WorkloadProfile
-from slackwater.prediction.domain.policy import Cadence, ModelChoice, Policies, PoolPolicy
-from slackwater.prediction.domain.rollouts import Cause, revision_of
+from slackwater.prediction.domain.policy import Cadence, ModelChoice, PoolPolicies, PoolPolicy
+from slackwater.prediction.domain.prediction_record import decide, explain, reasons
+from slackwater.prediction.domain.rollouts import RolloutCause, revision_of
 from slackwater.prediction.domain.snapshot import Snapshot, decode, encode, freeze, pack
-from slackwater.prediction.domain.state import DEFAULT_POOL, Keeping, PartitionState, Sight
+from slackwater.prediction.domain.state import DEFAULT_POOL, Keeping, NodeWindow, PartitionState
 
 START = 1_700_006_400
 HOUR = 3600
@@ -28,9 +28,9 @@ AT = datetime.fromtimestamp(START, UTC)
 Pods = Sequence[tuple[Pod, float]]
 
 
-def policies(**chosen: object) -> Policies:
+def policies(**chosen: object) -> PoolPolicies:
     model = ModelChoice("workload-profile", {"knob": 0.15, "cold_hours": 2, "young_hours": 0, **chosen})
-    return Policies(PoolPolicy(cpu=model, memory=model, cadence=Cadence(histogram_update_seconds=30)))
+    return PoolPolicies(PoolPolicy(cpu=model, memory=model, cadence=Cadence(histogram_update_seconds=30)))
 
 
 def pod(uid: str, workload: str = "web", *, request: int = 1000, labels: Mapping[str, str] | None = None) -> Pod:
@@ -38,10 +38,10 @@ def pod(uid: str, workload: str = "web", *, request: int = 1000, labels: Mapping
     return Pod(uid, uid, "default", workload, Tier.PROD, QoSClass.LS, 9500, asked, AT, dict(labels or {}))
 
 
-def sight(node: str, end: int, pods: Pods, seconds: int = 600) -> Sight:
+def sight(node: str, end: int, pods: Pods, seconds: int = 600) -> NodeWindow:
     usage = np.array([(cpu, GIB) for _, cpu in pods], dtype=np.float64).reshape(-1, 2)
     whole = (float(usage[:, 0].sum()), float(GIB))
-    return Sight(
+    return NodeWindow(
         node,
         START + end - seconds,
         START + end,
@@ -57,7 +57,7 @@ def sight(node: str, end: int, pods: Pods, seconds: int = 600) -> Sight:
 def hours(state: PartitionState, pods: Pods, first: int, last: int, node: str = "n") -> None:
     """Three windows an hour, without gaps."""
     for end in range(first * HOUR, last * HOUR, 1200):
-        state.take(sight(node, end, pods, 1200))
+        state.apply_window(sight(node, end, pods, 1200))
 
 
 def fresh(**chosen: object) -> PartitionState:
@@ -71,10 +71,10 @@ def told(state: PartitionState) -> Forecast:
     return forecast(pool, state.policies.of(DEFAULT_POOL), allocatable, float(state.latest_seconds))
 
 
-def why(state: PartitionState, workload: str = "web") -> Cause:
+def why(state: PartitionState, workload: str = "web") -> RolloutCause:
     crowd = state.pools[DEFAULT_POOL].pods
     number = crowd.workloads.find(workload)
-    return Cause.NONE if number is None else crowd.rollouts.why(number)[0]
+    return RolloutCause.NONE if number is None else crowd.rollouts.why(number)[0]
 
 
 def insured(state: PartitionState, node: str = "n") -> float:
@@ -93,22 +93,22 @@ def settled(**chosen: object) -> PartitionState:
 
 
 @pytest.mark.parametrize(("pods", "cause"), [
-    (FOUR, Cause.NONE),
-    (FOUR[:2], Cause.NONE),
-    ([(pod("p0", request=1500), 300.0), *FOUR[1:]], Cause.CONFIGURATION),
-    ([*FOUR, (pod("p4", request=500), 300.0)], Cause.CONFIGURATION),
-    ([(pod(f"q{number}"), 300.0) for number in range(4)], Cause.PODS),
-    ([*FOUR, *((pod(f"q{number}"), 300.0) for number in range(4))], Cause.PODS),
-    ([*FOUR[1:], (pod("q"), 300.0)], Cause.NONE),
-    ([*FOUR, (pod("q"), 300.0), (pod("r"), 300.0)], Cause.NONE),
-    ([*FOUR, *((pod(f"o{number}", "other"), 300.0) for number in range(4))], Cause.NONE),
+    (FOUR, RolloutCause.NONE),
+    (FOUR[:2], RolloutCause.NONE),
+    ([(pod("p0", request=1500), 300.0), *FOUR[1:]], RolloutCause.CONFIGURATION),
+    ([*FOUR, (pod("p4", request=500), 300.0)], RolloutCause.CONFIGURATION),
+    ([(pod(f"q{number}"), 300.0) for number in range(4)], RolloutCause.PODS),
+    ([*FOUR, *((pod(f"q{number}"), 300.0) for number in range(4))], RolloutCause.PODS),
+    ([*FOUR[1:], (pod("q"), 300.0)], RolloutCause.NONE),
+    ([*FOUR, (pod("q"), 300.0), (pod("r"), 300.0)], RolloutCause.NONE),
+    ([*FOUR, *((pod(f"o{number}", "other"), 300.0) for number in range(4))], RolloutCause.NONE),
 ])  # fmt: skip
-def test_what_is_a_rollout_and_what_is_not(pods: Pods, cause: Cause) -> None:
+def test_what_is_a_rollout_and_what_is_not(pods: Pods, cause: RolloutCause) -> None:
     state = settled()
     hours(state, pods, 26, 27)
     assert why(state) is cause
-    assert why(state, "other") is Cause.NONE
-    assert (insured(state) > 0) is (cause is not Cause.NONE)
+    assert why(state, "other") is RolloutCause.NONE
+    assert (insured(state) > 0) is (cause is not RolloutCause.NONE)
 
 
 def test_a_new_revision_is_one_and_the_one_before_it_coming_back_is_not() -> None:
@@ -117,9 +117,9 @@ def test_a_new_revision_is_one_and_the_one_before_it_coming_back_is_not() -> Non
 
     state = fresh()
     hours(state, one("a", "7c4"), 1, 26)
-    assert why(state) is Cause.NONE
+    assert why(state) is RolloutCause.NONE
     hours(state, one("b", "9f1"), 26, 27)
-    assert why(state) is Cause.REVISION
+    assert why(state) is RolloutCause.REVISION
     at = state.pools[DEFAULT_POOL].pods.rollouts.why(0)
     hours(state, one("c", "7c4"), 27, 60)
     hours(state, one("a", "9f1"), 60, 61)
@@ -132,7 +132,7 @@ def test_a_platform_may_say_so_itself_by_a_label_of_a_pod_that_runs_on() -> None
         hours(
             state, [(pod("a", labels={"slackwater.io/revision": revision, "version": "x"}), 300.0)], first, first + 25
         )
-    assert why(state) is Cause.REVISION
+    assert why(state) is RolloutCause.REVISION
     assert revision_of({"version": "2"}) not in (
         0,
         revision_of({"version": "1"}),
@@ -145,12 +145,14 @@ def test_pods_that_arrive_one_by_one_within_an_hour_are_counted_together() -> No
     state = settled()
     for number in range(4):
         now = [(pod(f"q{each}"), 300.0) for each in range(number + 1)] + [*FOUR[number + 1 :]]
-        state.take(sight("n", 26 * HOUR + number * 600, now))
-        assert why(state) is (Cause.PODS if number >= 2 else Cause.NONE)
+        state.apply_window(sight("n", 26 * HOUR + number * 600, now))
+        assert why(state) is (RolloutCause.PODS if number >= 2 else RolloutCause.NONE)
 
 
-@pytest.mark.parametrize(("was_there", "cause"), [(False, Cause.PODS), (True, Cause.NONE)])
-def test_new_pods_on_other_nodes_count_but_not_those_of_a_node_that_was_silent(was_there: bool, cause: Cause) -> None:
+@pytest.mark.parametrize(("was_there", "cause"), [(False, RolloutCause.PODS), (True, RolloutCause.NONE)])
+def test_new_pods_on_other_nodes_count_but_not_those_of_a_node_that_was_silent(
+    was_there: bool, cause: RolloutCause
+) -> None:
     state, others = fresh(), [(pod(f"q{number}"), 300.0) for number in range(4)]
     for hour in range(1, 28):
         hours(state, FOUR, hour, hour + 1)
@@ -177,8 +179,8 @@ def test_a_job_that_starts_from_nothing_is_no_change() -> None:
     state = fresh()
     for hour in range(1, 30, 4):
         hours(state, [(pod(f"{hour}-{number}"), 300.0) for number in range(5)], hour, hour + 1)
-        state.take(sight("n", (hour + 1) * HOUR, []))
-    assert why(state) is Cause.NONE
+        state.apply_window(sight("n", (hour + 1) * HOUR, []))
+    assert why(state) is RolloutCause.NONE
 
 
 def test_a_policy_says_how_long_and_how_much_and_switches_it_off() -> None:
@@ -207,14 +209,14 @@ def test_why_a_peak_is_higher_adds_up_and_names_it() -> None:
     assert names["rollout"] > 0
     assert sum(names.values()) == peak == found.seen["cpu"].tiers[0, 0]
     assert decide(said.terms, said.limits, said.owned, said.formula) == peak
-    text = state.pools[DEFAULT_POOL].pods.rollouts.said(0)
+    text = state.pools[DEFAULT_POOL].pods.rollouts.reason_text(0)
     assert text == "has many new pods since 2023-11-16T02:00Z"
     quiet = reasons(told(settled()).seen["cpu"], 0)
     assert "rollout" not in quiet.terms
     assert "rollout" not in quiet.formula
 
 
-def history() -> Iterator[Sight]:
+def history() -> Iterator[NodeWindow]:
     for end in range(HOUR, 60 * HOUR, 1200):
         hour = end // HOUR
         yield sight("n", end, [(pod(f"p{hour // 30}-{number}"), 300.0 + hour) for number in range(4)], 1200)
@@ -226,16 +228,16 @@ def test_what_was_noticed_survives_a_restart_bit_for_bit(cut: int) -> None:
     sights = list(history())
     undisturbed, first = fresh(), fresh()
     for one in sights:
-        undisturbed.take(one)
+        undisturbed.apply_window(one)
     for one in sights[:cut]:
-        first.take(one)
+        first.apply_window(one)
     state, anew = decode(encode(first, cut), policies(), model_of)
     assert not anew
     for one in sights[cut:]:
-        state.take(one)
+        state.apply_window(one)
     assert encode(state, 9) == encode(undisturbed, 9)
-    assert why(state) is Cause.PODS
-    assert why(state, "other") is Cause.CONFIGURATION
+    assert why(state) is RolloutCause.PODS
+    assert why(state, "other") is RolloutCause.CONFIGURATION
 
 
 def before_rollouts(state: PartitionState, position: int) -> Snapshot:
@@ -253,9 +255,9 @@ def test_a_snapshot_of_before_is_read_and_nothing_in_it_is_taken_for_a_change() 
     peaks = [told(one).values.tolist() for one in (old, state)]
     assert peaks[0] == peaks[1]
     hours(state, FOUR, 26, 30)
-    assert why(state) is Cause.NONE
+    assert why(state) is RolloutCause.NONE
     hours(state, [(pod("p0", request=1500), 300.0), *FOUR[1:]], 30, 31)
-    assert why(state) is Cause.CONFIGURATION
+    assert why(state) is RolloutCause.CONFIGURATION
 
 
 def test_who_gets_the_number_of_one_that_is_gone_is_not_taken_for_it() -> None:
@@ -270,7 +272,7 @@ def test_who_gets_the_number_of_one_that_is_gone_is_not_taken_for_it() -> None:
     assert crowd.workloads.find("web") is None
     hours(state, [(pod("x", "other"), 300.0), (pod("y", "newer", request=9000), 300.0)], 40, 41)
     assert crowd.workloads.find("newer") == number
-    assert why(state, "newer") is Cause.NONE
+    assert why(state, "newer") is RolloutCause.NONE
     assert insured(state) == 0
 
 
@@ -294,12 +296,12 @@ def fleet_after_rollouts(seed: int, *, rolls_out: bool, **chosen: object) -> tup
 
     for hour in range(1, 49):
         for node, pods in enumerate(hour_of(hour)):
-            state.take(sight(f"n{node}", hour * HOUR, pods, HOUR))
+            state.apply_window(sight(f"n{node}", hour * HOUR, pods, HOUR))
     if rolls_out:
         changes[:10], jump[:10] = True, rng.uniform(1.3, 2.4, 10)
     first = hour_of(49)
     for node, pods in enumerate(first):
-        state.take(sight(f"n{node}", 49 * HOUR, [(one, 0.0) for one, _ in pods], HOUR))
+        state.apply_window(sight(f"n{node}", 49 * HOUR, [(one, 0.0) for one, _ in pods], HOUR))
     found = told(state)
     peaks = np.array([found.seen["cpu"].tiers[0, state.nodes[f"n{node}"].number] for node in range(12)])
     actual = np.max([[sum(cpu for _, cpu in pods) for pods in hour_of(hour)] for hour in range(50, 74)], axis=0)
@@ -320,7 +322,7 @@ def test_fewer_are_broken_after_a_rollout_than_without_noticing_and_nothing_chan
 def test_the_largest_of_several_models_hands_the_news_on() -> None:
     inner = ["workload-profile", {"cold_hours": 2, "young_hours": 0}]
     choice = ModelChoice("max", {"models": [inner, ["borg-default", {"overcommit": 2}]]})
-    state = PartitionState(Policies(PoolPolicy(cpu=choice, memory=choice)), model_of)
+    state = PartitionState(PoolPolicies(PoolPolicy(cpu=choice, memory=choice)), model_of)
     hours(state, FOUR, 1, 26)
     hours(state, [(pod(f"q{number}"), 300.0) for number in range(4)], 26, 27)
     model = state.pools[DEFAULT_POOL].pods.models["cpu"]

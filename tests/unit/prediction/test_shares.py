@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 from prediction_memory import MemoryPredictionStore
 from test_windows_that_fail import POLICY
 
-from slackwater.prediction.usecases.shares import Shares
-from slackwater.prediction.usecases.state import LivingState
+from slackwater.prediction.usecases.owned_partitions import OwnedPartitions
+from slackwater.prediction.usecases.partition_store import LivingState
 
 
 async def test_a_partition_that_is_lost_while_its_reader_is_opened_leaves_no_reader() -> None:
@@ -26,8 +26,8 @@ async def test_a_partition_that_is_lost_while_its_reader_is_opened_leaves_no_rea
         finally:
             is_open.clear()
 
-    shares = Shares(MemoryPredictionStore(), POLICY, reading, lambda _: None, lambda _: None)
-    taking = asyncio.create_task(shares.take([3]))
+    shares = OwnedPartitions(MemoryPredictionStore(), POLICY, reading, lambda _: None, lambda _: None)
+    taking = asyncio.create_task(shares.acquire([3]))
     await opening.wait()
     for stack in shares.drop([3]):
         await stack.aclose()

@@ -16,11 +16,11 @@ from slackwater.events.peak_predicted import PeakPredicted
 from slackwater.events.usage_windowed import UsageWindowed
 from slackwater.model.quantities import Resources
 from slackwater.prediction.adapters.predictors.registry import model_of
-from slackwater.prediction.domain.policy import Cadence, ModelChoice, Policies, PoolPolicy
-from slackwater.prediction.ports import Described
+from slackwater.prediction.domain.policy import Cadence, ModelChoice, PoolPolicies, PoolPolicy
+from slackwater.prediction.ports import DescribedNode
 from slackwater.prediction.usecases.fold_windows import fold_windows
+from slackwater.prediction.usecases.partition_store import LivingState, PredictionPolicy
 from slackwater.prediction.usecases.publish_predictions import publish_predictions
-from slackwater.prediction.usecases.state import LivingState, PredictionPolicy
 from slackwater.testing.clock import FakeClock
 from slackwater.testing.windows import START, window
 
@@ -38,10 +38,10 @@ async def told(windows: list[Event[UsageWindowed]], **chosen: object) -> tuple[P
     """The last prediction, and its record about CPU."""
     store, clock = MemoryPredictionStore(), FakeClock()
     async with store.begin() as transaction:
-        await transaction.describe("a", Described(Resources(8000, 2**34), "default"), START)
+        await transaction.describe("a", DescribedNode(Resources(8000, 2**34), "default"), START)
     model = ModelChoice(settings={"cold_hours": 1, "young_hours": 0, "knob": 0.1, **chosen})
     cadence = Cadence(check_seconds=1, reporting_seconds=10)
-    policies = Policies(PoolPolicy(cpu=model, memory=model, cadence=cadence, generation=3))
+    policies = PoolPolicies(PoolPolicy(cpu=model, memory=model, cadence=cadence, generation=3))
     living = LivingState(store, PredictionPolicy(model_of, policies))
     await living.restore()
     for position, event in enumerate(windows, 1):

@@ -15,18 +15,18 @@ from slackwater.events.envelope import Event
 from slackwater.events.usage_windowed import UsageWindowed
 from slackwater.model.quantities import Resources
 from slackwater.prediction.adapters.predictors.registry import model_of
-from slackwater.prediction.domain.crowd import Crowd
-from slackwater.prediction.domain.policy import Cadence, ModelChoice, Policies, PoolPolicy
+from slackwater.prediction.domain.pod_table import PodModels
+from slackwater.prediction.domain.policy import Cadence, ModelChoice, PoolPolicies, PoolPolicy
 from slackwater.prediction.domain.snapshot import encode
 from slackwater.prediction.edge.events import WindowsOf
 from slackwater.prediction.usecases.fold_windows import fold_windows
-from slackwater.prediction.usecases.state import LivingState, PredictionPolicy
+from slackwater.prediction.usecases.partition_store import LivingState, PredictionPolicy
 from slackwater.testing.bus import MemoryBus
 from slackwater.testing.windows import usage, window
 
 MODEL = ModelChoice(settings={"cold_hours": 1, "young_hours": 0})
 POLICY = PredictionPolicy(
-    model_of, Policies(PoolPolicy(cpu=MODEL, memory=MODEL, cadence=Cadence(histogram_update_seconds=30)))
+    model_of, PoolPolicies(PoolPolicy(cpu=MODEL, memory=MODEL, cadence=Cadence(histogram_update_seconds=30)))
 )
 HUGE = 10**400
 
@@ -95,9 +95,9 @@ async def test_a_defect_in_the_middle_of_a_window_makes_no_duplicate_of_it(
     node: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     last = window(node, 7, {"p": 700})
-    whole, fails = Crowd.take, []
+    whole, fails = PodModels.take, []
 
-    def failing(self: Crowd, number: int, *rest: object, **named: object) -> None:
+    def failing(self: PodModels, number: int, *rest: object, **named: object) -> None:
         if fails and len(fails) == 2:  # the pods are taken, the node as a whole is not
             fails.clear()
             raise ZeroDivisionError("defect")
@@ -109,7 +109,7 @@ async def test_a_defect_in_the_middle_of_a_window_makes_no_duplicate_of_it(
     for each in (undisturbed, state):
         await fold_windows(each, list(enumerate(STREAM, start=1)))
     await fold_windows(undisturbed, [(20, last)])
-    monkeypatch.setattr(Crowd, "take", failing)
+    monkeypatch.setattr(PodModels, "take", failing)
     fails.append(0)
     with pytest.raises(ZeroDivisionError):
         await fold_windows(state, [(20, last)])

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
-from slackwater.colocation.domain.node import NodeState
 from slackwater.colocation.ports import Followers, TellingTransaction
 from slackwater.colocation.settings import ColocationSettings
 from slackwater.colocation.usecases.strategies_in_force import StrategyHooks
 from slackwater.ensurance.settings import EnsuranceSettings
 from slackwater.ensurance.usecases.documents_in_force import NodeQosHooks
+from slackwater.offers.node import NodeState
 from slackwater.prediction.adapters.predictors.catalogue import Catalogue
 from slackwater.prediction.settings import PredictionSettings
 from slackwater.prediction.usecases.policies_in_force import PredictPolicyHooks

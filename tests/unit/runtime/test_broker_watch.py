@@ -24,7 +24,7 @@ class Scene:
     async def pass_seconds(self, watch: BrokerWatch, seconds: float) -> None:
         for _ in range(round(seconds)):
             self.now += 1
-            await watch.look()
+            await watch.check()
 
 
 async def test_a_broker_that_stores_is_ready_and_left_alone() -> None:

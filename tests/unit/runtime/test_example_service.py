@@ -9,8 +9,8 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from slackwater.bus.streams import ConsumerSpec, load
-from slackwater.cli.composition import Part
+from slackwater.bus.admin.streams import ConsumerSpec, load
+from slackwater.cli.composition import ServicePart
 from slackwater.runtime.http import build_app
 from slackwater.runtime.settings import HttpSettings
 from slackwater.runtime.supervisor import Supervisor
@@ -31,7 +31,7 @@ async def test_a_service_is_its_package_and_its_entries(monkeypatch: pytest.Monk
     topology = topology.model_copy(update={"consumers": {**topology.consumers, "tally-node-described": spec}})
     clock = FakeClock()
     bus = MemoryBus(MemoryBroker(clock=clock, topology=topology))
-    service = Part("tally", has_schema=True).build(Scene(clock, bus).platform)
+    service = ServicePart("tally", has_schema=True).build(Scene(clock, bus).platform)
     supervisor = Supervisor([service], clock=clock)
     running = asyncio.create_task(supervisor.run())
     try:

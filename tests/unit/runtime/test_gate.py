@@ -7,8 +7,18 @@ from fastapi import APIRouter, FastAPI
 from pydantic import SecretStr
 
 from slackwater.model.errors import Misconfigured
-from slackwater.runtime.access import OPEN, Forbidden, Gate, Principal, Role, Routes, RpcRoles, Unauthorized, admit
 from slackwater.runtime.http import build_app
+from slackwater.runtime.http_access import (
+    OPEN,
+    Authenticator,
+    Forbidden,
+    Principal,
+    Role,
+    Routes,
+    RpcRoles,
+    Unauthorized,
+    authenticate,
+)
 from slackwater.runtime.routes import DryRun, RoleRoute, guarded_routes
 from slackwater.runtime.service import Check
 from slackwater.runtime.settings import HttpSettings
@@ -78,17 +88,17 @@ def test_what_a_route_needs_is_in_its_description_too() -> None:
     ],
 )
 def test_who_shows_no_token_is(settings: HttpSettings, expected: Principal | None) -> None:
-    assert Gate(settings).authenticate({}) == expected
+    assert Authenticator(settings).authenticate({}) == expected
 
 
 def test_a_certificate_is_a_viewer_unless_the_file_gives_its_name_a_role(tmp_path: Path) -> None:
     asking = HttpSettings(host=EVERYBODY, tls_client_ca=Path("ca"), **TLS)
-    assert Gate(asking).authenticate({}, "robot") == Principal("robot", Role.VIEWER)
-    assert Gate(asking).authenticate({}, "a name\nwith a line") == Principal("client certificate", Role.VIEWER)
+    assert Authenticator(asking).authenticate({}, "robot") == Principal("robot", Role.VIEWER)
+    assert Authenticator(asking).authenticate({}, "a name\nwith a line") == Principal("client certificate", Role.VIEWER)
     path = tmp_path / "tokens"
     path.write_text("robot operator certificate\nanna admin a-token-for-anna\n")
     path.chmod(0o600)
-    gate = Gate(asking.model_copy(update={"tokens_file": path}))
+    gate = Authenticator(asking.model_copy(update={"tokens_file": path}))
     assert gate.authenticate({}, "robot") == Principal("robot", Role.OPERATOR)
     assert gate.authenticate({"authorization": "Bearer a-token-for-anna"}, "robot") == Principal("anna", Role.ADMIN)
     assert gate.authenticate({"authorization": "Bearer certificate"}, "robot") is None, "what is shown counts"
@@ -100,15 +110,17 @@ def test_a_certificate_is_a_viewer_unless_the_file_gives_its_name_a_role(tmp_pat
 def test_without_a_client_ca_no_name_of_a_certificate_is_believed(tmp_path: Path) -> None:
     path = tmp_path / "tokens"
     path.write_text("robot operator certificate\n")
-    assert Gate(HttpSettings(tokens_file=path)).authenticate({}, "robot") is None
-    assert Gate(HttpSettings(host=EVERYBODY, **TLS)).authenticate({}, "robot") == Principal("anonymous", Role.VIEWER)
+    assert Authenticator(HttpSettings(tokens_file=path)).authenticate({}, "robot") is None
+    assert Authenticator(HttpSettings(host=EVERYBODY, **TLS)).authenticate({}, "robot") == Principal(
+        "anonymous", Role.VIEWER
+    )
 
 
 def test_headers_and_metadata_are_read_alike(tmp_path: Path) -> None:
     path = tmp_path / "tokens"
     path.write_text("anna viewer a-token-for-anna\n")
     path.chmod(0o600)
-    gate = Gate(HttpSettings(token=SecretStr("the single one"), tokens_file=path))
+    gate = Authenticator(HttpSettings(token=SecretStr("the single one"), tokens_file=path))
     assert gate.authenticate({"authorization": "Bearer a-token-for-anna"}) == Principal("anna", Role.VIEWER)
     assert gate.authenticate({"authorization": "bearer the single one"}) == Principal("token", Role.ADMIN)
     for wrong in ("a-token-for-anna", "Basic a-token-for-anna", "Bearer", "Bearer a-token-for-ann", ""):
@@ -121,15 +133,15 @@ def test_the_tokens_file_is_named_by_the_environment(monkeypatch: pytest.MonkeyP
     assert settings.tokens_file == tmp_path / "none"
     assert HttpSettings.local().tokens_file is None
     with pytest.raises(Misconfigured, match="No such file"):
-        Gate(settings)
+        Authenticator(settings)
 
 
 def test_a_refusal_says_what_is_needed_and_what_is_held() -> None:
     with pytest.raises(Unauthorized, match="Bearer TOKEN"):
-        admit(Role.VIEWER, None)
+        authenticate(Role.VIEWER, None)
     with pytest.raises(Forbidden, match="needs the role operator, anna has the role viewer"):
-        admit(Role.OPERATOR, Principal("anna", Role.VIEWER))
-    admit(OPEN, None)
+        authenticate(Role.OPERATOR, Principal("anna", Role.VIEWER))
+    authenticate(OPEN, None)
 
 
 def test_an_rpc_that_nobody_gave_a_role_is_closed() -> None:

@@ -11,7 +11,7 @@ from fastapi import APIRouter
 from slackwater.events.health_reported import HealthReported
 from slackwater.model.errors import Unavailable
 from slackwater.runtime.health_reports import INTERVAL_SECONDS, HealthReports
-from slackwater.runtime.ownership import LeaseRow, Standing
+from slackwater.runtime.ownership import LeaseRow, MemberView
 from slackwater.runtime.service import Check
 from slackwater.runtime.supervisor import State, Supervised
 from slackwater.testing.bus import MemoryBus
@@ -73,8 +73,8 @@ async def test_a_report_holds_every_service_but_itself() -> None:
 
 @dataclass
 class Shared(Plain):
-    def standing(self) -> Standing | None:
-        return Standing("a/1", 2, (LeaseRow(0, "a/1", 17, EPOCH), LeaseRow(1, None, 0)))
+    def standing(self) -> MemberView | None:
+        return MemberView("a/1", 2, (LeaseRow(0, "a/1", 17, EPOCH), LeaseRow(1, None, 0)))
 
 
 async def test_of_a_sharded_service_it_tells_who_owns_what() -> None:

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 from prometheus_client import CollectorRegistry
 
-from slackwater.bus.backlogs import Backlogs, Fill, Lag
+from slackwater.bus.admin.backlogs import Backlogs, Fill, Lag
 from slackwater.model.errors import Unavailable
-from slackwater.runtime.watching import LOOK_SECONDS, LoopWatch
+from slackwater.runtime.loop_watch import LOOK_SECONDS, LoopWatch
 from slackwater.store.engine import Connections
 from slackwater.store.port import Backlog
 from slackwater.telemetry.metrics import Meters
@@ -41,7 +41,7 @@ class Servers:
 async def test_what_is_found_is_shown_and_what_is_away_is_said_to_be() -> None:
     registry, servers = CollectorRegistry(), Servers()
     watch = LoopWatch(servers, lambda: {"ensurance": servers}, FakeClock(), Meters(registry))
-    await watch.look()
+    await watch.check()
 
     def shown(name: str, **labels: str) -> float | None:
         return registry.get_sample_value(f"slackwater_{name}", labels)
@@ -55,13 +55,13 @@ async def test_what_is_found_is_shown_and_what_is_away_is_said_to_be() -> None:
     assert shown("outbox_age_seconds", service="ensurance") == 1.5
     assert shown("database_pool_connections", service="ensurance", state="in_use") == 1
     servers.away = True
-    await watch.look()
+    await watch.check()
     assert shown("bus_up") == shown("database_up", service="ensurance") == 0
 
 
 async def test_a_service_without_an_outbox_has_none_to_show() -> None:
     registry, servers = CollectorRegistry(), Servers(outbox=None)
-    await LoopWatch(servers, lambda: {"console": servers}, FakeClock(), Meters(registry)).look()
+    await LoopWatch(servers, lambda: {"console": servers}, FakeClock(), Meters(registry)).check()
     assert registry.get_sample_value("slackwater_outbox_waiting_events", {"service": "console"}) is None
     assert registry.get_sample_value("slackwater_database_up", {"service": "console"}) == 1
 

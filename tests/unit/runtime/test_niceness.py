@@ -10,9 +10,8 @@ from slackwater.runtime.service_list import service_list
 
 def niceness(service: str, before: int = 0) -> int:
     """Of a process after it has given way; it had `before` already."""
-    code = (
-        f"import os; from slackwater.runtime.niceness import give_way; os.nice({before}); print(give_way({service!r}))"
-    )
+    imported = "import os; from slackwater.runtime.cpu_priority import lower_cpu_priority"
+    code = f"{imported}; os.nice({before}); print(lower_cpu_priority({service!r}))"
     return int(subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True).stdout)
 
 

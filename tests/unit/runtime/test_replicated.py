@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from slackwater.bus.handlers import Consumer, all_or_split
+from slackwater.bus.consume.handlers import Consumer, all_or_split
 from slackwater.bus.port import Received
 from slackwater.events.envelope import event_of
 from slackwater.events.node_described import NodeDescribed
@@ -19,9 +19,9 @@ from slackwater.model.errors import Conflict, Misconfigured, Unavailable
 from slackwater.model.identifiers import PARTITIONS
 from slackwater.runtime.loops import RETRY_SECONDS, Follow, Repeat
 from slackwater.runtime.ownership import Lease
+from slackwater.runtime.partition_sharding import TTL_SECONDS
 from slackwater.runtime.platform import Platform
 from slackwater.runtime.replicated import Replica, ReplicatedService
-from slackwater.runtime.sharding import TTL_SECONDS
 from slackwater.testing.broker import MemoryBroker
 from slackwater.testing.bus import MemoryBus
 from slackwater.testing.clock import FakeClock
@@ -59,11 +59,11 @@ class State:
         self.log = log
         self.partitions: set[int] = set()
 
-    async def take(self, leases: Sequence[Lease]) -> None:
+    async def acquire(self, leases: Sequence[Lease]) -> None:
         self.log.append("take")
         self.partitions |= {lease.partition for lease in leases}
 
-    async def give(self, leases: Sequence[Lease]) -> None:
+    async def release(self, leases: Sequence[Lease]) -> None:
         self.log.append("give")
 
     def drop(self, partitions: Collection[int]) -> None:

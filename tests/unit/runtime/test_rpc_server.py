@@ -17,9 +17,9 @@ import trustme
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
-from slackwater.cli.unasked import unasked_services
+from slackwater.cli.offline_services import offline_services
 from slackwater.model import errors
-from slackwater.runtime.gate import Forbidden, Unauthorized
+from slackwater.runtime.authentication import Forbidden, Unauthorized
 from slackwater.runtime.roles import OPEN, Needed, Role
 from slackwater.runtime.rpc import RpcServer
 from slackwater.runtime.rpc_guard import Exhausted, status_of
@@ -150,7 +150,7 @@ async def test_every_method_there_is_lets_in_exactly_who_may(tokens: Path) -> No
 
 async def test_every_rpc_of_the_product_says_its_role() -> None:
     """What the services register is what they gave a role to: a new RPC without one does not start."""
-    parts = [part for service in unasked_services() if isinstance(service, SpeaksRpc) for part in service.rpc_parts()]
+    parts = [part for service in offline_services() if isinstance(service, SpeaksRpc) for part in service.rpc_parts()]
     assert [part.name for part in parts] == [NAME]
     async with running(parts[0]) as (_, server):
         own = {method for method in server.methods if method.startswith("/slackwater.")}

@@ -8,11 +8,11 @@ import httpx2
 import pytest
 from fastapi import Body
 
+from slackwater.runtime.body_limit import MOST_BYTES
 from slackwater.runtime.http import build_app
 from slackwater.runtime.roles import Role
 from slackwater.runtime.routes import DryRun, Routes
 from slackwater.runtime.settings import HttpSettings
-from slackwater.runtime.small_bodies import MOST_BYTES
 
 PIECE = b" " * 65536
 

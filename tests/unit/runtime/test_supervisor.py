@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 from slackwater.model.errors import Misconfigured, Unavailable
 from slackwater.runtime.service import Check
 from slackwater.runtime.signals import cancelled_by_signal
-from slackwater.runtime.supervisor import Limits, State, Supervisor
+from slackwater.runtime.supervisor import RestartLimits, State, Supervisor
 from slackwater.testing.clock import FakeClock
 
 
@@ -170,7 +170,7 @@ async def test_a_service_that_does_not_stop_is_left_behind_and_the_others_still_
     journal: list[str] = []
     stubborn = Scripted("stubborn", journal)
     stubborn.stubborn.clear()
-    limits = Limits(orderly_stop_seconds=0.01, final_stop_seconds=0.03)
+    limits = RestartLimits(orderly_stop_seconds=0.01, final_stop_seconds=0.03)
     task = asyncio.create_task(Supervisor([Scripted("good", journal), stubborn], limits=limits).run())
     await settle()
     await cancel(task)

@@ -11,7 +11,7 @@ import pytest
 from slackwater.model.errors import Fenced, Unavailable
 from slackwater.model.identifiers import partition_of
 from slackwater.runtime.ownership import Lease
-from slackwater.runtime.sharding import Ownership
+from slackwater.runtime.partition_sharding import Ownership
 from slackwater.testing.clock import FakeClock
 from slackwater.testing.leases import MemoryLeases
 from slackwater.testing.store import MemoryDatabase
@@ -45,12 +45,12 @@ class Notes:
         self.dropped: list[int] = []
         self.fails = False
 
-    async def take(self, leases: Sequence[Lease]) -> None:
+    async def acquire(self, leases: Sequence[Lease]) -> None:
         if self.fails:
             raise Unavailable("cannot be read now")
         self.working.update(lease.partition for lease in leases)
 
-    async def give(self, leases: Sequence[Lease]) -> None:
+    async def release(self, leases: Sequence[Lease]) -> None:
         self.given.extend(lease.partition for lease in leases)
 
     def drop(self, partitions: Collection[int]) -> None:

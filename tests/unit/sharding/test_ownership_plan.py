@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.model.identifiers import PARTITIONS, SHARDS, partition_of, shard_of, shards_in
-from slackwater.runtime.ownership import LeaseRow, Member, View, plan, targets, unowned
+from slackwater.runtime.ownership import LeaseRow, ReplicaMember, View, plan, targets, unowned
 
 NOW = datetime(2026, 1, 5, tzinfo=UTC)
 NAMES = [f"m{number}/1" for number in range(6)]
@@ -24,7 +24,7 @@ class World:
         self.moves = 0
 
     def view(self) -> View:
-        members = [Member(name, NOW + timedelta(seconds=5)) for name in sorted(self.alive)]
+        members = [ReplicaMember(name, NOW + timedelta(seconds=5)) for name in sorted(self.alive)]
         return View([LeaseRow(p, owner, 1) for p, owner in self.owners.items()], members, NOW)
 
     def beat(self, me: str) -> None:
@@ -86,20 +86,20 @@ def test_the_larger_shares_stay_with_those_who_have_them() -> None:
     assert targets(["a", "b", "c"], Counter({"b": 3, "c": 3, "a": 2}), 8) == {"a": 2, "b": 3, "c": 3}
 
 
-def expired(name: str) -> Member:
-    return Member(name, NOW - timedelta(seconds=1))
+def expired(name: str) -> ReplicaMember:
+    return ReplicaMember(name, NOW - timedelta(seconds=1))
 
 
 def test_who_has_just_come_back_looks_on_for_one_heartbeat_before_it_takes_from_the_dead() -> None:
     leases = [LeaseRow(0, "other/1", 7)]
     assert plan(View(leases, [expired("other/1"), expired("me/1")], NOW), "me/1").claim == ()
     assert plan(View(leases, [expired("other/1")], NOW), "me/1").claim == ()
-    me = Member("me/1", NOW + timedelta(seconds=4))
+    me = ReplicaMember("me/1", NOW + timedelta(seconds=4))
     assert plan(View(leases, [expired("other/1"), me], NOW), "me/1").claim == (0,)
 
 
 def test_the_next_incarnation_of_an_instance_takes_over_at_once() -> None:
-    before = Member("state-dir/old", NOW + timedelta(seconds=4))
+    before = ReplicaMember("state-dir/old", NOW + timedelta(seconds=4))
     view = View([LeaseRow(p, "state-dir/old", 7) for p in range(8)], [before], NOW)
     assert plan(view, "state-dir/new").claim == tuple(range(8))
 

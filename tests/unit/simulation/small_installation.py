@@ -8,11 +8,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import unquote
 
-from slackwater.colocation.domain.document import DEFAULTS
 from slackwater.colocation.usecases.colocation_strategy import first_document
 from slackwater.ensurance.settings import EnsuranceSettings
 from slackwater.model.errors import NotFound
 from slackwater.model.tiers import DEFAULT_PRIORITY, Tier
+from slackwater.offers.document import DEFAULTS
 
 NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
 GIB = 2**30

@@ -7,8 +7,8 @@ from typing import Any
 
 from slackwater.model.tiers import Tier
 from slackwater.simulation.domain.fleet_run import FleetRun, watched_by, waterlines_of
-from slackwater.simulation.domain.guarded_run import Terms
-from slackwater.simulation.domain.scenes import NodeFacts, Scene, Wanted
+from slackwater.simulation.domain.guarded_run import GuardTerms
+from slackwater.simulation.domain.scenes import SceneNode, UsageScene, WantedUse
 from slackwater.testing.reports import pod
 from slackwater.waterline.nodeqos import NodeQos
 from slackwater.waterline.policies.avoidance import AvoidanceAction
@@ -49,28 +49,30 @@ def policy(*rules: dict[str, Any], mode: str = "throttle", evict: bool = False, 
 NOTHING = policy()
 
 
-def wanted(number: int, cpu_milli: int, *, memory: int = 2**26, limit: int | None = None) -> Wanted:
-    return Wanted(pod(f"b{number}", Tier.BATCH), cpu_milli, memory, limit)
+def wanted(number: int, cpu_milli: int, *, memory: int = 2**26, limit: int | None = None) -> WantedUse:
+    return WantedUse(pod(f"b{number}", Tier.BATCH), cpu_milli, memory, limit)
 
 
-def scene(prod: int, *batch: int, memory: int = 2**28, limit: int | None = None) -> Scene:
+def scene(prod: int, *batch: int, memory: int = 2**28, limit: int | None = None) -> UsageScene:
     pods = [wanted(number, milli, limit=limit) for number, milli in enumerate(batch)]
-    return Scene(CAPACITY, MEMORY, CAPACITY, prod, 0, memory, pods)
+    return UsageScene(CAPACITY, MEMORY, CAPACITY, prod, 0, memory, pods)
 
 
-def fleet(rules: Rulebook, *others: Rulebook, nodes: int = 1, terms: Terms | None = None) -> FleetRun:
+def fleet(rules: Rulebook, *others: Rulebook, nodes: int = 1, terms: GuardTerms | None = None) -> FleetRun:
     """Measured against its own waterlines and those of `others`."""
-    facts, all_of_them = [NodeFacts(f"n{number}") for number in range(nodes)], [rules, *others]
+    facts, all_of_them = [SceneNode(f"n{number}") for number in range(nodes)], [rules, *others]
     waterlines = waterlines_of(all_of_them, BUILT_IN)
     watched = [watched_by(one, waterlines, all_of_them) for one in facts]
-    return FleetRun(facts, rules, BUILT_IN, terms or Terms(), waterlines, watched)
+    return FleetRun(facts, rules, BUILT_IN, terms or GuardTerms(), waterlines, watched)
 
 
-def played(run: FleetRun, scenes: Sequence[Scene | Sequence[Scene | None]], span_ms: int = 5 * MINUTE) -> FleetRun:
+def played(
+    run: FleetRun, scenes: Sequence[UsageScene | Sequence[UsageScene | None]], span_ms: int = 5 * MINUTE
+) -> FleetRun:
     """One after the other from the year 2000 on; a single scene is that of all nodes."""
     at = 946_684_800_000
     for one in scenes:
-        each = [one] * len(run.nodes) if isinstance(one, Scene) else list(one)
+        each = [one] * len(run.nodes) if isinstance(one, UsageScene) else list(one)
         run.play(each, at, at + span_ms)
         at += span_ms
     return run

@@ -5,11 +5,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.simulation.domain.risk import LONGEST_MINUTES, Choice, Judged, advise
+from slackwater.simulation.domain.risk import LONGEST_MINUTES, Choice, RatedChoice, advise
 
 
-def judged(percent: int, reclaimable: float, exceeded: float = 0.0, longest: float = 0.0) -> Judged:
-    return Judged(
+def judged(percent: int, reclaimable: float, exceeded: float = 0.0, longest: float = 0.0) -> RatedChoice:
+    return RatedChoice(
         Choice(percent, "m"), reclaimable, 100 * reclaimable, 0.01, 0.001, exceeded, exceeded * 1e4, longest, 1.0
     )
 
@@ -46,7 +46,9 @@ ways = st.lists(way, min_size=1, max_size=8, unique_by=lambda one: one.choice.pe
 
 
 @given(ways, st.floats(0, 0.01))
-def test_the_advised_way_is_within_the_risk_and_no_other_within_it_lends_more(found: list[Judged], most: float) -> None:
+def test_the_advised_way_is_within_the_risk_and_no_other_within_it_lends_more(
+    found: list[RatedChoice], most: float
+) -> None:
     advice = advise(found, most)
     within = [one for one in found if one.within(most)]
     if advice is None:
@@ -57,7 +59,7 @@ def test_the_advised_way_is_within_the_risk_and_no_other_within_it_lends_more(fo
 
 
 @given(ways, st.floats(0, 0.01), st.floats(0, 0.01))
-def test_who_accepts_more_is_never_advised_to_lend_less(found: list[Judged], one: float, other: float) -> None:
+def test_who_accepts_more_is_never_advised_to_lend_less(found: list[RatedChoice], one: float, other: float) -> None:
     def lent(accepted: float) -> float:
         advice = advise(found, accepted)
         return -1.0 if advice is None else next(way.reclaimable_share for way in found if way.choice == advice.choice)

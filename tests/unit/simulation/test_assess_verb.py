@@ -20,14 +20,14 @@ from typer.testing import CliRunner
 
 from slackwater.cli.main import app
 from slackwater.cli.prometheus_options import seconds_of
-from slackwater.colocation.domain.document import field_problems
 from slackwater.model.errors import InvalidInput
+from slackwater.offers.document import field_problems
 from slackwater.simulation.adapters.peak_models import models_of
-from slackwater.simulation.adapters.trace_history import Layout, both, placed
+from slackwater.simulation.adapters.trace_history import TraceLayout, both, placed
 from slackwater.simulation.edge.assessment_report import AssessmentReport, ResourceReport
-from slackwater.simulation.settings import Tried
+from slackwater.simulation.settings import AssessmentOptions
 from slackwater.simulation.usecases.assess import assess as assess_placed
-from slackwater.traces.choices import Resource, TraceFormat
+from slackwater.traces.options import TraceFormat, TraceResource
 from slackwater.traces.trace import DAY_CELLS
 
 SMALL = ("--format", "csv", "--vms-per-node", "3", "--model", "max", "--model", "borg-default", "--percent", "120")
@@ -132,17 +132,19 @@ def test_the_table_says_what_is_recommended_and_why(trace: Path) -> None:
 
 def test_the_future_plays_no_part(trace: Path) -> None:
     """What comes after a moment changes nothing of what was offered until then."""
-    traces = both(trace, TraceFormat.CSV, tuple(Resource))
+    traces = both(trace, TraceFormat.CSV, tuple(TraceResource))
     changed = {each: replace(one, usage=one.usage.copy()) for each, one in traces.items()}
     moment = 3 * DAY_CELLS
     for one in changed.values():
         one.usage[moment:] = one.limit[moment:]
     films = [
-        assess_placed(placed(each, Layout(per_node=3)), models_of(Tried(("max",))), (), 0.001, Silent()).film
+        assess_placed(
+            placed(each, TraceLayout(per_node=3)), models_of(AssessmentOptions(("max",))), (), 0.001, Silent()
+        ).film
         for each in (traces, changed)
     ]
     before = moment - 2 * DAY_CELLS + 1
-    for each in Resource:
+    for each in TraceResource:
         (_, offered, _), (_, of_changed, _) = films[0][each], films[1][each]
         assert offered[:before].tolist() == of_changed[:before].tolist()
         assert offered[before:].tolist() != of_changed[before:].tolist()

@@ -11,8 +11,8 @@ from small_scenes import CAPACITY, MINUTE, NOTHING, fleet, played, policy, rule,
 
 from slackwater.decisions.reasons import Reason
 from slackwater.simulation.domain.fleet_run import FleetRun
-from slackwater.simulation.domain.guarded_run import Terms
-from slackwater.simulation.domain.scenes import Present, Scene, use_of
+from slackwater.simulation.domain.guarded_run import GuardTerms
+from slackwater.simulation.domain.scenes import Present, UsageScene, use_of
 from slackwater.waterline.rulebook import Rulebook
 
 CPU = rule(value=0.7, coolDownSeconds=30)
@@ -68,7 +68,7 @@ def test_a_limit_of_its_own_is_no_throttle_of_ours() -> None:
 
 def test_an_evicted_pod_leaves_after_its_grace_and_is_back_later() -> None:
     rules = policy(rule(value=0.7, target=0.65, actionName="evict"), mode="evict", evict=True)
-    terms = Terms(return_ms=10 * MINUTE)
+    terms = GuardTerms(return_ms=10 * MINUTE)
     run = played(fleet(rules, terms=terms), [scene(6000, 1000, 1000), *[scene(2000, 1000, 1000)] * 3])
     figures, use = run.tally.figures(), run.nodes[0].use
     assert figures.evictions == 2, "1.65 of 8 cores are too much: two pods of one"
@@ -83,7 +83,7 @@ def test_an_evicted_pod_leaves_after_its_grace_and_is_back_later() -> None:
 
 def test_who_never_comes_back_stays_away() -> None:
     rules = policy(rule(value=0.7, target=0.65, actionName="evict"), mode="evict", evict=True)
-    run = played(fleet(rules, terms=Terms(return_ms=None)), [scene(6000, 2000), *[scene(2000, 2000)] * 20])
+    run = played(fleet(rules, terms=GuardTerms(return_ms=None)), [scene(6000, 2000), *[scene(2000, 2000)] * 20])
     figures = run.tally.figures()
     assert (figures.evictions, figures.returned) == (1, 0)
     assert figures.evicted_core_seconds == 2 * (21 * 300 - 15)
@@ -91,7 +91,7 @@ def test_who_never_comes_back_stays_away() -> None:
 
 def test_a_closed_node_takes_nobody_back() -> None:
     rules = policy(rule(value=0.7, target=0.65, actionName="evict"), mode="evict", evict=True)
-    run = played(fleet(rules, terms=Terms(return_ms=MINUTE)), [scene(8000, 1000)] * 3)
+    run = played(fleet(rules, terms=GuardTerms(return_ms=MINUTE)), [scene(8000, 1000)] * 3)
     figures = run.tally.figures()
     assert (figures.evictions, figures.returned) == (1, 0), "above its waterline all the time: never open again"
     assert figures.closed_seconds == 3 * 300 - 5
@@ -99,7 +99,7 @@ def test_a_closed_node_takes_nobody_back() -> None:
 
 def test_a_pool_that_evicts_too_much_steps_back_and_others_see_it() -> None:
     rules = policy(rule(value=0.7, target=0.6, actionName="evict"), mode="evict", evict=True)
-    run = played(fleet(rules, nodes=60, terms=Terms(return_ms=MINUTE)), [scene(6000, 1000, 1000)] * 4)
+    run = played(fleet(rules, nodes=60, terms=GuardTerms(return_ms=MINUTE)), [scene(6000, 1000, 1000)] * 4)
     figures = run.tally.figures()
     assert figures.step_backs == 1
     assert Reason.EVICT_OBSERVED_ONLY in figures.acted
@@ -108,7 +108,8 @@ def test_a_pool_that_evicts_too_much_steps_back_and_others_see_it() -> None:
 def test_work_that_was_kept_back_is_done_later() -> None:
     scenes = [SURGE, *[scene(0, 1000, 1000, 1000, 1000)] * 3]
     lost, made_up = (
-        played(fleet(policy(CPU), terms=Terms(carried_percent=percent)), scenes).tally.figures() for percent in (0, 100)
+        played(fleet(policy(CPU), terms=GuardTerms(carried_percent=percent)), scenes).tally.figures()
+        for percent in (0, 100)
     )
     assert lost.batch_core_hours < made_up.batch_core_hours
     assert made_up.batch_core_hours == pytest.approx(4 * 20 / 60, abs=1e-3), "but for what is less than a milli-core"
@@ -179,10 +180,11 @@ def outcome(run: FleetRun) -> tuple[object, ...]:
     more=TERMS,
 )
 def test_skipping_looks_that_would_find_the_same_changes_nothing(
-    rules: Rulebook, scenes: list[tuple[Scene, Scene]], more: tuple[int | None, int]
+    rules: Rulebook, scenes: list[tuple[UsageScene, UsageScene]], more: tuple[int | None, int]
 ) -> None:
     patient, hasty = (
-        played(fleet(rules, nodes=2, terms=Terms(10_000, *more, patient=patient)), scenes) for patient in (True, False)
+        played(fleet(rules, nodes=2, terms=GuardTerms(10_000, *more, patient=patient)), scenes)
+        for patient in (True, False)
     )
     assert outcome(patient) == outcome(hasty)
 
@@ -191,20 +193,20 @@ def test_looks_go_on_when_work_that_was_made_up_for_ends() -> None:
     """Found by the property above: what is used falls after a look that did nothing."""
     rules, scenes = policy(rule(value=0.5, coolDownSeconds=0)), [scene(0, 5685, 59, 264), scene(500, 854, 1411, 11_725)]
     patient, hasty = (
-        played(fleet(rules, terms=Terms(10_000, None, 40, patient=patient)), scenes) for patient in (True, False)
+        played(fleet(rules, terms=GuardTerms(10_000, None, 40, patient=patient)), scenes) for patient in (True, False)
     )
     assert outcome(patient) == outcome(hasty)
 
 
 @settings(deadline=None, max_examples=12)
 @given(rules=st.one_of(THROTTLING, EVICTING), scenes=st.lists(SCENES, min_size=1, max_size=4))
-def test_runs_on_the_same_input_are_equal(rules: Rulebook, scenes: list[Scene]) -> None:
+def test_runs_on_the_same_input_are_equal(rules: Rulebook, scenes: list[UsageScene]) -> None:
     assert outcome(played(fleet(rules), scenes)) == outcome(played(fleet(rules), scenes))
 
 
 @settings(deadline=None, max_examples=12)
 @given(scenes=st.lists(SCENES, min_size=1, max_size=4))
-def test_without_rules_nothing_is_done(scenes: list[Scene]) -> None:
+def test_without_rules_nothing_is_done(scenes: list[UsageScene]) -> None:
     run = played(fleet(NOTHING, policy(CPU)), scenes)
     figures = run.tally.figures()
     assert figures.acted == {}
@@ -213,7 +215,7 @@ def test_without_rules_nothing_is_done(scenes: list[Scene]) -> None:
 
 @settings(deadline=None, max_examples=12)
 @given(scenes=st.lists(SCENES, min_size=1, max_size=4), value=VALUES)
-def test_observing_changes_nothing_and_tells(scenes: list[Scene], value: float) -> None:
+def test_observing_changes_nothing_and_tells(scenes: list[UsageScene], value: float) -> None:
     watching = policy(
         rule(value=value), rule("node_memory_usage_ratio", 0.3, actionName="evict"), mode="observe", evict=True
     )
@@ -227,7 +229,9 @@ def test_observing_changes_nothing_and_tells(scenes: list[Scene], value: float) 
 
 @settings(deadline=None, max_examples=15)
 @given(one=SCENES, strict=st.integers(30, 90), lax=st.integers(30, 90), length=st.integers(1, 4))
-def test_a_stricter_waterline_never_gives_more_time_above_one(one: Scene, strict: int, lax: int, length: int) -> None:
+def test_a_stricter_waterline_never_gives_more_time_above_one(
+    one: UsageScene, strict: int, lax: int, length: int
+) -> None:
     strict, lax = sorted((strict, lax))
     first, second = (policy(rule(value=value / 100, coolDownSeconds=20)) for value in (strict, lax))
     stricter, laxer = played(fleet(first, second), [one] * length), played(fleet(second, first), [one] * length)
@@ -237,7 +241,7 @@ def test_a_stricter_waterline_never_gives_more_time_above_one(one: Scene, strict
 
 @settings(deadline=None, max_examples=15)
 @given(rules=st.one_of(THROTTLING, EVICTING), scenes=st.lists(SCENES, min_size=1, max_size=4))
-def test_what_was_wanted_is_done_or_held_back_or_lost_or_had_no_room(rules: Rulebook, scenes: list[Scene]) -> None:
+def test_what_was_wanted_is_done_or_held_back_or_lost_or_had_no_room(rules: Rulebook, scenes: list[UsageScene]) -> None:
     figures = played(fleet(rules), scenes).tally.figures()
     wanted_seconds = sum(pod.most_milli for each in scenes for pod in each.pods) * 300 / 1000
     found = figures.batch_core_hours * 3600 + figures.throttled_core_seconds + figures.evicted_core_seconds

@@ -13,13 +13,13 @@ from slackwater.model.errors import InvalidInput, NotFound
 from slackwater.simulation.adapters.document_files import are_policies, load
 from slackwater.simulation.adapters.recorded_scenes import RecordedScenes, recorded_scenes
 from slackwater.simulation.adapters.trace_scenes import BatchLayout, share_of
-from slackwater.simulation.domain.guarded_run import Terms
+from slackwater.simulation.domain.guarded_run import GuardTerms
 from slackwater.simulation.edge.policy_page import policy_page
 from slackwater.simulation.edge.policy_report import PolicyReport, policy_report_of
 from slackwater.simulation.service import simulate_policies_on_trace, simulate_policies_recorded
 from slackwater.simulation.settings import PolicyTerms, TraceOrder
 from slackwater.simulation.usecases.replay_policies import PolicySimulation
-from slackwater.traces.choices import TraceFormat
+from slackwater.traces.options import TraceFormat
 
 HOUR = 3600
 TRACES = Path(os.environ.get("SLACKWATER_TRACES", Path(__file__).resolve().parents[4] / "shared" / "data"))
@@ -45,8 +45,8 @@ EVICT_RULE = (
 ALLOWED = "kind: PodQOS\nmetadata: {name: evictable}\nspec: {scopeSelector: {}, allowedActions: [evict]}"
 
 
-def replayed(installation: SmallInstallation, *files: Path, terms: Terms | None = None) -> PolicySimulation:
-    given = PolicyTerms(terms or Terms())
+def replayed(installation: SmallInstallation, *files: Path, terms: GuardTerms | None = None) -> PolicySimulation:
+    given = PolicyTerms(terms or GuardTerms())
     return simulate_policies_recorded(load(files), installation, HOUR, given, NOW, Silent())
 
 

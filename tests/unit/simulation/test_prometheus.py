@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from small_prometheus import Made, SmallPrometheus, cluster, serving
 
 from slackwater.model.errors import InvalidInput, Misconfigured, NotFound, SlackwaterError, Unavailable
-from slackwater.simulation.adapters.prometheus import MOST_POINTS, PAGE_POINTS, Prometheus, Span
+from slackwater.simulation.adapters.prometheus import MOST_POINTS, PAGE_POINTS, Prometheus, TimeRange
 from slackwater.simulation.adapters.prometheus_usage import PODS, read, workload_of
-from slackwater.simulation.usecases.placed import Placed
-from slackwater.traces.choices import Resource
+from slackwater.simulation.usecases.placed_usage import Placed
+from slackwater.traces.options import TraceResource
 
 START = 1_772_409_600
 DAY = 86_400
@@ -41,12 +41,12 @@ def asking(small: SmallPrometheus, token: str = "", retries: int = 3) -> tuple[P
 def placed(small: SmallPrometheus, days: float = 1.0, step: int = 300) -> Placed:
     server, _ = asking(small)
     with server.client:
-        return read(server, Span(START, START + int(days * DAY) - step, step), "small")
+        return read(server, TimeRange(START, START + int(days * DAY) - step, step), "small")
 
 
 @given(st.integers(0, 100_000), st.integers(1, 4000), st.integers(1, 3600), st.integers(1, 500))
 def test_pages_cover_every_point_once_and_none_is_too_large(start: int, count: int, step: int, most: int) -> None:
-    whole = Span(start, start + (count - 1) * step, step)
+    whole = TimeRange(start, start + (count - 1) * step, step)
     pages = list(whole.pages(most))
     points = [at for page in pages for at in range(page.start, page.end + 1, step)]
     assert points == list(range(whole.start, whole.end + 1, step))
@@ -56,7 +56,7 @@ def test_pages_cover_every_point_once_and_none_is_too_large(start: int, count: i
 def test_a_long_span_is_asked_for_in_pages_that_the_server_gives(small: SmallPrometheus) -> None:
     server, _ = asking(small)
     with server.client:
-        too_much = Span(START, START + 15 * (MOST_POINTS + 1), 15)
+        too_much = TimeRange(START, START + 15 * (MOST_POINTS + 1), 15)
         found = server.range(PODS, too_much)
     assert len(small.asked) == -(-(MOST_POINTS + 2) // PAGE_POINTS)
     assert {len(points) for points in found.values()} == {MOST_POINTS + 2}
@@ -69,10 +69,10 @@ def test_points_of_weeks_are_held_as_numbers(small: SmallPrometheus) -> None:
     """A pod has five series, and a week of one has 2,016 points: as objects, a thousand pods took 1.9 GB."""
     server, _ = asking(small)
     with server.client:
-        server.range(PODS, Span(START, START + 300, 300))
+        server.range(PODS, TimeRange(START, START + 300, 300))
         tracemalloc.start()
         try:
-            found = server.range(PODS, Span(START, START + 4000 * 300, 300))
+            found = server.range(PODS, TimeRange(START, START + 4000 * 300, 300))
             held, _ = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()
@@ -84,7 +84,7 @@ def test_what_may_go_well_later_is_asked_for_again_with_growing_pauses(small: Sm
     small.fails = [(503, '{"status":"error","errorType":"unavailable","error":"starting"}'), (429, "slow down")]
     server, pauses = asking(small)
     with server.client:
-        assert server.range(PODS, Span(START, START + 300, 300))
+        assert server.range(PODS, TimeRange(START, START + 300, 300))
     assert pauses == [0.5, 1.0]
 
 
@@ -92,7 +92,7 @@ def test_it_is_not_asked_for_ever(small: SmallPrometheus) -> None:
     small.fails = [(503, '{"status":"error","errorType":"unavailable","error":"starting"}')] * 9
     server, pauses = asking(small, retries=2)
     with server.client, pytest.raises(Unavailable, match=r"HTTP 503 unavailable: starting \(3 tries\)"):
-        server.range(PODS, Span(START, START + 300, 300))
+        server.range(PODS, TimeRange(START, START + 300, 300))
     assert len(pauses) == 2
 
 
@@ -101,7 +101,7 @@ def test_a_server_that_is_not_there_is_said_after_the_tries() -> None:
     with httpx2.Client(base_url="http://127.0.0.1:9", trust_env=False) as client:
         server = Prometheus(client, 1, pause=pauses.append)
         with pytest.raises(Unavailable, match=r"no answer from http://127.0.0.1:9.*\(2 tries\)"):
-            server.range(PODS, Span(START, START + 300, 300))
+            server.range(PODS, TimeRange(START, START + 300, 300))
     assert pauses == [0.5]
 
 
@@ -133,7 +133,7 @@ def test_what_will_not_go_well_later_is_said_at_once(
     small.fails = [(status, body)]
     server, pauses = asking(small)
     with server.client, pytest.raises(kind, match=said):
-        server.range(PODS, Span(START, START + 300, 300))
+        server.range(PODS, TimeRange(START, START + 300, 300))
     assert pauses == []
 
 
@@ -141,24 +141,24 @@ def test_a_token_is_sent(small: SmallPrometheus) -> None:
     small.token = SESAME
     server, _ = asking(small, token=SESAME)
     with server.client:
-        assert server.range(PODS, Span(START, START + 300, 300))
+        assert server.range(PODS, TimeRange(START, START + 300, 300))
     stranger, _ = asking(small)
     with stranger.client, pytest.raises(Misconfigured, match="HTTP 401"):
-        stranger.range(PODS, Span(START, START + 300, 300))
+        stranger.range(PODS, TimeRange(START, START + 300, 300))
 
 
 def test_pods_are_on_their_nodes_with_what_they_use_and_asked_for(small: SmallPrometheus) -> None:
     found = placed(small)
     assert list(found.nodes) == ["node-0", "node-1"]
     assert found.capacity.tolist() == [[8000, 32 * 2**30]] * 2
-    cpu, memory = found.traces[Resource.CPU], found.traces[Resource.MEMORY]
+    cpu, memory = found.traces[TraceResource.CPU], found.traces[TraceResource.MEMORY]
     assert (cpu.cells, cpu.series) == (288, 6)
     assert cpu.names[0] == "shop/web-0-0"
     assert cpu.workload.tolist() == [0, 0, 0, 1, 1, 1], "a Deployment is a workload, not its ReplicaSet"
     at = START - cpu.start_seconds
     assert cpu.usage[at // 300, 0] == pytest.approx(500), "both containers together"
     assert memory.usage[at // 300, 0] == pytest.approx(2 * 2**30)
-    asked = found.requests[Resource.CPU]
+    asked = found.requests[TraceResource.CPU]
     assert asked.tolist() == [[2000.0] * 6] * 288
     (now, *_) = found.moments(1)
     assert found.requested(now).tolist() == [[2000, 8 * 2**30]] * 6
@@ -177,10 +177,10 @@ def test_what_two_scrape_counts_once() -> None:
     with serving(SmallPrometheus(made)) as small:
         found = placed(small)
     assert found.capacity.tolist() == [[8000, 32 * 2**30]]
-    assert found.traces[Resource.CPU].usage[0].tolist() == pytest.approx([500])
-    assert found.traces[Resource.MEMORY].usage[0].tolist() == pytest.approx([2 * 2**30])
-    assert found.requests[Resource.CPU][0].tolist() == [2000]
-    assert found.requests[Resource.MEMORY][0].tolist() == [8 * 2**30]
+    assert found.traces[TraceResource.CPU].usage[0].tolist() == pytest.approx([500])
+    assert found.traces[TraceResource.MEMORY].usage[0].tolist() == pytest.approx([2 * 2**30])
+    assert found.requests[TraceResource.CPU][0].tolist() == [2000]
+    assert found.requests[TraceResource.MEMORY][0].tolist() == [8 * 2**30]
 
 
 def test_a_counter_of_each_cpu_is_added_up_and_so_is_a_container_that_began_anew() -> None:
@@ -192,7 +192,7 @@ def test_a_counter_of_each_cpu_is_added_up_and_so_is_a_container_that_began_anew
     again = {**who, "cpu": "cpu00", "id": "/kubepods/web-0-0/second"}
     made.append(Made("container_cpu_usage_seconds_total", again, lambda at: 0.25 if at < START + 300 else None))
     with serving(SmallPrometheus(made)) as small:
-        cpu_usage = placed(small).traces[Resource.CPU].usage
+        cpu_usage = placed(small).traces[TraceResource.CPU].usage
     assert cpu_usage[:2, 0].tolist() == [1250, 1000]
 
 
@@ -216,7 +216,7 @@ def test_labels_that_the_scraper_renamed_are_read() -> None:
         found, wanted = placed(renamed), placed(usual)
     assert list(found.nodes) == list(wanted.nodes)
     assert found.capacity.tolist() == wanted.capacity.tolist()
-    for each in Resource:
+    for each in TraceResource:
         assert found.traces[each].names == wanted.traces[each].names
         assert found.traces[each].usage.tolist() == wanted.traces[each].usage.tolist()
         assert found.requests[each].tolist() == wanted.requests[each].tolist()
@@ -244,7 +244,7 @@ def test_usage_above_the_request_is_kept_and_bounds_only_what_comes_later() -> N
     burst = START + 43_200
     made.append(Made("container_cpu_usage_seconds_total", labels, lambda at: 3.5 if at >= burst else 1.0))
     with serving(SmallPrometheus(made)) as small:
-        cpu = placed(small).traces[Resource.CPU]
+        cpu = placed(small).traces[TraceResource.CPU]
     assert cpu.usage[[0, -1], 0].tolist() == [1000, 3500]
     assert cpu.limit[[0, 143, 144, -1], 0].tolist() == [2000, 2000, 3500, 3500]
 
@@ -253,9 +253,9 @@ def test_without_requests_it_says_so_and_goes_on() -> None:
     with serving(SmallPrometheus(cluster(requests=False))) as small:
         found = placed(small)
     assert sum("no requests of" in note for note in found.notes) == 2
-    cpu = found.traces[Resource.CPU]
+    cpu = found.traces[TraceResource.CPU]
     assert (cpu.limit >= cpu.usage).all()
-    assert not found.requests[Resource.CPU].any()
+    assert not found.requests[TraceResource.CPU].any()
 
 
 def test_a_node_whose_metrics_end_is_not_there_rather_than_empty() -> None:
@@ -276,7 +276,7 @@ def test_a_short_gap_is_filled_and_a_number_that_is_none_is_a_gap() -> None:
         Made("container_cpu_usage_seconds_total", labels, lambda at: float("nan") if at == START + 900 else 1.0)
     )
     with serving(SmallPrometheus(made)) as small:
-        cpu = placed(small).traces[Resource.CPU]
+        cpu = placed(small).traces[TraceResource.CPU]
     assert cpu.usage[:6, 0].tolist() == [1000.0] * 6
 
 
@@ -296,7 +296,7 @@ def test_null_warnings_are_none(small: SmallPrometheus) -> None:
     small.fails = [(200, '{"status":"success","warnings":null,"data":{"resultType":"matrix","result":[]}}')]
     server, _ = asking(small)
     with server.client:
-        assert server.range(PODS, Span(START, START + 300, 300)) == {}
+        assert server.range(PODS, TimeRange(START, START + 300, 300)) == {}
     assert server.warnings == []
 
 
@@ -304,13 +304,13 @@ def test_finer_and_coarser_steps_fall_into_cells_of_five_minutes(small: SmallPro
     fine, coarse = placed(small, days=0.25, step=60), placed(small, days=0.25, step=900)
     assert fine.cells == 72
     assert coarse.cells == 70, "up to the last point"
-    assert coarse.traces[Resource.CPU].present.all(), "what lies between is filled"
+    assert coarse.traces[TraceResource.CPU].present.all(), "what lies between is filled"
     coarsest = placed(small, days=0.5, step=3600)
     assert coarsest.cells == 133
-    assert coarsest.traces[Resource.CPU].present.all()
+    assert coarsest.traces[TraceResource.CPU].present.all()
     assert coarsest.there is not None
     assert coarsest.there.all()
-    assert np.allclose(fine.traces[Resource.CPU].usage[:70], coarse.traces[Resource.CPU].usage, rtol=0.1)
+    assert np.allclose(fine.traces[TraceResource.CPU].usage[:70], coarse.traces[TraceResource.CPU].usage, rtol=0.1)
 
 
 def test_a_pod_that_moves_is_another_one_on_its_new_node() -> None:
@@ -372,7 +372,7 @@ def test_a_workload_outlives_its_pods(kind: str, creator: str, workload: str) ->
 
 def test_a_span_of_nothing_is_refused() -> None:
     with pytest.raises(InvalidInput, match="--since"):
-        Span(10, 5, 60)
+        TimeRange(10, 5, 60)
 
 
 def queries(small: SmallPrometheus) -> Sequence[str]:

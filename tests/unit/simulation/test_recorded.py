@@ -11,11 +11,11 @@ import pytest
 from small_histories import Silent, write_strategy
 from small_installation import GIB, NOW, Recorded, SmallInstallation
 
-from slackwater.colocation.domain.node_offer import Gates, decide_node
-from slackwater.colocation.domain.snapshot import NodeSnapshot, PodUse
-from slackwater.colocation.domain.strategy import Strategy
 from slackwater.model.errors import InvalidInput, NotFound
 from slackwater.model.quantities import Resources
+from slackwater.offers.node_offer import Gates, decide_node
+from slackwater.offers.snapshot import NodeSnapshot, PodInput
+from slackwater.offers.strategy import Strategy
 from slackwater.simulation.adapters.document_files import load
 from slackwater.simulation.adapters.recorded_history import RecordedHistory, recorded
 from slackwater.simulation.edge.simulation_page import page
@@ -63,7 +63,7 @@ def test_offers_are_those_that_the_service_would_have_decided() -> None:
     gates, told = Gates(), []
     for number in range(30):
         usage = Resources(1000, GIB)
-        pod = PodUse("web", "prod", "LS", Resources(6000, 4 * GIB), usage, Resources())
+        pod = PodInput("web", "prod", "LS", Resources(6000, 4 * GIB), usage, Resources())
         snapshot = NodeSnapshot(
             capacity=Resources(8000, 32 * GIB),
             reserved=Resources(),

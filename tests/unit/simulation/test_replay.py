@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_histories import Silent, write_trace
 
-from slackwater.colocation.domain.strategy import MidMode, Strategy
-from slackwater.simulation.adapters.trace_history import Layout, TraceHistory, both, placed
+from slackwater.offers.strategy import MidMode, Strategy
+from slackwater.simulation.adapters.trace_history import TraceHistory, TraceLayout, both, placed
 from slackwater.simulation.domain.tally import Figures
 from slackwater.simulation.usecases.replay import Variant, replay
-from slackwater.traces.choices import Resource, TraceFormat
+from slackwater.traces.options import TraceFormat, TraceResource
 
 AT_ONCE = {"diff_threshold": 1e-9, "rise_windows": 1}
 """Whatever is computed is told: what a strategy offers depends on nothing that was before."""
@@ -24,8 +24,8 @@ AT_ONCE = {"diff_threshold": 1e-9, "rise_windows": 1}
 @pytest.fixture(scope="module")
 def history(tmp_path_factory: pytest.TempPathFactory) -> TraceHistory:
     path = write_trace(tmp_path_factory.mktemp("trace") / "usage.csv", hours=30)
-    traces = both(path, TraceFormat.CSV, tuple(Resource))
-    return TraceHistory(placed(traces, Layout(per_node=3)), "max", 0, traces[Resource.CPU].cells)
+    traces = both(path, TraceFormat.CSV, tuple(TraceResource))
+    return TraceHistory(placed(traces, TraceLayout(per_node=3)), "max", 0, traces[TraceResource.CPU].cells)
 
 
 def figures(history: TraceHistory, *strategies: Strategy) -> list[list[Figures]]:
@@ -90,8 +90,8 @@ def test_what_is_before_the_first_day_that_counts_is_learned_from_only(history: 
 
 
 def test_one_resource_alone_is_decided_as_with_the_other(history: TraceHistory) -> None:
-    cpu = {Resource.CPU: history.placed.traces[Resource.CPU]}
-    only = TraceHistory(placed(cpu, Layout(per_node=3)), history.model, 0, history.stop)
+    cpu = {TraceResource.CPU: history.placed.traces[TraceResource.CPU]}
+    only = TraceHistory(placed(cpu, TraceLayout(per_node=3)), history.model, 0, history.stop)
     (whole,), (part,) = figures(history, Strategy()), figures(only, Strategy())
     assert part[0] == whole[0]
     assert part[1].capacity_hours == 0
@@ -100,9 +100,9 @@ def test_one_resource_alone_is_decided_as_with_the_other(history: TraceHistory) 
 
 def test_a_node_never_has_less_than_its_pods_were_given(tmp_path: Path) -> None:
     path = write_trace(tmp_path / "usage.csv", hours=26)
-    traces = both(path, TraceFormat.CSV, tuple(Resource))
-    on_nodes = placed(traces, Layout(per_node=2, churn_days=0.3))
-    history = TraceHistory(on_nodes, "max", 0, traces[Resource.CPU].cells)
+    traces = both(path, TraceFormat.CSV, tuple(TraceResource))
+    on_nodes = placed(traces, TraceLayout(per_node=2, churn_days=0.3))
+    history = TraceHistory(on_nodes, "max", 0, traces[TraceResource.CPU].cells)
     for period in history.periods():
         assert (period.prod <= period.known.capacity).all()
         assert (period.known.prod_peak >= 0).all()
@@ -115,10 +115,10 @@ def with_a_hole(folder: Path, *, filled: bool = False) -> TraceHistory:
     head, *lines = path.read_text().splitlines()
     outside = [line for line in lines if not 6 <= (int(line.split(",")[0]) - begin) // 3600 < 54]
     path.write_text("\n".join([head, *outside]) + "\n")
-    traces = both(path, TraceFormat.CSV, tuple(Resource))
-    on_nodes = placed(traces, Layout(per_node=3))
+    traces = both(path, TraceFormat.CSV, tuple(TraceResource))
+    on_nodes = placed(traces, TraceLayout(per_node=3))
     on_nodes = replace(on_nodes, there=None) if filled else on_nodes
-    return TraceHistory(on_nodes, "max", 0, traces[Resource.CPU].cells)
+    return TraceHistory(on_nodes, "max", 0, traces[TraceResource.CPU].cells)
 
 
 def test_hours_in_which_nothing_was_recorded_are_not_lent(tmp_path: Path) -> None:
@@ -137,8 +137,8 @@ def test_what_was_mended_in_a_file_is_said(tmp_path: Path) -> None:
     text = write_trace(path, hours=26, memory=False).read_text().splitlines()
     bad = ["1772409600,other,app,-1,0", *(line.rsplit(",", 2)[0] + ",9999,2000" for line in text[1:3])]
     path.write_text("\n".join([*text, *bad]) + "\n")
-    traces = both(path, TraceFormat.CSV, [Resource.CPU])
-    notes = TraceHistory(placed(traces, Layout(per_node=3)), "max", 0, 1).notes
+    traces = both(path, TraceFormat.CSV, [TraceResource.CPU])
+    notes = TraceHistory(placed(traces, TraceLayout(per_node=3)), "max", 0, 1).notes
     assert notes[2:] == (
         "cpu: 1 of 159 rows were left out: no number, negative, or of a limit of 0",
         "cpu: 2 of 159 rows were above their limit: it counts instead",

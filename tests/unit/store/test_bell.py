@@ -2,52 +2,52 @@
 
 from __future__ import annotations
 
-from slackwater.store import bell as bells
-from slackwater.store.bell import Bell
+from slackwater.store import commit_notifier as bells
+from slackwater.store.commit_notifier import CommitNotifier
 
 
-def listening(bell: Bell) -> list[str]:
+def listening(bell: CommitNotifier) -> list[str]:
     woken: list[str] = []
     bell.wakes(lambda: woken.append("woken"))
     return woken
 
 
 def test_of_a_commit_and_its_notification_the_first_wakes_whichever_it_is() -> None:
-    bell = Bell()
+    bell = CommitNotifier()
     woken = listening(bell)
     word = bell.word()
-    bell.hear(word)
+    bell.notify(word)
     assert len(woken) == 1
-    bell.hear(word)
+    bell.notify(word)
     assert len(woken) == 1
-    bell.hear(bell.word())
+    bell.notify(bell.word())
     assert len(woken) == 2
 
 
 def test_another_process_says_other_words() -> None:
-    bell = Bell()
+    bell = CommitNotifier()
     woken = listening(bell)
     for _ in range(100):
-        bell.hear(bell.word())
-        bell.hear(Bell().word())
+        bell.notify(bell.word())
+        bell.notify(CommitNotifier().word())
     assert len(woken) == 200
 
 
 def test_a_notification_without_a_word_is_always_news() -> None:
-    bell = Bell()
+    bell = CommitNotifier()
     woken = listening(bell)
-    bell.hear("")
-    bell.hear("")
+    bell.notify("")
+    bell.notify("")
     assert len(woken) == 2
 
 
 def test_words_that_nobody_says_twice_are_not_kept_for_ever() -> None:
-    bell = Bell()
+    bell = CommitNotifier()
     woken = listening(bell)
     first = bell.word()
-    bell.hear(first)
+    bell.notify(first)
     for _ in range(bells._MOST_WORDS):
-        bell.hear(bell.word())
-    bell.hear(first)  # forgotten: it wakes for nothing, and nothing is lost
+        bell.notify(bell.word())
+    bell.notify(first)  # forgotten: it wakes for nothing, and nothing is lost
     assert len(woken) == bells._MOST_WORDS + 2
     assert len(bell._heard_once) <= bells._MOST_WORDS

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from slackwater.events.envelope import Event, Payload, event_of
-from slackwater.events.written import type_of, written
+from slackwater.events.serialized import type_of, written
 from slackwater.model.errors import InvalidInput
 from slackwater.model.tiers import Tier
-from slackwater.store.encoding import headers_of, written_from
+from slackwater.store.outbox_rows import headers_of, written_from
 from slackwater.testing.clock import EPOCH
 from slackwater.testing.reports import described, pod_usage, report
 

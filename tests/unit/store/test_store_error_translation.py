@@ -4,7 +4,7 @@ import asyncpg
 import pytest
 
 from slackwater.model.errors import Unavailable
-from slackwater.store.faults import connecting, translated
+from slackwater.store.driver_errors import connecting, translated
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import promql_parser as promql
 import pytest
 import yaml
 
-from slackwater.cli.unasked import every_metric
+from slackwater.cli.offline_services import every_metric
 
 ROOT = Path(__file__).resolve().parents[3]
 DASHBOARDS = sorted((ROOT / "deploy" / "grafana").glob("*.json"))

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from slackwater.cli.unasked import every_metric
-from slackwater.telemetry.metrics import REGISTRY, Described, Meters, Summed
+from slackwater.cli.offline_services import every_metric
+from slackwater.telemetry.metrics import REGISTRY, Meters, MetricDescription, Summed
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "metrics.md"
 UNITS = frozenset(
@@ -35,12 +35,12 @@ UNITS = frozenset(
 """Base units, and what is counted where a gauge counts things."""
 
 
-def complaints(metrics: Sequence[Described]) -> list[str]:
+def complaints(metrics: Sequence[MetricDescription]) -> list[str]:
     """What is not as the design wants it, one line each."""
     return [f"{metric.name}: {why}" for metric in metrics for why in wrong_with(metric)]
 
 
-def wrong_with(metric: Described) -> list[str]:
+def wrong_with(metric: MetricDescription) -> list[str]:
     words = metric.name.split("_")
     wrong = {
         "name": not re.fullmatch(r"slackwater(_[a-z0-9]+){2,}", metric.name),
@@ -83,13 +83,13 @@ def test_nothing_reaches_the_registry_past_the_page() -> None:
 @pytest.mark.parametrize(
     ("metric", "found"),
     [
-        (Described("slackwater_queue_depth_millis", "gauge", (), "Depth.", "Much of it."), "unit"),
-        (Described("queue_seconds", "gauge", (), "Depth.", "Much of it."), "name"),
-        (Described("slackwater_wait_seconds", "gauge", (), "depth", "Much of it."), "text"),
-        (Described("slackwater_wait_seconds", "gauge", (), "Depth.", ""), "look"),
+        (MetricDescription("slackwater_queue_depth_millis", "gauge", (), "Depth.", "Much of it."), "unit"),
+        (MetricDescription("queue_seconds", "gauge", (), "Depth.", "Much of it."), "name"),
+        (MetricDescription("slackwater_wait_seconds", "gauge", (), "depth", "Much of it."), "text"),
+        (MetricDescription("slackwater_wait_seconds", "gauge", (), "Depth.", ""), "look"),
     ],
 )
-def test_a_metric_named_or_explained_otherwise_is_found(metric: Described, found: str) -> None:
+def test_a_metric_named_or_explained_otherwise_is_found(metric: MetricDescription, found: str) -> None:
     assert complaints([metric]) == [f"{metric.name}: {found}"]
 
 

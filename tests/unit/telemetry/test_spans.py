@@ -10,12 +10,12 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import StatusCode
 
 from slackwater.agent.domain.tracing import TraceBudget
-from slackwater.bus.handlers import each
+from slackwater.bus.consume.handler_spans import traced_batch, traced_each
+from slackwater.bus.consume.handlers import each
 from slackwater.bus.port import Done, Received, Reject, Retry, Settlement
-from slackwater.bus.tracing import traced_batch, traced_each
 from slackwater.events.envelope import event_of
 from slackwater.events.usage_reported import UsageReported
-from slackwater.ingestion.usecases.tracing import WindowTraces
+from slackwater.ingestion.usecases.window_traces import WindowTraces
 from slackwater.telemetry.spans import root_span, span, step_of_current
 from slackwater.telemetry.traceparent import is_sampled, new_traceparent, sampled, span_id_of, trace_id_of
 from slackwater.testing.clock import EPOCH
@@ -132,6 +132,6 @@ def test_a_window_goes_on_with_the_first_sampled_report_in_it() -> None:
     begin = EPOCH.replace(second=0)
     middle = EPOCH.timestamp() - 2.5
     start = EPOCH.fromtimestamp(middle // 60 * 60, tz=EPOCH.tzinfo)
-    assert traces.take("n1", start) == chosen
-    assert traces.take("n1", start) is None
-    assert traces.take("n2", begin) is None
+    assert traces.pop("n1", start) == chosen
+    assert traces.pop("n1", start) is None
+    assert traces.pop("n2", begin) is None

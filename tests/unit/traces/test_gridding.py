@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.model.errors import InvalidInput
-from slackwater.traces.choices import Resource
-from slackwater.traces.gridding import Samples, fill_gaps, grid
+from slackwater.traces.grid import Samples, fill_gaps, grid
+from slackwater.traces.options import TraceResource
 from slackwater.traces.trace import Repairs, Trace
 
 Row = tuple[int, int, float, float]
@@ -19,7 +19,7 @@ def gridded(rows: list[Row], names: tuple[str, ...] = ("a", "b"), workloads: tup
     samples = Samples(
         np.array(series, np.intp), np.array(seconds), np.array(usage, np.float64), np.array(limit, np.float64)
     )
-    return grid(samples, names, workloads or names, title="made", resource=Resource.CPU)
+    return grid(samples, names, workloads or names, title="made", resource=TraceResource.CPU)
 
 
 def test_a_row_falls_into_the_cell_of_its_time() -> None:

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from slackwater.model.errors import InvalidInput
-from slackwater.traces.choices import Resource
-from slackwater.traces.gridding import Samples, grid
-from slackwater.traces.pairing import paired
+from slackwater.traces.grid import Samples, grid
+from slackwater.traces.options import TraceResource
+from slackwater.traces.pairs import paired
 from slackwater.traces.trace import CELL_SECONDS, Trace
 
 
-def trace(resource: Resource, rows: list[tuple[str, int, float]]) -> Trace:
+def trace(resource: TraceResource, rows: list[tuple[str, int, float]]) -> Trace:
     """(name, cell, usage)."""
     names = sorted({name for name, *_ in rows})
     samples = Samples(
@@ -24,30 +24,30 @@ def trace(resource: Resource, rows: list[tuple[str, int, float]]) -> Trace:
     return grid(samples, names, [f"of-{name[0]}" for name in names], title="made", resource=resource)
 
 
-CPU = trace(Resource.CPU, [("a1", 0, 1), ("a1", 3, 2), ("a2", 1, 3), ("a2", 3, 4), ("b", 0, 5), ("b", 3, 5)])
+CPU = trace(TraceResource.CPU, [("a1", 0, 1), ("a1", 3, 2), ("a2", 1, 3), ("a2", 3, 4), ("b", 0, 5), ("b", 3, 5)])
 
 
 def test_the_same_series_and_cells_are_left_as_they_are() -> None:
-    memory = trace(Resource.MEMORY, [(name, cell, 7) for name in ("a1", "a2", "b") for cell in (0, 3)])
-    found = paired({Resource.CPU: CPU, Resource.MEMORY: memory})
-    assert found[Resource.CPU].usage is CPU.usage
-    assert found[Resource.CPU].present.tolist() == found[Resource.MEMORY].present.tolist()
-    assert not found[Resource.MEMORY].present[0, 1], "absent in one is absent in both"
+    memory = trace(TraceResource.MEMORY, [(name, cell, 7) for name in ("a1", "a2", "b") for cell in (0, 3)])
+    found = paired({TraceResource.CPU: CPU, TraceResource.MEMORY: memory})
+    assert found[TraceResource.CPU].usage is CPU.usage
+    assert found[TraceResource.CPU].present.tolist() == found[TraceResource.MEMORY].present.tolist()
+    assert not found[TraceResource.MEMORY].present[0, 1], "absent in one is absent in both"
 
 
 def test_what_only_one_has_is_left_out() -> None:
-    memory = trace(Resource.MEMORY, [("b", 1, 7), ("b", 2, 8), ("a2", 1, 9), ("a2", 5, 9), ("z", 1, 1)])
-    found = paired({Resource.CPU: CPU, Resource.MEMORY: memory})
+    memory = trace(TraceResource.MEMORY, [("b", 1, 7), ("b", 2, 8), ("a2", 1, 9), ("a2", 5, 9), ("z", 1, 1)])
+    found = paired({TraceResource.CPU: CPU, TraceResource.MEMORY: memory})
     for each in found.values():
         assert list(each.names) == ["a2", "b"]
         assert each.start_seconds == CELL_SECONDS
         assert each.cells == 3
         assert each.workload.tolist() == [0, 1]
-    assert found[Resource.CPU].usage[:, 0].tolist() == [3, 3, 4]
-    assert found[Resource.MEMORY].usage[:, 1].tolist() == [7, 8, 0]
+    assert found[TraceResource.CPU].usage[:, 0].tolist() == [3, 3, 4]
+    assert found[TraceResource.MEMORY].usage[:, 1].tolist() == [7, 8, 0]
 
 
 def test_nothing_in_common_is_said() -> None:
-    memory = trace(Resource.MEMORY, [("z", 0, 1)])
+    memory = trace(TraceResource.MEMORY, [("z", 0, 1)])
     with pytest.raises(InvalidInput, match="cpu of 3 series and memory of 1 series have no series or no time"):
-        paired({Resource.CPU: CPU, Resource.MEMORY: memory})
+        paired({TraceResource.CPU: CPU, TraceResource.MEMORY: memory})

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from slackwater.model.errors import InvalidInput, Misconfigured
-from slackwater.traces.choices import Resource, TraceFormat
+from slackwater.traces.options import TraceFormat, TraceResource
 from slackwater.traces.readers.formats import read_trace
 from slackwater.traces.trace import Trace
 
-CPU, MEMORY = Resource.CPU, Resource.MEMORY
+CPU, MEMORY = TraceResource.CPU, TraceResource.MEMORY
 
 
 def parquet(path: Path, columns: Mapping[str, Sequence[Any]]) -> Path:
@@ -102,7 +102,7 @@ CSV = """time,pod,workload,cpu_limit_milli,cpu_milli,memory_bytes,memory_limit_b
 """
 
 
-def csv_trace(tmp_path: Path, text: str, resource: Resource = CPU) -> Trace:
+def csv_trace(tmp_path: Path, text: str, resource: TraceResource = CPU) -> Trace:
     path = tmp_path / "mine.csv"
     path.write_text(text)
     return read_trace(path, TraceFormat.CSV, resource)

@@ -16,13 +16,13 @@ from waterline_crowd import NOON
 
 from slackwater.decisions.reasons import Mode
 from slackwater.demo import policies
-from slackwater.demo.comparison import Lowered, Machine, SurgeFigures, SurgeSeen, Used, figures
+from slackwater.demo.comparison import CpuUse, Lowered, MachineUse, SurgeFigures, SurgeSeen, figures
 from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import DEFAULT_PRIORITY, Tier, default_qos
-from slackwater.waterline.facts.node import NodeView, Series
-from slackwater.waterline.guarding import GuardState, confirmed, guard
-from slackwater.waterline.loop.managed import use_of
+from slackwater.waterline.facts.node import MetricSeries, NodeReadings
+from slackwater.waterline.loop.pod_view import pod_view
+from slackwater.waterline.node_guard import GuardState, confirmed, guard
 from slackwater.waterline.nodeqos import NodeQos
 from slackwater.waterline.rulebook import Rulebook, rulebook_of
 
@@ -152,7 +152,7 @@ class Watched:
     scene: Scene = FULL
     state: GuardState = field(default_factory=GuardState)
     lowered: list[Lowered] = field(default_factory=list)
-    used: list[Used] = field(default_factory=list)
+    used: list[CpuUse] = field(default_factory=list)
     _coming: list[tuple[float, Callable[[], None]]] = field(default_factory=list)
     _steps: int = 0
 
@@ -173,7 +173,7 @@ class Watched:
             now = self.machine.at
             if self._steps % READ_EVERY == 0:
                 read = self.machine.counters()
-                self.used.append(Used(now, read.busy, sum(read.batch)))
+                self.used.append(CpuUse(now, read.busy, sum(read.batch)))
             for moment, act in [one for one in self._coming if one[0] <= now]:
                 self._coming.remove((moment, act))
                 act()
@@ -204,7 +204,7 @@ class Watched:
         self._coming.append((now.at + delay / 2, lambda: self._decide(view, delay / 2)))
         return ratio > self.scene.levels.waterline
 
-    def _view(self, before: Counters, now: Counters, ratio: float) -> NodeView:
+    def _view(self, before: Counters, now: Counters, ratio: float) -> NodeReadings:
         seconds, ours = now.at - before.at, self.state.by_uid()
         prod, used = round(1000 * (now.prod - before.prod) / seconds), round(1000 * CPUS * ratio)
         readings = {
@@ -213,7 +213,7 @@ class Watched:
             "prod_cpu_pressure": (now.prod_waited - before.prod_waited) / seconds,
         }
         batch = [
-            use_of(
+            pod_view(
                 pod,
                 round(1000 * (now.batch[number] - before.batch[number]) / seconds),
                 1 << 20,
@@ -223,17 +223,17 @@ class Watched:
             )
             for number, pod in enumerate(_BATCH)
         ]
-        return NodeView(
+        return NodeReadings(
             node="n1",
             sampled_at=_time(now.at),
-            readings={name: (Series(value),) for name, value in readings.items()},
+            readings={name: (MetricSeries(value),) for name, value in readings.items()},
             capacity_milli=1000 * CPUS,
             capacity_bytes=1 << 34,
-            pods=(*batch, use_of(_PROD, prod, 1 << 20, None, None)),
+            pods=(*batch, pod_view(_PROD, prod, 1 << 20, None, None)),
             prod_usage_milli=prod,
         )
 
-    def _decide(self, view: NodeView, delay: float) -> None:
+    def _decide(self, view: NodeReadings, delay: float) -> None:
         made = guard(view, self.state, self._rules.policies, _time(self.machine.at), self._rules.options(Mode.THROTTLE))
         self.state = made.state
         if made.cycle.plan.steps:
@@ -267,7 +267,7 @@ def surges(count: int, seconds: float, seed: int, scene: Scene = FULL) -> tuple[
         while watched.holds and machine.at < began + seconds + 25.0:
             watched.run(machine.at + 0.1)
         seen = SurgeSeen("", began, began + seconds, machine.at, tuple(watched.used), tuple(watched.lowered), ())
-        found.append(figures(seen, Machine(CPUS, levels.waterline, levels.target, WANTED_CPUS)))
+        found.append(figures(seen, MachineUse(CPUS, levels.waterline, levels.target, WANTED_CPUS)))
         watched.used.clear()
         watched.lowered.clear()
     return found, watched

@@ -18,10 +18,10 @@ from slackwater.resources.selectors import LabelSelector
 from slackwater.waterline.actuation.cpu_quota import ThrottleBounds
 from slackwater.waterline.analysis.analyzer import Analysis, AnalyzerState, Excess, analyse
 from slackwater.waterline.analysis.candidates import PROTECTED_TIERS, protection
-from slackwater.waterline.facts.node import Series
+from slackwater.waterline.facts.node import MetricSeries
 from slackwater.waterline.facts.pods import Container, PodUse
 from slackwater.waterline.policies.podqos import PodQosSpec
-from slackwater.waterline.policies.values import Action, Policies
+from slackwater.waterline.policies.values import Policies, PolicyAction
 from slackwater.waterline.registry.built_in import BUILT_IN
 
 D = Decimal
@@ -202,8 +202,8 @@ def test_the_strictest_waterline_counts_but_a_pod_is_asked_only_for_its_own_rule
 
 
 def test_of_several_actions_the_most_careful_limits_hold() -> None:
-    hard = Action("hard", ThrottleBounds(min_ratio=D("0.1"), step_ratio=D(1)), evicts=True, grace_seconds=60)
-    soft = Action("soft", ThrottleBounds(min_ratio=D("0.05"), step_ratio=D("0.1")), evicts=True, grace_seconds=5)
+    hard = PolicyAction("hard", ThrottleBounds(min_ratio=D("0.1"), step_ratio=D(1)), evicts=True, grace_seconds=60)
+    soft = PolicyAction("soft", ThrottleBounds(min_ratio=D("0.05"), step_ratio=D("0.1")), evicts=True, grace_seconds=5)
     rules = rule("node_cpu_usage", 500, "hard"), rule("node_cpu_usage", 300, "soft")
     seen = replayed(policies(*rules, actions=(hard, soft)), [600], 10, use("a"))[0]
     (candidate,) = seen.throttles[0].candidates
@@ -212,7 +212,7 @@ def test_of_several_actions_the_most_careful_limits_hold() -> None:
 
 
 def test_the_selected_series_are_evaluated_and_the_largest_counts() -> None:
-    disks = tuple(Series(D(ratio), {"disk": name}) for name, ratio in (("a", "0.1"), ("b", "0.9"), ("c", "0.95")))
+    disks = tuple(MetricSeries(D(ratio), {"disk": name}) for name, ratio in (("a", "0.1"), ("b", "0.9"), ("c", "0.95")))
     node = replace(view(), readings={"disk_usage_ratio": disks})
     picked = LabelSelector.model_validate({"matchExpressions": [{"key": "disk", "operator": "NotIn", "values": ["c"]}]})
     nothing = LabelSelector(match_labels={"disk": "gone"})

@@ -15,8 +15,8 @@ from slackwater.waterline.policies.autonomy import (
     AutonomyState,
     effect_seen,
     evicted,
-    look,
     mode_of,
+    review_step_back,
 )
 
 POLICY = AutonomyPolicy(Mode.EVICT, evictions_per_hour=3, reliefs_missed=2, hold_seconds=600)
@@ -40,14 +40,14 @@ def test_a_pool_never_does_more_than_was_granted_and_always_comes_back(
             case "evicted":
                 state = evicted(state, policy, now)
             case "look":
-                state = look(state, policy, now)
+                state = review_step_back(state, policy, now)
             case _:
                 state = effect_seen(state, policy, now, relieved=what == "relieved")
         allowed = mode_of(state, policy)
         assert allowed is mode or (mode is Mode.EVICT and allowed is Mode.THROTTLE)
         assert bool(state.because) == (state.stepped_back_at is not None)
         assert len(state.evictions_at) <= policy.evictions_per_hour or allowed is not Mode.EVICT
-    rested = look(state, policy, now + at(3600 + policy.hold_seconds))
+    rested = review_step_back(state, policy, now + at(3600 + policy.hold_seconds))
     assert mode_of(rested, policy) is mode
 
 
@@ -58,10 +58,10 @@ def test_too_many_evictions_within_an_hour_step_back() -> None:
         state = evicted(state, POLICY, NOON + at(number * 60))
     assert mode_of(state, POLICY) is Mode.THROTTLE
     assert state.because == "4 evictions within an hour; allowed: 3"
-    assert mode_of(look(state, POLICY, NOON + at(180 + 599)), POLICY) is Mode.THROTTLE
-    still = look(state, POLICY, NOON + at(180 + 600))
+    assert mode_of(review_step_back(state, POLICY, NOON + at(180 + 599)), POLICY) is Mode.THROTTLE
+    still = review_step_back(state, POLICY, NOON + at(180 + 600))
     assert mode_of(still, POLICY) is Mode.THROTTLE, "four within the hour are still too many"
-    assert mode_of(look(still, POLICY, NOON + at(3600 + 600)), POLICY) is Mode.EVICT
+    assert mode_of(review_step_back(still, POLICY, NOON + at(3600 + 600)), POLICY) is Mode.EVICT
 
 
 def test_evictions_that_bring_no_relief_step_back_and_one_that_does_starts_anew() -> None:
@@ -70,11 +70,11 @@ def test_evictions_that_bring_no_relief_step_back_and_one_that_does_starts_anew(
     assert mode_of(effect_seen(helped, POLICY, NOON, relieved=False), POLICY) is Mode.EVICT
     twice = effect_seen(once, POLICY, NOON, relieved=False)
     assert mode_of(twice, POLICY) is Mode.THROTTLE
-    assert mode_of(look(twice, POLICY, NOON + at(600)), POLICY) is Mode.EVICT
+    assert mode_of(review_step_back(twice, POLICY, NOON + at(600)), POLICY) is Mode.EVICT
 
 
 def test_a_change_by_an_operator_starts_the_guards_anew() -> None:
     back = effect_seen(effect_seen(AutonomyState(), POLICY, NOON, relieved=False), POLICY, NOON, relieved=False)
-    looked = look(back, replace(POLICY, generation=1), NOON)
+    looked = review_step_back(back, replace(POLICY, generation=1), NOON)
     assert mode_of(looked, POLICY) is Mode.EVICT
     assert looked.generation == 1

@@ -18,7 +18,7 @@ from slackwater.waterline.analysis.analyzer import Excess
 from slackwater.waterline.cycle import CycleState, Options, run_cycle
 from slackwater.waterline.facts.pods import Container, PodUse
 from slackwater.waterline.policies.podqos import PodQosSpec
-from slackwater.waterline.policies.values import Action, Rule
+from slackwater.waterline.policies.values import PolicyAction, Rule
 
 D = Decimal
 ACTIONS = ("one", "two")
@@ -104,7 +104,7 @@ def test_no_state_returns_within_a_cool_down_and_all_goes_back(
     prod: int,
     excess: Decimal,
 ) -> None:
-    known = tuple(Action(name, *how) for name, how in zip(ACTIONS, bounds, strict=True))
+    known = tuple(PolicyAction(name, *how) for name, how in zip(ACTIONS, bounds, strict=True))
     allowed = tuple(
         PodQosSpec(label_selector=LabelSelector(match_labels={name: "1"}), allowed_actions=(name,)) for name in ACTIONS
     )

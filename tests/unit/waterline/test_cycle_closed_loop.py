@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from waterline_loop import GuardLoop, exactly, line, under
 from waterline_plant import Plant
 
-from slackwater.waterline.analysis.demands import Kind
-from slackwater.waterline.loop.in_force import limits_of
+from slackwater.waterline.analysis.demands import ActionKind
+from slackwater.waterline.loop.applied_limits import limits_of
 
 LINE = 0.10
 demands = st.integers(min_value=200, max_value=2000)
@@ -88,7 +88,7 @@ def test_under_constant_load_nothing_is_given_back_within_the_cool_down(
     loop, triggered, relapses = surge(demand, weight, crowd, blindness), None, 0
     for made in loop.run(120):
         now = loop.done[made_at(loop, made)][0]
-        if made.cycle.plan.of(Kind.RESTORE):
+        if made.cycle.plan.of(ActionKind.RESTORE):
             assert triggered is None or now - triggered >= 3 * 2**relapses
         if any(verdict.triggered for verdict in made.cycle.analysis.verdicts):
             triggered, relapses = now, made.state.cycle.loop.backoff

@@ -20,14 +20,14 @@ from waterline_rules import EXACT, UNBOUND, at, policies, rule
 from slackwater.decisions.reasons import Mode
 from slackwater.waterline.actuation.cpu_quota import QuotaChange
 from slackwater.waterline.analysis.analyzer import Excess
-from slackwater.waterline.analysis.demands import Kind
+from slackwater.waterline.analysis.demands import ActionKind
 from slackwater.waterline.cycle import Cycle, CycleState, Options, run_cycle
+from slackwater.waterline.cycle_replay import plan_json
 from slackwater.waterline.execution.executor import refused
-from slackwater.waterline.execution.limits import Limits
+from slackwater.waterline.execution.limits import ActionLimits
 from slackwater.waterline.execution.plan import ExecutorState, Plan, Remaining, Spared, Step, Underway
-from slackwater.waterline.facts.node import Series
+from slackwater.waterline.facts.node import MetricSeries
 from slackwater.waterline.facts.pods import Container, PodUse
-from slackwater.waterline.replaying import plan_json
 
 D = Decimal
 
@@ -43,7 +43,7 @@ def test_an_eviction_credits_every_metric() -> None:
     node = view(big, small, node_cpu_usage=9000, node_cpu_usage_ratio=0.9, node_memory_usage=6000)
     done = run_cycle(node, rules, CycleState(), at(0), options=EXACT)
     assert evicted(done) == ["a"]
-    (step,) = done.plan.of(Kind.EVICT)
+    (step,) = done.plan.of(ActionKind.EVICT)
     assert dict(step.released) == {CPU: 3000, "node_cpu_usage_ratio": 3000, MEMORY: 5000}
     assert [one.open for one in done.plan.remaining] == [0, 0, 0], "more than was asked for is not less than nothing"
     (asked, *_) = done.analysis.evictions
@@ -60,9 +60,9 @@ def test_what_all_containers_of_a_pod_release_is_credited() -> None:
 def test_what_a_throttle_released_is_not_evicted_for() -> None:
     rules = policies(rule(CPU, 500), rule(CPU, 700, "evict"))
     done = cycle(rules, use("a", cpu=600), use("b", cpu=400), **{CPU: 1000})
-    assert [(step.kind, step.uid) for step in done.plan.steps] == [(Kind.THROTTLE, "a")]
+    assert [(step.kind, step.uid) for step in done.plan.steps] == [(ActionKind.THROTTLE, "a")]
     floors = cycle(rules, use("a", cpu=20), use("b", cpu=400, priority=5999), **{CPU: 1200})
-    assert {step.kind for step in floors.plan.steps} == {Kind.THROTTLE, Kind.EVICT}
+    assert {step.kind for step in floors.plan.steps} == {ActionKind.THROTTLE, ActionKind.EVICT}
 
 
 def test_who_was_throttled_and_is_evicted_is_credited_once() -> None:
@@ -103,7 +103,7 @@ def test_an_eviction_that_was_refused_later_is_not_credited_any_more() -> None:
     rules = policies(rule(CPU, 1000, "evict"))
     crowd = [use("a", cpu=500), use("b", cpu=400)]
     first = cycle(rules, *crowd, **{CPU: 1500})
-    back = refused(first.state.executor, "a", Kind.EVICT, "gone wrong", at(1), Limits())
+    back = refused(first.state.executor, "a", ActionKind.EVICT, "gone wrong", at(1), ActionLimits())
     second = cycle(rules, *crowd, state=replace(first.state, executor=back), when=2, **{CPU: 1500})
     assert evicted(second) == ["b"]
 
@@ -111,9 +111,9 @@ def test_an_eviction_that_was_refused_later_is_not_credited_any_more() -> None:
 def test_what_ended_nobody_leaves_the_hour_to_the_next_and_a_limit_has_no_part_in_it() -> None:
     leaving = tuple(Underway(uid, at(120), at(0)) for uid in ("a", "b"))
     known = ExecutorState(leaving, begun_at=(at(0), at(0), at(-5)))
-    back = refused(known, "a", Kind.EVICT, "gone wrong", at(1), Limits())
+    back = refused(known, "a", ActionKind.EVICT, "gone wrong", at(1), ActionLimits())
     assert (back.underway, back.begun_at) == (leaving[1:], (at(0), at(-5))), "one of the two that began together"
-    limit = refused(known, "a", Kind.THROTTLE, "the node could not write its limit", at(1), Limits())
+    limit = refused(known, "a", ActionKind.THROTTLE, "the node could not write its limit", at(1), ActionLimits())
     assert (limit.underway, limit.begun_at) == (known.underway, known.begun_at)
 
 
@@ -127,7 +127,9 @@ def test_an_hour_is_over_after_an_hour() -> None:
 
 def test_a_limit_that_cannot_be_written_is_somebody_elses() -> None:
     rules = policies(rule(CPU, 1000))
-    broken = refused(CycleState().executor, "a", Kind.THROTTLE, "the node could not write its limit", at(0), Limits())
+    broken = refused(
+        CycleState().executor, "a", ActionKind.THROTTLE, "the node could not write its limit", at(0), ActionLimits()
+    )
     done = cycle(rules, use("a"), use("b"), state=replace(CycleState(), executor=broken), **{CPU: 1100})
     assert [step.uid for step in done.plan.steps] == ["b"]
     assert "could not write" in done.plan.spared[0].because
@@ -139,7 +141,7 @@ def test_a_limit_that_cannot_be_written_is_somebody_elses() -> None:
 @settings(max_examples=30)
 @given(batch_crowds, st.integers(0, 3), st.integers(0, 5))
 def test_caps_hold_per_cycle_and_per_hour(crowd: list[PodUse], per_cycle: int, per_hour: int) -> None:
-    limits = Limits(evictions_per_cycle=per_cycle, evictions_per_hour=per_hour, underway_seconds=0)
+    limits = ActionLimits(evictions_per_cycle=per_cycle, evictions_per_hour=per_hour, underway_seconds=0)
     options = Options(excess=Excess(D(0)), limits=limits)
     state, begun = CycleState(), []
     for number in range(6):
@@ -160,7 +162,7 @@ def test_caps_hold_per_cycle_and_per_hour(crowd: list[PodUse], per_cycle: int, p
 
 
 def test_a_cap_is_the_reason_that_is_told() -> None:
-    options = Options(excess=Excess(D(0)), limits=Limits(evictions_per_cycle=1))
+    options = Options(excess=Excess(D(0)), limits=ActionLimits(evictions_per_cycle=1))
     done = cycle(policies(rule(CPU, 1, "evict")), use("a"), use("b"), options=options, **{CPU: 9999})
     assert done.plan.remaining[0].because == "no more than 1 evictions in one cycle"
     assert [one.because for one in done.plan.spared] == ["no more than 1 evictions in one cycle"]
@@ -180,7 +182,7 @@ def test_a_metric_that_cannot_be_quantified_touches_nobody_unless_it_may_and_the
     first = run_cycle(node, rules, CycleState(), at(0), options=blanket)
     assert evicted(first) == ["a", "b"]
     assert evicted(run_cycle(node, rules, first.state, at(1), options=blanket)) == [], "as many are on their way"
-    later = replace(node, pods=node.pods[2:], readings=node.readings | {MEMORY: (Series(2),)})
+    later = replace(node, pods=node.pods[2:], readings=node.readings | {MEMORY: (MetricSeries(2),)})
     assert evicted(run_cycle(later, rules, first.state, at(2), options=blanket)) == ["c", "d"], "they are gone"
 
 
@@ -234,11 +236,11 @@ def test_what_the_mode_does_not_allow_is_planned_and_told_only() -> None:
     full = cycle(rules, *pods, options=replace(EXACT, mode=Mode.EVICT), **{CPU: 2000})
     some = cycle(rules, *pods, options=replace(EXACT, mode=Mode.THROTTLE), **{CPU: 2000})
     none = cycle(rules, *pods, options=replace(EXACT, mode=Mode.OBSERVE), **{CPU: 2000})
-    assert {step.kind for step in full.plan.steps} == {Kind.THROTTLE, Kind.EVICT}
-    assert {step.kind for step in some.plan.steps} == {Kind.THROTTLE}
-    assert {step.kind for step in some.would.steps} == {Kind.EVICT}
+    assert {step.kind for step in full.plan.steps} == {ActionKind.THROTTLE, ActionKind.EVICT}
+    assert {step.kind for step in some.plan.steps} == {ActionKind.THROTTLE}
+    assert {step.kind for step in some.would.steps} == {ActionKind.EVICT}
     assert none.plan.steps == ()
-    assert {step.kind for step in none.would.steps} == {Kind.THROTTLE, Kind.EVICT}
+    assert {step.kind for step in none.would.steps} == {ActionKind.THROTTLE, ActionKind.EVICT}
     assert none.would.steps == full.plan.steps
     assert none.state.executor == CycleState().executor, "what is only told is not under way"
     assert full.analysis.scheduling.scheduling.is_disabled
@@ -248,8 +250,8 @@ def test_what_the_mode_does_not_allow_is_planned_and_told_only() -> None:
 def test_who_may_only_observe_gives_back_what_it_took() -> None:
     throttled = use("a", containers=(Container("c", 100, 10_000, 20_000),))
     observed = cycle(policies(rule(CPU, 1)), throttled, options=replace(EXACT, mode=Mode.OBSERVE), **{CPU: 2000})
-    assert [step.changes[0].after_us for step in observed.plan.of(Kind.RESTORE)] == [20_000]
-    assert not observed.would.of(Kind.RESTORE), "it is done, and not only told"
+    assert [step.changes[0].after_us for step in observed.plan.of(ActionKind.RESTORE)] == [20_000]
+    assert not observed.would.of(ActionKind.RESTORE), "it is done, and not only told"
 
 
 def test_who_is_leaving_gets_nothing_back() -> None:
@@ -278,7 +280,7 @@ def test_a_plan_survives_json(crowd: list[PodUse], cpu: int) -> None:
     done = cycle(policies(rule(CPU, 1000), rule(CPU, 1200, "evict")), *crowd, **{CPU: cpu})
     told = json.loads(json.dumps(plan_json(done.plan)))
     steps = tuple(_step(one) for one in told["steps"])
-    spared = tuple(Spared(**one | {"kind": Kind(one["kind"])}) for one in told["spared"])
+    spared = tuple(Spared(**one | {"kind": ActionKind(one["kind"])}) for one in told["spared"])
     remaining = TypeAdapter(tuple[Remaining, ...]).validate_python(told["remaining"])
     assert Plan(steps, spared, remaining, done.state.executor) == done.plan
     assert told == plan_json(done.plan)
@@ -287,7 +289,7 @@ def test_a_plan_survives_json(crowd: list[PodUse], cpu: int) -> None:
 def _step(told: dict[str, Any]) -> Step:
     changes = TypeAdapter(tuple[QuotaChange, ...]).validate_python(told["changes"])
     released = tuple((metric, D(amount)) for metric, amount in told["released"])
-    read = {"kind": Kind(told["kind"]), "keys": tuple(told["keys"]), "released": released, "changes": changes}
+    read = {"kind": ActionKind(told["kind"]), "keys": tuple(told["keys"]), "released": released, "changes": changes}
     return Step(**told | read)
 
 

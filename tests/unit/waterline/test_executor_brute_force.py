@@ -12,10 +12,10 @@ from waterline_cycle import CPU, MEMORY, batch_crowds, closes, cycle, evicted
 from waterline_rules import policies, rule
 
 from slackwater.model.tiers import Tier
-from slackwater.waterline.analysis.demands import Kind
+from slackwater.waterline.analysis.demands import ActionKind
 from slackwater.waterline.facts.pods import PodUse
 from slackwater.waterline.ordering.chains import CPU as CPU_CHAIN
-from slackwater.waterline.registry.limited import beyond_limits
+from slackwater.waterline.registry.limited_pods import beyond_limits
 
 
 @given(batch_crowds, st.integers(1, 2500), st.integers(0, 2500))
@@ -62,14 +62,14 @@ def above(crowd: list[PodUse], gap: int) -> Decimal:
 @given(crowds, st.integers(1, 12_000))
 def test_the_throttled_are_a_prefix_of_those_who_can_release_anything(crowd: list[PodUse], gap: int) -> None:
     done = cycle(policies(rule(CPU, 1000)), *crowd, **{CPU: above(crowd, gap)})
-    taken = [step.uid for step in done.plan.of(Kind.THROTTLE)]
+    taken = [step.uid for step in done.plan.of(ActionKind.THROTTLE)]
     closed = {one.uid for one in done.plan.spared if one.because == "the gap is closed"}
     order = [pod.uid for pod in CPU_CHAIN.order(crowd) if pod.uid in {*taken, *closed}]
     assert order[: len(taken)] == taken, "nobody is passed over who could have given way"
     if done.plan.remaining[0].is_closed:
         asked = [one.pod.uid for one in done.analysis.throttles[0].candidates]
         assert set(asked[asked.index(taken[-1]) + 1 :]) == closed, "told so"
-    released = [sum(amount for _, amount in step.released) for step in done.plan.of(Kind.THROTTLE)]
+    released = [sum(amount for _, amount in step.released) for step in done.plan.of(ActionKind.THROTTLE)]
     assert all(amount > 0 for amount in released)
     wanted = gap + done.analysis.throttles[0].waited_milli
     assert not released or sum(released[:-1]) < wanted, "the gap was open when the last was asked"
@@ -78,7 +78,7 @@ def test_the_throttled_are_a_prefix_of_those_who_can_release_anything(crowd: lis
 @given(batch_crowds, st.integers(1, 2500))
 def test_never_more_than_one_pod_beyond_what_was_needed(crowd: list[PodUse], gap: int) -> None:
     done = cycle(policies(rule(CPU, 1000, "evict")), *crowd, **{CPU: 1000 + gap})
-    released = [amount for step in done.plan.of(Kind.EVICT) for _, amount in step.released]
+    released = [amount for step in done.plan.of(ActionKind.EVICT) for _, amount in step.released]
     assert not released or sum(released) - max(released) < gap
     assert all(amount > 0 for amount in released), "nobody is evicted for nothing"
 
@@ -88,7 +88,7 @@ def test_a_throttle_releases_exactly_the_gap_or_says_why_not(crowd: list[PodUse]
     done = cycle(policies(rule(CPU, 1000)), *crowd, **{CPU: above(crowd, above_by)})
     (left,) = done.plan.remaining
     gap = above_by + done.analysis.throttles[0].waited_milli
-    released = sum(amount for step in done.plan.of(Kind.THROTTLE) for _, amount in step.released)
+    released = sum(amount for step in done.plan.of(ActionKind.THROTTLE) for _, amount in step.released)
     assert left.released == released == gap - (left.open or 0)
     assert all(dict(step.released)[CPU] == sum(one.amount_milli for one in step.changes) for step in done.plan.steps)
     assert bool(left.because) == (not left.is_closed)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slackwater.model.tiers import QoSClass, Tier
-from slackwater.waterline.facts.node import BestEffortCpu, NodeView
+from slackwater.waterline.facts.node import BestEffortCpu, NodeReadings
 from slackwater.waterline.facts.pods import PodUse
 from slackwater.waterline.registry.built_in import BUILT_IN
 from slackwater.waterline.registry.metric import Metric, difference
@@ -19,7 +19,7 @@ NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
 SMALLER = ", the smaller of window and last"
 
 
-def by_words(metric: Metric, view: NodeView, reading: Decimal, target: Decimal) -> Decimal:
+def by_words(metric: Metric, view: NodeReadings, reading: Decimal, target: Decimal) -> Decimal:
     """The formula as Python, over what the record shows of the view."""
     known = {one.name: Decimal(str(one.value)) for one in metric.basis(view) if one.value is not None}
     known |= {"reading": reading, "target": target, "capacity": Decimal(view.capacity_milli or 0)}
@@ -40,14 +40,14 @@ def value_of(words: str, known: dict[str, Decimal]) -> Decimal:
     return found
 
 
-def view(prod: int, used: int, requested: int, may_use: int) -> NodeView:
+def view(prod: int, used: int, requested: int, may_use: int) -> NodeReadings:
     starved = BestEffortCpu(used, requested, may_use, may_use)
     pods = tuple(
         PodUse(f"u{tier}", f"n-{tier}", tier=tier, qos=QoSClass.BE, cpu_usage_milli=used,
                extended_cpu_request_milli=requested, extended_memory_request_bytes=requested << 20)
         for tier in (Tier.BATCH, Tier.MID)
     )  # fmt: skip
-    return NodeView(
+    return NodeReadings(
         "n1", NOON, {}, 8000, 32 << 30, pods, {}, prod, starved, starved, may_use, may_use << 20, may_use, may_use << 20
     )
 

@@ -13,24 +13,24 @@ from waterline_loop import CLOSED_LOOP, at, held, line, of, pod, seen, under
 
 from slackwater.decisions.reasons import Mode
 from slackwater.model.tiers import Tier
-from slackwater.waterline.analysis.demands import Kind
-from slackwater.waterline.execution.limits import Limits
+from slackwater.waterline.analysis.demands import ActionKind
+from slackwater.waterline.execution.limits import ActionLimits
 from slackwater.waterline.facts.pods import PodUse
-from slackwater.waterline.guarding import (
-    Guarding,
+from slackwater.waterline.loop.applied_limits import Throttled, limits_of
+from slackwater.waterline.loop.feedback import Crossing, LoopState, after_trigger, allowance, is_relapse
+from slackwater.waterline.loop.policy import LoopPolicy
+from slackwater.waterline.node_guard import (
+    GuardResult,
     GuardState,
     concerned,
     confirmed,
     eviction_failed,
-    glance,
+    fast_path,
     guard,
     refused,
     release,
     under_new_rules,
 )
-from slackwater.waterline.loop.in_force import Throttled, limits_of
-from slackwater.waterline.loop.policy import LoopPolicy
-from slackwater.waterline.loop.steadying import Crossing, LoopState, after_trigger, allowance, is_relapse
 from slackwater.waterline.registry.built_in import BUILT_IN
 
 PROD = pod("p", Tier.PROD, 1000)
@@ -42,7 +42,7 @@ def test_the_cut_is_what_prod_lacked_and_a_tenth_more_in_whole_milli_cores() -> 
     made = guard(seen(PROD, pod("b", cpu=1000), pressure=0.2), GuardState(), RULES, at(0), CLOSED_LOOP)
     assert made.state.throttles == (Throttled("b", "name-b", "batch", 725, None),)  # 1000 x 0.2 / 0.8 x 1.1 = 275
     odd = guard(seen(PROD, pod("b", cpu=1000), pressure=0.3), GuardState(), RULES, at(0), CLOSED_LOOP)
-    (step,) = odd.cycle.plan.of(Kind.THROTTLE)
+    (step,) = odd.cycle.plan.of(ActionKind.THROTTLE)
     assert limits_of(step) == (None, 529)  # 471.4 are lacking: not one milli-core more than that
     assert int(odd.cycle.plan.remaining[0].open or 0) == 0
 
@@ -57,7 +57,7 @@ def test_after_a_change_it_waits_for_the_confirmation_and_for_a_sample_that_show
     stale = guard(replace(again, sampled_at=at(1.5)), told, RULES, at(1.6), CLOSED_LOOP)
     assert stale.cycle.held_because == "the sample is older than the last change"
     shows = seen(PROD, pod("b", cpu=625, ours=ours), pressure=0.2, when=2)
-    assert of(guard(shows, stale.state, RULES, at(2), CLOSED_LOOP).cycle.plan, Kind.THROTTLE) == ["b"]
+    assert of(guard(shows, stale.state, RULES, at(2), CLOSED_LOOP).cycle.plan, ActionKind.THROTTLE) == ["b"]
 
 
 def test_a_confirmation_that_never_comes_is_not_waited_for_for_ever() -> None:
@@ -65,7 +65,7 @@ def test_a_confirmation_that_never_comes_is_not_waited_for_for_ever() -> None:
     later = seen(PROD, pod("b", cpu=900, ours=first.state.by_uid()["b"]), pressure=0.2, when=11)
     assert guard(later, first.state, RULES, at(9.9), CLOSED_LOOP).cycle.held_because == HELD
     late = guard(later, first.state, RULES, at(11), CLOSED_LOOP)
-    (step,) = late.cycle.plan.of(Kind.THROTTLE)
+    (step,) = late.cycle.plan.of(ActionKind.THROTTLE)
     assert limits_of(step) == (625 + 25 - 25, 350), "a limit in force is credited although the sample shows more use"
 
 
@@ -74,7 +74,7 @@ def test_a_clock_that_was_set_back_is_not_waited_for() -> None:
     first = guard(seen(PROD, pod("b", cpu=900), pressure=0.2), GuardState(), RULES, at(0), CLOSED_LOOP)
     crossed = seen(PROD, pod("b", cpu=600, ours=first.state.by_uid()["b"]), pressure=0.2, when=-3600)
     for state in (first.state, confirmed(first.state, at(0.1))):
-        assert of(guard(crossed, state, RULES, at(-3600), CLOSED_LOOP).cycle.plan, Kind.THROTTLE) == ["b"]
+        assert of(guard(crossed, state, RULES, at(-3600), CLOSED_LOOP).cycle.plan, ActionKind.THROTTLE) == ["b"]
     ahead = confirmed(first.state, at(9))  # the node's clock is nine seconds ahead of ours
     late = guard(replace(crossed, sampled_at=at(9.4)), ahead, RULES, at(0.5), CLOSED_LOOP)
     assert late.cycle.held_because == "the sample is older than the last change"
@@ -132,7 +132,7 @@ def test_a_raise_that_a_new_surge_answers_is_not_to_blame(
     )
 
 
-def calm_look(state: GuardState, prod: int, batch: int, when: float) -> Guarding:
+def calm_look(state: GuardState, prod: int, batch: int, when: float) -> GuardResult:
     ours = state.by_uid()["b"]
     view = seen(pod("p", Tier.PROD, prod), pod("b", cpu=batch, ours=ours), pressure=0.0, when=when)
     return guard(view, state, under(line(restore_threshold=1)), at(when), CLOSED_LOOP)
@@ -225,7 +225,7 @@ def test_a_gap_that_nobody_can_close_is_told_once_per_episode() -> None:
     for when, pressure in enumerate((0.5, 0.5, 0.0, 0.0, 0.5)):
         made = guard(seen(PROD, pressure=pressure, when=when), state, RULES, at(when), CLOSED_LOOP)
         state, told = made.state, [*told, [(one.kind, one.carried_out) for one in made.cycle.told]]
-    assert told == [[(Kind.THROTTLE, False)], [], [], [], [(Kind.THROTTLE, False)]]
+    assert told == [[(ActionKind.THROTTLE, False)], [], [], [], [(ActionKind.THROTTLE, False)]]
 
 
 def test_a_rule_that_nobody_measures_keeps_no_episode_from_being_told() -> None:
@@ -243,7 +243,7 @@ def test_observe_tells_the_same_plan_once_and_again_for_further_pods() -> None:
     acted, told = (guard(view, GuardState(), RULES, at(0), one) for one in (CLOSED_LOOP, observe))
     assert told.cycle.would.steps == acted.cycle.plan.steps
     assert (told.cycle.plan.steps, told.state.throttles) == ((), ())
-    assert [(one.kind, one.carried_out) for one in told.cycle.told] == [(Kind.THROTTLE, False)]
+    assert [(one.kind, one.carried_out) for one in told.cycle.told] == [(ActionKind.THROTTLE, False)]
     again = guard(view, told.state, RULES, at(1), observe)
     assert again.cycle.told == ()
     other = guard(seen(PROD, pod("c", cpu=900), pressure=0.2), again.state, RULES, at(2), observe)
@@ -253,11 +253,13 @@ def test_observe_tells_the_same_plan_once_and_again_for_further_pods() -> None:
 def test_a_mode_without_evictions_tells_those_that_throttling_would_leave_necessary() -> None:
     both = under(line(), line(name="last-resort", action="evict", waterline="0.1"))
     enough = guard(seen(PROD, pod("b", cpu=900), pressure=0.2), GuardState(), both, at(0), CLOSED_LOOP)
-    assert [one.kind for one in enough.cycle.told] == [Kind.THROTTLE], "throttling is enough"
+    assert [one.kind for one in enough.cycle.told] == [ActionKind.THROTTLE], "throttling is enough"
     short = guard(seen(PROD, pod("b", cpu=60), pod("c", cpu=60)), GuardState(), both, at(0), CLOSED_LOOP)
-    assert of(short.cycle.would, Kind.EVICT) == ["b", "c"]
+    assert of(short.cycle.would, ActionKind.EVICT) == ["b", "c"]
     evicting = replace(CLOSED_LOOP, mode=Mode.EVICT)
-    assert of(guard(seen(PROD, pod("b", cpu=60)), GuardState(), both, at(0), evicting).cycle.plan, Kind.EVICT) == ["b"]
+    assert of(
+        guard(seen(PROD, pod("b", cpu=60)), GuardState(), both, at(0), evicting).cycle.plan, ActionKind.EVICT
+    ) == ["b"]
 
 
 # ---- refused, released, forgotten
@@ -267,26 +269,26 @@ def test_a_refused_limit_is_not_counted_and_its_pod_not_asked_again_for_a_while(
     crowd = (PROD, pod("b", cpu=900), pod("c", cpu=900))
     first = guard(seen(*crowd, pressure=0.2), GuardState(), RULES, at(0), CLOSED_LOOP)
     assert [one.uid for one in first.state.throttles] == ["b"]
-    state = refused(confirmed(first.state, at(1)), "b", None, at(1), Limits())
+    state = refused(confirmed(first.state, at(1)), "b", None, at(1), ActionLimits())
     again = guard(seen(*crowd, when=2), state, RULES, at(2), CLOSED_LOOP)
-    assert of(again.cycle.plan, Kind.THROTTLE) == ["c"]
+    assert of(again.cycle.plan, ActionKind.THROTTLE) == ["c"]
     assert ("b", "the node could not write its limit") in [(one.uid, one.because) for one in again.cycle.plan.spared]
 
 
 def test_a_refused_raise_keeps_the_limit_that_is_in_force() -> None:
-    assert refused(held(500), "b", 300, at(0), Limits()).limit_of("b") == 300
+    assert refused(held(500), "b", 300, at(0), ActionLimits()).limit_of("b") == 300
 
 
 def test_a_refused_eviction_leads_to_the_next_candidate() -> None:
     rules, evicting = under(line(action="evict")), replace(CLOSED_LOOP, mode=Mode.EVICT)
     crowd = (PROD, pod("b", cpu=900), pod("c", cpu=900))
     first = guard(seen(*crowd, pressure=0.2), GuardState(), rules, at(0), evicting)
-    assert of(first.cycle.plan, Kind.EVICT) == ["b"]
+    assert of(first.cycle.plan, ActionKind.EVICT) == ["b"]
     under_way = guard(seen(*crowd, pressure=0.2, when=1), first.state, rules, at(1), evicting)
     assert under_way.cycle.plan.steps == (), "what is under way is credited"
-    state = eviction_failed(under_way.state, "b", "refused: critical", at(2), Limits())
+    state = eviction_failed(under_way.state, "b", "refused: critical", at(2), ActionLimits())
     again = guard(seen(*crowd, pressure=0.2, when=2), state, rules, at(2), evicting)
-    assert of(again.cycle.plan, Kind.EVICT) == ["c"]
+    assert of(again.cycle.plan, ActionKind.EVICT) == ["c"]
 
 
 def test_a_release_gives_everything_back_at_once() -> None:
@@ -316,7 +318,7 @@ def test_a_glance_is_either_the_whole_cycle_or_says_that_one_must_look(
     state = GuardState()
     for when, pressure in enumerate(pressures):
         view = seen(*crowd, pressure=pressure, capacity=20_000, when=when)
-        quick = glance(replace(view, pods=()), state, rules, at(when))
+        quick = fast_path(replace(view, pods=()), state, rules, at(when))
         made = guard(view, state, rules, at(when), CLOSED_LOOP)
         if quick is not None:
             assert (quick, made.cycle.told, made.cycle.plan.steps) == (made.state, (), ())
@@ -341,9 +343,9 @@ def test_who_is_not_concerned_changes_nothing(pressures: list[float | None], cro
 
 def test_a_glance_is_not_enough_where_limits_are_in_force_or_the_metric_reads_pods() -> None:
     calm = replace(seen(PROD, pressure=0.0), pods=())
-    assert glance(calm, GuardState(), RULES, at(0)) is not None
-    assert glance(calm, held(100), RULES, at(0)) is None
-    assert glance(calm, GuardState(), under(line("batch_cpu_usage", "1000")), at(0)) is None
+    assert fast_path(calm, GuardState(), RULES, at(0)) is not None
+    assert fast_path(calm, held(100), RULES, at(0)) is None
+    assert fast_path(calm, GuardState(), under(line("batch_cpu_usage", "1000")), at(0)) is None
     assert [metric.name for metric in BUILT_IN if metric.name.endswith("_threshold") and metric.needs_pods] == []
 
 
@@ -374,7 +376,7 @@ def test_while_cpu_is_evicted_for_none_is_given_back(pressures: tuple[float | No
         view = seen(pod("p", Tier.PROD, 500), b, pod("a", cpu=700), pressure=pressure, when=second)
         made = guard(view, state, rules, at(second), replace(CLOSED_LOOP, mode=Mode.EVICT))
         state = made.state
-        found += of(made.cycle.plan, Kind.RESTORE)
+        found += of(made.cycle.plan, ActionKind.RESTORE)
     assert found == (["b"] if is_raised else [])
 
 

@@ -20,7 +20,7 @@ from slackwater.waterline.loop.policy import LoopPolicy
 from slackwater.waterline.ordering.chains import CHAINS
 from slackwater.waterline.policies.podqos import PodQosSpec
 from slackwater.waterline.policies.selectors import ScopeSelector
-from slackwater.waterline.policies.values import Action, NodePolicy, Policies, Rule
+from slackwater.waterline.policies.values import NodePolicy, Policies, PolicyAction, Rule
 from slackwater.waterline.registry import plugins
 from slackwater.waterline.registry.built_in import (
     BATCH_CPU_USAGE,
@@ -30,7 +30,7 @@ from slackwater.waterline.registry.built_in import (
     NODE_MEMORY_PRESSURE,
     PROD_CPU_PRESSURE,
 )
-from slackwater.waterline.registry.metric import Dimension, Metric, Resource
+from slackwater.waterline.registry.metric import Dimension, Metric, MetricResource
 
 D = Decimal
 HOW_TO = Path(__file__).resolve().parents[3] / "docs" / "how-to" / "own-metric.md"
@@ -57,7 +57,7 @@ def test_a_metric_of_an_installed_package_is_found(tmp_path: Path, monkeypatch: 
     assert swap.released_by_eviction(use("a", usages={"swap_bytes": 5})) == 5
     policy = Policies(
         (NodePolicy("nq", (Rule("nq", "swap", "swap_usage", D(10), D(10), "evict"),)),),
-        (Action("evict", evicts=True),),
+        (PolicyAction("evict", evicts=True),),
         (PodQosSpec(scope_selector=ScopeSelector(), allowed_actions=("evict",)),),
     )
     node = view(use("a", usages={"swap_bytes": 3}), use("b", usages={"swap_bytes": 9}), use("c"), swap_usage=12)
@@ -139,7 +139,7 @@ def test_what_is_no_finite_number_is_not_measured_whatever_is_made_of_it(value: 
     names = "node_cpu_usage", "node_cpu_usage_ratio", "batch_cpu_threshold", "prod_cpu_pressure"
     rules = tuple(Rule("nq", name, name, D("0.1"), D("0.1"), "evict") for name in names)
     everybody = PodQosSpec(scope_selector=ScopeSelector(), allowed_actions=("evict",))
-    policy = Policies((NodePolicy("nq", rules),), (Action("evict", evicts=True),), (everybody,))
+    policy = Policies((NodePolicy("nq", rules),), (PolicyAction("evict", evicts=True),), (everybody,))
     node = replace(node, readings={**node.readings, "prod_cpu_pressure": node.readings["node_cpu_usage"]})
     done = run_cycle(node, policy, CycleState(), NOON, options=Options(loop=LoopPolicy()))
     assert (done.plan.steps, len(done.analysis.ignored)) == ((), 4)
@@ -177,6 +177,6 @@ def test_only_the_metrics_resource_is_credited() -> None:
     pod = use("a", cpu=500, memory=7)
     memory = BUILT_IN.get("node_memory_usage")
     assert memory is not None
-    assert memory.resource is Resource.MEMORY
+    assert memory.resource is MetricResource.MEMORY
     assert (memory.released_by_eviction(pod), memory.released_by_throttle(pod, D(5))) == (7, 0)
     assert (NODE_CPU_USAGE.released_by_eviction(pod), NODE_CPU_USAGE.released_by_throttle(pod, D(5))) == (500, 5)

@@ -16,14 +16,14 @@ from waterline_rules import EVICT, EXACT, at, policies, rule
 
 from slackwater.model.errors import Misconfigured
 from slackwater.waterline.cycle import Cycle, CycleState, run_cycle
-from slackwater.waterline.facts.node import Series
-from slackwater.waterline.ordering.chains import Chain
+from slackwater.waterline.facts.node import MetricSeries
+from slackwater.waterline.ordering.chains import ComparatorChain
 from slackwater.waterline.ordering.comparators import Comparator
 from slackwater.waterline.policies.rules import NodeQosRules
 from slackwater.waterline.registry import plugins
 from slackwater.waterline.registry.built_in import BUILT_IN
-from slackwater.waterline.registry.contained import contained
 from slackwater.waterline.registry.metric import Dimension, Fact, Metric
+from slackwater.waterline.registry.plugin_sandbox import sandboxed
 
 D = Decimal
 CROWD = use("a", cpu=300), use("b", cpu=200), use("c", cpu=100)
@@ -43,7 +43,7 @@ def always(value: object) -> Callable[..., Any]:
 GOOD = Metric(
     "mine",
     Dimension.NUMBER,
-    readings=always((Series(55),)),
+    readings=always((MetricSeries(55),)),
     evictable=True,
     evict=always(D(5)),
     evict_quantified=True,
@@ -52,7 +52,7 @@ GOOD = Metric(
 
 def cycle(metric: Metric) -> Cycle:
     return run_cycle(
-        view(*CROWD), RULES, CycleState(), at(0), options=EXACT, metrics=BUILT_IN.with_metrics(contained(metric))
+        view(*CROWD), RULES, CycleState(), at(0), options=EXACT, metrics=BUILT_IN.with_metrics(sandboxed(metric))
     )
 
 
@@ -67,9 +67,12 @@ def test_a_metric_that_works_is_worked_off_as_before() -> None:
     [
         (broken, "mine cannot be read: RuntimeError: no such file"),
         (always(5), "mine cannot be read: TypeError: 'int' object is not iterable"),
-        (always((Series("55"),)), "its readings gave Series(value='55', labels={}); allowed: a Series of a number"),  # type: ignore[arg-type]
+        (
+            always((MetricSeries("55"),)),
+            "its readings gave Series(value='55', labels={}); allowed: a Series of a number",
+        ),  # type: ignore[arg-type]
         (always((None,)), "its readings gave None; allowed: a Series of a number"),
-        (always((Series(float("nan")),)), "no reading of mine"),
+        (always((MetricSeries(float("nan")),)), "no reading of mine"),
     ],
 )
 def test_what_cannot_be_read_rests_and_is_told_and_the_others_go_on(readings: Any, because: str) -> None:
@@ -105,7 +108,7 @@ def test_what_cannot_be_quantified_acts_on_nobody_and_the_others_go_on(fields: d
 )
 def test_what_raises_is_told_once(fields: dict[str, Any], part: str) -> None:
     heard: list[tuple[str, str, str]] = []
-    known = contained(replace(GOOD, **fields), lambda *told: heard.append(told))
+    known = sandboxed(replace(GOOD, **fields), lambda *told: heard.append(told))
     for _ in range(2):
         run_cycle(view(*CROWD), RULES, CycleState(), at(0), options=EXACT, metrics=BUILT_IN.with_metrics(known))
     assert heard == [("mine", part, "RuntimeError: no such file")]
@@ -117,17 +120,17 @@ def test_what_is_written_as_float_is_taken_as_it_is_written() -> None:
 
 
 def test_a_sorter_that_fails_is_undecided_and_a_throttle_that_fails_cuts_nobody() -> None:
-    chain = Chain("odd", (Comparator("broken", broken), Comparator("text", always("x"))))
-    known = contained(replace(GOOD, sort=chain, throttle=broken, restore=broken, basis=broken))
+    chain = ComparatorChain("odd", (Comparator("broken", broken), Comparator("text", always("x"))))
+    known = sandboxed(replace(GOOD, sort=chain, throttle=broken, restore=broken, basis=broken))
     assert [pod.uid for pod in known.chain.order(reversed(CROWD))] == ["a", "b", "c"]
     assert known.throttle is not None
     assert known.throttle(CROWD[0], None, None) == ()  # type: ignore[arg-type]
     assert known.basis(view()) == ()
-    assert contained(replace(GOOD, basis=always((Fact("x", 1, "y"),)))).basis(view()) == (Fact("x", 1, "y"),)
+    assert sandboxed(replace(GOOD, basis=always((Fact("x", 1, "y"),)))).basis(view()) == (Fact("x", 1, "y"),)
 
 
 def test_a_rule_that_cannot_be_checked_is_refused_with_the_reason() -> None:
-    metrics = BUILT_IN.with_metrics(contained(replace(GOOD, check=broken)))
+    metrics = BUILT_IN.with_metrics(sandboxed(replace(GOOD, check=broken)))
     one = {"name": "x", "metricRule": {"name": "mine", "value": 5}, "actionName": "evict"}
     with pytest.raises(Exception, match="the metric could not check the rule: RuntimeError: no such file"):
         NodeQosRules.parse({"metadata": {"name": "own"}, "spec": {"rules": [one]}}, metrics)

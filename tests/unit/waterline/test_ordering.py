@@ -17,19 +17,21 @@ from slackwater.model.tiers import QoSClass, Tier
 from slackwater.waterline.analysis.candidates import expose
 from slackwater.waterline.facts.pods import PodUse
 from slackwater.waterline.ordering import comparators as by
-from slackwater.waterline.ordering.chains import CHAINS, CPU, GENERAL, MEMORY, Chain
+from slackwater.waterline.ordering.chains import CHAINS, CPU, GENERAL, MEMORY, ComparatorChain
 from slackwater.waterline.policies.podqos import PodQosSpec
 from slackwater.waterline.policies.selectors import ScopeSelector
 
 COMPARATORS = [value for value in vars(by).values() if isinstance(value, by.Comparator)]
 chains = st.sampled_from(sorted(CHAINS)).map(lambda name: CHAINS[name]) | st.lists(
     st.sampled_from(COMPARATORS), max_size=4
-).map(lambda chosen: Chain("own", tuple(chosen)))
+).map(lambda chosen: ComparatorChain("own", tuple(chosen)))
 
 
 @settings(max_examples=40)
 @given(crowds, chains, st.integers())
-def test_an_order_does_not_depend_on_the_order_of_its_input(crowd: list[PodUse], chain: Chain, seed: int) -> None:
+def test_an_order_does_not_depend_on_the_order_of_its_input(
+    crowd: list[PodUse], chain: ComparatorChain, seed: int
+) -> None:
     shuffled = list(crowd)
     Random(seed).shuffle(shuffled)
     assert chain.order(shuffled) == chain.order(crowd)
@@ -38,7 +40,7 @@ def test_an_order_does_not_depend_on_the_order_of_its_input(crowd: list[PodUse],
 
 @settings(max_examples=40)
 @given(crowds, chains)
-def test_the_first_comparator_that_decides_counts(crowd: list[PodUse], chain: Chain) -> None:
+def test_the_first_comparator_that_decides_counts(crowd: list[PodUse], chain: ComparatorChain) -> None:
     for one, other in pairwise(chain.order(crowd)):
         verdicts = [comparator.compare(one, other) for comparator in chain.comparators]
         decided = next((verdict for verdict in verdicts if verdict), None)
@@ -70,7 +72,7 @@ def test_every_comparator_is_transitive_and_turns(crowd: list[PodUse], comparato
         (MEMORY, use("z", memory=2, cpu=1), use("a", memory=1, cpu=2)),
     ],
 )
-def test_who_gives_way_first(chain: Chain, first: PodUse, second: PodUse) -> None:
+def test_who_gives_way_first(chain: ComparatorChain, first: PodUse, second: PodUse) -> None:
     assert chain.order([second, first]) == [first, second]
 
 
@@ -79,12 +81,12 @@ def test_two_chains_of_one_name_are_two_orders() -> None:
     old, young = use("a", cpu=5), use("b", cpu=5, started_at=NOON)
     exposed = expose([old, young], [PodQosSpec(scope_selector=ScopeSelector(), allowed_actions=("throttle",))])
     youngest = [one.pod.uid for _, one in exposed.ranked(CPU)]
-    oldest = [one.pod.uid for _, one in exposed.ranked(Chain("cpu", (by.RUNNING_TIME.turned(),)))]
+    oldest = [one.pod.uid for _, one in exposed.ranked(ComparatorChain("cpu", (by.RUNNING_TIME.turned(),)))]
     assert (youngest, oldest) == (["b", "a"], ["a", "b"])
 
 
 def test_chains_are_recombined_and_say_what_they_are() -> None:
-    newest_big_first = Chain("own", (by.RUNNING_TIME,)).then(by.CPU_USAGE.turned(), name="newest")
+    newest_big_first = ComparatorChain("own", (by.RUNNING_TIME,)).then(by.CPU_USAGE.turned(), name="newest")
     small, big = use("b", cpu=1), use("a", cpu=2)
     assert newest_big_first.order([big, small]) == [small, big]
     assert str(newest_big_first) == "started later, more CPU used (turned), uid"

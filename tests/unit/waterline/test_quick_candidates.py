@@ -11,7 +11,7 @@ from waterline_crowd import crowds, use
 from slackwater.model.tiers import QoSClass, Tier
 from slackwater.waterline.analysis.candidates import OWNERS_OF_CPUS, expose, protection
 from slackwater.waterline.facts.pods import PodUse
-from slackwater.waterline.ordering.chains import CHAINS, Chain
+from slackwater.waterline.ordering.chains import CHAINS, ComparatorChain
 from slackwater.waterline.policies.podqos import PodQosSpec
 
 ACTIONS = ("throttle", "evict", "other")
@@ -74,6 +74,6 @@ def test_each_pod_may_suffer_what_its_own_policies_allow(crowd: list[PodUse], gi
 
 @given(crowds, st.sampled_from(sorted(CHAINS)))
 def test_flat_keys_sort_as_the_keys_of_each_pod(crowd: list[PodUse], name: str) -> None:
-    chain: Chain = CHAINS[name]
+    chain: ComparatorChain = CHAINS[name]
     expected = sorted((chain.keys(pod), pod.uid) for pod in crowd)
     assert [(keys, pod.uid) for keys, pod in chain.ranked(crowd)] == expected

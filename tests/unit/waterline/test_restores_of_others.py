@@ -11,14 +11,14 @@ import pytest
 from waterline_loop import CLOSED_LOOP, at, held, line, pod, seen, under
 
 from slackwater.waterline.actuation.cpu_quota import QuotaChange, RestoreBounds, restore_cpu, throttle_cpu
-from slackwater.waterline.analysis.demands import Kind
+from slackwater.waterline.analysis.demands import ActionKind
 from slackwater.waterline.execution.executor import give_back
 from slackwater.waterline.facts.pods import PodUse
-from slackwater.waterline.guarding import Guarding, guard
-from slackwater.waterline.loop.in_force import Throttled, limits_of
+from slackwater.waterline.loop.applied_limits import Throttled, limits_of
+from slackwater.waterline.node_guard import GuardResult, guard
 from slackwater.waterline.registry.built_in import BUILT_IN
-from slackwater.waterline.registry.contained import contained
-from slackwater.waterline.registry.metric import Dimension, Metric, Resource, Restore
+from slackwater.waterline.registry.metric import Dimension, Metric, MetricResource, Restore
+from slackwater.waterline.registry.plugin_sandbox import sandboxed
 
 STEP_MILLI = 100
 
@@ -48,7 +48,7 @@ def mine(restore: Restore, name: str = "mine", priority: int = 5) -> Metric:
     return Metric(
         name,
         Dimension.NUMBER,
-        resource=Resource.CPU,
+        resource=MetricResource.CPU,
         action_priority=priority,
         release=lambda _view, reading, target: (reading - target) * 10,
         throttle=throttle_cpu,
@@ -57,7 +57,7 @@ def mine(restore: Restore, name: str = "mine", priority: int = 5) -> Metric:
     )
 
 
-def given(*metrics: Metric, limit: int = 300, original: int | None = 700) -> Guarding:
+def given(*metrics: Metric, limit: int = 300, original: int | None = 700) -> GuardResult:
     """One calm look at a node that is idle but for a pod with a limit of ours."""
     ours = Throttled("b", "name-b", "batch", limit, original)
     view = replace(seen(pod("b", cpu=limit, ours=ours), pressure=0.0, when=100), prod_usage_milli=0)
@@ -70,13 +70,13 @@ def given(*metrics: Metric, limit: int = 300, original: int | None = 700) -> Gua
         look = replace(made[0], sampled_at=at(when))
         done = guard(look, made[1], rules, at(when), CLOSED_LOOP, BUILT_IN.with_metrics(*metrics))
         made = look, done.state, rules
-        if done.cycle.plan.of(Kind.RESTORE):
+        if done.cycle.plan.of(ActionKind.RESTORE):
             break
     return done
 
 
-def raised(done: Guarding) -> list[tuple[int | None, int | None]]:
-    return [limits_of(step) for step in done.cycle.plan.of(Kind.RESTORE)]
+def raised(done: GuardResult) -> list[tuple[int | None, int | None]]:
+    return [limits_of(step) for step in done.cycle.plan.of(ActionKind.RESTORE)]
 
 
 def test_the_metric_says_how_far_limits_rise_and_the_last_step_is_forgotten() -> None:
@@ -86,7 +86,9 @@ def test_the_metric_says_how_far_limits_rise_and_the_last_step_is_forgotten() ->
     assert [one.limit_milli for one in done.state.throttles] == [400]
     last = given(mine(by_a_hundred), limit=650)
     assert (raised(last), last.state.throttles) == ([(650, 700)], ())
-    assert last.cycle.plan.of(Kind.RESTORE)[0].released == (("cpu", Decimal(50)),), "what it costs is counted here"
+    assert last.cycle.plan.of(ActionKind.RESTORE)[0].released == (("cpu", Decimal(50)),), (
+        "what it costs is counted here"
+    )
 
 
 def test_of_two_the_one_of_the_higher_priority_says_it() -> None:
@@ -129,20 +131,20 @@ def test_it_gets_no_more_than_the_loop_allows() -> None:
     ],
 )
 def test_a_way_that_fails_is_replaced_by_the_built_in_one(way: Restore) -> None:
-    known = contained(mine(way)).restore
+    known = sandboxed(mine(way)).restore
     assert known is not None
     one = pod("b", cpu=300, ours=Throttled("b", "name-b", "batch", 300, 700))
     assert known(one, RestoreBounds(), None) == restore_cpu(one, RestoreBounds(), None)
-    assert raised(given(contained(mine(way)))) != []
+    assert raised(given(sandboxed(mine(way)))) != []
 
 
 def test_a_way_that_works_is_left_alone_and_so_is_not_now() -> None:
     one = pod("b", cpu=300, ours=Throttled("b", "name-b", "batch", 300, 700))
     for way in (by_a_hundred, to(700 * 100), lambda *_: ()):
-        known = contained(mine(way)).restore
+        known = sandboxed(mine(way)).restore
         assert known is not None
         assert known(one, RestoreBounds(), None) == way(one, RestoreBounds(), None)
-    assert contained(mine(restore_cpu)).restore is restore_cpu
+    assert sandboxed(mine(restore_cpu)).restore is restore_cpu
 
 
 def test_outside_of_the_loop_it_is_asked_as_well() -> None:

@@ -15,11 +15,11 @@ from slackwater.resources.selectors import LabelSelector
 from slackwater.waterline.analysis.analyzer import AnalyzerState, analyse
 from slackwater.waterline.analysis.scheduling import Scheduling, reopened, under
 from slackwater.waterline.cycle import allowed
-from slackwater.waterline.policies.values import Action, Policies, Rule
+from slackwater.waterline.policies.values import Policies, PolicyAction, Rule
 from slackwater.waterline.registry.built_in import BUILT_IN
 
 COOL = 30.0
-QUIET = Action("quiet", disables_scheduling=False)
+QUIET = PolicyAction("quiet", disables_scheduling=False)
 CLOSING = replace(CLOSE, cool_down_seconds=COOL)
 KNOWN = (CLOSING, QUIET, EVICT)
 

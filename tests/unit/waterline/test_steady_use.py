@@ -16,12 +16,12 @@ from waterline_rules import policies, rule
 
 from slackwater.model.tiers import Tier
 from slackwater.waterline.actuation.cpu_quota import beyond_milli, steady_milli, waited_milli
-from slackwater.waterline.analysis.demands import Kind
+from slackwater.waterline.analysis.demands import ActionKind
 from slackwater.waterline.facts.pods import Container, PodUse
-from slackwater.waterline.guarding import GuardState, glance, guard
-from slackwater.waterline.loop.in_force import container_of
+from slackwater.waterline.loop.applied_limits import container_of
+from slackwater.waterline.node_guard import GuardState, fast_path, guard
 from slackwater.waterline.registry.built_in import NODE_CPU_USAGE, NODE_CPU_USAGE_RATIO
-from slackwater.waterline.registry.limited import beyond_limits, set_off
+from slackwater.waterline.registry.limited_pods import beyond_limits, set_off
 
 CPU = "node_cpu_usage"
 
@@ -104,7 +104,7 @@ def test_the_first_cut_is_as_deep_as_all_cuts_after_another_would_be() -> None:
     done = cycle(policies(rule(CPU, 1560)), *crowd, **{CPU: 1900})
     (demand,) = done.analysis.throttles
     assert (demand.waited_milli, demand.gap) == (8 * 45, 340 + 8 * 45)
-    released = sum(amount for step in done.plan.of(Kind.THROTTLE) for _, amount in step.released)
+    released = sum(amount for step in done.plan.of(ActionKind.THROTTLE) for _, amount in step.released)
     assert released == demand.gap
     left = 8 * 105 - released
     assert left == 8 * 60 - 340, "all together may go on with what they used, less the gap"
@@ -124,5 +124,5 @@ def test_who_glances_without_pods_never_calls_calm_what_is_above_with_them() -> 
     whole = view(*burst, capacity=2000)
     bare = replace(whole, pods=())
     rules = policies(rule(CPU, 1500))
-    assert glance(bare, GuardState(), rules, at(0)) is None, "looked at properly"
+    assert fast_path(bare, GuardState(), rules, at(0)) is None, "looked at properly"
     assert not guard(whole, GuardState(), rules, at(0), OPTIONS).cycle.plan.steps

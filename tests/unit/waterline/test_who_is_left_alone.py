@@ -19,7 +19,7 @@ from slackwater.model.tiers import DEFAULT_PRIORITY, QoSClass, Tier, default_qos
 from slackwater.waterline.cycle import Cycle, CycleState, run_cycle
 from slackwater.waterline.facts import eviction_marks as marks
 from slackwater.waterline.facts.eviction_marks import SYSTEM_CRITICAL
-from slackwater.waterline.loop.managed import use_of
+from slackwater.waterline.loop.pod_view import pod_view
 from slackwater.waterline.registry.best_effort import BEST_EFFORT
 from slackwater.waterline.registry.metric import Metric
 
@@ -36,7 +36,7 @@ def managed(uid: str = "a", tier: Tier = Tier.BATCH, **fields: Any) -> Pod:
 
 def asked(*pods: Pod, leaving: str = "", action: str = "evict", metric: str = CPU) -> Cycle:
     """A node on which everybody would have to go."""
-    uses = [use_of(pod, 500, 1 << 20, None, None, pod.uid == leaving) for pod in pods]
+    uses = [pod_view(pod, 500, 1 << 20, None, None, pod.uid == leaving) for pod in pods]
     node = view(*uses, node_cpu_usage=9000, node_memory_usage=1 << 33)
     options = replace(EXACT, limits=UNBOUND)
     return run_cycle(node, policies(rule(metric, 1, action)), CycleState(), at(0), options=options)
@@ -105,7 +105,7 @@ def test_the_next_is_asked_instead_of_who_refuses() -> None:
 @pytest.mark.parametrize("metric", BEST_EFFORT, ids=lambda metric: metric.name)
 def test_the_peers_name_of_a_metric_is_understood(metric: Metric) -> None:
     (name,) = [*sorted(metric.also_called)][:1]
-    pod = use_of(managed(labels={"koordinator.sh/eviction-policy": f'["{name}"]'}), 1, 1, None, None)
+    pod = pod_view(managed(labels={"koordinator.sh/eviction-policy": f'["{name}"]'}), 1, 1, None, None)
     assert metric.refused_by(pod) is None
     assert Decimal(metric.action_priority) >= 0
 
@@ -145,4 +145,4 @@ def test_of_any_crowd_exactly_the_unprotected_are_chosen_when_everybody_is_neede
 
 @given(st.dictionaries(st.sampled_from([*marks.POLICIES, *marks.ENABLED, *marks.PRIORITY, "x"]), st.text(max_size=5)))
 def test_whatever_labels_say_a_pod_can_be_read(labels: dict[str, str]) -> None:
-    use_of(managed(labels=labels), None, None, None, None)
+    pod_view(managed(labels=labels), None, None, None, None)

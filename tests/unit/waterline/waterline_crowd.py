@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from slackwater.model.tiers import DEFAULT_PRIORITY, QoSClass, Tier, default_qos
-from slackwater.waterline.facts.node import NodeView, Series
+from slackwater.waterline.facts.node import MetricSeries, NodeReadings
 from slackwater.waterline.facts.pods import Container, PodUse
 
 NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
@@ -32,14 +32,14 @@ def use(uid: str, tier: Tier = Tier.BATCH, cpu: int | None = 500, memory: int | 
     return replace(plain, **fields)
 
 
-def view(*pods: PodUse, at: float = 0, capacity: int = 10_000, memory: int = 2**34, **readings: Any) -> NodeView:
+def view(*pods: PodUse, at: float = 0, capacity: int = 10_000, memory: int = 2**34, **readings: Any) -> NodeReadings:
     """A node whose readings are given by metric name; CPU usage is the sum of its pods unless given."""
     total = sum(pod.cpu_usage_milli or 0 for pod in pods)
     known = {"node_cpu_usage": total, "node_cpu_usage_ratio": total / capacity} | readings
-    return NodeView(
+    return NodeReadings(
         node="n1",
         sampled_at=NOON + timedelta(seconds=at),
-        readings={name: (Series(value),) for name, value in known.items() if value is not None},
+        readings={name: (MetricSeries(value),) for name, value in known.items() if value is not None},
         capacity_milli=capacity,
         capacity_bytes=memory,
         pods=pods,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from waterline_crowd import use, view
 from waterline_rules import EXACT, at
 
-from slackwater.waterline.analysis.demands import Kind
+from slackwater.waterline.analysis.demands import ActionKind
 from slackwater.waterline.cycle import Cycle, CycleState, run_cycle
 from slackwater.waterline.facts.pods import PodUse
 from slackwater.waterline.policies.values import Policies
@@ -39,7 +39,7 @@ def cycle(rules: Policies, *pods: PodUse, state: CycleState | None = None, **fie
 
 
 def evicted(done: Cycle) -> list[str]:
-    return [step.uid for step in done.plan.of(Kind.EVICT)]
+    return [step.uid for step in done.plan.of(ActionKind.EVICT)]
 
 
 def closes(pods: Iterable[PodUse], cpu: int, memory: int) -> bool:

@@ -14,18 +14,18 @@ from slackwater.decisions.reasons import Mode
 from slackwater.model.tiers import Tier
 from slackwater.waterline.actuation.cpu_quota import ThrottleBounds
 from slackwater.waterline.analysis.analyzer import Excess
-from slackwater.waterline.analysis.demands import Kind
+from slackwater.waterline.analysis.demands import ActionKind
 from slackwater.waterline.cycle import CycleState, Options
 from slackwater.waterline.execution.plan import Plan
-from slackwater.waterline.facts.node import NodeView
+from slackwater.waterline.facts.node import NodeReadings
 from slackwater.waterline.facts.pods import PodUse
-from slackwater.waterline.guarding import Guarding, GuardState, confirmed, guard
-from slackwater.waterline.loop.in_force import Throttled, container_of
+from slackwater.waterline.loop.applied_limits import Throttled, container_of
+from slackwater.waterline.loop.feedback import LoopState
 from slackwater.waterline.loop.policy import LoopPolicy
-from slackwater.waterline.loop.steadying import LoopState
+from slackwater.waterline.node_guard import GuardResult, GuardState, confirmed, guard
 from slackwater.waterline.policies.podqos import PodQosSpec
 from slackwater.waterline.policies.selectors import ScopeExpression, ScopeSelector
-from slackwater.waterline.policies.values import Action, NodePolicy, Policies, Rule
+from slackwater.waterline.policies.values import NodePolicy, Policies, PolicyAction, Rule
 
 BEST_EFFORT = PodQosSpec(
     scope_selector=ScopeSelector(
@@ -33,8 +33,8 @@ BEST_EFFORT = PodQosSpec(
     ),
     allowed_actions=("throttle", "evict"),
 )
-THROTTLE = Action("throttle", ThrottleBounds(), disables_scheduling=False)
-EVICT = Action("evict", evicts=True, grace_seconds=5, disables_scheduling=False)
+THROTTLE = PolicyAction("throttle", ThrottleBounds(), disables_scheduling=False)
+EVICT = PolicyAction("evict", evicts=True, grace_seconds=5, disables_scheduling=False)
 CLOSED_LOOP = Options(loop=LoopPolicy(), mode=Mode.THROTTLE)
 
 
@@ -46,7 +46,7 @@ def line(metric: str = "prod_cpu_pressure", waterline: str = "0.1", action: str 
     return Rule("default", name, metric, level, level, action, **known)
 
 
-def under(*rules: Rule, actions: tuple[Action, ...] = (THROTTLE, EVICT)) -> Policies:
+def under(*rules: Rule, actions: tuple[PolicyAction, ...] = (THROTTLE, EVICT)) -> Policies:
     return Policies((NodePolicy("default", rules or (line(),)),), actions, (BEST_EFFORT,))
 
 
@@ -61,7 +61,7 @@ def pod(
     return use(uid, tier, cpu, containers=(container_of(cpu, 1000, original, ours),), **fields)
 
 
-def seen(*pods: PodUse, pressure: float | None = 0.5, capacity: int = 2000, when: float = 0) -> NodeView:
+def seen(*pods: PodUse, pressure: float | None = 0.5, capacity: int = 2000, when: float = 0) -> NodeReadings:
     """Node usage is the sum of the pods."""
     prod = sum(one.cpu_usage_milli or 0 for one in pods if one.tier is Tier.PROD)
     return replace(view(*pods, at=when, capacity=capacity, prod_cpu_pressure=pressure), prod_usage_milli=prod)
@@ -73,7 +73,7 @@ def held(limit: int, *, uid: str = "b", original: int | None = None, **loop: Any
     return GuardState((throttled,), CycleState(loop=LoopState(**loop)))
 
 
-def of(plan: Plan, kind: Kind) -> list[str]:
+def of(plan: Plan, kind: ActionKind) -> list[str]:
     return [step.uid for step in plan.of(kind)]
 
 
@@ -86,9 +86,9 @@ class GuardLoop:
     options: Options = CLOSED_LOOP
     state: GuardState = field(default_factory=GuardState)
     at: float = 0.0
-    done: list[tuple[float, Guarding]] = field(default_factory=list)
+    done: list[tuple[float, GuardResult]] = field(default_factory=list)
 
-    def view(self) -> NodeView:
+    def view(self) -> NodeReadings:
         usages, ours = self.plant.usages(), self.state.by_uid()
         pods = [pod("prod", Tier.PROD, usages["prod"])]
         pods += [
@@ -97,7 +97,7 @@ class GuardLoop:
         ]
         return seen(*pods, pressure=self.plant.pressure(), capacity=self.plant.capacity, when=self.at)
 
-    def tick(self) -> Guarding:
+    def tick(self) -> GuardResult:
         self.at += 1.0
         now = at(self.at)
         made = guard(self.view(), self.state, self.policies, now, self.options)
@@ -108,7 +108,7 @@ class GuardLoop:
         self.done.append((self.at, made))
         return made
 
-    def run(self, seconds: int) -> list[Guarding]:
+    def run(self, seconds: int) -> list[GuardResult]:
         return [self.tick() for _ in range(seconds)]
 
     def changes_since(self, since: float) -> int:

@@ -11,16 +11,16 @@ from waterline_crowd import NOON
 from slackwater.waterline.actuation.cpu_quota import RestoreBounds, ThrottleBounds
 from slackwater.waterline.analysis.analyzer import Excess
 from slackwater.waterline.cycle import Options
-from slackwater.waterline.execution.limits import Limits
+from slackwater.waterline.execution.limits import ActionLimits
 from slackwater.waterline.policies.podqos import PodQosSpec
 from slackwater.waterline.policies.selectors import ScopeSelector
-from slackwater.waterline.policies.values import Action, NodePolicy, Policies, Rule
+from slackwater.waterline.policies.values import NodePolicy, Policies, PolicyAction, Rule
 
 D = Decimal
-THROTTLE = Action("throttle", ThrottleBounds(min_milli=10), RestoreBounds(D(1)))
-EVICT = Action("evict", evicts=True, grace_seconds=30)
-CLOSE = Action("close", cool_down_seconds=300)
-UNBOUND = Limits(evictions_per_cycle=None, evictions_per_hour=None)
+THROTTLE = PolicyAction("throttle", ThrottleBounds(min_milli=10), RestoreBounds(D(1)))
+EVICT = PolicyAction("evict", evicts=True, grace_seconds=30)
+CLOSE = PolicyAction("close", cool_down_seconds=300)
+UNBOUND = ActionLimits(evictions_per_cycle=None, evictions_per_hour=None)
 EXACT = Options(excess=Excess(D(0)), limits=UNBOUND)
 
 
@@ -34,7 +34,7 @@ def everybody(*actions: str) -> PodQosSpec:
     return PodQosSpec(scope_selector=ScopeSelector(), allowed_actions=actions)
 
 
-def policies(*rules: Rule, actions: tuple[Action, ...] = (), pods: tuple[PodQosSpec, ...] = ()) -> Policies:
+def policies(*rules: Rule, actions: tuple[PolicyAction, ...] = (), pods: tuple[PodQosSpec, ...] = ()) -> Policies:
     """Every pod may suffer everything unless `pods` says otherwise."""
     known = actions or (THROTTLE, EVICT, CLOSE)
     allowed = pods or (everybody(*(action.name for action in known)),)

@@ -13,15 +13,15 @@ from pathlib import Path
 import numpy as np
 
 from slackwater.model.errors import InvalidInput
-from slackwater.traces.choices import Resource
-from slackwater.traces.gridding import Samples, grid
+from slackwater.traces.grid import Samples, grid
+from slackwater.traces.options import TraceResource
 from slackwater.traces.readers.files import one_file_of, opened
 from slackwater.traces.trace import Trace
 
-_COLUMNS = {Resource.CPU: (2, 96_000.0), Resource.MEMORY: (3, 512.0 * 2**30)}
+_COLUMNS = {TraceResource.CPU: (2, 96_000.0), TraceResource.MEMORY: (3, 512.0 * 2**30)}
 
 
-def read(path: Path, resource: Resource) -> Trace:
+def read(path: Path, resource: TraceResource) -> Trace:
     """Raises InvalidInput."""
     column, capacity = _COLUMNS[resource]
     file = one_file_of(path, "machine_usage*.csv*")

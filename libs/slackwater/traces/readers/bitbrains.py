@@ -10,17 +10,20 @@ from pathlib import Path
 
 import numpy as np
 
-from slackwater.traces.choices import Resource
-from slackwater.traces.gridding import Samples, grid
+from slackwater.traces.grid import Samples, grid
+from slackwater.traces.options import TraceResource
 from slackwater.traces.readers.files import files_of
-from slackwater.traces.readers.numbering import numbered
 from slackwater.traces.readers.parquet import columns, whole_numbers
+from slackwater.traces.readers.series_ids import numbered
 from slackwater.traces.trace import Trace
 
-_COLUMNS = {Resource.CPU: ("cpu_used_mhz", "cpu_cap_mhz", 1.0), Resource.MEMORY: ("mem_used_kb", "mem_cap_kb", 1024.0)}
+_COLUMNS = {
+    TraceResource.CPU: ("cpu_used_mhz", "cpu_cap_mhz", 1.0),
+    TraceResource.MEMORY: ("mem_used_kb", "mem_cap_kb", 1024.0),
+}
 
 
-def read(path: Path, resource: Resource) -> Trace:
+def read(path: Path, resource: TraceResource) -> Trace:
     """Raises InvalidInput, Misconfigured."""
     used, limit, unit = _COLUMNS[resource]
     files = files_of(path, "rnd_*.parquet")

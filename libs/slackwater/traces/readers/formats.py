@@ -5,19 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Protocol
 
-from slackwater.traces.choices import Resource, TraceFormat
+from slackwater.traces.options import TraceFormat, TraceResource
 from slackwater.traces.trace import Trace
 
 
 class TraceReader(Protocol):
     """One format of trace files."""
 
-    def __call__(self, path: Path, resource: Resource) -> Trace:
+    def __call__(self, path: Path, resource: TraceResource) -> Trace:
         """Raises InvalidInput that names the file and what is wrong with it; Misconfigured without a library."""
         ...
 
 
-def read_trace(path: Path, form: TraceFormat, resource: Resource) -> Trace:
+def read_trace(path: Path, form: TraceFormat, resource: TraceResource) -> Trace:
     """Raises InvalidInput that names the file and what is wrong with it; Misconfigured without a library."""
     return _reader(form)(path, resource)
 

@@ -12,19 +12,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slackwater.model.errors import InvalidInput
-from slackwater.traces.choices import Resource
-from slackwater.traces.gridding import Samples, grid
+from slackwater.traces.grid import Samples, grid
+from slackwater.traces.options import TraceResource
 from slackwater.traces.readers.files import one_file_of
-from slackwater.traces.readers.numbering import numbered
 from slackwater.traces.readers.parquet import columns, whole_numbers
+from slackwater.traces.readers.series_ids import numbered
 from slackwater.traces.trace import Trace
 
 TRACE_ZERO_SECONDS = 1_304_290_200
 """The trace counts from 600 s before 2011-05-01 19:00 in US Eastern time."""
-_COLUMNS = {Resource.CPU: ("cpu", "cpu_pct", 32_000.0), Resource.MEMORY: ("mem", "mem_pct", 128.0 * 2**30)}
+_COLUMNS = {TraceResource.CPU: ("cpu", "cpu_pct", 32_000.0), TraceResource.MEMORY: ("mem", "mem_pct", 128.0 * 2**30)}
 
 
-def read(path: Path, resource: Resource) -> Trace:
+def read(path: Path, resource: TraceResource) -> Trace:
     """Raises InvalidInput, Misconfigured."""
     used, percent, largest = _COLUMNS[resource]
     file = one_file_of(path, "usage_5min*.parquet")

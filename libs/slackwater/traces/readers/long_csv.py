@@ -18,12 +18,15 @@ from pathlib import Path
 import numpy as np
 
 from slackwater.model.errors import InvalidInput
-from slackwater.traces.choices import Resource
-from slackwater.traces.gridding import Samples, grid
+from slackwater.traces.grid import Samples, grid
+from slackwater.traces.options import TraceResource
 from slackwater.traces.readers.files import one_file_of, opened
 from slackwater.traces.trace import Trace
 
-_COLUMNS = {Resource.CPU: ("cpu_milli", "cpu_limit_milli"), Resource.MEMORY: ("memory_bytes", "memory_limit_bytes")}
+_COLUMNS = {
+    TraceResource.CPU: ("cpu_milli", "cpu_limit_milli"),
+    TraceResource.MEMORY: ("memory_bytes", "memory_limit_bytes"),
+}
 
 _LATEST = 253_402_300_800
 """The year 10000: what is later counts milliseconds, or smaller ones."""
@@ -31,7 +34,7 @@ _MOST = 2**47
 """No pod has 128 TiB, nor as many milli-cores: the unit is another one, and sums over a node would not fit anywhere."""
 
 
-def read(path: Path, resource: Resource) -> Trace:
+def read(path: Path, resource: TraceResource) -> Trace:
     """Raises InvalidInput that names the line."""
     file = one_file_of(path, "*.csv*")
     used_column, limit_column = _COLUMNS[resource]

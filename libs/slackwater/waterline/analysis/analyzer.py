@@ -12,13 +12,13 @@ from decimal import Decimal
 from slackwater.model.records import record
 from slackwater.waterline.actuation.cpu_quota import RestoreBounds, restore_cpu
 from slackwater.waterline.analysis.candidates import PROTECTED_TIERS, Exposure, expose
-from slackwater.waterline.analysis.counting import RuleState, Verdict, judge
-from slackwater.waterline.analysis.demands import Demand, Kind, Restorable, acts, demands, headroom_of
+from slackwater.waterline.analysis.demands import ActionKind, Demand, Restorable, acts, demands, headroom_of
+from slackwater.waterline.analysis.sample_counters import RuleState, RuleVerdict, judge
 from slackwater.waterline.analysis.scheduling import Scheduling, SchedulingStep, step, would_close
-from slackwater.waterline.facts.node import NodeView
+from slackwater.waterline.facts.node import NodeReadings
 from slackwater.waterline.facts.pods import PodUse
-from slackwater.waterline.policies.values import Action, Policies, Rule
-from slackwater.waterline.registry.metric import Metrics, Resource, Restore
+from slackwater.waterline.policies.values import Policies, PolicyAction, Rule
+from slackwater.waterline.registry.metric import MetricResource, Metrics, Restore
 
 
 @record(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Analysis:
     would cordon the node.
     """
 
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[RuleVerdict, ...]
     throttles: tuple[Demand, ...]
     evictions: tuple[Demand, ...]
     previews: tuple[Demand, ...]
@@ -67,7 +67,7 @@ class Analysis:
 
 
 def analyse(
-    view: NodeView,
+    view: NodeReadings,
     policies: Policies,
     metrics: Metrics,
     before: AnalyzerState,
@@ -89,15 +89,15 @@ def analyse(
     preview = [one for one in verdicts if one.rule.is_preview]
     exposed = expose(view.pods, policies.pods, PROTECTED_TIERS)
 
-    def asked(kind: Kind, among: Sequence[Verdict]) -> tuple[Demand, ...]:
+    def asked(kind: ActionKind, among: Sequence[RuleVerdict]) -> tuple[Demand, ...]:
         return demands(kind, among, actions, exposed, view, beyond.gap_ratio)
 
     scheduling = step(before.scheduling, real, actions, now)
     return Analysis(
         verdicts=tuple(verdicts),
-        throttles=asked(Kind.THROTTLE, real),
-        evictions=asked(Kind.EVICT, real),
-        previews=asked(Kind.THROTTLE, preview) + asked(Kind.EVICT, preview),
+        throttles=asked(ActionKind.THROTTLE, real),
+        evictions=asked(ActionKind.EVICT, real),
+        previews=asked(ActionKind.THROTTLE, preview) + asked(ActionKind.EVICT, preview),
         restorable=_restorable(real, actions, exposed.by_uid, view, beyond.headroom_ratio, now),
         exposed=exposed.by_uid,
         ignored=_ignored(rules, verdicts, actions),
@@ -107,12 +107,14 @@ def analyse(
     )
 
 
-def _rules(policies: Policies, view: NodeView) -> list[Rule]:
+def _rules(policies: Policies, view: NodeReadings) -> list[Rule]:
     matching = (one for one in policies.nodes if one.selector is None or one.selector.matches(view.labels))
     return [rule for policy in matching for rule in policy.rules]
 
 
-def _ignored(rules: Sequence[Rule], verdicts: Sequence[Verdict], actions: Mapping[str, Action]) -> tuple[Ignored, ...]:
+def _ignored(
+    rules: Sequence[Rule], verdicts: Sequence[RuleVerdict], actions: Mapping[str, PolicyAction]
+) -> tuple[Ignored, ...]:
     unknown = [
         Ignored(rule.key, f"action {rule.action} is not defined") for rule in rules if rule.action not in actions
     ]
@@ -125,10 +127,10 @@ def _ignored(rules: Sequence[Rule], verdicts: Sequence[Verdict], actions: Mappin
     return tuple(sorted((*unknown, *missing, *useless), key=lambda one: one.rule))
 
 
-def _does_nothing(action: Action, verdict: Verdict) -> bool:
+def _does_nothing(action: PolicyAction, verdict: RuleVerdict) -> bool:
     if verdict.metric is None or (action.throttle is None and not action.evicts):
         return False
-    return not any(acts(kind, action, verdict.metric) for kind in (Kind.THROTTLE, Kind.EVICT))
+    return not any(acts(kind, action, verdict.metric) for kind in (ActionKind.THROTTLE, ActionKind.EVICT))
 
 
 def is_throttled(pod: PodUse) -> bool:
@@ -139,10 +141,10 @@ def is_throttled(pod: PodUse) -> bool:
 
 
 def _restorable(
-    verdicts: Sequence[Verdict],
-    actions: Mapping[str, Action],
+    verdicts: Sequence[RuleVerdict],
+    actions: Mapping[str, PolicyAction],
     exposed: Mapping[str, Exposure],
-    view: NodeView,
+    view: NodeReadings,
     excess: Decimal,
     now: datetime,
 ) -> tuple[Restorable, ...]:
@@ -152,14 +154,16 @@ def _restorable(
     in full when the others allow it, a terminating one gets nothing.
     """
     throttling = [
-        one for one in verdicts if one.metric is not None and acts(Kind.THROTTLE, actions[one.rule.action], one.metric)
+        one
+        for one in verdicts
+        if one.metric is not None and acts(ActionKind.THROTTLE, actions[one.rule.action], one.metric)
     ]
     evicting = [
         one
         for one in verdicts
         if one.metric is not None
-        and one.metric.resource is Resource.CPU
-        and acts(Kind.EVICT, actions[one.rule.action], one.metric)
+        and one.metric.resource is MetricResource.CPU
+        and acts(ActionKind.EVICT, actions[one.rule.action], one.metric)
     ]
     busy = {one.rule.metric for one in verdicts if one.triggered}
     headrooms = {one.rule.key: headroom_of(one, view, excess) for one in throttling}
@@ -187,7 +191,7 @@ def _restorable(
     return tuple(found)
 
 
-def _way_of(own: Sequence[Verdict]) -> Restore | None:
+def _way_of(own: Sequence[RuleVerdict]) -> Restore | None:
     """Returns the restore function of the most urgent metric that throttles the pod and has its
     own.
     """
@@ -197,7 +201,7 @@ def _way_of(own: Sequence[Verdict]) -> Restore | None:
     return next((way for way in ways if way is not None and way is not restore_cpu), None)
 
 
-def _holds(verdict: Verdict, now: datetime) -> bool:
+def _holds(verdict: RuleVerdict, now: datetime) -> bool:
     """Returns whether a rule blocks a restore. A rule never above and unmeasured does not; its
     cool-down applies without samples.
     """
@@ -205,7 +209,7 @@ def _holds(verdict: Verdict, now: datetime) -> bool:
     return not is_calm or not verdict.is_over(now)
 
 
-def _most_careful(steps: Sequence[RestoreBounds], view: NodeView) -> RestoreBounds:
+def _most_careful(steps: Sequence[RestoreBounds], view: NodeReadings) -> RestoreBounds:
     chosen = min(steps, key=lambda step: step.step_ratio) if steps else RestoreBounds(Decimal(1))
     if chosen.unlimited_at_milli is not None or view.capacity_milli is None:
         return chosen

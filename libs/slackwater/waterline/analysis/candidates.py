@@ -10,7 +10,7 @@ from msgspec import Struct
 from slackwater.model.tiers import QoSClass, Tier
 from slackwater.waterline.facts.amounts import Number
 from slackwater.waterline.facts.pods import PodUse
-from slackwater.waterline.ordering.chains import Chain
+from slackwater.waterline.ordering.chains import ComparatorChain
 from slackwater.waterline.policies.podqos import PodQosSpec
 
 PROTECTED_TIERS: Final = frozenset({Tier.PROD, Tier.MID})
@@ -51,9 +51,9 @@ class Exposed:
 
     def __init__(self, by_uid: Mapping[str, Exposure]) -> None:
         self.by_uid = by_uid
-        self._ranked: dict[Chain, list[tuple[tuple[Number, ...], Exposure]]] = {}
+        self._ranked: dict[ComparatorChain, list[tuple[tuple[Number, ...], Exposure]]] = {}
 
-    def ranked(self, chain: Chain) -> list[tuple[tuple[Number, ...], Exposure]]:
+    def ranked(self, chain: ComparatorChain) -> list[tuple[tuple[Number, ...], Exposure]]:
         """Returns the pods that any action may affect, in the order of a chain, with the deciding
         keys.
         """

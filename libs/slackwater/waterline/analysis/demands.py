@@ -17,16 +17,16 @@ from msgspec import Struct, structs
 from slackwater.model.records import record
 from slackwater.waterline.actuation.cpu_quota import RestoreBounds, ThrottleBounds, waited_milli
 from slackwater.waterline.analysis.candidates import Exposed
-from slackwater.waterline.analysis.counting import Verdict
+from slackwater.waterline.analysis.sample_counters import RuleVerdict
 from slackwater.waterline.facts.amounts import ZERO, Number
-from slackwater.waterline.facts.node import NodeView
+from slackwater.waterline.facts.node import NodeReadings
 from slackwater.waterline.facts.pods import PodUse
-from slackwater.waterline.policies.values import Action
-from slackwater.waterline.registry.limited import set_off
+from slackwater.waterline.policies.values import PolicyAction
+from slackwater.waterline.registry.limited_pods import set_off
 from slackwater.waterline.registry.metric import Metric, Restore
 
 
-class Kind(StrEnum):
+class ActionKind(StrEnum):
     """The kind of action on a pod."""
 
     THROTTLE = "throttle"
@@ -55,7 +55,7 @@ class Demand:
     would take from each other.
     """
 
-    kind: Kind
+    kind: ActionKind
     metric: Metric
     rules: tuple[str, ...]
     reading: Decimal
@@ -81,7 +81,7 @@ class Restorable:
     restore: Restore | None = None
 
 
-def gap_of(verdict: Verdict, view: NodeView, excess: Decimal) -> Decimal | None:
+def gap_of(verdict: RuleVerdict, view: NodeReadings, excess: Decimal) -> Decimal | None:
     """Returns max(0, (1 + excess) x (reading - target)), in the unit of the metric's resource."""
     if verdict.metric is None or verdict.reading is None:
         return None
@@ -89,7 +89,7 @@ def gap_of(verdict: Verdict, view: NodeView, excess: Decimal) -> Decimal | None:
     return None if between is None else max(ZERO, (1 + excess) * between)
 
 
-def beyond_of(verdict: Verdict, view: NodeView) -> Decimal:
+def beyond_of(verdict: RuleVerdict, view: NodeReadings) -> Decimal:
     """Returns by how much the waterline itself is crossed, in the unit of the metric's resource; 0
     if unknown.
     """
@@ -98,7 +98,7 @@ def beyond_of(verdict: Verdict, view: NodeView) -> Decimal:
     return max(ZERO, verdict.metric.release(view, verdict.reading, verdict.rule.waterline) or ZERO)
 
 
-def headroom_of(verdict: Verdict, view: NodeView, excess: Decimal) -> Decimal | None:
+def headroom_of(verdict: RuleVerdict, view: NodeReadings, excess: Decimal) -> Decimal | None:
     """Returns max(0, (1 + excess) x (waterline - reading)), the inverse of the gap. None: no
     bound.
     """
@@ -108,25 +108,25 @@ def headroom_of(verdict: Verdict, view: NodeView, excess: Decimal) -> Decimal | 
     return None if between is None else max(ZERO, (1 + excess) * -between)
 
 
-def acts(kind: Kind, action: Action, metric: Metric) -> bool:
+def acts(kind: ActionKind, action: PolicyAction, metric: Metric) -> bool:
     """Returns whether an action includes this kind for this metric."""
-    if kind is Kind.THROTTLE:
+    if kind is ActionKind.THROTTLE:
         return action.throttle is not None and metric.throttleable
     return action.evicts and metric.evictable
 
 
 def demands(
-    kind: Kind,
-    verdicts: Sequence[Verdict],
-    actions: Mapping[str, Action],
+    kind: ActionKind,
+    verdicts: Sequence[RuleVerdict],
+    actions: Mapping[str, PolicyAction],
     exposed: Exposed,
-    view: NodeView,
+    view: NodeReadings,
     excess: Decimal,
 ) -> tuple[Demand, ...]:
     """Returns a demand per metric with a triggered rule and an action of this kind; the highest
     action priority first.
     """
-    by_metric: dict[str, list[Verdict]] = {}
+    by_metric: dict[str, list[RuleVerdict]] = {}
     for one in verdicts:
         if one.triggered and one.metric is not None and acts(kind, actions[one.rule.action], one.metric):
             by_metric.setdefault(one.metric.name, []).append(one)
@@ -138,7 +138,7 @@ def _with_shortest_grace(made: Sequence[Demand]) -> tuple[Demand, ...]:
     """Returns the demands with each pod's shortest applicable grace, whichever demand chooses
     it.
     """
-    if len(made) < 2 or made[0].kind is not Kind.EVICT:
+    if len(made) < 2 or made[0].kind is not ActionKind.EVICT:
         return tuple(made)
     shortest: dict[str, int] = {}
     for one in (candidate for demand in made for candidate in demand.candidates):
@@ -159,18 +159,18 @@ def _with_shortest_grace(made: Sequence[Demand]) -> tuple[Demand, ...]:
 
 
 def _demand(
-    kind: Kind,
-    triggered: Sequence[Verdict],
-    actions: Mapping[str, Action],
+    kind: ActionKind,
+    triggered: Sequence[RuleVerdict],
+    actions: Mapping[str, PolicyAction],
     exposed: Exposed,
-    view: NodeView,
+    view: NodeReadings,
     excess: Decimal,
 ) -> Demand:
     metric, reading = triggered[0].metric, triggered[0].reading
     assert metric is not None  # noqa: S101 - only rules with a metric and a reading trigger
-    quantified = metric.throttle_quantified if kind is Kind.THROTTLE else metric.evict_quantified
+    quantified = metric.throttle_quantified if kind is ActionKind.THROTTLE else metric.evict_quantified
     asking = [actions[one.rule.action] for one in triggered]
-    is_refilled = kind is Kind.THROTTLE and quantified and metric.refilled
+    is_refilled = kind is ActionKind.THROTTLE and quantified and metric.refilled
     waited = _waited(metric, asking, exposed, view) if is_refilled else ZERO
     found = [gap_of(one, view, excess) if quantified else None for one in triggered]
     gaps = [(None if gap is None else gap + waited, action) for gap, action in zip(found, asking, strict=True)]
@@ -189,7 +189,7 @@ def _demand(
     )
 
 
-def _waited(metric: Metric, asking: Sequence[Action], exposed: Exposed, view: NodeView) -> Decimal:
+def _waited(metric: Metric, asking: Sequence[PolicyAction], exposed: Exposed, view: NodeReadings) -> Decimal:
     """Returns the CPU that candidates would take once one of them is throttled: what all may use
     now, less what they used. Usage of others beyond their limits is already in the reading.
     """
@@ -202,7 +202,7 @@ def _waited(metric: Metric, asking: Sequence[Action], exposed: Exposed, view: No
 
 
 def _candidates(
-    metric: Metric, gaps: Sequence[tuple[Decimal | None, Action]], exposed: Exposed
+    metric: Metric, gaps: Sequence[tuple[Decimal | None, PolicyAction]], exposed: Exposed
 ) -> tuple[Candidate, ...]:
     """Returns the candidates in the metric's order. A pod's bounds depend only on its allowed
     actions, and are computed once per set of them.
@@ -224,7 +224,7 @@ class _Asked(Struct, frozen=True, gc=False):
     grace_seconds: int | None
 
 
-def _asked(gaps: Sequence[tuple[Decimal | None, Action]], allowed: frozenset[str]) -> _Asked | None:
+def _asked(gaps: Sequence[tuple[Decimal | None, PolicyAction]], allowed: frozenset[str]) -> _Asked | None:
     """Returns the largest gap and the strictest limits over all rules whose action is allowed; None
     without one.
     """

@@ -13,8 +13,8 @@ from datetime import datetime
 from typing import Final, Literal
 
 from slackwater.model.records import record
-from slackwater.waterline.analysis.counting import Verdict
-from slackwater.waterline.policies.values import Action, Policies
+from slackwater.waterline.analysis.sample_counters import RuleVerdict
+from slackwater.waterline.policies.values import Policies, PolicyAction
 
 CONDITION: Final = "slackwater.io/interference-identified"
 
@@ -39,7 +39,7 @@ class SchedulingStep:
 
 
 def step(
-    before: Scheduling, verdicts: Sequence[Verdict], actions: Mapping[str, Action], now: datetime
+    before: Scheduling, verdicts: Sequence[RuleVerdict], actions: Mapping[str, PolicyAction], now: datetime
 ) -> SchedulingStep:
     """Returns the next state. `verdicts` are those of rules whose action exists and that are not
     previews.
@@ -87,14 +87,16 @@ def _closing(policies: Policies, labels: Mapping[str, str]) -> frozenset[str]:
     )
 
 
-def would_close(previews: Sequence[Verdict], actions: Mapping[str, Action]) -> tuple[str, ...]:
+def would_close(previews: Sequence[RuleVerdict], actions: Mapping[str, PolicyAction]) -> tuple[str, ...]:
     """Returns the triggered rules with strategy Preview that would cordon the node."""
     return tuple(
         sorted(one.rule.key for one in previews if one.triggered and actions[one.rule.action].disables_scheduling)
     )
 
 
-def _must_wait(before: Scheduling, closing: Sequence[Verdict], actions: Mapping[str, Action], now: datetime) -> bool:
+def _must_wait(
+    before: Scheduling, closing: Sequence[RuleVerdict], actions: Mapping[str, PolicyAction], now: datetime
+) -> bool:
     causes = [one for one in closing if one.rule.key in before.because]
     cool_down = max((actions[one.rule.action].cool_down_seconds for one in causes), default=0.0)
     last = before.last_trigger_at

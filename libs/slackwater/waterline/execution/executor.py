@@ -15,13 +15,13 @@ from typing import Final
 from slackwater.waterline.actuation.cpu_quota import amount_of
 from slackwater.waterline.analysis.analyzer import Analysis
 from slackwater.waterline.analysis.candidates import Exposure
-from slackwater.waterline.analysis.demands import Demand, Kind, Restorable
-from slackwater.waterline.execution.evicting import Attempt, Budget, EvictionPass
-from slackwater.waterline.execution.ledger import Ledger, nonzero
-from slackwater.waterline.execution.limits import Limits
+from slackwater.waterline.analysis.demands import ActionKind, Demand, Restorable
+from slackwater.waterline.execution.evict import Attempt, Budget, EvictionPass
+from slackwater.waterline.execution.ledger import ReleaseLedger, nonzero
+from slackwater.waterline.execution.limits import ActionLimits
 from slackwater.waterline.execution.plan import ExecutorState, Plan, Refused, Spared, Step, Underway
-from slackwater.waterline.execution.restoring import give_back
-from slackwater.waterline.execution.throttling import ThrottlePass
+from slackwater.waterline.execution.restore import restore_quotas
+from slackwater.waterline.execution.throttle import ThrottlePass
 from slackwater.waterline.facts.amounts import ZERO
 
 HOUR: Final = timedelta(hours=1)
@@ -32,27 +32,27 @@ Restore = Callable[[Sequence[Restorable], Mapping[str, str]], tuple[tuple[Step, 
 def execute(
     analysis: Analysis,
     before: ExecutorState,
-    limits: Limits,
+    limits: ActionLimits,
     now: datetime,
     attempt: Attempt | None = None,
-    restore: Restore = give_back,
+    restore: Restore = restore_quotas,
     already: Plan | None = None,
 ) -> Plan:
     """Returns the plan of a cycle and the next state. `attempt` begins evictions one by one; see
     Attempt. `already`: actions that happen anyway, and count for evictions.
     """
     state = _still_true(before, analysis, now)
-    quotas, ledger = Ledger(), Ledger()
-    throttling = ThrottlePass(_without(analysis.throttles, state), _refused(state, Kind.THROTTLE), limits)
+    quotas, ledger = ReleaseLedger(), ReleaseLedger()
+    throttling = ThrottlePass(_without(analysis.throttles, state), _refused(state, ActionKind.THROTTLE), limits)
     left_after_throttle = throttling.run(quotas)
     taken = {step.uid: amount_of(step.changes) for step in throttling.steps}
     if already is not None:
-        taken = {step.uid: amount_of(step.changes) for step in already.of(Kind.THROTTLE)} | taken
+        taken = {step.uid: amount_of(step.changes) for step in already.of(ActionKind.THROTTLE)} | taken
     _credit_throttles(ledger, taken, analysis)
     _credit_underway(ledger, state, analysis)
     evicting = EvictionPass(
         _without(analysis.evictions, state),
-        _refused(state, Kind.EVICT),
+        _refused(state, ActionKind.EVICT),
         _budget(state, limits),
         limits,
         taken=taken,
@@ -61,7 +61,7 @@ def execute(
     left_after_evictions = evicting.run(ledger, attempt)
     leaving = {one.uid for one in state.underway}
     staying = [one for one in analysis.restorable if one.pod.uid not in leaving]
-    raised, kept_down = restore(staying, _refused(state, Kind.THROTTLE))
+    raised, kept_down = restore(staying, _refused(state, ActionKind.THROTTLE))
     return Plan(
         steps=(*throttling.steps, *evicting.steps, *raised),
         spared=(*_protected(analysis), *throttling.spared, *evicting.spared, *kept_down),
@@ -71,7 +71,7 @@ def execute(
 
 
 def preview(
-    analysis: Analysis, before: ExecutorState, limits: Limits, now: datetime, already: Plan | None = None
+    analysis: Analysis, before: ExecutorState, limits: ActionLimits, now: datetime, already: Plan | None = None
 ) -> Plan:
     """Returns what rules with strategy Preview would do now, beyond `already`. Nothing is carried
     out.
@@ -80,22 +80,24 @@ def preview(
         return Plan(state=before)
     asked = replace(
         analysis,
-        throttles=tuple(one for one in analysis.previews if one.kind is Kind.THROTTLE),
-        evictions=tuple(one for one in analysis.previews if one.kind is Kind.EVICT),
+        throttles=tuple(one for one in analysis.previews if one.kind is ActionKind.THROTTLE),
+        evictions=tuple(one for one in analysis.previews if one.kind is ActionKind.EVICT),
         restorable=(),
     )
     return replace(execute(asked, before, limits, now, already=already), state=before)
 
 
-def refused(state: ExecutorState, uid: str, kind: Kind, because: str, now: datetime, limits: Limits) -> ExecutorState:
+def refused(
+    state: ExecutorState, uid: str, kind: ActionKind, because: str, now: datetime, limits: ActionLimits
+) -> ExecutorState:
     """Returns the state after a begun action was refused (a budget, an unwritable file). It is no
     longer credited, and a failed eviction does not count towards the hourly limit.
     """
     until = now + timedelta(seconds=limits.retry_seconds)
-    in_vain = [one.begun_at for one in state.underway if one.uid == uid and kind is Kind.EVICT]
+    in_vain = [one.begun_at for one in state.underway if one.uid == uid and kind is ActionKind.EVICT]
     return replace(
         state,
-        underway=tuple(one for one in state.underway if one.uid != uid or kind is not Kind.EVICT),
+        underway=tuple(one for one in state.underway if one.uid != uid or kind is not ActionKind.EVICT),
         refused=(
             *(one for one in state.refused if (one.uid, one.kind) != (uid, kind)),
             Refused(uid, kind, because, until),
@@ -123,7 +125,7 @@ def _still_true(state: ExecutorState, analysis: Analysis, now: datetime) -> Exec
     )
 
 
-def _refused(state: ExecutorState, kind: Kind) -> dict[str, str]:
+def _refused(state: ExecutorState, kind: ActionKind) -> dict[str, str]:
     return {one.uid: one.because for one in state.refused if one.kind is kind}
 
 
@@ -138,21 +140,21 @@ def _without(demands: Sequence[Demand], state: ExecutorState) -> tuple[Demand, .
     )
 
 
-def _credit_throttles(ledger: Ledger, taken: Mapping[str, Decimal], analysis: Analysis) -> None:
+def _credit_throttles(ledger: ReleaseLedger, taken: Mapping[str, Decimal], analysis: Analysis) -> None:
     pods = [(analysis.exposed[uid].pod, milli) for uid, milli in taken.items()]
     for one in analysis.evictions:
         amounts = [one.metric.released_by_throttle(pod, milli) for pod, milli in pods]
         ledger.credit({one.metric.name: sum(amounts, ZERO)})
 
 
-def _credit_underway(ledger: Ledger, state: ExecutorState, analysis: Analysis) -> None:
+def _credit_underway(ledger: ReleaseLedger, state: ExecutorState, analysis: Analysis) -> None:
     """Credit evictions in progress with the pod's current usage, which is what will be released."""
     for one in state.underway:
         pod = analysis.exposed[one.uid].pod
         ledger.credit(nonzero((each.metric.name, each.metric.released_by_eviction(pod)) for each in analysis.evictions))
 
 
-def _budget(state: ExecutorState, limits: Limits) -> Budget:
+def _budget(state: ExecutorState, limits: ActionLimits) -> Budget:
     hourly = None if limits.evictions_per_hour is None else max(0, limits.evictions_per_hour - len(state.begun_at))
     cycle = limits.evictions_per_cycle
     if hourly is not None and (cycle is None or hourly < cycle):
@@ -162,19 +164,23 @@ def _budget(state: ExecutorState, limits: Limits) -> Budget:
 
 def _protected(analysis: Analysis) -> list[Spared]:
     """Returns the protected pods, for a plan that affects any pod."""
-    kinds = [kind for kind, asked in ((Kind.THROTTLE, analysis.throttles), (Kind.EVICT, analysis.evictions)) if asked]
+    kinds = [
+        kind
+        for kind, asked in ((ActionKind.THROTTLE, analysis.throttles), (ActionKind.EVICT, analysis.evictions))
+        if asked
+    ]
     return [_spared(kind, one) for kind in kinds for one in analysis.exposed.values() if one.protected_because]
 
 
-def _spared(kind: Kind, one: Exposure) -> Spared:
+def _spared(kind: ActionKind, one: Exposure) -> Spared:
     return Spared(kind, one.pod.uid, one.pod.name, one.protected_because)
 
 
-def _after(state: ExecutorState, evicting: EvictionPass, limits: Limits, now: datetime) -> ExecutorState:
+def _after(state: ExecutorState, evicting: EvictionPass, limits: ActionLimits, now: datetime) -> ExecutorState:
     retry = now + timedelta(seconds=limits.retry_seconds)
     begun = tuple(
         Underway(step.uid, now + timedelta(seconds=limits.credited_seconds(step.grace_seconds)), now)
         for step in evicting.steps
     )
-    failed = tuple(Refused(uid, Kind.EVICT, why, retry) for uid, why in evicting.refused_now.items())
+    failed = tuple(Refused(uid, ActionKind.EVICT, why, retry) for uid, why in evicting.refused_now.items())
     return ExecutorState((*state.underway, *begun), (*state.refused, *failed), (*state.begun_at, *(now for _ in begun)))

@@ -13,14 +13,14 @@ Amounts = Mapping[str, Decimal]
 CLOSED: Final = "the gap is closed"
 
 
-class Ledger:
+class ReleaseLedger:
     """Credits by metric. Every action is credited to every metric, whichever requested it."""
 
     def __init__(self, released: Amounts | None = None) -> None:
         self._released: dict[str, Decimal] = dict(released or {})
 
-    def copy(self) -> Ledger:
-        return Ledger(self._released)
+    def copy(self) -> ReleaseLedger:
+        return ReleaseLedger(self._released)
 
     def credit(self, amounts: Amounts, sign: int = 1) -> None:
         for metric, amount in amounts.items():

@@ -11,7 +11,7 @@ AFTER_GRACE_SECONDS: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ActionLimits:
     """None: no bound.
 
     evictions_per_cycle, evictions_per_hour  on one node

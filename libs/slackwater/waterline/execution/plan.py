@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from slackwater.model.records import record
 from slackwater.waterline.actuation.cpu_quota import QuotaChange
-from slackwater.waterline.analysis.demands import Kind
+from slackwater.waterline.analysis.demands import ActionKind
 from slackwater.waterline.facts.amounts import Number
 
 
@@ -19,7 +19,7 @@ class Step(Struct, frozen=True, gc=False):
     restore: its cost). `metric` is the demand that chose it.
     """
 
-    kind: Kind
+    kind: ActionKind
     uid: str
     name: str
     metric: str
@@ -32,7 +32,7 @@ class Step(Struct, frozen=True, gc=False):
 class Spared(Struct, frozen=True, gc=False):
     """A candidate that was spared, and why."""
 
-    kind: Kind
+    kind: ActionKind
     uid: str
     name: str
     because: str
@@ -44,7 +44,7 @@ class Remaining:
     the reason.
     """
 
-    kind: Kind
+    kind: ActionKind
     metric: str
     gap: Decimal | None
     released: Decimal
@@ -73,7 +73,7 @@ class Refused:
     """A pod whose eviction or limit was refused: not retried, and not credited, before `until`."""
 
     uid: str
-    kind: Kind
+    kind: ActionKind
     because: str
     until: datetime
 
@@ -98,5 +98,5 @@ class Plan:
     remaining: tuple[Remaining, ...] = ()
     state: ExecutorState = field(default_factory=ExecutorState)
 
-    def of(self, kind: Kind) -> tuple[Step, ...]:
+    def of(self, kind: ActionKind) -> tuple[Step, ...]:
         return tuple(step for step in self.steps if step.kind is kind)

@@ -14,7 +14,7 @@ from slackwater.waterline.facts.pods import PodUse
 
 
 @record(frozen=True, slots=True)
-class Series:
+class MetricSeries:
     """One measured value, with labels for its source (a disk, an interface)."""
 
     value: Number
@@ -37,7 +37,7 @@ class BestEffortCpu:
 
 
 @record(frozen=True, slots=True)
-class NodeView:
+class NodeReadings:
     """The readings of a node at `sampled_at`, by metric name; an absent metric is unknown.
 
     `best_effort_window` and `best_effort_last` have the same form, over the satisfaction window and
@@ -47,7 +47,7 @@ class NodeView:
 
     node: str
     sampled_at: datetime
-    readings: Mapping[str, tuple[Series, ...]] = field(default_factory=dict)
+    readings: Mapping[str, tuple[MetricSeries, ...]] = field(default_factory=dict)
     capacity_milli: int | None = None
     capacity_bytes: int | None = None
     pods: tuple[PodUse, ...] = ()
@@ -73,7 +73,7 @@ class UsageShares:
 
 
 @record(frozen=True, slots=True)
-class Consumer:
+class ResourceConsumer:
     """A pod or host application, its usage, and whether it is selected."""
 
     usage: Number
@@ -81,7 +81,10 @@ class Consumer:
 
 
 def usage_shares(
-    node_usage: Number, reserved: Number, pods: Iterable[Consumer], host_applications: Iterable[Consumer] = ()
+    node_usage: Number,
+    reserved: Number,
+    pods: Iterable[ResourceConsumer],
+    host_applications: Iterable[ResourceConsumer] = (),
 ) -> UsageShares:
     """Returns the three shares. The system's is the remaining usage, but at least its
     reservation.
@@ -95,5 +98,5 @@ def usage_shares(
     )
 
 
-def _sum(consumers: Iterable[Consumer]) -> Decimal:
+def _sum(consumers: Iterable[ResourceConsumer]) -> Decimal:
     return sum((exact(one.usage) for one in consumers), ZERO)

@@ -19,7 +19,7 @@ _uid: Final = attrgetter("uid")
 
 
 @dataclass(frozen=True, slots=True)
-class Chain:
+class ComparatorChain:
     """A named order of pods, the first candidate first. Restoring uses the reverse order."""
 
     name: str
@@ -46,9 +46,9 @@ class Chain:
         found = sorted(zip(*columns, map(_uid, pods), range(len(pods)), strict=True))
         return [(place[:-2], place[-1]) for place in found]
 
-    def then(self, *more: Comparator, name: str = "") -> Chain:
+    def then(self, *more: Comparator, name: str = "") -> ComparatorChain:
         """Returns the chain with further comparators appended."""
-        return Chain(name or self.name, (*self.comparators, *more))
+        return ComparatorChain(name or self.name, (*self.comparators, *more))
 
     def __str__(self) -> str:
         return ", ".join((*(comparator.name for comparator in self.comparators), "uid"))
@@ -58,29 +58,29 @@ _RANK: Final = (by.TIER, by.QOS_CLASS, by.PRIORITY)
 """Class and priority of the proposal, with the tier before both."""
 _PRIORITY_FIRST: Final = (by.PRIORITY, by.QOS_CLASS)
 
-GENERAL: Final = Chain("general", (*_RANK, by.RUNNING_TIME))
-CPU: Final = Chain("cpu", (*_RANK, by.CPU_USAGE, by.EXTENDED_CPU, by.RUNNING_TIME))
-EXTENDED_CPU: Final = Chain("extended-cpu", (*_RANK, by.EXTENDED_CPU, by.RUNNING_TIME))
-MEMORY: Final = Chain("memory", (*_RANK, by.MEMORY_USAGE, by.EXTENDED_MEMORY, by.RUNNING_TIME))
-PRIORITY_FIRST: Final = Chain("priority-first", (*_PRIORITY_FIRST, by.RUNNING_TIME))
-CPU_BORROWERS_FIRST: Final = Chain(
+GENERAL: Final = ComparatorChain("general", (*_RANK, by.RUNNING_TIME))
+CPU: Final = ComparatorChain("cpu", (*_RANK, by.CPU_USAGE, by.EXTENDED_CPU, by.RUNNING_TIME))
+EXTENDED_CPU: Final = ComparatorChain("extended-cpu", (*_RANK, by.EXTENDED_CPU, by.RUNNING_TIME))
+MEMORY: Final = ComparatorChain("memory", (*_RANK, by.MEMORY_USAGE, by.EXTENDED_MEMORY, by.RUNNING_TIME))
+PRIORITY_FIRST: Final = ComparatorChain("priority-first", (*_PRIORITY_FIRST, by.RUNNING_TIME))
+CPU_BORROWERS_FIRST: Final = ComparatorChain(
     "cpu-borrowers-first",
     (by.HOLDS_EXTENDED_CPU, *_PRIORITY_FIRST, by.CPU_USAGE, by.EXTENDED_CPU, by.RUNNING_TIME),
 )
-MEMORY_BORROWERS_FIRST: Final = Chain(
+MEMORY_BORROWERS_FIRST: Final = ComparatorChain(
     "memory-borrowers-first",
     (by.HOLDS_EXTENDED_MEMORY, *_PRIORITY_FIRST, by.MEMORY_USAGE, by.EXTENDED_MEMORY, by.RUNNING_TIME),
 )
-BEST_EFFORT_CPU: Final = Chain("best-effort-cpu", (by.PRIORITY, by.CPU_OVER_REQUEST))
-BEST_EFFORT_MEMORY: Final = Chain("best-effort-memory", (by.PRIORITY, by.MEMORY_MEASURED, by.MEMORY_USAGE))
-EVICTION_PRIORITY_CPU: Final = Chain(
+BEST_EFFORT_CPU: Final = ComparatorChain("best-effort-cpu", (by.PRIORITY, by.CPU_OVER_REQUEST))
+BEST_EFFORT_MEMORY: Final = ComparatorChain("best-effort-memory", (by.PRIORITY, by.MEMORY_MEASURED, by.MEMORY_USAGE))
+EVICTION_PRIORITY_CPU: Final = ComparatorChain(
     "eviction-priority-cpu", (by.EVICTION_PRIORITY, by.PRIORITY, by.LABEL_PRIORITY, by.CPU_USAGE)
 )
-EVICTION_PRIORITY_MEMORY: Final = Chain(
+EVICTION_PRIORITY_MEMORY: Final = ComparatorChain(
     "eviction-priority-memory", (by.EVICTION_PRIORITY, by.PRIORITY, by.LABEL_PRIORITY, by.MEMORY_USAGE)
 )
 
-CHAINS: Mapping[str, Chain] = MappingProxyType(
+CHAINS: Mapping[str, ComparatorChain] = MappingProxyType(
     {
         chain.name: chain
         for chain in (

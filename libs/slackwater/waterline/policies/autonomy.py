@@ -49,15 +49,15 @@ def mode_of(state: AutonomyState, policy: AutonomyPolicy) -> Mode:
 
 def evicted(state: AutonomyState, policy: AutonomyPolicy, now: datetime) -> AutonomyState:
     """Returns the state with one more eviction begun."""
-    return look(replace(state, evictions_at=(*state.evictions_at, now)), policy, now)
+    return review_step_back(replace(state, evictions_at=(*state.evictions_at, now)), policy, now)
 
 
 def effect_seen(state: AutonomyState, policy: AutonomyPolicy, now: datetime, *, relieved: bool) -> AutonomyState:
     """Returns the state with the effect of an eviction."""
-    return look(replace(state, missed_in_a_row=0 if relieved else state.missed_in_a_row + 1), policy, now)
+    return review_step_back(replace(state, missed_in_a_row=0 if relieved else state.missed_in_a_row + 1), policy, now)
 
 
-def look(state: AutonomyState, policy: AutonomyPolicy, now: datetime) -> AutonomyState:
+def review_step_back(state: AutonomyState, policy: AutonomyPolicy, now: datetime) -> AutonomyState:
     """Returns the state of a new cycle: drops old entries, steps back if a guard trips, and forward
     again after the hold.
     """

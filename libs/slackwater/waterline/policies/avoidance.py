@@ -10,7 +10,7 @@ from pydantic import Field, field_validator
 from slackwater.resources.metadata import Part, Resource
 from slackwater.waterline.actuation.cpu_quota import RestoreBounds, ThrottleBounds
 from slackwater.waterline.policies.quantity import Written, in_unit_of, text_of
-from slackwater.waterline.policies.values import Action
+from slackwater.waterline.policies.values import PolicyAction
 from slackwater.waterline.registry.metric import Dimension
 
 Share = Annotated[Decimal, Field(ge=0, le=1, allow_inf_nan=False)]
@@ -63,9 +63,9 @@ class AvoidanceAction(Resource):
     kind: Literal["AvoidanceAction"] = "AvoidanceAction"
     spec: AvoidanceActionSpec
 
-    def action(self) -> Action:
+    def action(self) -> PolicyAction:
         throttle, eviction = self.spec.throttle, self.spec.eviction
-        return Action(
+        return PolicyAction(
             name=self.metadata.name,
             throttle=None if throttle is None else throttle.bounds(),
             restore=RestoreBounds() if throttle is None else RestoreBounds(throttle.restore_step_ratio),

@@ -8,12 +8,12 @@ from pydantic import Field, StringConstraints
 
 from slackwater.decisions.reasons import Mode
 from slackwater.resources.metadata import Part, Resource
-from slackwater.waterline.execution.limits import Limits
+from slackwater.waterline.execution.limits import ActionLimits
 from slackwater.waterline.policies.autonomy import AutonomyPolicy
 
 Pool = Annotated[str, StringConstraints(min_length=1, max_length=253, pattern=r"^[^\x00-\x1f\x7f]+$")]
 _DEFAULTS: Final = AutonomyPolicy()
-_LIMITS: Final = Limits()
+_LIMITS: Final = ActionLimits()
 
 
 class AutonomySpec(Part):
@@ -43,10 +43,10 @@ class Autonomy(Resource):
     def pool(self) -> str:
         return self.spec.node_pool or self.metadata.name
 
-    def limits(self) -> Limits:
+    def limits(self) -> ActionLimits:
         """Returns the limits of one node."""
         spec = self.spec
-        return Limits(
+        return ActionLimits(
             spec.node_evictions_per_cycle,
             spec.node_evictions_per_hour,
             blanket_throttles=spec.blanket_throttles,

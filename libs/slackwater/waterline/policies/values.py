@@ -37,7 +37,7 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
-class Action:
+class PolicyAction:
     """The actions of a triggered rule. Without throttle and evict, the node is only cordoned for
     new pods.
     """
@@ -65,5 +65,5 @@ class Policies:
     """All applied policies."""
 
     nodes: tuple[NodePolicy, ...] = ()
-    actions: tuple[Action, ...] = ()
+    actions: tuple[PolicyAction, ...] = ()
     pods: tuple[PodQosSpec, ...] = ()

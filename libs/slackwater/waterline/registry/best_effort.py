@@ -12,10 +12,10 @@ from typing import Final
 
 from slackwater.model.tiers import QoSClass, Tier
 from slackwater.waterline.facts.amounts import ZERO, Number, exact
-from slackwater.waterline.facts.node import BestEffortCpu, NodeView, Series
+from slackwater.waterline.facts.node import BestEffortCpu, MetricSeries, NodeReadings
 from slackwater.waterline.facts.pods import PodUse
 from slackwater.waterline.ordering.chains import BEST_EFFORT_CPU, BEST_EFFORT_MEMORY
-from slackwater.waterline.registry.metric import Dimension, Evict, Fact, Metric, Resource
+from slackwater.waterline.registry.metric import Dimension, Evict, Fact, Metric, MetricResource
 
 USAGE_GATE: Final = Decimal("0.9")
 """Pods that use less than this share of what they may use lack no CPU, however small their share
@@ -67,7 +67,7 @@ def satisfaction(name: str, *, gate: Decimal = USAGE_GATE, by_allocatable: bool 
     rule's value is 1 - lower bound of satisfaction, its target 1 - upper bound.
     """
 
-    def seen(view: NodeView) -> tuple[BestEffortCpu, ...]:
+    def seen(view: NodeReadings) -> tuple[BestEffortCpu, ...]:
         window, last = view.best_effort_window, view.best_effort_last
         if window is None or last is None or exact(window.covered_ratio) < LEAST_COVERED:
             return ()
@@ -75,18 +75,18 @@ def satisfaction(name: str, *, gate: Decimal = USAGE_GATE, by_allocatable: bool 
             return ()  # what is not said is not known: that is no calm
         return window, last
 
-    def readings(view: NodeView) -> tuple[Series, ...]:
+    def readings(view: NodeReadings) -> tuple[MetricSeries, ...]:
         shortfalls = [_shortfall(one, gate, by_allocatable) for one in seen(view)]
-        return (Series(min(shortfalls)),) if shortfalls else ()
+        return (MetricSeries(min(shortfalls)),) if shortfalls else ()
 
-    def release(view: NodeView, _reading: Decimal, target: Decimal) -> Decimal | None:
+    def release(view: NodeReadings, _reading: Decimal, target: Decimal) -> Decimal | None:
         """Returns the smaller release of window and last sample, in milli-cores of requests,
         truncated.
         """
         amounts = [(_shortfall(one, gate, by_allocatable) - target) * exact(one.request_milli) for one in seen(view)]
         return Decimal(int(min(amounts))) if amounts else None
 
-    def basis(view: NodeView) -> tuple[Fact, ...]:
+    def basis(view: NodeReadings) -> tuple[Fact, ...]:
         found = []
         for when, one in zip(("window", "last"), seen(view), strict=False):
             limit = None if (known := _limit_of(one, by_allocatable)) < 0 else known
@@ -99,7 +99,7 @@ def satisfaction(name: str, *, gate: Decimal = USAGE_GATE, by_allocatable: bool 
     return Metric(
         name,
         Dimension.RATIO,
-        Resource.BATCH_CPU_REQUEST,
+        MetricResource.BATCH_CPU_REQUEST,
         action_priority=4,
         readings=readings,
         reached_counts=True,
@@ -155,18 +155,18 @@ def whole_percent(used: Number, capacity: int) -> Decimal:
     return Decimal(int(exact(used) * 100 / capacity)) / 100
 
 
-def _threshold(name: str, source: str, resource: Resource) -> Metric:
-    is_cpu = resource is Resource.CPU
+def _threshold(name: str, source: str, resource: MetricResource) -> Metric:
+    is_cpu = resource is MetricResource.CPU
 
-    def capacity(view: NodeView) -> int | None:
+    def capacity(view: NodeReadings) -> int | None:
         return view.capacity_milli if is_cpu else view.capacity_bytes
 
-    def readings(view: NodeView) -> tuple[Series, ...]:
+    def readings(view: NodeReadings) -> tuple[MetricSeries, ...]:
         size = capacity(view)
         used = [one for one in view.readings.get(source, ()) if exact(one.value).is_finite()]
-        return tuple(Series(whole_percent(one.value, size), one.labels) for one in used) if size else ()
+        return tuple(MetricSeries(whole_percent(one.value, size), one.labels) for one in used) if size else ()
 
-    def release(view: NodeView, reading: Decimal, target: Decimal) -> Decimal | None:
+    def release(view: NodeReadings, reading: Decimal, target: Decimal) -> Decimal | None:
         size = capacity(view)
         return None if size is None else Decimal(int(size * (reading - target)))
 
@@ -196,13 +196,13 @@ def _threshold(name: str, source: str, resource: Resource) -> Metric:
     )
 
 
-def _promised(name: str, tier: Tier, resource: Resource, evict: Evict) -> Metric:
+def _promised(name: str, tier: Tier, resource: MetricResource, evict: Evict) -> Metric:
     """Returns the metric of a tier's requests over the node's offer. An unknown offer gives no
     reading, so no action; against an offer of 0 all requests are to be released.
     """
-    is_cpu = resource in (Resource.BATCH_CPU_REQUEST, Resource.MID_CPU_REQUEST)
+    is_cpu = resource in (MetricResource.BATCH_CPU_REQUEST, MetricResource.MID_CPU_REQUEST)
 
-    def offered(view: NodeView) -> int | None:
+    def offered(view: NodeReadings) -> int | None:
         if tier is Tier.BATCH:
             return view.extended_cpu_allocatable_milli if is_cpu else view.extended_memory_allocatable_bytes
         return view.mid_cpu_allocatable_milli if is_cpu else view.mid_memory_allocatable_bytes
@@ -210,22 +210,22 @@ def _promised(name: str, tier: Tier, resource: Resource, evict: Evict) -> Metric
     def of_tier(pod: PodUse) -> bool:
         return pod.tier is tier
 
-    def requested(view: NodeView) -> Decimal:
+    def requested(view: NodeReadings) -> Decimal:
         return sum((evict(pod) or ZERO for pod in view.pods if of_tier(pod)), ZERO)
 
-    def readings(view: NodeView) -> tuple[Series, ...]:
+    def readings(view: NodeReadings) -> tuple[MetricSeries, ...]:
         size, asked = offered(view), requested(view)
         if size is None:
             return ()
         if size <= 0:
-            return (Series(PROMISED_IN_VAIN if asked > 0 else ZERO),)
-        return (Series(asked / size),)
+            return (MetricSeries(PROMISED_IN_VAIN if asked > 0 else ZERO),)
+        return (MetricSeries(asked / size),)
 
-    def release(view: NodeView, _reading: Decimal, target: Decimal) -> Decimal | None:
+    def release(view: NodeReadings, _reading: Decimal, target: Decimal) -> Decimal | None:
         size = offered(view)
         return None if size is None else Decimal(int(requested(view) - target * max(0, size)))
 
-    def basis(view: NodeView) -> tuple[Fact, ...]:
+    def basis(view: NodeReadings) -> tuple[Fact, ...]:
         unit = Dimension.CPU if is_cpu else Dimension.MEMORY
         return Fact("requested", requested(view), unit), Fact("offered", offered(view), unit)
 
@@ -252,10 +252,10 @@ def _promised(name: str, tier: Tier, resource: Resource, evict: Evict) -> Metric
 BEST_EFFORT: Final = (
     satisfaction("batch_cpu_shortfall"),
     satisfaction("batch_cpu_shortfall_of_allocatable", by_allocatable=True),
-    _threshold("batch_cpu_threshold", "node_cpu_usage", Resource.CPU),
-    _threshold("batch_memory_threshold", "node_memory_usage", Resource.MEMORY),
-    _promised("batch_cpu_requested_ratio", Tier.BATCH, Resource.BATCH_CPU_REQUEST, batch_cpu_request),
-    _promised("batch_memory_requested_ratio", Tier.BATCH, Resource.BATCH_MEMORY_REQUEST, batch_memory_request),
-    _promised("mid_cpu_requested_ratio", Tier.MID, Resource.MID_CPU_REQUEST, batch_cpu_request),
-    _promised("mid_memory_requested_ratio", Tier.MID, Resource.MID_MEMORY_REQUEST, batch_memory_request),
+    _threshold("batch_cpu_threshold", "node_cpu_usage", MetricResource.CPU),
+    _threshold("batch_memory_threshold", "node_memory_usage", MetricResource.MEMORY),
+    _promised("batch_cpu_requested_ratio", Tier.BATCH, MetricResource.BATCH_CPU_REQUEST, batch_cpu_request),
+    _promised("batch_memory_requested_ratio", Tier.BATCH, MetricResource.BATCH_MEMORY_REQUEST, batch_memory_request),
+    _promised("mid_cpu_requested_ratio", Tier.MID, MetricResource.MID_CPU_REQUEST, batch_cpu_request),
+    _promised("mid_memory_requested_ratio", Tier.MID, MetricResource.MID_MEMORY_REQUEST, batch_memory_request),
 )

@@ -9,13 +9,13 @@ from typing import Final
 from slackwater.model.tiers import Tier
 from slackwater.waterline.actuation.cpu_quota import restore_cpu, throttle_cpu
 from slackwater.waterline.facts.amounts import Number, exact
-from slackwater.waterline.facts.node import NodeView, Series
+from slackwater.waterline.facts.node import MetricSeries, NodeReadings
 from slackwater.waterline.facts.pods import PodUse
 from slackwater.waterline.ordering.chains import CPU, EXTENDED_CPU, MEMORY
 from slackwater.waterline.registry.best_effort import BEST_EFFORT
 from slackwater.waterline.registry.devices import DEVICES
-from slackwater.waterline.registry.limited import beyond_limits, net_beyond
-from slackwater.waterline.registry.metric import Dimension, Fact, Metric, Metrics, Resource
+from slackwater.waterline.registry.limited_pods import beyond_limits, net_beyond
+from slackwater.waterline.registry.metric import Dimension, Fact, Metric, MetricResource, Metrics
 
 PRESSURE_CAP: Final = Decimal("0.9")
 """When prod waited nearly all the time, pressure no longer measures the shortage: the gap would
@@ -44,38 +44,38 @@ def batch_cpu_of(pod: PodUse) -> Decimal | None:
     return _exact_or_none(pod.cpu_usage_milli if pod.extended_cpu_usage_milli is None else pod.extended_cpu_usage_milli)
 
 
-def _of_capacity_cpu(view: NodeView, reading: Decimal, target: Decimal) -> Decimal | None:
+def _of_capacity_cpu(view: NodeReadings, reading: Decimal, target: Decimal) -> Decimal | None:
     return None if view.capacity_milli is None else (reading - target) * view.capacity_milli
 
 
-def _of_capacity_memory(view: NodeView, reading: Decimal, target: Decimal) -> Decimal | None:
+def _of_capacity_memory(view: NodeReadings, reading: Decimal, target: Decimal) -> Decimal | None:
     return None if view.capacity_bytes is None else (reading - target) * view.capacity_bytes
 
 
-def _size_in_bytes(view: NodeView) -> tuple[Fact, ...]:
+def _size_in_bytes(view: NodeReadings) -> tuple[Fact, ...]:
     return (Fact("capacity_memory", view.capacity_bytes, Dimension.MEMORY),)
 
 
-def _used_cpu(view: NodeView) -> tuple[Series, ...]:
+def _used_cpu(view: NodeReadings) -> tuple[MetricSeries, ...]:
     beyond = beyond_limits(view)
     return _less(view.readings.get("node_cpu_usage", ()), beyond)
 
 
-def _used_cpu_ratio(view: NodeView) -> tuple[Series, ...]:
+def _used_cpu_ratio(view: NodeReadings) -> tuple[MetricSeries, ...]:
     series = view.readings.get("node_cpu_usage_ratio", ())
     if not view.capacity_milli:
         return series
     return _less(series, beyond_limits(view) / view.capacity_milli)
 
 
-def _less(series: tuple[Series, ...], beyond: Decimal) -> tuple[Series, ...]:
+def _less(series: tuple[MetricSeries, ...], beyond: Decimal) -> tuple[MetricSeries, ...]:
     if not beyond:
         return series
     known = [one for one in series if exact(one.value).is_finite()]
-    return tuple(Series(max(Decimal(0), exact(one.value) - beyond), one.labels) for one in known)
+    return tuple(MetricSeries(max(Decimal(0), exact(one.value) - beyond), one.labels) for one in known)
 
 
-def _lacked_by_prod(view: NodeView, reading: Decimal, target: Decimal) -> Decimal | None:
+def _lacked_by_prod(view: NodeReadings, reading: Decimal, target: Decimal) -> Decimal | None:
     """Returns the CPU that prod lacked: tasks that ran for R and waited a share p of their time
     wanted R / (1 - p).
 
@@ -92,28 +92,28 @@ def is_mid(pod: PodUse) -> bool:
     return pod.tier is Tier.MID
 
 
-def _batch_cpu(view: NodeView) -> tuple[Series, ...]:
+def _batch_cpu(view: NodeReadings) -> tuple[MetricSeries, ...]:
     pods = [pod for pod in view.pods if uses_batch_cpu(pod)]
     summed = _summed("batch_cpu_usage", view, [batch_cpu_of(pod) for pod in pods])
     return summed if "batch_cpu_usage" in view.readings else _less(summed, net_beyond(pods))
 
 
-def _mid_cpu(view: NodeView) -> tuple[Series, ...]:
+def _mid_cpu(view: NodeReadings) -> tuple[MetricSeries, ...]:
     return _summed("mid_cpu_usage", view, [cpu_of(pod) for pod in view.pods if is_mid(pod)])
 
 
-def _summed(name: str, view: NodeView, used: Sequence[Decimal | None]) -> tuple[Series, ...]:
+def _summed(name: str, view: NodeReadings, used: Sequence[Decimal | None]) -> tuple[MetricSeries, ...]:
     """Returns the reading, else the sum over the pods; unknown if it is unknown for one of them."""
     if name in view.readings:
         return view.readings[name]
     known = [amount for amount in used if amount is not None]
-    return (Series(sum(known, Decimal(0))),) if len(known) == len(used) else ()
+    return (MetricSeries(sum(known, Decimal(0))),) if len(known) == len(used) else ()
 
 
 NODE_CPU_USAGE: Final = Metric(
     "node_cpu_usage",
     Dimension.CPU,
-    Resource.CPU,
+    MetricResource.CPU,
     readings=_used_cpu,
     reads_pods=False,  # without them the reading is no lower, so what is calm without is calm with them
     refilled=True,
@@ -128,7 +128,7 @@ NODE_CPU_USAGE: Final = Metric(
 NODE_CPU_USAGE_RATIO: Final = Metric(
     "node_cpu_usage_ratio",
     Dimension.RATIO,
-    Resource.CPU,
+    MetricResource.CPU,
     readings=_used_cpu_ratio,
     reads_pods=False,
     refilled=True,
@@ -145,7 +145,7 @@ NODE_CPU_USAGE_RATIO: Final = Metric(
 PROD_CPU_PRESSURE: Final = Metric(
     "prod_cpu_pressure",
     Dimension.RATIO,
-    Resource.CPU,
+    MetricResource.CPU,
     action_priority=8,
     release=_lacked_by_prod,
     formula=f"min(capacity, prod_usage / (1 - min(reading, {PRESSURE_CAP}))) - prod_usage",
@@ -160,7 +160,7 @@ PROD_CPU_PRESSURE: Final = Metric(
 BATCH_CPU_USAGE: Final = Metric(
     "batch_cpu_usage",
     Dimension.CPU,
-    Resource.CPU,
+    MetricResource.CPU,
     refilled=True,
     readings=_batch_cpu,
     sort=EXTENDED_CPU,
@@ -173,13 +173,13 @@ BATCH_CPU_USAGE: Final = Metric(
     concerns=uses_batch_cpu,
 )
 MID_CPU_USAGE: Final = Metric(
-    "mid_cpu_usage", Dimension.CPU, Resource.CPU, readings=_mid_cpu, sort=CPU, evictable=True, evict=cpu_of,
+    "mid_cpu_usage", Dimension.CPU, MetricResource.CPU, readings=_mid_cpu, sort=CPU, evictable=True, evict=cpu_of,
     evict_quantified=True, concerns=is_mid,
 )  # fmt: skip
 NODE_MEMORY_USAGE: Final = Metric(
     "node_memory_usage",
     Dimension.MEMORY,
-    Resource.MEMORY,
+    MetricResource.MEMORY,
     action_priority=6,
     sort=MEMORY,
     evictable=True,
@@ -189,7 +189,7 @@ NODE_MEMORY_USAGE: Final = Metric(
 NODE_MEMORY_USAGE_RATIO: Final = Metric(
     "node_memory_usage_ratio",
     Dimension.RATIO,
-    Resource.MEMORY,
+    MetricResource.MEMORY,
     action_priority=6,
     release=_of_capacity_memory,
     formula="(reading - target) x capacity_memory",

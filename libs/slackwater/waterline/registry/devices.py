@@ -9,36 +9,38 @@ from typing import Final
 
 from slackwater.model.devices import LinkUse
 from slackwater.waterline.facts.amounts import exact
-from slackwater.waterline.facts.node import NodeView, Series
+from slackwater.waterline.facts.node import MetricSeries, NodeReadings
 from slackwater.waterline.registry.metric import Dimension, Metric, Readings
 
 RECEIVED, SENT = {"direction": "received"}, {"direction": "sent"}
 
 
-def _or_as_read(name: str, otherwise: Callable[[NodeView], tuple[Series, ...]]) -> Readings:
+def _or_as_read(name: str, otherwise: Callable[[NodeReadings], tuple[MetricSeries, ...]]) -> Readings:
     """Returns readings by the metric's name, else those computed from the node's devices."""
 
-    def readings(view: NodeView) -> tuple[Series, ...]:
+    def readings(view: NodeReadings) -> tuple[MetricSeries, ...]:
         return view.readings[name] if name in view.readings else otherwise(view)
 
     return readings
 
 
-def _disks(view: NodeView) -> tuple[Series, ...]:
-    return tuple(Series(one.usage_ratio, {"disk": one.name}) for one in view.disks)
+def _disks(view: NodeReadings) -> tuple[MetricSeries, ...]:
+    return tuple(MetricSeries(one.usage_ratio, {"disk": one.name}) for one in view.disks)
 
 
-def _links(view: NodeView) -> tuple[Series, ...]:
+def _links(view: NodeReadings) -> tuple[MetricSeries, ...]:
     """Returns two series for each interface, by label `direction`."""
     return tuple(
-        Series(amount, {"interface": one.name} | direction) for one in view.links for amount, direction in _both(one)
+        MetricSeries(amount, {"interface": one.name} | direction)
+        for one in view.links
+        for amount, direction in _both(one)
     )
 
 
-def _link_shares(view: NodeView) -> tuple[Series, ...]:
+def _link_shares(view: NodeReadings) -> tuple[MetricSeries, ...]:
     """Returns series only of interfaces that report their capacity."""
     return tuple(
-        Series(exact(amount) / one.capacity_per_second, {"interface": one.name} | direction)
+        MetricSeries(exact(amount) / one.capacity_per_second, {"interface": one.name} | direction)
         for one in view.links
         if one.capacity_per_second
         for amount, direction in _both(one)

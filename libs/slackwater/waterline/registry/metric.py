@@ -15,9 +15,9 @@ from slackwater.model.errors import InvalidInput
 from slackwater.waterline.actuation.cpu_quota import QuotaChange, RestoreBounds, ThrottleBounds
 from slackwater.waterline.facts.amounts import ZERO, Number
 from slackwater.waterline.facts.eviction_marks import refusal
-from slackwater.waterline.facts.node import NodeView, Series
+from slackwater.waterline.facts.node import MetricSeries, NodeReadings
 from slackwater.waterline.facts.pods import PodUse
-from slackwater.waterline.ordering.chains import GENERAL, Chain
+from slackwater.waterline.ordering.chains import GENERAL, ComparatorChain
 
 
 class MetricFailed(Exception):
@@ -34,7 +34,7 @@ class Dimension(StrEnum):
     BYTES_PER_SECOND = "bytes/s"
 
 
-class Resource(StrEnum):
+class MetricResource(StrEnum):
     """The resource of a gap and its release. `OTHER` is known only to the metric itself."""
 
     CPU = "cpu"
@@ -46,12 +46,12 @@ class Resource(StrEnum):
     OTHER = "other"
 
 
-Readings = Callable[[NodeView], tuple[Series, ...]]
-Release = Callable[[NodeView, Decimal, Decimal], Decimal | None]
+Readings = Callable[[NodeReadings], tuple[MetricSeries, ...]]
+Release = Callable[[NodeReadings, Decimal, Decimal], Decimal | None]
 Throttle = Callable[[PodUse, ThrottleBounds, Decimal | None], tuple[QuotaChange, ...]]
 Restore = Callable[[PodUse, RestoreBounds, Decimal | None], tuple[QuotaChange, ...]]
 Evict = Callable[[PodUse], Decimal | None]
-Basis = Callable[[NodeView], tuple["Fact", ...]]
+Basis = Callable[[NodeReadings], tuple["Fact", ...]]
 RuleCheck = Callable[[Decimal, Decimal | None], str | None]
 
 
@@ -64,11 +64,11 @@ class Fact:
     unit: str
 
 
-def _nothing_else(_view: NodeView) -> tuple[Fact, ...]:
+def _nothing_else(_view: NodeReadings) -> tuple[Fact, ...]:
     return ()
 
 
-def difference(_view: NodeView, reading: Decimal, target: Decimal) -> Decimal | None:
+def difference(_view: NodeReadings, reading: Decimal, target: Decimal) -> Decimal | None:
     """Returns reading - target, for metrics whose reading is in the unit of their release."""
     return reading - target
 
@@ -112,14 +112,14 @@ class Metric:
 
     name: str
     dimension: Dimension
-    resource: Resource = Resource.OTHER
+    resource: MetricResource = MetricResource.OTHER
     action_priority: int = 5
     readings: Readings | None = None
     reached_counts: bool = False
     release: Release = difference
     formula: str = "reading - target"
     basis: Basis = _nothing_else
-    sort: Chain | None = None
+    sort: ComparatorChain | None = None
     throttle: Throttle | None = None
     restore: Restore | None = None
     throttle_quantified: bool = False
@@ -167,12 +167,12 @@ class Metric:
         return self.throttle is not None
 
     @property
-    def chain(self) -> Chain:
+    def chain(self) -> ComparatorChain:
         return self.sort or GENERAL
 
-    def read(self, view: NodeView) -> tuple[Series, ...]:
+    def read(self, view: NodeReadings) -> tuple[MetricSeries, ...]:
         """Returns the series. Raises MetricFailed for an external metric
-        (slackwater.waterline.registry.contained).
+        (slackwater.waterline.registry.plugin_sandbox).
         """
         return view.readings.get(self.name, ()) if self.readings is None else self.readings(view)
 
@@ -187,7 +187,7 @@ class Metric:
 
     def released_by_throttle(self, pod: PodUse, milli: Decimal) -> Decimal:
         """Returns the effect of `milli` taken from a pod on this metric's gap."""
-        return milli if self.resource is Resource.CPU and self.concerns(pod) else ZERO
+        return milli if self.resource is MetricResource.CPU and self.concerns(pod) else ZERO
 
     def released_by_eviction(self, pod: PodUse) -> Decimal:
         """Returns the effect of a pod's end on this metric's gap; 0 if unknown."""

@@ -9,8 +9,8 @@ from typing import Final
 
 from slackwater.model.errors import InvalidInput, Misconfigured
 from slackwater.waterline.registry.built_in import BUILT_IN
-from slackwater.waterline.registry.contained import Tell, contained
 from slackwater.waterline.registry.metric import Metric, Metrics
+from slackwater.waterline.registry.plugin_sandbox import Tell, sandboxed
 
 GROUP: Final = "slackwater.metrics"
 
@@ -35,7 +35,7 @@ def all_metrics(tell: Tell = lambda metric, part, why: None) -> Metrics:
                 code="metric_unusable",
             )
         try:
-            found = found.with_metrics(contained(metric, tell))
+            found = found.with_metrics(sandboxed(metric, tell))
         except InvalidInput as error:
             raise Misconfigured(
                 f"metric {entry.name}: the name is taken; rename it or uninstall one of them", code="metric_twice"

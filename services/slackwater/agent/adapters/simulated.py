@@ -55,7 +55,7 @@ def prod_load(seed: int, at: datetime) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class CpuClaim:
     """One pod's claim on the CPU: `demand`, capped by `limit` (None = unlimited), in milli-cores."""
 
     key: str
@@ -97,7 +97,7 @@ def fill(capacity: float, wanted: Mapping[str, float], weights: Mapping[str, int
     return got
 
 
-def divide(capacity: float, claims: Sequence[Claim], tier_weights: Mapping[Tier, int]) -> dict[str, float]:
+def divide(capacity: float, claims: Sequence[CpuClaim], tier_weights: Mapping[Tier, int]) -> dict[str, float]:
     """CPU of every claim: over the tiers first, within a tier over its claims. Never more than capacity in sum."""
     tiers = {claim.tier for claim in claims}
     wanted = {tier.value: sum(claim.wanted for claim in claims if claim.tier is tier) for tier in tiers}
@@ -113,7 +113,7 @@ def divide(capacity: float, claims: Sequence[Claim], tier_weights: Mapping[Tier,
     return got
 
 
-def settle(capacity: float, cpus: int, claims: Sequence[Claim], tier_weights: Mapping[Tier, int]) -> Shares:
+def settle(capacity: float, cpus: int, claims: Sequence[CpuClaim], tier_weights: Mapping[Tier, int]) -> Shares:
     """Usage of every claim, and prod's pressure and latency.
 
     Pressure: unmet/wanted + 0.02 u + 0.30 u b, with u and b what prod and the others use of the capacity.
@@ -130,7 +130,7 @@ def settle(capacity: float, cpus: int, claims: Sequence[Claim], tier_weights: Ma
     unmet = max(0.0, wanted - got) / wanted
     own, beside = got / capacity, others / capacity
     pressure = min(1.0, unmet + _OWN_PRESSURE * own + _NEIGHBOUR_PRESSURE * own * beside)
-    greedy = [Claim(c.key, c.tier, capacity if c.tier is Tier.PROD else c.demand, c.weight, c.limit) for c in claims]
+    greedy = [CpuClaim(c.key, c.tier, capacity if c.tier is Tier.PROD else c.demand, c.weight, c.limit) for c in claims]
     reach = divide(capacity, greedy, tier_weights)
     busy = min(0.98, wanted / max(1.0, sum(reach[claim.key] for claim in prod)))
     waiting = math.log(100) * busy ** (math.sqrt(2 * (cpus + 1)) - 1) / (cpus * (1 - busy))
@@ -219,7 +219,7 @@ class SimulatedDriver:
         for pod in self.pods():
             wanted = load * capacity * pod.request.cpu_milli / total if pod.tier is Tier.PROD else capacity
             limit = milli(self._value(CPU_LIMIT, pod.uid))
-            claims.append(Claim(pod.uid, pod.tier, wanted, self._weight(pod.uid), limit))
+            claims.append(CpuClaim(pod.uid, pod.tier, wanted, self._weight(pod.uid), limit))
         return settle(capacity, self.cpus, claims, {tier: self._weight(tier) for tier in Tier})
 
     def sample(self) -> RawSample:

@@ -21,7 +21,7 @@ class Do(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class KnobStep:
     """`text` is what to write (WRITE, RESTORE) or what was found (YIELD); `previous` what was there before us.
 
     WRITE with `claim` set is the first write of a knob. FORGET: the file is gone. YIELD: a foreign writer has it.
@@ -39,7 +39,7 @@ def plan(
     present: Mapping[Knob, str | None],
     journal: Journal,
     foreign: Mapping[Knob, str],
-) -> Sequence[Step]:
+) -> Sequence[KnobStep]:
     """Steps that lead from present to desired texts (None = as before us). Empty once they agree.
 
     `present` is None for a knob that is gone; `foreign` holds the knobs left to a foreign writer with the text from
@@ -51,19 +51,19 @@ def plan(
 
 def _step(
     knob: Knob, wanted: str | None, present: str | None, journal: Journal, foreign: Mapping[Knob, str]
-) -> Step | None:
+) -> KnobStep | None:
     claim = journal.claim_of(knob)
     if present is None:
-        return Step(Do.FORGET, knob) if claim is not None else None
+        return KnobStep(Do.FORGET, knob) if claim is not None else None
     if claim is not None and not claim.ours(present):
-        return Step(Do.YIELD, knob, present, claim.previous)
+        return KnobStep(Do.YIELD, knob, present, claim.previous)
     if knob in foreign and present != foreign[knob]:
         return None
     if wanted is None or (claim is not None and wanted == claim.previous):
         if claim is None:
             return None
         done = present == claim.previous
-        return Step(Do.RELEASE if done else Do.RESTORE, knob, claim.previous, claim.previous)
+        return KnobStep(Do.RELEASE if done else Do.RESTORE, knob, claim.previous, claim.previous)
     if present == wanted:
         return None
-    return Step(Do.WRITE, knob, wanted, claim.previous if claim else present, claim=claim is None)
+    return KnobStep(Do.WRITE, knob, wanted, claim.previous if claim else present, claim=claim is None)

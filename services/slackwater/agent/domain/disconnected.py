@@ -13,12 +13,12 @@ from slackwater.model.pods import Pod
 from slackwater.model.tiers import QoSClass, Tier
 from slackwater.waterline.cycle import CycleState
 from slackwater.waterline.execution.plan import ExecutorState, Underway
-from slackwater.waterline.facts.node import BestEffortCpu, NodeView, Series
+from slackwater.waterline.facts.node import BestEffortCpu, MetricSeries, NodeReadings
 from slackwater.waterline.facts.pods import PodUse
-from slackwater.waterline.guarding import GuardState
-from slackwater.waterline.loop.in_force import GRAIN_US, Throttled
-from slackwater.waterline.loop.managed import use_of
-from slackwater.waterline.loop.steadying import LoopState
+from slackwater.waterline.loop.applied_limits import GRAIN_US, Throttled
+from slackwater.waterline.loop.feedback import LoopState
+from slackwater.waterline.loop.pod_view import pod_view
+from slackwater.waterline.node_guard import GuardState
 
 WRITER = "agent"
 """The writer of limits and evictions that a disconnected agent decides."""
@@ -40,7 +40,7 @@ class Machine:
         limits: Limits,
         state: GuardState,
         leaving: Collection[str] = (),
-    ) -> NodeView:
+    ) -> NodeReadings:
         """The last interval of the machine as the planner sees it. Throttles are those of `state`, other limits as
         found; `leaving` are the uids of pods that are being evicted."""
         ours, capacity = state.by_uid(), self.facts.capacity
@@ -49,7 +49,7 @@ class Machine:
         )
         prod = sum(int(pod.cpu_usage_milli or 0) for pod in found if pod.tier is Tier.PROD)
         lacking = _best_effort(found, capacity.cpu_milli)
-        return NodeView(
+        return NodeReadings(
             self.facts.name,
             at,
             _readings(instant, capacity.cpu_milli, capacity.memory_bytes),
@@ -65,15 +65,15 @@ class Machine:
         )
 
 
-def _readings(instant: Instant, cpu_milli: int, memory_bytes: int) -> Mapping[str, tuple[Series, ...]]:
-    found: dict[str, tuple[Series, ...]] = {}
+def _readings(instant: Instant, cpu_milli: int, memory_bytes: int) -> Mapping[str, tuple[MetricSeries, ...]]:
+    found: dict[str, tuple[MetricSeries, ...]] = {}
     if instant.node_cpu_milli is not None:
-        found["node_cpu_usage"] = (Series(instant.node_cpu_milli),)
-        found["node_cpu_usage_ratio"] = (Series(instant.node_cpu_milli / cpu_milli),)
+        found["node_cpu_usage"] = (MetricSeries(instant.node_cpu_milli),)
+        found["node_cpu_usage_ratio"] = (MetricSeries(instant.node_cpu_milli / cpu_milli),)
     if instant.node_memory_bytes is not None:
-        found["node_memory_usage"] = (Series(instant.node_memory_bytes),)
+        found["node_memory_usage"] = (MetricSeries(instant.node_memory_bytes),)
         if memory_bytes:
-            found["node_memory_usage_ratio"] = (Series(instant.node_memory_bytes / memory_bytes),)
+            found["node_memory_usage_ratio"] = (MetricSeries(instant.node_memory_bytes / memory_bytes),)
     for name, pressure in (
         ("prod_cpu_pressure", instant.prod_cpu_pressure),
         ("prod_memory_pressure", instant.prod_memory_pressure),
@@ -81,13 +81,13 @@ def _readings(instant: Instant, cpu_milli: int, memory_bytes: int) -> Mapping[st
         ("node_io_pressure", instant.node_io_pressure),
     ):
         if pressure is not None:
-            found[name] = (Series(pressure),)
+            found[name] = (MetricSeries(pressure),)
     return found
 
 
 def _pod(pod: Pod, instant: Instant, limits: Limits, ours: Throttled | None, is_leaving: bool) -> PodUse:
     cpu, memory = instant.pods.get(pod.uid, (None, None))
-    return use_of(pod, cpu, memory, limits[pod.uid][1], ours, is_leaving)
+    return pod_view(pod, cpu, memory, limits[pod.uid][1], ours, is_leaving)
 
 
 def _best_effort(pods: Iterable[PodUse], capacity_milli: int) -> BestEffortCpu | None:

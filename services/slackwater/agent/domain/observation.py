@@ -57,7 +57,7 @@ class HostWindow:
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class ObservedWindow:
     """Everything measured since the last window was closed."""
 
     sampled_at: datetime
@@ -177,13 +177,13 @@ class Observation:
         pressure.add(psi[0].cpu_some_us, psi[1].cpu_some_us, seconds)
         return Instant(milli_of(before.node_cpu_busy_ns, glance.node_cpu_busy_ns, seconds), pressure.last)
 
-    def close(self, pods: Sequence[Pod]) -> Window | None:
+    def close(self, pods: Sequence[Pod]) -> ObservedWindow | None:
         """The window since the last close, and begin the next; None before the first interval is over."""
         last, opened = self._previous, self._opened
         if last is None or opened is None or last.monotonic <= opened.monotonic:
             return None
         seconds = last.monotonic - opened.monotonic
-        window = Window(
+        window = ObservedWindow(
             sampled_at=last.at,
             seconds=seconds,
             node_cpu=self._node.cpu.summary(),

@@ -15,7 +15,7 @@ from slackwater.agent.domain.observation import Instant
 Trigger = Literal["interval", "waterline"]
 
 
-class Metric(StrEnum):
+class LocalMetric(StrEnum):
     """What a local waterline may watch; names as in `intent.declared`."""
 
     PROD_CPU_PRESSURE = "prod_cpu_pressure"
@@ -33,7 +33,10 @@ class Waterline:
 def above(waterlines: Sequence[Waterline], instant: Instant, capacity_milli: int) -> bool:
     """Whether any waterline is exceeded in the last interval; an unknown value exceeds nothing."""
     ratio = None if instant.node_cpu_milli is None or capacity_milli <= 0 else instant.node_cpu_milli / capacity_milli
-    values = {Metric.PROD_CPU_PRESSURE.value: instant.prod_cpu_pressure, Metric.NODE_CPU_USAGE_RATIO.value: ratio}
+    values = {
+        LocalMetric.PROD_CPU_PRESSURE.value: instant.prod_cpu_pressure,
+        LocalMetric.NODE_CPU_USAGE_RATIO.value: ratio,
+    }
     return any(
         value is not None and value > line.value
         for line in waterlines

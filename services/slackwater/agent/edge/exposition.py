@@ -1,6 +1,6 @@
 """/metrics and /livez of an agent: the few lines of HTTP that a scrape needs, instead of a web framework per node.
 
-Access is decided as everywhere (slackwater.runtime.gate): by token, by certificate, or not at all.
+Access is decided as everywhere (slackwater.runtime.authentication): by token, by certificate, or not at all.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, 
 
 from slackwater.agent.settings import AgentSettings
 from slackwater.model.errors import Misconfigured
+from slackwater.runtime.authentication import Authenticator, Forbidden, Unauthorized, authenticate
 from slackwater.runtime.certificates import ServerTls, common_name
-from slackwater.runtime.gate import Forbidden, Gate, Unauthorized, admit
 from slackwater.runtime.roles import OPEN, Needed, Principal, Role
 from slackwater.runtime.settings import HttpSettings
 from slackwater.telemetry.logs import get_logger
@@ -40,7 +40,7 @@ async def exposing(settings: AgentSettings, registry: CollectorRegistry = REGIST
         return
     doors = doors_of(settings)
     tls = ServerTls(doors) if doors.tls else None
-    page = _Page(registry, Gate(doors))
+    page = _Page(registry, Authenticator(doors))
     try:
         server = await asyncio.start_server(
             page.answer,
@@ -101,7 +101,7 @@ async def _renew(tls: ServerTls) -> None:
 class _Page:
     """Answers one request per connection."""
 
-    def __init__(self, registry: CollectorRegistry, gate: Gate) -> None:
+    def __init__(self, registry: CollectorRegistry, gate: Authenticator) -> None:
         self._registry = registry
         self._gate = gate
 
@@ -128,7 +128,7 @@ class _Page:
         head_only = method == "HEAD"
         caller = self._gate.authenticate(headers, certificate)
         try:
-            admit(_needed(path, caller), caller)
+            authenticate(_needed(path, caller), caller)
         except Unauthorized as error:
             return _http("401 Unauthorized", f"{error.message}\n".encode(), head_only=head_only)
         except Forbidden as error:

@@ -8,16 +8,16 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime
 from typing import Any, TypeVar
 
-from slackwater.bus.following import Following
-from slackwater.bus.port import BatchHandler, Bus, Consumption, Holds, Mark, Worth
-from slackwater.bus.quick import Read
-from slackwater.events.envelope import Event, Payload, Told
-from slackwater.events.written import Written
+from slackwater.bus.port import BatchHandler, Bus, Consumption, Holds, StreamHead, Worth
+from slackwater.bus.read.stream_reader import StreamReader
+from slackwater.events.codec.fast_decode import Read
+from slackwater.events.envelope import BroadcastPayload, Event, Payload
+from slackwater.events.serialized import Written
 from slackwater.model.errors import Unavailable
 from slackwater.telemetry.logs import get_logger
 
 P = TypeVar("P", bound=Payload)
-T = TypeVar("T", bound=Told)
+T = TypeVar("T", bound=BroadcastPayload)
 _log = get_logger(__name__)
 Connect = Callable[[], AbstractAsyncContextManager[Bus]]
 
@@ -89,13 +89,13 @@ class LateBus:
     ) -> AbstractAsyncContextManager[None]:
         return self._connected().watch(payload, handler, key=key)
 
-    async def tell(self, event: Event[Any]) -> None:
-        await self._connected().tell(event)
+    async def broadcast(self, event: Event[Any]) -> None:
+        await self._connected().broadcast(event)
 
-    def hear(
+    def subscribe(
         self, payload: type[T], handler: Callable[[Event[T]], Awaitable[None]], *, partition: int
     ) -> AbstractAsyncContextManager[None]:
-        return self._connected().hear(payload, handler, partition=partition)
+        return self._connected().subscribe(payload, handler, partition=partition)
 
     def replay(
         self,
@@ -117,10 +117,10 @@ class LateBus:
         since: datetime | None = None,
         keys: Sequence[str] = (),
         bodies: bool = True,
-    ) -> AbstractAsyncContextManager[Following]:
+    ) -> AbstractAsyncContextManager[StreamReader]:
         return self._connected().follow(payloads, after=after, since=since, keys=keys, bodies=bodies)
 
-    async def mark(self, payloads: Sequence[type[Payload]]) -> Mark:
+    async def mark(self, payloads: Sequence[type[Payload]]) -> StreamHead:
         return await self._connected().mark(payloads)
 
     async def latest(self, payload: type[P], node: str) -> Event[P] | None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from slackwater.agent.edge.events import Envelopes
-from slackwater.agent.edge.outgoing import Outgoing
+from slackwater.agent.edge.send_queue import Outgoing
 from slackwater.agent.ports import Completion, Observed
 from slackwater.decisions.record import DecisionRecord
 from slackwater.events.envelope import Event

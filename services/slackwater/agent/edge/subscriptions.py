@@ -32,7 +32,7 @@ class Subscriptions:
             try:
                 async with (
                     self.bus.watch(IntentDeclared, self.intents.receive, key=node),
-                    self.bus.hear(LeaseRenewed, self.intents.renew, partition=partition_of(node)),
+                    self.bus.subscribe(LeaseRenewed, self.intents.renew, partition=partition_of(node)),
                 ):
                     await asyncio.Event().wait()
             except Unavailable as error:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from slackwater.agent.domain.convergence import Do, Step
+from slackwater.agent.domain.convergence import Do, KnobStep
 from slackwater.agent.domain.journal import Claim, Journal, Record, record
 from slackwater.agent.domain.knobs import Knob
 from slackwater.agent.ports import Driver, JournalFile
@@ -76,7 +76,7 @@ class Actuator:
         self.journal = self.file.load()
         return self.restore_all()
 
-    def perform(self, steps: Sequence[Step]) -> Outcome:
+    def perform(self, steps: Sequence[KnobStep]) -> Outcome:
         """Carry out a plan. A refused write keeps its claim (the knob still holds what it held)."""
         outcome = Outcome()
         if not steps:
@@ -147,7 +147,7 @@ class Actuator:
         except Misconfigured as error:
             return error.message
 
-    def _record_writes(self, writes: Sequence[Step]) -> str:
+    def _record_writes(self, writes: Sequence[KnobStep]) -> str:
         """Record the texts that are about to be written; returns the reason where that is not possible."""
         lines: list[Record] = []
         for step in writes:
@@ -198,7 +198,7 @@ class Actuator:
             _log.error("journal not written", error=error.message)
         self._trouble = error.code
 
-    def _carry_out(self, step: Step, outcome: Outcome) -> None:
+    def _carry_out(self, step: KnobStep, outcome: Outcome) -> None:
         match step.do:
             case Do.WRITE | Do.RESTORE:
                 self._write(step, outcome)
@@ -210,7 +210,7 @@ class Actuator:
                 outcome.yielded[step.knob] = step.previous
                 self._release(step.knob, step.previous)
 
-    def _write(self, step: Step, outcome: Outcome) -> None:
+    def _write(self, step: KnobStep, outcome: Outcome) -> None:
         try:
             self.driver.write(step.knob, step.text)
             now = self.driver.read(step.knob)

@@ -11,12 +11,12 @@ from typing import Any
 
 from slackwater.agent.ports import Completion, Meter, Publisher
 from slackwater.agent.usecases.converge import ConvergeToIntents
-from slackwater.agent.usecases.describe_node import DescribeNode
+from slackwater.agent.usecases.describe_node import PublishDescription
 from slackwater.agent.usecases.disconnected_mode import DisconnectedMode
 from slackwater.agent.usecases.evict import EvictPods
 from slackwater.agent.usecases.handle_intents import HandleIntents
 from slackwater.agent.usecases.sample import SampleMachine
-from slackwater.events.usage_reported import said_alone
+from slackwater.events.usage_reported import is_disconnected
 from slackwater.model.time import Clock
 from slackwater.telemetry.logs import get_logger
 
@@ -31,7 +31,7 @@ class AgentLoop:
 
     clock: Clock
     sample_seconds: float
-    node: DescribeNode
+    node: PublishDescription
     sampling: SampleMachine
     converge: ConvergeToIntents
     evict: EvictPods
@@ -105,7 +105,7 @@ class AgentLoop:
         self.intents.consider_evictions()
         self._measure(time.perf_counter() - begun)
         if tick.report is not None:
-            self.publisher.reported(tick.report if self.disconnected.guard is None else said_alone(tick.report))
+            self.publisher.reported(tick.report if self.disconnected.guard is None else is_disconnected(tick.report))
             self.meter.reported(tick.report.trigger)
         self._ticks += 1
         if self._ticks % _READ_FACTS_EVERY_TICKS == 0 and self.node.update():

@@ -12,7 +12,7 @@ from slackwater.model.time import Clock
 
 
 @dataclass(slots=True)
-class DescribeNode:
+class PublishDescription:
     """`read` returns the machine's facts with the operator's settings applied."""
 
     read: Callable[[], NodeFacts]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from slackwater.agent.domain.evictions import EvictionRequest
 from slackwater.agent.ports import Driver, Publisher
 from slackwater.agent.usecases.converge import ConvergeToIntents, Held
-from slackwater.agent.usecases.describe_node import DescribeNode
+from slackwater.agent.usecases.describe_node import PublishDescription
 from slackwater.agent.usecases.evict import EvictPods
 from slackwater.agent.usecases.sample import Tick
 from slackwater.events.eviction_completed import EvictionCompleted
@@ -34,7 +34,7 @@ DECISIONS_KEPT = 200
 class DisconnectedMode:
     """At most one guard at a time; None while ensurance guards the node."""
 
-    node: DescribeNode
+    node: PublishDescription
     driver: Driver
     converge: ConvergeToIntents
     evict: EvictPods

@@ -22,19 +22,19 @@ from slackwater.events.intent_declared import eviction_id
 from slackwater.model.identifiers import new_id
 from slackwater.model.pods import Pod
 from slackwater.model.time import Clock
-from slackwater.waterline import handover
-from slackwater.waterline.analysis.demands import Kind
+from slackwater.waterline import rules_codec
+from slackwater.waterline.analysis.demands import ActionKind
 from slackwater.waterline.cycle import Options
+from slackwater.waterline.decision_inputs import DecisionContext
+from slackwater.waterline.decision_record import record_of
 from slackwater.waterline.execution.limits import AFTER_GRACE_SECONDS
 from slackwater.waterline.execution.plan import Underway
-from slackwater.waterline.explaining import record_of
-from slackwater.waterline.guarding import Guarding, GuardState, confirmed, eviction_failed, guard, refused, without
-from slackwater.waterline.loop.telling import Told
+from slackwater.waterline.loop.decision_dedup import RecordedPlan
+from slackwater.waterline.node_guard import GuardResult, GuardState, confirmed, eviction_failed, guard, refused, without
 from slackwater.waterline.policies.values import Policies
 from slackwater.waterline.registry.metric import Metrics
 from slackwater.waterline.registry.plugins import all_metrics
 from slackwater.waterline.rulebook import Rulebook
-from slackwater.waterline.standing_on import Deciding
 
 GRACE_SECONDS = 30.0
 DEADLINE_SECONDS = 120.0
@@ -63,7 +63,7 @@ class DisconnectedGuard:
         now = self.clock.now()
         view = self.machine.view(instant, now, pods, self.converge.limits(pods), self.state, leaving)
         made = guard(view, self.state, self.policies, now, self.options, self.metrics)
-        source = Deciding(
+        source = DecisionContext(
             view.node, view.capacity_milli or 0, self.state, _book(self.policies), self.options, now, view,
             self.held.event.id, WRITER,
         )  # fmt: skip
@@ -90,19 +90,19 @@ class DisconnectedGuard:
         if self.converge.own is not None:
             self.converge.own = fading(self.converge.own, self.clock.monotonic())
 
-    def _note(self, made: Guarding, told: Sequence[tuple[Told, DecisionRecord]]) -> None:
+    def _note(self, made: GuardResult, told: Sequence[tuple[RecordedPlan, DecisionRecord]]) -> None:
         self.state = made.state
         for one, record in told:
             if not one.carried_out:
                 continue
             for step in one.plan.of(one.kind):
                 self.decisions[step.uid] = record.id
-            if one.kind is Kind.EVICT:
+            if one.kind is ActionKind.EVICT:
                 self._begin(one, record)
 
-    def _begin(self, told: Told, record: DecisionRecord) -> None:
+    def _begin(self, told: RecordedPlan, record: DecisionRecord) -> None:
         deadline = self.clock.now() + timedelta(seconds=DEADLINE_SECONDS)
-        for number, step in enumerate(told.plan.of(Kind.EVICT), 1):
+        for number, step in enumerate(told.plan.of(ActionKind.EVICT), 1):
             grace = GRACE_SECONDS if step.grace_seconds is None else float(step.grace_seconds)
             self.evictions.append(
                 EvictionRequest(
@@ -139,7 +139,7 @@ def begin(
     """Start from the limits in force when the lease ran out. `leaving` are pods that are being evicted, with the end of
     their grace period; `begun_at` are the starts of this node's evictions in the last hour. Raises ValueError for rules
     that this version cannot read."""
-    policies, options = handover.read(held.event.data.rules)
+    policies, options = rules_codec.decode_rules(held.event.data.rules)
     usual, after_grace = timedelta(seconds=options.limits.underway_seconds), timedelta(seconds=AFTER_GRACE_SECONDS)
     going = [Underway(uid, max(clock.now() + usual, over + after_grace)) for uid, over in sorted(leaving.items())]
     state = inherited(held.desired, pods, converge.limits(pods), clock.now(), going, begun_at)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from slackwater.agent.domain.observation import PodWindow, Window
+from slackwater.agent.domain.observation import ObservedWindow, PodWindow
 from slackwater.agent.domain.rates import PressureWindow
 from slackwater.agent.domain.windows import Summary
 from slackwater.events.measures import Distribution, HostAppUsage, PodUsage, Pressure, Usage
@@ -24,7 +24,11 @@ class ReportUsage:
     sequence: int = 0
 
     def report(
-        self, window: Window, limits: Limits, trigger: Literal["interval", "waterline", "shutdown"], dropped: int
+        self,
+        window: ObservedWindow,
+        limits: Limits,
+        trigger: Literal["interval", "waterline", "shutdown"],
+        dropped: int,
     ) -> UsageReported:
         """The next report. Models are built without validation: every value was computed here, once a second."""
         self.sequence += 1

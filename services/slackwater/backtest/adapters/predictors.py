@@ -7,12 +7,12 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from slackwater.backtest.adapters.strangers import Stranger
+from slackwater.backtest.adapters.external_models import ExternalModel
 from slackwater.backtest.ports import Contender
 from slackwater.model.errors import InvalidInput, Misconfigured
+from slackwater.peaks.port import PeakModel
 from slackwater.prediction.adapters.predictors import registry
-from slackwater.prediction.domain.models.port import PeakModel
-from slackwater.traces.choices import Resource
+from slackwater.traces.options import TraceResource
 
 ALL = "all"
 Predictor = tuple[type[BaseModel], Callable[[Any, Any], PeakModel]]
@@ -40,7 +40,7 @@ class _Installed(Mapping[str, Predictor]):
         if name in registry.BUILT_IN:
             return form, factory
         who = f"model {name} of {registry.origin(name)}"
-        return form, lambda settings, resource: Stranger(who, lambda: factory(settings, resource))
+        return form, lambda settings, resource: ExternalModel(who, lambda: factory(settings, resource))
 
 
 def installed() -> Mapping[str, Predictor]:
@@ -50,7 +50,7 @@ def installed() -> Mapping[str, Predictor]:
 
 def contenders(
     wanted: str,
-    resource: Resource,
+    resource: TraceResource,
     predictors: Callable[[], Mapping[str, Predictor]] = installed,
     *,
     option: str = "models",
@@ -88,7 +88,7 @@ def _all(known: Mapping[str, Predictor]) -> Iterator[str]:
         yield from (f"{name}:{preset}" for preset in getattr(form, "presets", ()))
 
 
-def _contender(label: str, known: Mapping[str, Predictor], resource: Resource, option: str) -> Contender:
+def _contender(label: str, known: Mapping[str, Predictor], resource: TraceResource, option: str) -> Contender:
     name, *given = label.split(":")
     if name not in known:
         there = ", ".join(known) or "none"

@@ -17,7 +17,7 @@ ROUNDING = 1e-9
 """Share of the limits by which sums in another order may differ; no violation."""
 
 
-class Tally:
+class ErrorTally:
     """Sums per machine of one model under one placement; instants in which a machine is empty do not count."""
 
     def __init__(self, machines: int) -> None:
@@ -38,11 +38,11 @@ class Tally:
         self._kept += peak
         self._limits += limits
 
-    def scores(self) -> Scores:
+    def scores(self) -> ErrorScores:
         used = self.instants > 0
         instants, violations, short = self.instants[used], self._violations[used], self._short[used]
         limits = float(self._limits.sum())
-        return Scores(
+        return ErrorScores(
             violation=violations / instants,
             severity=short / instants,
             savings=1 - self._kept[used] / self._limits[used],
@@ -53,7 +53,7 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True)
-class Scores:
+class ErrorScores:
     """Of one model under one placement. Arrays are per machine that had members; all are ratios."""
 
     violation: Floats
@@ -81,7 +81,7 @@ class Spread:
 
 
 @dataclass(frozen=True, slots=True)
-class Distribution:
+class ErrorDistribution:
     """How a figure is spread over machines: quantiles under each placement, then their mean over placements."""
 
     mean: float
@@ -92,34 +92,34 @@ class Distribution:
     """The greatest violation or severity; of savings the least."""
 
     @staticmethod
-    def of(placements: list[Floats], *, worst_is_least: bool = False) -> Distribution:
+    def of(placements: list[Floats], *, worst_is_least: bool = False) -> ErrorDistribution:
         worst = np.min if worst_is_least else np.max
         rows = [[np.mean(p), *np.quantile(p, (0.1, 0.5, 0.9)), worst(p)] for p in placements]
-        return Distribution(*(float(value) for value in np.mean(rows, axis=0)))
+        return ErrorDistribution(*(float(value) for value in np.mean(rows, axis=0)))
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ModelVerdict:
     """All placements of one model together."""
 
     violation: Spread
     """Of the mean over machines."""
-    violation_by_machine: Distribution
+    violation_by_machine: ErrorDistribution
     severity: Spread
-    severity_by_machine: Distribution
+    severity_by_machine: ErrorDistribution
     severity_when_violated: Spread
     savings: Spread
     """Of the cell's savings."""
-    savings_by_machine: Distribution
+    savings_by_machine: ErrorDistribution
 
     @staticmethod
-    def of(placements: list[Scores]) -> Verdict:
-        return Verdict(
+    def of(placements: list[ErrorScores]) -> ModelVerdict:
+        return ModelVerdict(
             violation=Spread.of([float(s.violation.mean()) for s in placements]),
-            violation_by_machine=Distribution.of([s.violation for s in placements]),
+            violation_by_machine=ErrorDistribution.of([s.violation for s in placements]),
             severity=Spread.of([float(s.severity.mean()) for s in placements]),
-            severity_by_machine=Distribution.of([s.severity for s in placements]),
+            severity_by_machine=ErrorDistribution.of([s.severity for s in placements]),
             severity_when_violated=Spread.of([s.severity_when_violated for s in placements]),
             savings=Spread.of([s.cell_savings for s in placements]),
-            savings_by_machine=Distribution.of([s.savings for s in placements], worst_is_least=True),
+            savings_by_machine=ErrorDistribution.of([s.savings for s in placements], worst_is_least=True),
         )

@@ -12,14 +12,14 @@ LONG_DAYS, WARM_UP_DAYS, SHORT_WARM_UP_DAYS = 14, 8, 2
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class JudgedSpan:
     """Evaluated are the cells `first` <= cell < `stop`; before them models only learn."""
 
     first: int
     stop: int
 
 
-def span_of(trace: Trace, since: str | None, until: str | None) -> Span:
+def judged_span(trace: Trace, since: str | None, until: str | None) -> JudgedSpan:
     """`since` and `until` are days after the trace's beginning (8, 9.5) or dates in UTC (2013-08-09).
 
     Without `since`: 8 days of warm-up for traces of at least two weeks, else 2 days. Raises InvalidInput.
@@ -34,4 +34,4 @@ def span_of(trace: Trace, since: str | None, until: str | None) -> Span:
             f"{trace.days:.4g} days: the last day has no next 24 hours; choose an earlier --from or a later --to",
             field="from",
         )
-    return Span(first, stop)
+    return JudgedSpan(first, stop)

@@ -8,26 +8,26 @@ from pathlib import Path
 import numpy as np
 from markupsafe import Markup
 
-from slackwater.backtest.edge.pictures import Shown, curves, plane, risk_boxes, savings_boxes
+from slackwater.backtest.edge.pictures import ShownModel, curves, plane, risk_boxes, savings_boxes
 from slackwater.backtest.edge.report_model import report_of
-from slackwater.backtest.service import Outcome
+from slackwater.backtest.service import BacktestOutcome
 from slackwater.backtest.usecases.compare import Judgement
 from slackwater.backtest.usecases.judge import ORACLE, Film
 from slackwater.pages.paper import COLOURS, template
-from slackwater.traces.choices import UNITS
+from slackwater.traces.options import UNITS
 
 TEMPLATES = Path(__file__).parent / "templates"
 FAVOURITE = "workload-profile"
 """The default model: the machines on the page are chosen by how it did on them, and its curve is shown first."""
 
 
-def page(outcome: Outcome) -> str:
+def page(outcome: BacktestOutcome) -> str:
     """Raises ValueError when the outcome was not filmed."""
     comparison = outcome.comparison
     if comparison.film is None:
         raise ValueError("the page needs the film of a placement")
     oracle, *judgements = comparison.judgements
-    shown = [Shown(one, f"c{place % COLOURS}") for place, one in enumerate(judgements)]
+    shown = [ShownModel(one, f"c{place % COLOURS}") for place, one in enumerate(judgements)]
     main = _main(judgements)
     css = {one.judgement.label: f"{one.css} m{place}" for place, one in enumerate(shown)}
     unit = UNITS[outcome.trace.resource]

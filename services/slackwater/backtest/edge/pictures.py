@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from slackwater.backtest.usecases.compare import Judgement
 from slackwater.backtest.usecases.judge import ORACLE, Film
-from slackwater.console.domain.drawing import axes, rates, svg
-from slackwater.console.domain.drawing.svg import Frame, Scale
-from slackwater.traces.choices import Unit
-from slackwater.traces.thinning import grouped
+from slackwater.charts import axes, rates, svg
+from slackwater.charts.svg import Frame, Scale
+from slackwater.traces.grouping import grouped
+from slackwater.traces.options import TraceUnit
 from slackwater.traces.trace import DAY_CELLS
 
 PLANE = Frame(860, 470, left=52, right=30, top=18, bottom=44)
@@ -26,14 +26,14 @@ SHOWN_ROUNDING = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownModel:
     """A model with the class that gives it its colour everywhere on the page."""
 
     judgement: Judgement
     css: str
 
 
-def plane(shown: Sequence[Shown], oracle: Judgement, frame: Frame = PLANE) -> str:
+def plane(shown: Sequence[ShownModel], oracle: Judgement, frame: Frame = PLANE) -> str:
     """Violation to the right, savings upwards: the upper left corner is where one wants to be."""
     x = Scale(0, 1, frame.x0, frame.x1)
     best = oracle.verdict.savings.mean
@@ -56,7 +56,7 @@ def plane(shown: Sequence[Shown], oracle: Judgement, frame: Frame = PLANE) -> st
     return svg.figure(frame, body, "Violation rate against savings of every model, beside the oracle")
 
 
-def _whiskers(one: Shown, x: Scale, y: Scale, at: float, height: float) -> list[str]:
+def _whiskers(one: ShownModel, x: Scale, y: Scale, at: float, height: float) -> list[str]:
     """From the least to the greatest of the placements."""
     risk, savings = one.judgement.verdict.violation, one.judgement.verdict.savings
     return [
@@ -65,7 +65,7 @@ def _whiskers(one: Shown, x: Scale, y: Scale, at: float, height: float) -> list[
     ]
 
 
-def spot(x: float, y: float, one: Shown) -> str:
+def spot(x: float, y: float, one: ShownModel) -> str:
     verdict = one.judgement.verdict
     title = (
         f"{one.judgement.label}: violation {verdict.violation.mean:.2%}, severity {verdict.severity.mean:.2%}, "
@@ -74,7 +74,7 @@ def spot(x: float, y: float, one: Shown) -> str:
     return rates.spot(x, y, one.css, title)
 
 
-def curves(film: Film, machine: int, main: str, css: Mapping[str, str], unit: Unit, frame: Frame = CURVES) -> str:
+def curves(film: Film, machine: int, main: str, css: Mapping[str, str], unit: TraceUnit, frame: Frame = CURVES) -> str:
     """One machine over the evaluated days: its use, the perfect forecast, and what each model said.
 
     The scale fits the `main` model; what others say beyond it is held at the upper edge. Where the main one was below
@@ -121,7 +121,7 @@ def _line(days: NDArray[np.float64], values: NDArray[np.float64], x: Scale, y: S
     return svg.polyline([(x(day), y(value)) for day, value in zip(days, values, strict=True)], css, title or None)
 
 
-def risk_boxes(shown: Sequence[Shown]) -> str:
+def risk_boxes(shown: Sequence[ShownModel]) -> str:
     """Violation rates over machines, one row per model."""
     frame = _boxes_frame(shown)
     x = Scale(0, 1, frame.x0, frame.x1)
@@ -135,7 +135,7 @@ def risk_boxes(shown: Sequence[Shown]) -> str:
     return svg.figure(frame, body, "Violation rate by machine, for each model")
 
 
-def savings_boxes(shown: Sequence[Shown]) -> str:
+def savings_boxes(shown: Sequence[ShownModel]) -> str:
     """Savings over machines, one row per model."""
     frame = _boxes_frame(shown)
     rows = [np.concatenate([scores.savings for scores in one.judgement.placements]) for one in shown]
@@ -154,7 +154,7 @@ def savings_boxes(shown: Sequence[Shown]) -> str:
     return svg.figure(frame, body, "Savings by machine, for each model")
 
 
-def _boxes_frame(shown: Sequence[Shown]) -> Frame:
+def _boxes_frame(shown: Sequence[ShownModel]) -> Frame:
     names = max(len(one.judgement.label) for one in shown) * rates.LETTER_WIDTH
     return Frame(860, len(shown) * ROW + 34, left=min(names + 20, 430), right=24, top=4, bottom=26)
 
@@ -162,7 +162,7 @@ def _boxes_frame(shown: Sequence[Shown]) -> Frame:
 MOST_DOTS = 240
 
 
-def _box(frame: Frame, one: Shown, row: int, at: Sequence[float], dots: Sequence[float], title: str) -> list[str]:
+def _box(frame: Frame, one: ShownModel, row: int, at: Sequence[float], dots: Sequence[float], title: str) -> list[str]:
     """A dot per machine, a bar from p10 to p90, a stroke at the median."""
     middle = 4 + row * ROW + ROW / 2
     p10, p50, p90, _ = at

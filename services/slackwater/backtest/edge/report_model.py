@@ -6,8 +6,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from slackwater.backtest.domain.measures import Distribution, Scores, Spread, Verdict
-from slackwater.backtest.service import Outcome
+from slackwater.backtest.domain.measures import ErrorDistribution, ErrorScores, ModelVerdict, Spread
+from slackwater.backtest.service import BacktestOutcome
 from slackwater.backtest.usecases.compare import Judgement
 from slackwater.traces.trace import DAY_CELLS
 
@@ -110,7 +110,7 @@ class BacktestReport(_Part):
     models: list[ModelJudged]
 
 
-def report_of(outcome: Outcome) -> BacktestReport:
+def report_of(outcome: BacktestOutcome) -> BacktestReport:
     """From what was measured to what is shown."""
     trace, layout, judgements = outcome.trace, outcome.layout, outcome.comparison.judgements
     repairs = trace.repairs
@@ -141,7 +141,7 @@ def report_of(outcome: Outcome) -> BacktestReport:
 
 
 def _judged(one: Judgement) -> ModelJudged:
-    verdict: Verdict = one.verdict
+    verdict: ModelVerdict = one.verdict
     return ModelJudged(
         model=one.label,
         version=one.version,
@@ -162,10 +162,10 @@ def _spread(found: Spread) -> Spreading:
     return Spreading(mean=found.mean, least=found.least, greatest=found.greatest)
 
 
-def _by_machine(found: Distribution) -> ByMachine:
+def _by_machine(found: ErrorDistribution) -> ByMachine:
     return ByMachine(mean=found.mean, p10=found.p10, p50=found.p50, p90=found.p90, worst=found.worst)
 
 
-def _one(scores: Scores) -> OnePlacement:
+def _one(scores: ErrorScores) -> OnePlacement:
     violation, severity = float(scores.violation.mean()), float(scores.severity.mean())
     return OnePlacement(violation=violation, severity=severity, savings=scores.cell_savings)

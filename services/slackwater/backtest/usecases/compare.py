@@ -8,9 +8,9 @@ from typing import NoReturn
 
 import numpy as np
 
-from slackwater.backtest.domain.measures import Scores, Verdict
-from slackwater.backtest.domain.span import Span
-from slackwater.backtest.ports import Contender, Stopwatch, Watch
+from slackwater.backtest.domain.measures import ErrorScores, ModelVerdict
+from slackwater.backtest.domain.span import JudgedSpan
+from slackwater.backtest.ports import BacktestProgress, Contender, Stopwatch
 from slackwater.backtest.usecases.judge import ORACLE, Film, judge
 from slackwater.model.errors import InvalidInput
 from slackwater.traces.placement import Stays, churned, each_its_own, still, wrong_keys
@@ -18,7 +18,7 @@ from slackwater.traces.trace import DAY_CELLS, Trace
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class PlacementLayout:
     """How series are put on machines."""
 
     per_machine: int
@@ -52,14 +52,14 @@ class Judgement:
     label: str
     version: str
     settings: Mapping[str, object]
-    verdict: Verdict
-    placements: Sequence[Scores]
+    verdict: ModelVerdict
+    placements: Sequence[ErrorScores]
     seconds: float
     """What the model itself took, all placements together."""
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class ModelComparison:
     """The oracle first, then the models in the order in which they were asked for."""
 
     judgements: Sequence[Judgement]
@@ -70,14 +70,14 @@ class Comparison:
 
 def compare(
     trace: Trace,
-    layout: Layout,
+    layout: PlacementLayout,
     contenders: Sequence[Contender],
-    span: Span,
+    span: JudgedSpan,
     *,
-    watch: Watch,
+    watch: BacktestProgress,
     stopwatch: Stopwatch,
     filmed: bool = False,
-) -> Comparison:
+) -> ModelComparison:
     """Seeds are 1, 2, …: the same command gives the same figures."""
     watch.begin(layout.placements * span.stop)
     found = []
@@ -95,16 +95,16 @@ def compare(
             one.label,
             one.version,
             one.settings,
-            Verdict.of([judged.scores[one.label] for judged in found]),
+            ModelVerdict.of([judged.scores[one.label] for judged in found]),
             [judged.scores[one.label] for judged in found],
             sum(judged.seconds.get(one.label, 0.0) for judged in found),
         )
         for one in (perfect, *contenders)
     ]
-    return Comparison(judgements, found[0].machines, found[0].film)
+    return ModelComparison(judgements, found[0].machines, found[0].film)
 
 
-def place(trace: Trace, layout: Layout, chance: np.random.Generator) -> Stays:
+def place(trace: Trace, layout: PlacementLayout, chance: np.random.Generator) -> Stays:
     """Who is where, as the layout wants it."""
     if layout.per_machine == 1:
         return each_its_own(trace.present)

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from slackwater.backtest.domain.measures import Scores, Tally
+from slackwater.backtest.domain.measures import ErrorScores, ErrorTally
 from slackwater.backtest.domain.oracle import oracle
-from slackwater.backtest.domain.span import Span
-from slackwater.backtest.ports import Contender, Stopwatch, Watch
-from slackwater.prediction.domain.models.port import Members, PeakModel
+from slackwater.backtest.domain.span import JudgedSpan
+from slackwater.backtest.ports import BacktestProgress, Contender, Stopwatch
+from slackwater.peaks.port import Members, PeakModel
 from slackwater.traces.moments import by_machine
 from slackwater.traces.moments import moments as placed_moments
 from slackwater.traces.placement import Stays
@@ -38,11 +38,11 @@ class Film:
 
 
 @dataclass(slots=True)
-class Judged:
+class JudgedPlacement:
     """One placement of all models."""
 
     machines: int
-    scores: dict[str, Scores]
+    scores: dict[str, ErrorScores]
     seconds: dict[str, float]
     """What each model itself took, by label."""
     film: Film | None
@@ -53,13 +53,13 @@ class _Seat:
     """A model at work."""
 
     model: PeakModel
-    tally: Tally
+    tally: ErrorTally
     seconds: float = 0.0
     film: Curves | None = field(default=None)
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class JudgedMoment:
     """One cell as the models see it."""
 
     cell: int
@@ -76,22 +76,22 @@ def judge(
     trace: Trace,
     stays: Stays,
     contenders: Sequence[Contender],
-    span: Span,
+    span: JudgedSpan,
     *,
     keys: Rows,
-    watch: Watch,
+    watch: BacktestProgress,
     stopwatch: Stopwatch,
     filmed: bool = False,
-) -> Judged:
+) -> JudgedPlacement:
     """`keys` says for each workload whose history predictions take for its own.
 
     Raises ValueError when a model answers what is no number, with its label.
     """
     came = oracle(trace.usage, stays)
-    truth = Tally(stays.machines)
+    truth = ErrorTally(stays.machines)
     film = _empty_film(span, stays.machines, contenders) if filmed else None
     seats = {
-        one.label: _Seat(one.make(), Tally(stays.machines), film=film.peaks[one.label] if film else None)
+        one.label: _Seat(one.make(), ErrorTally(stays.machines), film=film.peaks[one.label] if film else None)
         for one in contenders
     }
     for moment in moments(trace, stays, span.stop, keys):
@@ -106,13 +106,13 @@ def judge(
             watch.advance(TOLD_EVERY)
     watch.advance(span.stop % TOLD_EVERY)
     scores = {ORACLE: truth.scores()} | {label: seat.tally.scores() for label, seat in seats.items()}
-    return Judged(stays.machines, scores, {label: seat.seconds for label, seat in seats.items()}, film)
+    return JudgedPlacement(stays.machines, scores, {label: seat.seconds for label, seat in seats.items()}, film)
 
 
 def _step(
     label: str,
     seat: _Seat,
-    moment: Moment,
+    moment: JudgedMoment,
     came: NDArray[np.float64],
     stopwatch: Stopwatch,
     *,
@@ -133,13 +133,13 @@ def _step(
             seat.film[at] = peak
 
 
-def moments(trace: Trace, stays: Stays, stop: int, keys: Rows) -> Iterator[Moment]:
+def moments(trace: Trace, stays: Stays, stop: int, keys: Rows) -> Iterator[JudgedMoment]:
     """Every cell before `stop`."""
     wrong = bool(np.any(keys != np.arange(len(keys))))
     for now in placed_moments(trace, stays, stop):
         seats, limits = now.seats, now.machine_limits
         members = Members(seats.machine, seats.stay, now.workload, now.limit, limits)
-        yield Moment(
+        yield JudgedMoment(
             cell=now.cell,
             at_seconds=now.at_seconds,
             members=members,
@@ -149,14 +149,14 @@ def moments(trace: Trace, stays: Stays, stop: int, keys: Rows) -> Iterator[Momen
         )
 
 
-def _empty_film(span: Span, machines: int, contenders: Sequence[Contender]) -> Film:
+def _empty_film(span: JudgedSpan, machines: int, contenders: Sequence[Contender]) -> Film:
     def blank() -> Curves:
         return np.zeros((span.stop - span.first, machines), np.float32)
 
     return Film(span.first, blank(), blank(), {label: blank() for label in (ORACLE, *(c.label for c in contenders))})
 
 
-def _record(film: Film, moment: Moment, came: NDArray[np.float64], machines: int) -> None:
+def _record(film: Film, moment: JudgedMoment, came: NDArray[np.float64], machines: int) -> None:
     at = moment.cell - film.first
     film.usage[at] = by_machine(moment.members.machine, moment.usage, machines)
     film.limits[at] = moment.limits

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from slackwater.colocation.domain.node import PoolTotals
 from slackwater.colocation.ports import Found
 from slackwater.events.envelope import Event
 from slackwater.events.resources_offered import ResourcesOffered
+from slackwater.offers.node import PoolTotals
 from slackwater.telemetry.metrics import DELAY_BUCKETS, Meters
 
 MILLI = 1000

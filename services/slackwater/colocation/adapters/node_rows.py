@@ -8,29 +8,29 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from slackwater.colocation.adapters.states import NODE_STATES
-from slackwater.colocation.domain.node import NodeState
 from slackwater.events.envelope import Event
-from slackwater.store.keyed import Column, KeyedTable, only
+from slackwater.offers.node import NodeState
+from slackwater.store.keyed import KeyedTable, RowColumn, only
 from slackwater.store.port import Database, UnitOfWork
 from slackwater.store.quarantine import Quarantine
 from slackwater.store.quarantine_memory import unstored
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class NodeFinding:
     """The last published problem of a document; empty once the document is usable again."""
 
     name: str
     problem: str
 
 
-FINDINGS: Final[KeyedTable[Finding]] = KeyedTable(
+FINDINGS: Final[KeyedTable[NodeFinding]] = KeyedTable(
     name="strategy_findings",
     key="name",
-    columns=(Column("problem", "text"),),
+    columns=(RowColumn("problem", "text"),),
     key_of=lambda finding: finding.name,
     encode=lambda finding: (finding.problem,),
-    decode=lambda row: Finding(row.name, row.problem),
+    decode=lambda row: NodeFinding(row.name, row.problem),
     of_nodes=False,
     touched="told_at",
 )
@@ -101,11 +101,11 @@ class FindingsUnit:
         self._unit = unit
         self._rows = unit.keyed(FINDINGS, quarantine)
 
-    async def told(self) -> Mapping[str, str]:
+    async def published_problems(self) -> Mapping[str, str]:
         return {name: finding.problem for name, finding in (await self._rows.read_all()).items() if finding.problem}
 
-    async def tell(self, name: str, problem: str, event: Event[Any]) -> None:
-        await self._rows.write([Finding(name, problem)])
+    async def publish_problem(self, name: str, problem: str, event: Event[Any]) -> None:
+        await self._rows.write([NodeFinding(name, problem)])
         await self._unit.publish(event)
 
     async def publish(self, event: Event[Any]) -> None:

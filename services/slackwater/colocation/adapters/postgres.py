@@ -9,8 +9,8 @@ from sqlalchemy import text
 
 from slackwater.colocation.adapters.node_rows import KeyedColocationStore
 from slackwater.colocation.adapters.states import NODE_STATES
-from slackwater.colocation.domain.node import NodeState, PoolTotals
 from slackwater.model.quantities import Resources
+from slackwater.offers.node import NodeState, PoolTotals
 
 
 def _number(path: str) -> str:
@@ -75,7 +75,7 @@ class PostgresColocationStore(KeyedColocationStore):
         async with self._database.unit_of_work() as unit:
             return list((await unit.keyed(NODE_STATES, self._quarantine).read(nodes)).values())
 
-    async def told_generation(self, node: str) -> int:
+    async def published_generation(self, node: str) -> int:
         async with self._database.unit_of_work() as unit:
             row = (await unit.connection.execute(_TOLD_GENERATION, {"node": node})).first()
             return 0 if row is None else int(row.generation)

@@ -12,14 +12,14 @@ from typing import Any, Final
 
 import msgspec
 
-from slackwater.colocation.domain.node import KnownPeak, NodeState
-from slackwater.colocation.domain.snapshot import PodUse
-from slackwater.store.keyed import UNREADABLE, Column, KeyedTable, note_unreadable
+from slackwater.offers.node import KnownPeak, NodeState
+from slackwater.offers.snapshot import PodInput
+from slackwater.store.keyed import UNREADABLE, KeyedTable, RowColumn, note_unreadable
 from slackwater.store.quarantine import Quarantine
 
 
 class _Held(msgspec.Struct):
-    pods: tuple[PodUse, ...] = ()
+    pods: tuple[PodInput, ...] = ()
     peaks: Mapping[str, KnownPeak] = {}
 
 
@@ -84,11 +84,11 @@ NODE_STATES: Final[KeyedTable[NodeState]] = KeyedTable(
     name="nodes",
     key="node",
     columns=(
-        Column("facts", "jsonb", as_text=True),
-        Column("held", "text"),
-        Column("window_end", "bigint", write_only=True),
-        Column("due_at", "bigint", write_only=True),
-        Column("offers", "boolean", write_only=True),
+        RowColumn("facts", "jsonb", as_text=True),
+        RowColumn("held", "text"),
+        RowColumn("window_end", "bigint", write_only=True),
+        RowColumn("due_at", "bigint", write_only=True),
+        RowColumn("offers", "boolean", write_only=True),
     ),
     key_of=lambda state: state.node,
     encode=_columns,

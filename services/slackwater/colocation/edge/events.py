@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from slackwater.bus.handlers import Consumer
+from slackwater.bus.consume.handlers import Consumer
 from slackwater.bus.port import Done, Received, Settlement
-from slackwater.colocation.usecases.learn import learn_description, learn_liveness, learn_peaks, learn_usage
-from slackwater.colocation.usecases.recompute_offer import News, Offering, take_news
+from slackwater.colocation.usecases.node_updates import apply_description, apply_liveness, apply_peaks, apply_usage
+from slackwater.colocation.usecases.recompute_offer import News, Offering, apply_news
 from slackwater.events.envelope import Event
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
@@ -40,7 +40,7 @@ class ColocationEvents:
         return await self._take(ON_PEAKS, [_peaks(received.event) for received in batch])
 
     async def _take(self, consumer: str, batch: Sequence[News]) -> Sequence[Settlement]:
-        await take_news(self._offering, consumer, batch)
+        await apply_news(self._offering, consumer, batch)
         return [Done()] * len(batch)
 
     def consumers(self) -> Sequence[Consumer[Any]]:
@@ -54,16 +54,16 @@ class ColocationEvents:
 
 
 def _described(event: Event[NodeDescribed]) -> News:
-    return News(event, event.data.facts.name, lambda state: learn_description(state, event))
+    return News(event, event.data.facts.name, lambda state: apply_description(state, event))
 
 
 def _liveness(event: Event[NodeLivenessChanged]) -> News:
-    return News(event, event.data.node, lambda state: learn_liveness(state, event))
+    return News(event, event.data.node, lambda state: apply_liveness(state, event))
 
 
 def _usage(event: Event[UsageWindowed]) -> News:
-    return News(event, event.data.node, lambda state: learn_usage(state, event))
+    return News(event, event.data.node, lambda state: apply_usage(state, event))
 
 
 def _peaks(event: Event[PeakPredicted]) -> News:
-    return News(event, event.data.node, lambda state: learn_peaks(state, event))
+    return News(event, event.data.node, lambda state: apply_peaks(state, event))

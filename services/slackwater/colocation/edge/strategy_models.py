@@ -8,9 +8,9 @@ from typing import Annotated
 from fastapi import Query
 from pydantic import BaseModel, ConfigDict, Field
 
-from slackwater.colocation.domain import what_if
-from slackwater.colocation.usecases.try_strategies import NodeTried, OffersWanted, PoolTried, Tried
+from slackwater.colocation.usecases.preview_strategies import NodePreview, OffersWanted, PoolPreview, StrategyPreview
 from slackwater.model.quantities import Resources
+from slackwater.offers import what_if
 
 NAMED = 100
 Most = Annotated[
@@ -78,7 +78,7 @@ class OffersTried(BaseModel):
     unknown: int
 
     @classmethod
-    def of(cls, tried: Tried) -> OffersTried:
+    def of(cls, tried: StrategyPreview) -> OffersTried:
         return cls(
             computed_at=tried.computed_at,
             pools=[_pool(pool) for pool in tried.pools],
@@ -88,11 +88,11 @@ class OffersTried(BaseModel):
         )
 
 
-def _offers(offers: what_if.Offers) -> TierOffers:
+def _offers(offers: what_if.PreviewOffers) -> TierOffers:
     return TierOffers(batch=offers.batch, mid=offers.mid)
 
 
-def _pool(pool: PoolTried) -> PoolOffersTried:
+def _pool(pool: PoolPreview) -> PoolOffersTried:
     return PoolOffersTried(
         pool=pool.pool,
         nodes=pool.nodes,
@@ -103,7 +103,7 @@ def _pool(pool: PoolTried) -> PoolOffersTried:
     )
 
 
-def _node(node: NodeTried) -> NodeOffersTried:
+def _node(node: NodePreview) -> NodeOffersTried:
     return NodeOffersTried(
         node=node.node,
         pool=node.pool,

@@ -8,12 +8,12 @@ import asyncio
 from collections.abc import Callable, Collection, Sequence
 
 from slackwater.colocation.ports import FollowerStore
-from slackwater.colocation.usecases.follow_strategies import follow_strategies, tell_of_documents
+from slackwater.colocation.usecases.follow_strategies import follow_strategies, publish_document_problems
 from slackwater.colocation.usecases.recompute_offer import Offering
 from slackwater.colocation.usecases.strategies_in_force import StrategiesInForce
 from slackwater.model.errors import Conflict, Unavailable
 from slackwater.runtime.ownership import Lease
-from slackwater.runtime.resource_news import AGAIN_SECONDS, ResourceNews, said_of
+from slackwater.runtime.resource_news import AGAIN_SECONDS, ResourceNews, unusable_text
 from slackwater.telemetry.logs import get_logger
 
 log = get_logger(__name__)
@@ -22,7 +22,8 @@ log = get_logger(__name__)
 class StrategyNews:
     """Reloads the documents after a change and recomputes the nodes that follow them.
 
-    Implements slackwater.runtime.sharding.Holder, because nodes of an acquired partition may have missed a change.
+    Implements slackwater.runtime.partition_sharding.Holder, because nodes of an acquired partition may have missed a
+    change.
     """
 
     def __init__(
@@ -40,9 +41,9 @@ class StrategyNews:
         self._changed = asyncio.Event()
         strategies.on_change(self._changed.set)
 
-    def tell(self) -> None:
+    def notify(self) -> None:
         """Signals that a document was published to the replicas."""
-        self._documents.tell()
+        self._documents.notify()
 
     async def read(self) -> None:
         """Reloads documents after each change, until cancelled."""
@@ -55,7 +56,7 @@ class StrategyNews:
             self._changed.clear()
             try:
                 partitions = self._working()
-                await tell_of_documents(self._offering, self._nodes, self._strategies, partitions)
+                await publish_document_problems(self._offering, self._nodes, self._strategies, partitions)
                 changed = await follow_strategies(self._offering, self._nodes, partitions)
                 log.info("nodes follow the strategies", offers_changed=changed)
             except (Conflict, Unavailable) as error:
@@ -63,15 +64,15 @@ class StrategyNews:
                 await self._offering.clock.sleep(AGAIN_SECONDS)
                 self._changed.set()
 
-    async def take(self, leases: Sequence[Lease]) -> None:
+    async def acquire(self, leases: Sequence[Lease]) -> None:
         self._changed.set()
 
-    async def give(self, leases: Sequence[Lease]) -> None:
+    async def release(self, leases: Sequence[Lease]) -> None:
         """No-op: the fence rejects writes that are still in progress."""
 
     def drop(self, partitions: Collection[int]) -> None:
         """No-op, as for `give`."""
 
-    def said(self) -> str:
+    def status_text(self) -> str:
         """Returns the health detail: the number of documents, and those that cannot be used."""
-        return f"{len(self._strategies.now.values)} documents{said_of(self._strategies.problems)}"
+        return f"{len(self._strategies.now.values)} documents{unusable_text(self._strategies.problems)}"

@@ -14,8 +14,8 @@ from pydantic.alias_generators import to_camel
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError
 
-from slackwater.colocation.domain.document import FIELDS, Spec, field_problems
-from slackwater.colocation.domain.layers import POOL_LABEL
+from slackwater.offers.document import FIELDS, Spec, field_problems
+from slackwater.offers.strategy_layers import POOL_LABEL
 from slackwater.resources.metadata import Metadata, Part, Resource
 from slackwater.resources.names import BY_SETTINGS, CLUSTER
 from slackwater.resources.selectors import LabelExpression, LabelSelector, Selector

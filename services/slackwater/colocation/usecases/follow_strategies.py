@@ -8,11 +8,8 @@ import asyncio
 from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
 
-from slackwater.colocation.domain.document import Spec
-from slackwater.colocation.domain.node import NodeState
 from slackwater.colocation.ports import ColocationTransaction, FollowerStore
 from slackwater.colocation.usecases.colocation_strategy import nodes_of
-from slackwater.colocation.usecases.note_followed import SOURCE, checked_event
 from slackwater.colocation.usecases.recompute_offer import STATES, Offering, decide_anew
 from slackwater.colocation.usecases.strategies_in_force import (
     StrategiesFound,
@@ -20,12 +17,15 @@ from slackwater.colocation.usecases.strategies_in_force import (
     effective_of,
     plain_fields,
 )
+from slackwater.colocation.usecases.strategy_problems import SOURCE, checked_event
 from slackwater.decisions.reasons import Reason
 from slackwater.events.envelope import event_of
 from slackwater.events.strategy_checked import StrategyChecked
 from slackwater.events.strategy_followed import StrategyFollowed
 from slackwater.model.errors import InvalidInput
 from slackwater.model.identifiers import ALL_PARTITIONS, partition_of
+from slackwater.offers.document import Spec
+from slackwater.offers.node import NodeState
 from slackwater.resources.names import CLUSTER
 from slackwater.store.quarantine import Unreadable
 
@@ -112,7 +112,7 @@ def _sliced(nodes: Sequence[str]) -> Iterator[Sequence[str]]:
         yield nodes[first : first + SLICE]
 
 
-async def tell_of_documents(
+async def publish_document_problems(
     offering: Offering,
     nodes: FollowerStore,
     strategies: StrategiesInForce,
@@ -127,10 +127,16 @@ async def tell_of_documents(
     problems = {name: why for name, why in found.problems.items() if partition_of(name) in partitions}
     now = offering.clock.now()
     async with nodes.telling() as transaction:
-        told = {name: why for name, why in (await transaction.told()).items() if partition_of(name) in partitions}
+        told = {
+            name: why
+            for name, why in (await transaction.published_problems()).items()
+            if partition_of(name) in partitions
+        }
         for name in sorted(n for n in problems.keys() | told.keys() if problems.get(n, "") != told.get(n, "")):
             checked = _checked(name, problems.get(name, ""), found, now)
-            await transaction.tell(name, checked.problem, checked_event(checked, now, None, cause=now.isoformat()))
+            await transaction.publish_problem(
+                name, checked.problem, checked_event(checked, now, None, cause=now.isoformat())
+            )
         for name in sorted(found.generations.keys() | found.gone.keys()):
             if partition_of(name) in partitions:
                 await transaction.publish(event_of(_followed(name, found, base, now), source=SOURCE, time=now))

@@ -10,11 +10,11 @@ import zlib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from slackwater.colocation.domain.node import NodeState
 from slackwater.colocation.ports import Found
 from slackwater.colocation.usecases.recompute_offer import STATES, Offering, recompute, revisit
 from slackwater.decisions.reasons import Reason
 from slackwater.model.identifiers import partition_of
+from slackwater.offers.node import NodeState
 
 SLICE = 20
 """Nodes that are read and computed in one step, so that other tasks can run in between."""
@@ -32,7 +32,7 @@ class Passed:
     healed: list[str] = field(default_factory=list)
 
     @property
-    def looked(self) -> bool:
+    def took_time(self) -> bool:
         """Returns whether any node was checked."""
         return any(count for found, count in self.counts.items() if found is not Found.SKIPPED)
 

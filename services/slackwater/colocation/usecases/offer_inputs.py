@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
-from slackwater.colocation.domain.mid import allocatable_of
-from slackwater.colocation.domain.node import NodeState, Source
-from slackwater.colocation.domain.snapshot import HIGH_TIERS, LOWER_TIERS, NodeSnapshot, amount, tier_of
-from slackwater.colocation.domain.strategy import MidMode
-from slackwater.colocation.ports import Followed
+from slackwater.colocation.ports import FollowedStrategy
 from slackwater.decisions.record import Input
 from slackwater.model.quantities import Resources
 from slackwater.model.records import record
+from slackwater.offers.mid import allocatable_of
+from slackwater.offers.node import InputSource, NodeState
+from slackwater.offers.snapshot import HIGH_TIERS, LOWER_TIERS, NodeSnapshot, amount, tier_of
+from slackwater.offers.strategy import MidMode
 
 UNITS = {"cpu": "milli-cores", "memory": "bytes"}
 
@@ -25,10 +25,10 @@ class Facts:
 
     state: NodeState
     snapshot: NodeSnapshot
-    followed: Followed
+    followed: FollowedStrategy
     resource: str
     mid_lent: Resources
-    mid_source: Source
+    mid_source: InputSource
 
 
 def inputs_of(facts: Facts, tier: str) -> tuple[Input, ...]:
@@ -108,12 +108,12 @@ def _accepted_at(facts: Facts) -> datetime | None:
     return max((at for at in times if at is not None), default=None)
 
 
-def _amount(facts: Facts, name: str, whole: Resources | None, source: Source | None) -> Input:
+def _amount(facts: Facts, name: str, whole: Resources | None, source: InputSource | None) -> Input:
     value = None if whole is None else amount(whole, facts.resource)
     return measured(name, value, UNITS[facts.resource], source)
 
 
-def measured(name: str, value: float | str | None, unit: str, source: Source | None) -> Input:
+def measured(name: str, value: float | str | None, unit: str, source: InputSource | None) -> Input:
     """Returns an input with the event it came from; `source` None: not received yet."""
     return Input(
         name=name,

@@ -7,19 +7,19 @@ from dataclasses import field, replace
 from datetime import datetime
 from typing import Any
 
-from slackwater.colocation.domain.degrade import degraded_because
-from slackwater.colocation.domain.node import NodeState, Source, with_offer
-from slackwater.colocation.domain.node_offer import decide_node
-from slackwater.colocation.domain.present import due_at_of, snapshot_of
-from slackwater.colocation.ports import ColocationStore, ColocationTransaction, Followed, Strategies
-from slackwater.colocation.usecases.note_followed import note_followed
-from slackwater.colocation.usecases.tell_offer import offer_events
+from slackwater.colocation.ports import ColocationStore, ColocationTransaction, FollowedStrategy, Strategies
+from slackwater.colocation.usecases.offer_events import offer_events
+from slackwater.colocation.usecases.strategy_problems import note_followed
 from slackwater.decisions.reasons import Reason
 from slackwater.events.envelope import Event
 from slackwater.model.errors import InvalidInput
 from slackwater.model.identifiers import ALL_PARTITIONS, partition_of
 from slackwater.model.records import record
 from slackwater.model.time import Clock
+from slackwater.offers.degradation import degraded_because
+from slackwater.offers.node import InputSource, NodeState, with_offer
+from slackwater.offers.node_offer import decide_node
+from slackwater.offers.snapshots import due_at_of, snapshot_of
 from slackwater.store.quarantine import OF_NO_ROW, Quarantine, Unreadable, described
 from slackwater.store.quarantine_memory import unstored
 from slackwater.telemetry.logs import get_logger
@@ -52,7 +52,7 @@ class News:
     change: Callable[[NodeState], NodeState]
 
 
-async def take_news(offering: Offering, consumer: str, batch: Sequence[News]) -> int:
+async def apply_news(offering: Offering, consumer: str, batch: Sequence[News]) -> int:
     """Applies events to their nodes in order and recomputes after each, all in one transaction.
 
     Events of nodes in quarantine change nothing. Returns the number of events not handled before. Raises Unavailable,
@@ -180,7 +180,7 @@ def _fails_alone(offering: Offering, state: NodeState) -> bool:
 
 def recompute(
     state: NodeState,
-    followed: Followed,
+    followed: FollowedStrategy,
     now: datetime,
     trigger: Event[Any] | None,
     because: Reason | None = None,
@@ -197,14 +197,14 @@ def recompute(
         return state, []
     offer = decide_node(snapshot, strategy, state.gates, state.window_end, state.zones)
     after = with_offer(state, offer, degraded_because(snapshot, strategy), due_at_of(state, strategy, now))
-    if says_the_same(state, after, followed.sources) and not tell_anew:
+    if is_same_offer(state, after, followed.sources) and not tell_anew:
         return after if state.strategies else replace(after, strategies=followed.sources), []
     told = replace(after, generation=state.generation + 1, strategies=followed.sources)
     events = offer_events(state, told, snapshot, followed, offer, now, trigger, because)
-    return replace(told, told_by=Source(events[-1].id, now)), events
+    return replace(told, told_by=InputSource(events[-1].id, now)), events
 
 
-def says_the_same(before: NodeState, after: NodeState, sources: tuple[str, ...]) -> bool:
+def is_same_offer(before: NodeState, after: NodeState, sources: tuple[str, ...]) -> bool:
     """Returns whether the last published offer still holds. States from before strategies were stored do not compare
     them.
     """

@@ -34,7 +34,7 @@ class RunFullPasses:
 
     def pause_seconds(self) -> float:
         """Returns the seconds until the next pass: none after a pass that checked nodes, because it took its time."""
-        return 0.0 if self._last.looked else self._seconds
+        return 0.0 if self._last.took_time else self._seconds
 
     async def __call__(self) -> None:
         """Runs one pass and reports its results, also after an error. Raises Unavailable, Conflict."""

@@ -6,9 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from slackwater.colocation.domain.document import DEFAULTS, SELECTION, Spec, field_problems, problems_of
-from slackwater.colocation.domain.node import NodeState
-from slackwater.colocation.ports import Followed, Followers, FollowerStore
+from slackwater.colocation.ports import FollowedStrategy, Followers, FollowerStore
 from slackwater.colocation.usecases.colocation_strategy import (
     ColocationStrategy,
     ColocationStrategyStatus,
@@ -16,10 +14,12 @@ from slackwater.colocation.usecases.colocation_strategy import (
     conditions_of,
     first_document,
 )
+from slackwater.colocation.usecases.preview_strategies import OffersWanted, PreviewStrategies, StrategyPreview
 from slackwater.colocation.usecases.strategy_set import Kept, StrategySet
-from slackwater.colocation.usecases.try_strategies import OffersWanted, Tried, TryStrategies
 from slackwater.model.errors import InvalidInput
 from slackwater.model.time import Clock
+from slackwater.offers.document import DEFAULTS, SELECTION, Spec, field_problems, problems_of
+from slackwater.offers.node import NodeState
 from slackwater.resources.catalog import COLOCATION_STRATEGY
 from slackwater.resources.hooks import Hooks, InForce
 from slackwater.resources.in_force import ResourcesInForce
@@ -67,10 +67,12 @@ class StrategyHooks(Hooks[ColocationStrategy, Kept]):
             for document in documents
         ]
 
-    async def preview(self, now: StrategiesFound, would: StrategiesFound, arguments: OffersWanted) -> Tried | None:
+    async def preview(
+        self, now: StrategiesFound, would: StrategiesFound, arguments: OffersWanted
+    ) -> StrategyPreview | None:
         if not arguments.offers:
             return None
-        trying = TryStrategies(self._nodes, strategies_of(now, self.base), self._clock)
+        trying = PreviewStrategies(self._nodes, strategies_of(now, self.base), self._clock)
         return await trying.offers(strategies_of(would, self.base), arguments.limit)
 
 
@@ -136,7 +138,7 @@ class StrategiesInForce(ResourcesInForce[ColocationStrategy, Kept]):
         self._strategies = StrategySet(None, (), hooks.base)
         self.on_change(self._adopt)
 
-    def of(self, state: NodeState) -> Followed:
+    def of(self, state: NodeState) -> FollowedStrategy:
         """The settings alone before the first load."""
         return self._strategies.of(state)
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from datetime import datetime
 
-from slackwater.colocation.domain.document import Spec
-from slackwater.colocation.domain.layers import NodeWords, PoolStrategy, Resolved, pool_of, resolve
-from slackwater.colocation.domain.node import NodeState
-from slackwater.colocation.ports import Followed
+from slackwater.colocation.ports import FollowedStrategy
 from slackwater.model.records import record
+from slackwater.offers.document import Spec
+from slackwater.offers.node import NodeState
+from slackwater.offers.strategy_layers import NodeOverrides, PoolStrategy, Resolved, pool_of, resolve
 from slackwater.resources.selectors import Selector
 
 MOST_KNOWN = 20_000
@@ -47,9 +47,9 @@ class StrategySet:
         self._accepted: Mapping[str, datetime | None] = {
             "cluster" if one is cluster else f"pool/{one.name}": one.accepted_at for one in documents
         }
-        self._known: dict[object, Followed] = {}
+        self._known: dict[object, FollowedStrategy] = {}
 
-    def of(self, state: NodeState) -> Followed:
+    def of(self, state: NodeState) -> FollowedStrategy:
         words, good = state.words.in_pool(state.pool), state.good_words
         pool = pool_of(self._pools, words.labels)
         key = (None if pool is None else pool.name, words.own(), None if good is None else good.own())
@@ -58,7 +58,7 @@ class StrategySet:
             resolved = self._resolved(pool, words, good)
             sources = tuple(self._titles.get(each, each) for each in resolved.told)
             times = [at for each in resolved.told if (at := self._accepted.get(each)) is not None]
-            followed = Followed(resolved.strategy, sources, resolved.reason, max(times, default=None))
+            followed = FollowedStrategy(resolved.strategy, sources, resolved.reason, max(times, default=None))
             if len(self._known) >= MOST_KNOWN:
                 self._known.clear()
             self._known[key] = followed
@@ -69,5 +69,5 @@ class StrategySet:
         words = state.words.in_pool(state.pool)
         return self._resolved(pool_of(self._pools, words.labels), words, state.good_words)
 
-    def _resolved(self, pool: PoolStrategy | None, words: NodeWords, good: NodeWords | None) -> Resolved:
+    def _resolved(self, pool: PoolStrategy | None, words: NodeOverrides, good: NodeOverrides | None) -> Resolved:
         return resolve(self._cluster, [] if pool is None else [pool], words, good, self._base)

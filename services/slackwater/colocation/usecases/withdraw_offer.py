@@ -7,10 +7,9 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
-from slackwater.colocation.domain.node import NodeState
-from slackwater.colocation.usecases.learn import learn_description, learn_liveness, learn_peaks
+from slackwater.colocation.usecases.node_updates import apply_description, apply_liveness, apply_peaks
+from slackwater.colocation.usecases.offer_events import SOURCE
 from slackwater.colocation.usecases.recompute_offer import STATES, Offering, decide_anew
-from slackwater.colocation.usecases.tell_offer import SOURCE
 from slackwater.decisions.reasons import DecisionKind, Reason
 from slackwater.decisions.record import DecisionRecord, Input, Replay
 from slackwater.events.decision_recorded import DecisionRecorded
@@ -20,6 +19,7 @@ from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.events.peak_predicted import PeakPredicted
 from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.model.quantities import Resources
+from slackwater.offers.node import NodeState
 from slackwater.store.quarantine import Item
 
 P = TypeVar("P", bound=Payload)
@@ -31,7 +31,7 @@ SUBJECTS = {
     "mid-cpu": "milli-cores",
     "mid-memory": "bytes",
 }
-_FUNCTION = "slackwater.colocation.domain.degrade:offer_in_quarantine"
+_FUNCTION = "slackwater.offers.degradation:offer_in_quarantine"
 _IDS = uuid.UUID("2f4c8c64-0b0d-5f0e-9d0a-3d4b5a7c9e11")
 
 
@@ -46,7 +46,7 @@ async def withdraw_offer(offering: Offering, item: Item) -> None:
     if item.table != STATES or not item.node:
         return
     now = offering.clock.now()
-    generation = await offering.store.told_generation(item.node) + 1
+    generation = await offering.store.published_generation(item.node) + 1
     records = [_record(item, subject, unit, now) for subject, unit in SUBJECTS.items()]
     offered = ResourcesOffered(
         node=item.node,
@@ -81,9 +81,9 @@ async def restore_offer(offering: Offering, latest: Latest, item: Item) -> None:
 
     def brought_up_to_date(state: NodeState) -> NodeState:
         state = _after_withdrawal(state)
-        state = state if described is None else learn_description(state, described)
-        state = state if liveness is None else learn_liveness(state, liveness)
-        return state if peaks is None else learn_peaks(state, peaks)
+        state = state if described is None else apply_description(state, described)
+        state = state if liveness is None else apply_liveness(state, liveness)
+        return state if peaks is None else apply_peaks(state, peaks)
 
     with offering.quarantine.isolating(STATES, item.row, node=item.node):
         async with offering.store.begin() as transaction:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from slackwater.console.domain.letters import ReplayView
+from slackwater.console.domain.dead_letter_views import ReplayView
 from slackwater.console.domain.loop import LoopTime, ProcessView
 from slackwater.console.domain.views import EffectView, UsagePoint, WindowView
 from slackwater.decisions.reasons import DecisionKind, Mode
@@ -60,7 +60,7 @@ class MemoryLoop:
     async def note_replay(self, replay: ReplayView) -> bool:
         return self._replays.setdefault((replay.identity, replay.number), replay) is replay
 
-    async def forget_replay(self, replay: ReplayView) -> None:
+    async def delete_replay(self, replay: ReplayView) -> None:
         self._replays.pop((replay.identity, replay.number), None)
 
     async def replays(self, identities: Sequence[str]) -> Sequence[ReplayView]:

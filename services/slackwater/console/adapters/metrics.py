@@ -6,7 +6,7 @@ from slackwater.telemetry.metrics import DELAY_BUCKETS, Meters
 
 
 class ConsoleMetrics:
-    """Implements slackwater.console.ports.Meter."""
+    """Implements slackwater.console.ports.ConsoleMeter."""
 
     def __init__(self, meters: Meters) -> None:
         self._recorded = meters.counter(

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 
-from slackwater.bus.encoding import Undecodable
-from slackwater.bus.following import Followed, Following, Item
-from slackwater.bus.port import Bus, Mark
+from slackwater.bus.port import Bus, StreamHead
+from slackwater.bus.read.stream_reader import Item, StreamEvent, StreamReader
 from slackwater.console.domain.offer_table import OfferTable
 from slackwater.console.ports import OfferSight
 from slackwater.console.usecases.translate import offer_of
+from slackwater.events.codec.body import Undecodable
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.model.errors import Unavailable
@@ -67,7 +67,7 @@ class OfferBoard:
             raise Unavailable("the offers are not loaded yet: the bus does not answer; try again") from None
         return self.sight
 
-    async def end(self) -> Mark:
+    async def end(self) -> StreamHead:
         return await self._bus.mark(TYPES)
 
     async def changed(self, leaving: asyncio.Event) -> None:
@@ -97,7 +97,7 @@ class OfferBoard:
             group.create_task(self._take_in(following, table), name="offers")
             group.create_task(self._look_at_the_end(table, end.epoch), name="end of the offers")
 
-    async def _take_in(self, following: Following, table: OfferTable) -> None:
+    async def _take_in(self, following: StreamReader, table: OfferTable) -> None:
         while True:
             items: Sequence[Item] = await following.next()
             for item in items:
@@ -133,7 +133,7 @@ class OfferBoard:
 
 
 def _put(table: OfferTable, item: Item) -> None:
-    if not isinstance(item, Followed) or item.sequence <= table.position:
+    if not isinstance(item, StreamEvent) or item.sequence <= table.position:
         raise _BeganAnewError(f"{item!r} comes after position {table.position}")
     try:
         data = item.data()

@@ -9,7 +9,7 @@ from pydantic import TypeAdapter
 
 from slackwater.console.adapters import loop_statements as sql
 from slackwater.console.adapters.queries import Queries
-from slackwater.console.domain.letters import ReplayView
+from slackwater.console.domain.dead_letter_views import ReplayView
 from slackwater.console.domain.loop import LoopTime, ProcessView
 from slackwater.console.domain.views import WindowView
 from slackwater.decisions.reasons import DecisionKind
@@ -55,7 +55,7 @@ class PostgresLoop(Queries):
         )
         return noted > 0
 
-    async def forget_replay(self, replay: ReplayView) -> None:
+    async def delete_replay(self, replay: ReplayView) -> None:
         await self._execute(sql.FORGET_REPLAY, identity=replay.identity, number=replay.number)
 
     async def replays(self, identities: Sequence[str]) -> Sequence[ReplayView]:

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from slackwater.charts.units import cores, percent
+from slackwater.console.domain.arithmetic import relief_of, working_of
 from slackwater.console.domain.candidates import candidates_of
-from slackwater.console.domain.drawing.units import cores, percent
+from slackwater.console.domain.formatting import outcome, shortfall
 from slackwater.console.domain.views import (
     Chain,
     ChainStep,
@@ -18,11 +20,9 @@ from slackwater.console.domain.views import (
     UsagePoint,
     WindowView,
 )
-from slackwater.console.domain.words import outcome, shortfall
-from slackwater.console.domain.working import relief_of, working_of
 from slackwater.decisions.reasons import ONLY_TOLD, DecisionKind, Mode
 from slackwater.decisions.record import DecisionRecord
-from slackwater.model.counting import counted
+from slackwater.model.plurals import counted
 
 ALONE = "agent"
 """The writer of decisions made while disconnected. It writes in the same cycle, and their effect is not measured."""

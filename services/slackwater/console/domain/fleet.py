@@ -156,7 +156,7 @@ def shown(node: NodeView, wanted: NodeQuery, now: datetime, waterline: float) ->
 
 
 @dataclass(frozen=True, slots=True)
-class Guard:
+class HeldPod:
     """A throttled pod: since when, its limit, the reason; `decision_id` is the record in force.
 
     `since`, `reason` and `decision_id` are None when no decision about it is stored.
@@ -169,13 +169,13 @@ class Guard:
     relieved: bool | None
 
 
-def guards_of(pods: Iterable[PodView], actions: Sequence[DecisionSummary]) -> list[Guard]:
+def held_pods(pods: Iterable[PodView], actions: Sequence[DecisionSummary]) -> list[HeldPod]:
     """For each throttled pod, the decisions that throttle it. `actions` may cover many nodes, in any order."""
     newest_first = sorted(actions, key=lambda each: (each.decided_at, each.id), reverse=True)
     return [_guard(pod, newest_first) for pod in pods if pod.throttled]
 
 
-def _guard(pod: PodView, newest_first: Sequence[DecisionSummary]) -> Guard:
+def _guard(pod: PodView, newest_first: Sequence[DecisionSummary]) -> HeldPod:
     """Searches back in time until the decision that found the pod with its own limit."""
     since: datetime | None = None
     in_force: DecisionSummary | None = None
@@ -190,5 +190,5 @@ def _guard(pod: PodView, newest_first: Sequence[DecisionSummary]) -> Guard:
         if action.cpu_limit_before_milli == pod.original_cpu_limit_milli:
             break
     if in_force is None:
-        return Guard(pod, None, None, None, None)
-    return Guard(pod, since, in_force.reason, in_force.id, in_force.relieved)
+        return HeldPod(pod, None, None, None, None)
+    return HeldPod(pod, since, in_force.reason, in_force.id, in_force.relieved)

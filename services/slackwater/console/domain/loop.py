@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from slackwater.console.domain.drawing.latency_chart import Spread
+from slackwater.charts.latency_chart import DurationSpread
 from slackwater.decisions.reasons import DecisionKind
 
 SILENT_INTERVALS = 3
@@ -36,13 +36,13 @@ class LoopTime:
         return self.to_decision + self.to_write
 
 
-def spreads_of(times: Iterable[LoopTime]) -> tuple[Spread, ...]:
+def spreads_of(times: Iterable[LoopTime]) -> tuple[DurationSpread, ...]:
     """The distribution of each stage, then of the whole path."""
     found = list(times)
     return (
-        Spread("decide", "sample → decision", _known(t.to_decision for t in found)),
-        Spread("write", "decision → limit written", _known(t.to_write for t in found)),
-        Spread("effect", "sample → limit written", _known(t.to_effect for t in found)),
+        DurationSpread("decide", "sample → decision", _known(t.to_decision for t in found)),
+        DurationSpread("write", "decision → limit written", _known(t.to_write for t in found)),
+        DurationSpread("effect", "sample → limit written", _known(t.to_effect for t in found)),
     )
 
 

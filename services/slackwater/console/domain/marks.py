@@ -5,21 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from slackwater.charts.level_chart import ChartMark
+from slackwater.charts.units import seconds
 from slackwater.console.domain.candidates import GUARDING
-from slackwater.console.domain.drawing.level_chart import Mark
-from slackwater.console.domain.drawing.units import seconds
+from slackwater.console.domain.formatting import outcome, shortfall
 from slackwater.console.domain.views import DecisionSummary
-from slackwater.console.domain.words import outcome, shortfall
 from slackwater.decisions.reasons import ONLY_TOLD
 
 NAMED = 3
 """Pods that a mark names."""
 
 
-def marks_of(acted: Sequence[DecisionSummary]) -> list[Mark]:
+def marks_of(acted: Sequence[DecisionSummary]) -> list[ChartMark]:
     """Marks for the actions, oldest first."""
     return [
-        Mark(at=decision.decided_at, css=css_of(decision), label=label_of(decision), href=f"/decisions/{decision.id}")
+        ChartMark(
+            at=decision.decided_at, css=css_of(decision), label=label_of(decision), href=f"/decisions/{decision.id}"
+        )
         for decision in reversed(acted)
     ]
 
@@ -51,7 +53,7 @@ def label_of(decision: DecisionSummary) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class WaterlineMark:
     """A waterline on a chart, in its unit (thousandths of a core or of a GiB)."""
 
     name: str
@@ -74,21 +76,23 @@ _MEMORY: Mapping[str, bool] = {
 GIB = 2**30
 
 
-def cpu_lines(waterlines: Mapping[str, float], capacity_milli: int) -> tuple[Line, ...]:
+def cpu_lines(waterlines: Mapping[str, float], capacity_milli: int) -> tuple[WaterlineMark, ...]:
     return _lines(_CPU, waterlines, capacity_milli, 1.0)
 
 
-def memory_lines(waterlines: Mapping[str, float], capacity_bytes: int) -> tuple[Line, ...]:
+def memory_lines(waterlines: Mapping[str, float], capacity_bytes: int) -> tuple[WaterlineMark, ...]:
     return _lines(_MEMORY, waterlines, capacity_bytes, 1000 / GIB)
 
 
-def _lines(kinds: Mapping[str, bool], waterlines: Mapping[str, float], capacity: int, scale: float) -> tuple[Line, ...]:
+def _lines(
+    kinds: Mapping[str, bool], waterlines: Mapping[str, float], capacity: int, scale: float
+) -> tuple[WaterlineMark, ...]:
     found: dict[int, list[str]] = {}
     for name, is_share in kinds.items():
         value = waterlines.get(name)
         if value is not None:
             found.setdefault(round(value * (capacity if is_share else 1) * scale), []).append(name)
-    return tuple(Line(_joined(names), amount) for amount, names in sorted(found.items(), reverse=True))
+    return tuple(WaterlineMark(_joined(names), amount) for amount, names in sorted(found.items(), reverse=True))
 
 
 def _joined(names: Iterable[str]) -> str:

@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from slackwater.console.domain.arithmetic import relief_of, working_of
 from slackwater.console.domain.candidates import candidates_of, is_carried_out
 from slackwater.console.domain.views import EffectView, EvictionView, PodView
-from slackwater.console.domain.working import relief_of, working_of
 from slackwater.decisions.reasons import DecisionKind, Mode, Reason
 from slackwater.decisions.record import DecisionRecord
 

@@ -11,7 +11,7 @@ RECENT = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
-class BlockView:
+class SenderBlock:
     """The block in force of an agent."""
 
     reason: str
@@ -38,7 +38,7 @@ class Sender:
     letters: int
     reasons: tuple[tuple[str, int], ...]
     newest: SentLetter | None
-    block: BlockView | None
+    block: SenderBlock | None
 
 
 def is_recent(buried_at: datetime | None, now: datetime) -> bool:
@@ -46,7 +46,7 @@ def is_recent(buried_at: datetime | None, now: datetime) -> bool:
     return buried_at is None or now - buried_at <= RECENT
 
 
-def senders_of(letters: Sequence[SentLetter], blocks: Mapping[str, BlockView], now: datetime) -> list[Sender]:
+def senders_of(letters: Sequence[SentLetter], blocks: Mapping[str, SenderBlock], now: datetime) -> list[Sender]:
     """Agents with recent letters and agents that are blocked, most letters first. `letters` are newest first."""
     by_node: dict[str, list[SentLetter]] = {node: [] for node in blocks}
     for letter in letters:

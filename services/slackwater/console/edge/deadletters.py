@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 from fastapi import Depends, Path, Query, Request
 from pydantic import BaseModel, Field
 
-from slackwater.bus.desk import Desk
-from slackwater.console.domain.letters import LetterView, ReplayAnswer
+from slackwater.bus.admin.broker_admin import BrokerAdmin
+from slackwater.console.domain.dead_letter_views import LetterView, ReplayAnswer
 from slackwater.console.ports import ReadModel
 from slackwater.console.usecases.dead_letters import existing_letter, letters_page, replay_letter
 from slackwater.model.errors import Conflict
@@ -28,7 +28,7 @@ class LetterPage(BaseModel):
     next_cursor: str | None = Field(description="Pass this as `cursor` to get the next page.")
 
 
-def deadletters_router(model: ReadModel, desk: Desk, clock: Clock) -> Routes:
+def deadletters_router(model: ReadModel, desk: BrokerAdmin, clock: Clock) -> Routes:
     """The routes. Building them does no I/O."""
     router = Routes(prefix="/v1/deadletters", tags=["dead letters"])
 

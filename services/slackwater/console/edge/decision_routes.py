@@ -10,10 +10,10 @@ from fastapi import Path, Query
 from slackwater.console.domain.pod_story import PodWhy
 from slackwater.console.domain.views import Chain, DecisionFilter, DecisionSummary, Why
 from slackwater.console.edge.api_models import Listing
-from slackwater.console.edge.paging import Continue, Limit, behind_key, foreign, micros, moment_of, token_of
+from slackwater.console.edge.pages import Continue, Limit, behind_key, foreign, micros, moment_of, token_of
 from slackwater.console.edge.parameters import ALLOWED, Times
 from slackwater.console.edge.query import At, Node, Pool, Since, Until
-from slackwater.console.ports import Reads
+from slackwater.console.ports import ReadQueries
 from slackwater.console.usecases.explain import chain, existing_decision, why, why_pod
 from slackwater.decisions.reasons import DecisionKind, Reason
 from slackwater.decisions.record import DecisionRecord
@@ -40,7 +40,7 @@ CarriedOut = Annotated[
 ]
 
 
-def decision_router(reads: Reads, times: Times) -> Routes:
+def decision_router(reads: ReadQueries, times: Times) -> Routes:
     """Routes of decisions, their reasons and their effects."""
     router = Routes(prefix="/v1", tags=["decisions"])
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from slackwater.bus.handlers import Consumer, all_or_split
+from slackwater.bus.consume.handlers import Consumer, all_or_split
 from slackwater.bus.port import BatchHandler, P, Received, Worth
-from slackwater.console.ports import Meter
+from slackwater.console.ports import ConsoleMeter
 from slackwater.console.usecases.record_events import RecordEvents
 from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.effect_measured import EffectMeasured
@@ -62,7 +62,9 @@ def routes(record: RecordEvents) -> dict[type[Payload], Callable[[Sequence[Event
     }
 
 
-def consumers(record: RecordEvents, meter: Meter, clock: Clock, worth: Worth | None = None) -> Sequence[Consumer[Any]]:
+def consumers(
+    record: RecordEvents, meter: ConsoleMeter, clock: Clock, worth: Worth | None = None
+) -> Sequence[Consumer[Any]]:
     """All consumers of the console. `worth` selects the reports that are read, by node (usecases/thinning)."""
 
     def recorded(events: Sequence[Event[Any]]) -> None:

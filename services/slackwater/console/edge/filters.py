@@ -18,7 +18,7 @@ DONE = {"": None, "carried-out": True, "only-told": False}
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class FilterForm:
     """A form as submitted (shown again unchanged), and where its page begins."""
 
     node: str = ""

@@ -11,18 +11,18 @@ from typing import Annotated, Any
 from fastapi import Depends, Query, Response
 from fastapi.responses import FileResponse, HTMLResponse
 
-from slackwater.bus.desk import Desk
+from slackwater.bus.admin.broker_admin import BrokerAdmin
 from slackwater.console.domain.fleet import SHOWS, NodeQuery
-from slackwater.console.edge.filters import Asked
+from slackwater.console.edge.filters import FilterForm
 from slackwater.console.edge.parameters import decode_cursor, encode_cursor, moment, number_of
-from slackwater.console.edge.rendering import Pages
-from slackwater.console.ports import Reads
+from slackwater.console.edge.templates_environment import Pages
+from slackwater.console.ports import ReadQueries
 from slackwater.console.usecases.decision_pages import DecisionList, decision_list, decision_page, newer
 from slackwater.console.usecases.node_list import node_list
 from slackwater.console.usecases.node_page import node_page
 from slackwater.console.usecases.offer_part import SPANS as OFFER_SPANS
 from slackwater.console.usecases.offer_part import SUBJECTS as OFFER_SUBJECTS
-from slackwater.console.usecases.offer_part import Look, look_at
+from slackwater.console.usecases.offer_part import OfferQuery, offer_query
 from slackwater.console.usecases.overview import RESOURCES, SPANS, Overview
 from slackwater.console.usecases.senders import Senders
 from slackwater.decisions.reasons import DecisionKind, Reason
@@ -47,7 +47,7 @@ NODES_PER_PAGE = 50
 MOST_PAGES = 1000
 
 
-def html_router(reads: Reads, clock: Clock, desk: Desk, senders: Senders) -> Routes:
+def html_router(reads: ReadQueries, clock: Clock, desk: BrokerAdmin, senders: Senders) -> Routes:
     """The pages and their static files."""
     router = Routes(include_in_schema=False)
     pages = Pages()
@@ -65,20 +65,22 @@ def html_router(reads: Reads, clock: Clock, desk: Desk, senders: Senders) -> Rou
     return router
 
 
-def _overview_routes(router: Routes, pages: Pages, reads: Reads, clock: Clock, senders: Senders) -> None:
+def _overview_routes(router: Routes, pages: Pages, reads: ReadQueries, clock: Clock, senders: Senders) -> None:
     overview = Overview(reads, clock)
 
     @router.get("/", role=Role.VIEWER)
-    @pages.told
+    @pages.errors_as_pages
     async def front(part: bool = False, span: str = "1h", resource: str = "cpu") -> HTMLResponse:
         view = await overview(span, resource)
         template = "overview_part.html" if part else "overview.html"
         return pages(template, page=view, spans=SPANS, resources=RESOURCES, worst=await senders.worst())
 
 
-def _node_routes(router: Routes, pages: Pages, reads: Reads, clock: Clock, desk: Desk, senders: Senders) -> None:
+def _node_routes(
+    router: Routes, pages: Pages, reads: ReadQueries, clock: Clock, desk: BrokerAdmin, senders: Senders
+) -> None:
     @router.get("/nodes", role=Role.VIEWER)
-    @pages.told
+    @pages.errors_as_pages
     async def nodes(
         part: bool = False,
         show: str = "all",
@@ -92,17 +94,17 @@ def _node_routes(router: Routes, pages: Pages, reads: Reads, clock: Clock, desk:
         return pages("nodes_part.html" if part else "nodes.html", page=view, number=number, shows=SHOWS)
 
     @router.get("/nodes/{name}", role=Role.VIEWER)
-    @pages.told
+    @pages.errors_as_pages
     async def node(
         name: str, part: bool = False, subject: str = "batch-cpu", span: str = "1h", at: str = ""
     ) -> HTMLResponse:
         now = clock.now()
-        view = await node_page(reads, desk, name, now, _looked_at(look_at(subject, span), at.strip(), now))
+        view = await node_page(reads, desk, name, now, _looked_at(offer_query(subject, span), at.strip(), now))
         template = "node_part.html" if part else "node.html"
         return pages(template, page=view, subjects=OFFER_SUBJECTS, spans=OFFER_SPANS, sender=await senders.of(name))
 
 
-def _looked_at(look: Look, at: str, now: datetime) -> Look:
+def _looked_at(look: OfferQuery, at: str, now: datetime) -> OfferQuery:
     """The view with its time. A time that cannot be parsed is reported on the page, which shows more than that."""
     try:
         return replace(look, at=at, moment=moment(at, now, "at") if at else None)
@@ -110,10 +112,10 @@ def _looked_at(look: Look, at: str, now: datetime) -> Look:
         return replace(look, at=at, problem=error.message)
 
 
-def _decision_routes(router: Routes, pages: Pages, reads: Reads, clock: Clock) -> None:
+def _decision_routes(router: Routes, pages: Pages, reads: ReadQueries, clock: Clock) -> None:
     @router.get("/decisions", role=Role.VIEWER)
-    @pages.told
-    async def decisions(asked: Annotated[Asked, Depends()]) -> HTMLResponse:
+    @pages.errors_as_pages
+    async def decisions(asked: Annotated[FilterForm, Depends()]) -> HTMLResponse:
         now = clock.now()
         try:
             view = await decision_list(reads, asked.question(now), now)
@@ -122,13 +124,13 @@ def _decision_routes(router: Routes, pages: Pages, reads: Reads, clock: Clock) -
         return pages("decisions.html", page=view, error="", asked=asked, **_CHOICES, **_cursors(view))
 
     @router.get("/decisions/newer", role=Role.VIEWER)
-    @pages.told
-    async def newer_decisions(asked: Annotated[Asked, Depends()], than: str) -> HTMLResponse:
+    @pages.errors_as_pages
+    async def newer_decisions(asked: Annotated[FilterForm, Depends()], than: str) -> HTMLResponse:
         count = await newer(reads, asked.question(clock.now()), decode_cursor(than))
         return pages("newer.html", count=count, asked=asked)
 
     @router.get("/decisions/{id}", role=Role.VIEWER)
-    @pages.told
+    @pages.errors_as_pages
     async def decision(id: str, part: bool = False) -> HTMLResponse:  # noqa: A002 - the path parameter is called id
         view = await decision_page(reads, id, clock.now())
         return pages("decision_part.html" if part else "decision.html", page=view)

@@ -11,13 +11,13 @@ from slackwater.console.edge.pool_routes import pool_router
 from slackwater.console.edge.shard_routes import shard_router
 from slackwater.console.edge.stream import Streams
 from slackwater.console.edge.stream_routes import stream_router
-from slackwater.console.ports import Reads
+from slackwater.console.ports import ReadQueries
 from slackwater.model.time import Clock
 from slackwater.runtime.roles import Role
 from slackwater.runtime.routes import Routes
 
 
-def api_router(reads: Reads, streams: Streams, clock: Clock) -> Routes:
+def api_router(reads: ReadQueries, streams: Streams, clock: Clock) -> Routes:
     """All routes of the read model. Building them does no I/O."""
     router = Routes()
     times = Times(clock)
@@ -34,7 +34,7 @@ def api_router(reads: Reads, streams: Streams, clock: Clock) -> Routes:
     return router
 
 
-def _overview_router(reads: Reads) -> Routes:
+def _overview_router(reads: ReadQueries) -> Routes:
     router = Routes(prefix="/v1", tags=["overview"])
 
     @router.get("/counts", role=Role.VIEWER, summary="The number of stored rows by kind")

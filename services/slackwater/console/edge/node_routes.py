@@ -10,7 +10,7 @@ from fastapi import Query
 from slackwater.console.domain.conditions import as_of
 from slackwater.console.domain.views import ForecastView, NodeView, PodView, UsagePoint
 from slackwater.console.edge.api_models import Listing
-from slackwater.console.edge.paging import USUAL, Continue, Key, Limit, micros, paged
+from slackwater.console.edge.pages import USUAL, Continue, Key, Limit, micros, paged
 from slackwater.console.edge.parameters import Times
 from slackwater.console.edge.query import (
     Label,
@@ -24,7 +24,7 @@ from slackwater.console.edge.query import (
     Until,
     wanted_labels,
 )
-from slackwater.console.ports import Reads
+from slackwater.console.ports import ReadQueries
 from slackwater.console.usecases.explain import existing_node
 from slackwater.runtime.roles import Role
 from slackwater.runtime.routes import Routes
@@ -33,7 +33,7 @@ Throttled = Annotated[bool | None, Query(description="Only pods that are (true) 
 Workload = Annotated[str | None, Query(description="Only pods of this workload.")]
 
 
-def node_router(reads: Reads, times: Times) -> Routes:
+def node_router(reads: ReadQueries, times: Times) -> Routes:
     """Routes of nodes, their pods, their reports and their forecasts."""
     router = Routes(prefix="/v1", tags=["nodes"])
     _lists(router, reads, times)
@@ -41,7 +41,7 @@ def node_router(reads: Reads, times: Times) -> Routes:
     return router
 
 
-def _lists(router: Routes, reads: Reads, times: Times) -> None:
+def _lists(router: Routes, reads: ReadQueries, times: Times) -> None:
     @router.get("/nodes", role=Role.VIEWER, summary="All nodes by name, with their last report, offer and conditions")
     async def list_nodes(
         pool: Pool = None,
@@ -98,7 +98,7 @@ def _lists(router: Routes, reads: Reads, times: Times) -> None:
         return paged(pods, _pod_key, continue_, limit, "pods")
 
 
-def _histories(router: Routes, reads: Reads, times: Times) -> None:
+def _histories(router: Routes, reads: ReadQueries, times: Times) -> None:
     @router.get("/nodes/{name}/usage", role=Role.VIEWER, summary="The reports of a node, oldest first")
     async def list_usage(
         name: NodeName, since: Since = None, until: Until = None, limit: Limit = USUAL, continue_: Continue = None
@@ -116,7 +116,7 @@ def _histories(router: Routes, reads: Reads, times: Times) -> None:
         return paged(forecasts, _forecast_key, continue_, limit, "forecast")
 
 
-async def in_pool(reads: Reads, pool: str) -> frozenset[str]:
+async def in_pool(reads: ReadQueries, pool: str) -> frozenset[str]:
     """The names of the nodes of a pool."""
     nodes: Sequence[NodeView] = await reads.nodes()
     return frozenset(node.name for node in nodes if node.facts is not None and node.facts.pool == pool)

@@ -9,10 +9,10 @@ from fastapi import Query, Response
 from slackwater.console.domain.views import OfferView
 from slackwater.console.edge.api_models import Listing
 from slackwater.console.edge.node_routes import in_pool
-from slackwater.console.edge.paging import USUAL, Continue, Key, Limit, micros, paged
+from slackwater.console.edge.pages import USUAL, Continue, Key, Limit, micros, paged
 from slackwater.console.edge.parameters import Times
 from slackwater.console.edge.query import At, Node, NodeName, Pool, Since, Until
-from slackwater.console.ports import Reads
+from slackwater.console.ports import ReadQueries
 from slackwater.console.usecases.explain import existing_node
 from slackwater.model.errors import NotFound
 from slackwater.runtime.etags import NOT_MODIFIED, IfNoneMatch, etag, unchanged
@@ -22,7 +22,7 @@ from slackwater.runtime.routes import Routes
 Degraded = Annotated[bool | None, Query(description="Only offers that are (true) or are not (false) degraded.")]
 
 
-def offer_router(reads: Reads, times: Times) -> Routes:
+def offer_router(reads: ReadQueries, times: Times) -> Routes:
     """Routes of current and past offers."""
     router = Routes(prefix="/v1", tags=["offers"])
 

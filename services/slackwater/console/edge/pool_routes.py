@@ -11,8 +11,8 @@ from pydantic import Field
 from slackwater.console.domain.pools import PoolSums
 from slackwater.console.domain.views import OfferView
 from slackwater.console.edge.api_models import Listing
-from slackwater.console.edge.paging import USUAL, Continue, Limit, behind_key, foreign, token_of
-from slackwater.console.ports import Reads
+from slackwater.console.edge.pages import USUAL, Continue, Limit, behind_key, foreign, token_of
+from slackwater.console.ports import ReadQueries
 from slackwater.console.usecases.pool_offers import pool_offers
 from slackwater.model.time import Clock
 from slackwater.runtime.etags import NOT_MODIFIED, IfNoneMatch, unchanged
@@ -30,7 +30,7 @@ class PoolOffers(Listing[OfferView]):
     sums: PoolSums = Field(description="The sums of capacity and offers over all nodes of the pool.")
 
 
-def pool_router(reads: Reads, clock: Clock) -> Routes:
+def pool_router(reads: ReadQueries, clock: Clock) -> Routes:
     """Routes of the pools' offers."""
     router = Routes(prefix="/v1", tags=["offers"])
 

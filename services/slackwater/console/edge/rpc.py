@@ -12,9 +12,9 @@ import grpc.aio
 from slackwater.console.domain.conditions import as_of
 from slackwater.console.domain.offer_table import WantedOffers
 from slackwater.console.domain.views import NodeView
-from slackwater.console.edge.paging import behind_key, token_of
+from slackwater.console.edge.pages import behind_key, token_of
 from slackwater.console.edge.rpc_messages import LIVENESS, node_message, watch_message
-from slackwater.console.ports import OfferLog, Reads
+from slackwater.console.ports import OfferLog, ReadQueries
 from slackwater.console.usecases.explain import existing_node
 from slackwater.console.usecases.find_nodes import NodeFilter, find_nodes
 from slackwater.console.usecases.watch_offers import watch_offers
@@ -43,7 +43,7 @@ TOKEN_TRAILER = "slackwater-resume-token"  # noqa: S105 - the name of a trailer,
 class Colocation:
     """The sources of the RPCs. `offer_validity` is how long an offer stays valid without further updates."""
 
-    reads: Reads
+    reads: ReadQueries
     offers: OfferLog
     clock: Clock
     offer_validity: timedelta

@@ -8,7 +8,7 @@ from fastapi import Query
 
 from slackwater.console.domain.shards import ShardView, shard_views
 from slackwater.console.edge.api_models import Listing
-from slackwater.console.ports import Reads
+from slackwater.console.ports import ReadQueries
 from slackwater.model.time import Clock
 from slackwater.runtime.roles import Role
 from slackwater.runtime.routes import Routes
@@ -16,7 +16,7 @@ from slackwater.runtime.routes import Routes
 Service = Annotated[str | None, Query(description="Only partitions of this service.")]
 
 
-def shard_router(reads: Reads, clock: Clock) -> Routes:
+def shard_router(reads: ReadQueries, clock: Clock) -> Routes:
     router = Routes(prefix="/v1", tags=["control loop"])
 
     @router.get("/shards", role=Role.VIEWER, summary="The replica that owns each partition of each service")

@@ -19,13 +19,13 @@ from fastapi.responses import StreamingResponse
 from starlette.requests import ClientDisconnect
 from starlette.types import Message, Receive, Scope, Send
 
-from slackwater.bus.encoding import Undecodable
-from slackwater.bus.following import Followed, Following, Item, Missed
 from slackwater.bus.port import Bus
+from slackwater.bus.read.stream_reader import Item, StreamEvent, StreamGap, StreamReader
 from slackwater.console import CONSUMES
-from slackwater.console.domain.wanted import matches, names_of, token_of
+from slackwater.console.domain.stream_query import matches, names_of, token_of
 from slackwater.console.edge.events import consumer_of
 from slackwater.events.agent_block_changed import AgentBlockChanged
+from slackwater.events.codec.body import Undecodable
 from slackwater.events.envelope import Payload
 from slackwater.model.errors import Unavailable
 from slackwater.model.time import Clock
@@ -43,7 +43,7 @@ log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class StreamQuery:
     """The request of one reader. `after` wins over `since`; without both it begins now.
 
     `brief` is for readers that query the API on events: no data, and no event before the read model has recorded it.
@@ -82,7 +82,7 @@ class Streams:
         self._ending = asyncio.Event()
 
     @asynccontextmanager
-    async def opened(self, wanted: Wanted) -> AsyncIterator[AsyncIterator[bytes]]:
+    async def opened(self, wanted: StreamQuery) -> AsyncIterator[AsyncIterator[bytes]]:
         """Frames for one reader. Raises Unavailable with too many readers, or without the bus."""
         if self.open >= self._most:
             raise Unavailable(
@@ -100,7 +100,9 @@ class Streams:
         finally:
             self.open -= 1
 
-    async def _frames(self, following: Following, wanted: Wanted, ending: asyncio.Event) -> AsyncIterator[bytes]:
+    async def _frames(
+        self, following: StreamReader, wanted: StreamQuery, ending: asyncio.Event
+    ) -> AsyncIterator[bytes]:
         positions = dict(following.positions)
         shown = token_of(positions)
         yield f"retry: {RETRY_MILLISECONDS}\nid: {shown}\n: open\n\n".encode()
@@ -133,7 +135,7 @@ class Streams:
 
     async def _recorded(self, items: Sequence[Item]) -> None:
         """Wait, for a limited time, until this or another replica of the console has recorded these events."""
-        newest = {item.payload: item.sequence for item in items if isinstance(item, Followed)}
+        newest = {item.payload: item.sequence for item in items if isinstance(item, StreamEvent)}
         for payload, sequence in newest.items():
             if payload.TYPE not in CONSUMES or payload is AgentBlockChanged:  # this one is watched and not recorded
                 continue
@@ -159,7 +161,7 @@ class EventStream(Response):
 
     media_type = "text/event-stream"
 
-    def __init__(self, streams: Streams, wanted: Wanted) -> None:
+    def __init__(self, streams: Streams, wanted: StreamQuery) -> None:
         super().__init__(headers=HEADERS)
         self._streams = streams
         self._wanted = wanted
@@ -198,11 +200,11 @@ def _in_portions(frames: Sequence[bytes]) -> Iterator[bytes]:
         yield b"".join(portion)
 
 
-def _shown(items: Sequence[Item], positions: dict[str, int], wanted: Wanted) -> list[bytes]:
+def _shown(items: Sequence[Item], positions: dict[str, int], wanted: StreamQuery) -> list[bytes]:
     """The frames of a batch; advances `positions`."""
     frames = []
     for item in items:
-        if isinstance(item, Missed):
+        if isinstance(item, StreamGap):
             positions[item.stream] = item.resumed_after
             frames.append(_frame(positions, "gap", _gap(item)))
             continue
@@ -212,11 +214,11 @@ def _shown(items: Sequence[Item], positions: dict[str, int], wanted: Wanted) -> 
     return frames
 
 
-def node_of(item: Followed) -> str:
+def node_of(item: StreamEvent) -> str:
     return item.key.split("/", 1)[0]
 
 
-def _event(item: Followed, wanted: Wanted) -> str | None:
+def _event(item: StreamEvent, wanted: StreamQuery) -> str | None:
     """An event as JSON; None if its payload does not match its type."""
     attributes = {
         "type": item.payload.TYPE,
@@ -235,7 +237,7 @@ def _event(item: Followed, wanted: Wanted) -> str | None:
     return f'{_json(attributes)[:-1]},"data":{data}}}'
 
 
-def _gap(missed: Missed) -> str:
+def _gap(missed: StreamGap) -> str:
     return _json(
         {
             "type": "gap",

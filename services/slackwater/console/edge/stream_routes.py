@@ -7,10 +7,10 @@ from typing import Annotated
 from fastapi import Header, Query
 from fastapi.responses import StreamingResponse
 
-from slackwater.bus.streams import event_named
-from slackwater.console.domain.wanted import chosen, positions_of, split
+from slackwater.bus.admin.streams import event_named
+from slackwater.console.domain.stream_query import chosen, positions_of, split
 from slackwater.console.edge.parameters import ALLOWED, moment
-from slackwater.console.edge.stream import EventStream, Streams, Wanted
+from slackwater.console.edge.stream import EventStream, StreamQuery, Streams
 from slackwater.events.registry import EVENTS
 from slackwater.events.usage_reported import UsageReported
 from slackwater.events.waterline_crossed import WaterlineCrossed
@@ -80,7 +80,7 @@ def stream_router(streams: Streams, clock: Clock) -> Routes:
     ) -> EventStream:
         names = chosen(split(types, "types"), KNOWN, BY_REQUEST)
         place, field = (last_event_id, "Last-Event-ID") if last_event_id else (after, "after")
-        wanted = Wanted(
+        wanted = StreamQuery(
             payloads=[event_named(name) for name in names],
             nodes=split(node, "node"),
             after=positions_of(place, field) if place else {},

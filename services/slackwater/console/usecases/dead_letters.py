@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
-from slackwater.bus.desk import Desk, Letter
-from slackwater.console.domain.letters import LetterView, ReplayAnswer, ReplayView, message_id_of, refusal
-from slackwater.console.ports import ReadModel, Reads
+from slackwater.bus.admin.broker_admin import BrokerAdmin, DeadLetterRow
+from slackwater.console.domain.dead_letter_views import LetterView, ReplayAnswer, ReplayView, message_id_of, refusal
+from slackwater.console.ports import ReadModel, ReadQueries
 from slackwater.events.registry import COMMANDS
 from slackwater.model.errors import Conflict, NotFound
 
@@ -18,7 +18,7 @@ MOST_LEVELS = 100
 
 
 async def letters_page(
-    reads: Reads, desk: Desk, before: int | None, limit: int
+    reads: ReadQueries, desk: BrokerAdmin, before: int | None, limit: int
 ) -> tuple[Sequence[LetterView], int | None]:
     """Dead letters, newest first, and the position where the next page begins. Raises Unavailable."""
     letters = await desk.letters(before, limit + 1)
@@ -28,13 +28,13 @@ async def letters_page(
     return views, shown[-1].position if len(letters) > limit else None
 
 
-async def existing_letter(reads: Reads, desk: Desk, position: int) -> LetterView:
+async def existing_letter(reads: ReadQueries, desk: BrokerAdmin, position: int) -> LetterView:
     letter = await _found(desk, position)
     return view_of(letter, await reads.replays([letter.identity]))
 
 
 async def replay_letter(
-    model: ReadModel, desk: Desk, position: int, *, by: str, now: datetime, again: bool, dry_run: bool
+    model: ReadModel, desk: BrokerAdmin, position: int, *, by: str, now: datetime, again: bool, dry_run: bool
 ) -> ReplayAnswer:
     """Publish a letter to its subject, under a new message id, and record the replay.
 
@@ -67,7 +67,7 @@ async def replay_letter(
     try:
         await desk.put_back(letter.again(mark.message_id))
     except BaseException:
-        await model.forget_replay(mark)
+        await model.delete_replay(mark)
         raise
     return ReplayAnswer(position, letter.subject, mark.message_id, False, now, f"published to {letter.subject}")
 
@@ -77,14 +77,14 @@ def command_of(subject: str) -> bool:
     return any(subject.startswith(f"sw.v1.{payload.TYPE}.") for payload in COMMANDS)
 
 
-async def _found(desk: Desk, position: int) -> Letter:
+async def _found(desk: BrokerAdmin, position: int) -> DeadLetterRow:
     letter = await desk.letter(position)
     if letter is None:
         raise NotFound(f"dead letter {position} is not stored, or no longer", code="dead_letter_not_found", field="id")
     return letter
 
 
-def view_of(letter: Letter, replays: Sequence[ReplayView]) -> LetterView:
+def view_of(letter: DeadLetterRow, replays: Sequence[ReplayView]) -> LetterView:
     payload, text = readable(letter.body)
     return LetterView(
         position=letter.position,

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from slackwater.console.domain.drawing.bars import effect_bar
+from slackwater.charts.bars import effect_bar
+from slackwater.console.domain.arithmetic import reading, unit_of
 from slackwater.console.domain.views import Chain, DecisionFilter, DecisionSummary, EffectView
-from slackwater.console.domain.working import reading, unit_of
-from slackwater.console.ports import Reads
+from slackwater.console.ports import ReadQueries
 from slackwater.console.usecases.explain import chain, existing_decision
 from slackwater.console.usecases.pictures import Waterfall, drawn
 from slackwater.decisions.record import Alternative
@@ -40,18 +40,18 @@ class DecisionPageView:
     """The alternatives that are no pods; pods are among the candidates."""
 
 
-async def decision_list(reads: Reads, asked: DecisionFilter, now: datetime) -> DecisionList:
+async def decision_list(reads: ReadQueries, asked: DecisionFilter, now: datetime) -> DecisionList:
     decisions = await reads.decisions(replace(asked, limit=PAGE + 1))
     return DecisionList(now, asked, decisions[:PAGE], len(decisions) > PAGE)
 
 
-async def newer(reads: Reads, asked: DecisionFilter, than: tuple[datetime, str]) -> int:
+async def newer(reads: ReadQueries, asked: DecisionFilter, than: tuple[datetime, str]) -> int:
     """The number of decisions that match the filter and are newer than the first one on the page; counted up to 100."""
     decisions = await reads.decisions(replace(asked, since=than[0], before=None, limit=100))
     return sum((decision.decided_at, decision.id) > than for decision in decisions)
 
 
-async def decision_page(reads: Reads, decision_id: str, now: datetime) -> DecisionPageView:
+async def decision_page(reads: ReadQueries, decision_id: str, now: datetime) -> DecisionPageView:
     record = await existing_decision(reads, decision_id)
     effect = await reads.effect(decision_id)
     picture = ""

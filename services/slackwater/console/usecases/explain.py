@@ -10,7 +10,7 @@ from slackwater.console.domain.chain import chain_of
 from slackwater.console.domain.pod_story import PodIdentity, PodWhy, narrowed, part_of
 from slackwater.console.domain.views import Chain, NodeView, PodView, Why
 from slackwater.console.domain.waterfall import adds_up, waterfall_of
-from slackwater.console.ports import Reads
+from slackwater.console.ports import ReadQueries
 from slackwater.decisions.record import DecisionRecord
 from slackwater.model.errors import InvalidInput, NotFound
 
@@ -26,7 +26,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return "; known: " + ", ".join(names) if 0 < len(names) <= 8 else ""
 
 
-async def existing_node(reads: Reads, name: str) -> NodeView:
+async def existing_node(reads: ReadQueries, name: str) -> NodeView:
     """The node, or NotFound with similar names."""
     found = await reads.node(name)
     if found is None:
@@ -35,7 +35,7 @@ async def existing_node(reads: Reads, name: str) -> NodeView:
     return found
 
 
-async def existing_decision(reads: Reads, decision_id: str) -> DecisionRecord:
+async def existing_decision(reads: ReadQueries, decision_id: str) -> DecisionRecord:
     """The record, or NotFound."""
     record = await reads.decision(decision_id)
     if record is None:
@@ -44,7 +44,7 @@ async def existing_decision(reads: Reads, decision_id: str) -> DecisionRecord:
     return record
 
 
-async def why(reads: Reads, node: str, subject: str, at: datetime) -> Why:
+async def why(reads: ReadQueries, node: str, subject: str, at: datetime) -> Why:
     """The record about `subject` that was in force at `at`. Raises NotFound if there was none."""
     await existing_node(reads, node)
     record = await record_in_force(reads, node, subject, at)
@@ -65,18 +65,18 @@ async def why(reads: Reads, node: str, subject: str, at: datetime) -> Why:
     )
 
 
-async def record_in_force(reads: Reads, node: str, subject: str, at: datetime) -> DecisionRecord | None:
+async def record_in_force(reads: ReadQueries, node: str, subject: str, at: datetime) -> DecisionRecord | None:
     """The newest record about `subject` at `at`; None for a share of mid that was no longer offered then."""
     return None if await mid_has_no_share(reads, node, subject, at) else await reads.decision_at(node, subject, at)
 
 
-async def mid_has_no_share(reads: Reads, node: str, subject: str, at: datetime) -> bool:
+async def mid_has_no_share(reads: ReadQueries, node: str, subject: str, at: datetime) -> bool:
     """Whether `subject` is of mid, and the known offer in force at `at` had no mid share."""
     offer = await reads.offer_at(node, at) if subject in MID_SUBJECTS else None
     return offer is not None and subject not in offer.decision_ids
 
 
-async def _nothing_in_force(reads: Reads, node: str, subject: str, at: datetime) -> NotFound:
+async def _nothing_in_force(reads: ReadQueries, node: str, subject: str, at: datetime) -> NotFound:
     known = await reads.subjects(node)
     if await mid_has_no_share(reads, node, subject, at):
         text = (
@@ -91,7 +91,7 @@ async def _nothing_in_force(reads: Reads, node: str, subject: str, at: datetime)
     return NotFound(f"subject {subject!r} is not known of node {node}{hint}", code="subject_not_found", field="subject")
 
 
-async def chain(reads: Reads, decision_id: str) -> Chain:
+async def chain(reads: ReadQueries, decision_id: str) -> Chain:
     """The chain from the event that caused the decision to its measured effect."""
     record = await existing_decision(reads, decision_id)
     return chain_of(
@@ -104,7 +104,7 @@ async def chain(reads: Reads, decision_id: str) -> Chain:
 
 
 async def why_pod(
-    reads: Reads, pod: str, node: str | None, namespace: str | None, at: datetime | None, limit: int
+    reads: ReadQueries, pod: str, node: str | None, namespace: str | None, at: datetime | None, limit: int
 ) -> PodWhy:
     """The decisions about one pod by `at`. Raises NotFound for an unknown pod, InvalidInput that lists the pods if the
     name is ambiguous.
@@ -124,7 +124,7 @@ async def why_pod(
     return PodWhy(identity, await _running(reads, identity), tuple(parts))
 
 
-async def _started_after(reads: Reads, found: Iterable[PodIdentity], at: datetime | None) -> frozenset[str]:
+async def _started_after(reads: ReadQueries, found: Iterable[PodIdentity], at: datetime | None) -> frozenset[str]:
     """The uids of the running pods that had not started at `at`, when another pod may have had the name."""
     if at is None:
         return frozenset()
@@ -132,7 +132,7 @@ async def _started_after(reads: Reads, found: Iterable[PodIdentity], at: datetim
     return frozenset([pod.uid for node in nodes for pod in await reads.pods(node) if pod.started_at > at])
 
 
-async def _running(reads: Reads, one: PodIdentity) -> PodView | None:
+async def _running(reads: ReadQueries, one: PodIdentity) -> PodView | None:
     if not one.is_running:
         return None
     return next((pod for pod in await reads.pods(one.node) if pod.uid == one.uid), None)
@@ -147,7 +147,7 @@ def _ambiguous(pod: str, meant: Iterable[PodIdentity]) -> InvalidInput:
     return InvalidInput(text, code="pod_ambiguous", field="pod")
 
 
-async def _no_such_pod(reads: Reads, pod: str, node: str | None, namespace: str | None) -> NotFound:
+async def _no_such_pod(reads: ReadQueries, pod: str, node: str | None, namespace: str | None) -> NotFound:
     within = "".join(f" in {what} {name!r}" for what, name in (("node", node), ("namespace", namespace)) if name)
     hint = did_you_mean(pod, [one.name for one in await reads.pods(node)])
     text = f"pod {pod!r}{within} is not known: it does not run, and no stored decision has considered it{hint}"

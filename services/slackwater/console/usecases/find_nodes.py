@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from slackwater.console.domain.views import NodeView
-from slackwater.console.ports import Reads
+from slackwater.console.ports import ReadQueries
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class NodeFilter:
         return self.pool in ("", facts.pool) and self.labels.items() <= facts.labels.items()
 
 
-async def find_nodes(reads: Reads, wanted: NodeFilter, after: str, limit: int) -> tuple[Sequence[NodeView], bool]:
+async def find_nodes(reads: ReadQueries, wanted: NodeFilter, after: str, limit: int) -> tuple[Sequence[NodeView], bool]:
     """At most `limit` nodes with a name after `after`, and whether there are more."""
     nodes = [node for node in await reads.nodes() if node.name > after and wanted.passes(node)]
     return nodes[:limit], len(nodes) > limit

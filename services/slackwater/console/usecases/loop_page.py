@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from slackwater.bus.desk import ConsumerState, Desk
-from slackwater.console.domain.drawing.latency_chart import Spread, height_of, latency_chart
+from slackwater.bus.admin.broker_admin import BrokerAdmin, ConsumerState
+from slackwater.charts.latency_chart import DurationSpread, height_of, latency_chart
 from slackwater.console.domain.fleet import FRESH, NodeQuery, Totals
 from slackwater.console.domain.loop import CheckView, ServiceRow, service_rows, spreads_of
 from slackwater.console.domain.shards import ReplicaView, replicas_of, shard_views
-from slackwater.console.ports import Reads
+from slackwater.console.ports import ReadQueries
 from slackwater.console.usecases.overview import NodeRow, known_waterline, node_row
 from slackwater.console.usecases.pictures import HALF, Picture, both
 from slackwater.model.errors import Unavailable
@@ -37,7 +37,7 @@ class LoopPage:
 
     now: datetime
     actions: int
-    spreads: Sequence[Spread]
+    spreads: Sequence[DurationSpread]
     picture: Picture
     services: Sequence[ServiceRow]
     replicas: Sequence[ReplicaView]
@@ -46,7 +46,7 @@ class LoopPage:
     silent: Sequence[NodeRow]
 
     @property
-    def effect(self) -> Spread:
+    def effect(self) -> DurationSpread:
         """The whole path from sample to effect."""
         return self.spreads[-1]
 
@@ -88,7 +88,7 @@ class LoopPage:
         return max((age for age in ages if age is not None), default=0.0)
 
 
-async def loop_page(reads: Reads, desk: Desk, now: datetime) -> LoopPage:
+async def loop_page(reads: ReadQueries, desk: BrokerAdmin, now: datetime) -> LoopPage:
     times = await reads.loop_times(now - SINCE, MOST)
     processes = await reads.processes()
     spreads = spreads_of(times)
@@ -112,7 +112,7 @@ async def loop_page(reads: Reads, desk: Desk, now: datetime) -> LoopPage:
     )
 
 
-async def _broker(desk: Desk) -> BrokerState:
+async def _broker(desk: BrokerAdmin) -> BrokerState:
     try:
         return BrokerState(await desk.consumers(), await desk.letter_count())
     except Unavailable as error:

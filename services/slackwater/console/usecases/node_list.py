@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from slackwater.console.domain.fleet import FRESH, NodeQuery
-from slackwater.console.ports import Reads
+from slackwater.console.ports import ReadQueries
 from slackwater.console.usecases.overview import NodeRow, known_waterline, node_row
 
 
@@ -22,7 +22,7 @@ class NodeList:
     waterline: float
 
 
-async def node_list(reads: Reads, asked: NodeQuery, now: datetime) -> NodeList:
+async def node_list(reads: ReadQueries, asked: NodeQuery, now: datetime) -> NodeList:
     waterline = await known_waterline(reads)
     found, nodes = await reads.nodes_shown(asked, now - FRESH, waterline)
     return NodeList(now, asked, found, [node_row(node, now, waterline) for node in nodes], waterline)

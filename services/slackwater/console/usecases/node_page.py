@@ -7,14 +7,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from slackwater.bus.desk import Desk
-from slackwater.console.domain.agent import Line, agent_lines
+from slackwater.bus.admin.broker_admin import BrokerAdmin
+from slackwater.charts.level_chart import GAP_SECONDS, ChartMark, LevelSample, level_chart
+from slackwater.charts.line_charts import bounded, forecast_chart, limit_lane, pressure_chart
+from slackwater.charts.stacks import StackLayer, water_level
+from slackwater.console.domain.agent import AgentLine, agent_lines
 from slackwater.console.domain.conditions import as_of, closing
-from slackwater.console.domain.drawing.level_chart import GAP_SECONDS, LevelSample, Mark, level_chart
-from slackwater.console.domain.drawing.line_charts import bounded, forecast_chart, limit_lane, pressure_chart
-from slackwater.console.domain.drawing.stacks import Layer, water_level
 from slackwater.console.domain.fleet import state_of
-from slackwater.console.domain.marks import Line as Waterline
+from slackwater.console.domain.marks import WaterlineMark as Waterline
 from slackwater.console.domain.marks import cpu_lines, marks_of, memory_lines
 from slackwater.console.domain.views import (
     CalibrationView,
@@ -28,10 +28,10 @@ from slackwater.console.domain.views import (
     PodView,
     UsagePoint,
 )
-from slackwater.console.ports import Reads
+from slackwater.console.ports import ReadQueries
 from slackwater.console.usecases.explain import existing_node
-from slackwater.console.usecases.look_at_intent import last_intent
-from slackwater.console.usecases.offer_part import Look, OfferPart, offer_part
+from slackwater.console.usecases.last_intent import last_intent
+from slackwater.console.usecases.offer_part import OfferPart, OfferQuery, offer_part
 from slackwater.console.usecases.pictures import (
     ACTIONS,
     HALF,
@@ -48,7 +48,7 @@ from slackwater.model.quantities import Resources
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ChartResource:
     """A resource on the chart; `of` is an amount of it in thousandths of a core or of a GiB."""
 
     resource: str
@@ -58,8 +58,8 @@ class Shown:
 
 
 SHOWN = (
-    Shown("cpu", "CPU", "CPU, cores", lambda amount: float(amount.cpu_milli)),
-    Shown("memory", "memory", "Memory, GiB", lambda amount: amount.memory_bytes / 2**30 * 1000),
+    ChartResource("cpu", "CPU", "CPU, cores", lambda amount: float(amount.cpu_milli)),
+    ChartResource("memory", "memory", "Memory, GiB", lambda amount: amount.memory_bytes / 2**30 * 1000),
 )
 TIER_ORDER = {"prod": 0, "mid": 1, "batch": 2, "free": 3}
 
@@ -84,7 +84,7 @@ class NodePage:
     now: datetime
     node: NodeView
     state: str
-    layers: tuple[Layer, ...]
+    layers: tuple[StackLayer, ...]
     usage: Picture
     memory: Picture | None
     pressure: Picture
@@ -94,7 +94,7 @@ class NodePage:
     offers: OfferPart
     pods: Sequence[PodView]
     decisions: Sequence[DecisionSummary]
-    agent: tuple[Line, ...]
+    agent: tuple[AgentLine, ...]
     waterline: float | None
     closing: NodeCondition | None
     """The condition that keeps new pods away now."""
@@ -119,7 +119,9 @@ def _at(steps: Sequence[tuple[datetime, int]], moment: datetime) -> int | None:
     return found
 
 
-async def node_page(reads: Reads, desk: Desk, name: str, now: datetime, look: Look | None = None) -> NodePage:
+async def node_page(
+    reads: ReadQueries, desk: BrokerAdmin, name: str, now: datetime, look: OfferQuery | None = None
+) -> NodePage:
     node = as_of(await existing_node(reads, name), now)
     intent, broker = await _intent(desk, name)
     since = now - SPAN
@@ -157,7 +159,7 @@ async def node_page(reads: Reads, desk: Desk, name: str, now: datetime, look: Lo
         lane=both(lambda frame: limit_lane(frame, since, now, limits), height=22, flat=True) if limits else None,
         forecasts=forecast_parts(points, forecasts, since, now),
         latest_forecast=forecasts[-1] if forecasts else None,
-        offers=await offer_part(reads, name, now, look or Look()),
+        offers=await offer_part(reads, name, now, look or OfferQuery()),
         pods=pods,
         decisions=await feed(reads, name, ACTIONS),
         agent=agent_lines(node, intent, await reads.last_observation(name), broker=broker),
@@ -170,7 +172,7 @@ def _memory_timeline(
     node: NodeView,
     points: Sequence[UsagePoint],
     span: tuple[datetime, datetime],
-    marks: Sequence[Mark],
+    marks: Sequence[ChartMark],
     lines: Sequence[Waterline],
 ) -> Picture:
     """The timeline in thousandths of a GiB, as the chart of CPU is in thousandths of a core."""
@@ -189,7 +191,7 @@ def _named(lines: Sequence[Waterline]) -> list[tuple[str, int]]:
     return [(line.name, line.amount) for line in lines]
 
 
-async def _intent(desk: Desk, node: str) -> tuple[IntentView | None, bool]:
+async def _intent(desk: BrokerAdmin, node: str) -> tuple[IntentView | None, bool]:
     """The last intent, and whether the broker answered."""
     try:
         return await last_intent(desk, node), True
@@ -206,7 +208,7 @@ def forecast_parts(
 
 
 def _part(
-    shown: Shown,
+    shown: ChartResource,
     points: Sequence[UsagePoint],
     forecasts: Sequence[ForecastView],
     since: datetime,
@@ -232,7 +234,7 @@ def held_share(actual: Sequence[tuple[datetime, float]], expected: Sequence[tupl
     return sum(held) / len(held) if held else None
 
 
-async def _waterline(reads: Reads, acted: Sequence[DecisionSummary]) -> float | None:
+async def _waterline(reads: ReadQueries, acted: Sequence[DecisionSummary]) -> float | None:
     """The waterline of prod pressure in the last measured effect on it."""
     for decision in acted[:20]:
         effect = await reads.effect(decision.id)

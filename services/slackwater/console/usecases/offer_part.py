@@ -6,23 +6,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from slackwater.console.domain.drawing.offer_chart import Change, OfferStep, Unit, offer_chart
-from slackwater.console.domain.drawing.svg import Frame
-from slackwater.console.domain.drawing.units import cores, gibibytes
+from slackwater.charts.offer_chart import ChartUnit, OfferChangeMark, OfferStep, offer_chart
+from slackwater.charts.svg import Frame
+from slackwater.charts.units import cores, gibibytes
 from slackwater.console.domain.views import OfferView
-from slackwater.console.ports import Reads
+from slackwater.console.ports import ReadQueries
 from slackwater.console.usecases.explain import mid_has_no_share, record_in_force
 from slackwater.console.usecases.pictures import HALF, Picture, Waterfall, both, drawn
 from slackwater.model.quantities import Resources
 
 SUBJECTS = {"batch-cpu": "Batch CPU", "batch-memory": "Batch memory", "mid-cpu": "Mid CPU", "mid-memory": "Mid memory"}
 SPANS = {"15m": 900, "1h": 3600, "6h": 21600, "24h": 86400}
-UNITS = {"cpu": Unit(cores, 1000.0), "memory": Unit(gibibytes, float(2**30))}
+UNITS = {"cpu": ChartUnit(cores, 1000.0), "memory": ChartUnit(gibibytes, float(2**30))}
 CHANGES_SHOWN = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class OfferQuery:
     """The selected view: the amount, the span, and the time (`at` as given, `moment` as parsed; None: now). `problem`
     is the part of it that could not be parsed.
     """
@@ -42,9 +42,9 @@ class Look:
         return self.subject.partition("-")[2]
 
 
-def look_at(subject: str, span: str) -> Look:
+def offer_query(subject: str, span: str) -> OfferQuery:
     """The view; an unknown word gives the default."""
-    return Look(subject if subject in SUBJECTS else "batch-cpu", span if span in SPANS else "1h")
+    return OfferQuery(subject if subject in SUBJECTS else "batch-cpu", span if span in SPANS else "1h")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class OfferPart:
     because mid was offered nothing then.
     """
 
-    look: Look
+    look: OfferQuery
     picture: Picture | None
     changes: Sequence[tuple[OfferView, str]]
     cautious: bool
@@ -61,7 +61,7 @@ class OfferPart:
     no_share: bool
 
 
-async def offer_part(reads: Reads, node: str, now: datetime, look: Look) -> OfferPart:
+async def offer_part(reads: ReadQueries, node: str, now: datetime, look: OfferQuery) -> OfferPart:
     since = now - timedelta(seconds=SPANS[look.span])
     offers = await reads.offers(node, since, now)
     found = [
@@ -114,11 +114,13 @@ def _of(amount: Resources, resource: str) -> int:
     return amount.cpu_milli if resource == "cpu" else amount.memory_bytes
 
 
-def _mark(offer: OfferView, look: Look) -> Change:
+def _mark(offer: OfferView, look: OfferQuery) -> OfferChangeMark:
     say, word = UNITS[look.resource].say, "cores" if look.resource == "cpu" else "GiB"
     batch, mid = say(_of(offer.batch, look.resource)), say(_of(offer.mid, look.resource))
     why = offer.reason.replace("_", " ") or "offer"
     caution = f"; {offer.degraded}" if offer.degraded else ""
     label = f"{offer.offered_at:%H:%M:%S} {why}: batch {batch}, mid {mid} {word}{caution}"
     decision = decision_of(offer, look.subject)
-    return Change(offer.offered_at, offer.reason or "offer", label, f"/decisions/{decision}" if decision else "")
+    return OfferChangeMark(
+        offer.offered_at, offer.reason or "offer", label, f"/decisions/{decision}" if decision else ""
+    )

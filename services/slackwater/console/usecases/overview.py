@@ -11,28 +11,28 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from slackwater.charts.bars import tank
+from slackwater.charts.fleet_chart import FleetSample, Wording, fleet_chart
+from slackwater.charts.level_chart import LevelSample
+from slackwater.charts.stacks import StackLayer, water_level
+from slackwater.charts.units import cores, gibibytes
 from slackwater.console.domain.conditions import as_of, closing
-from slackwater.console.domain.drawing.bars import tank
-from slackwater.console.domain.drawing.fleet_chart import FleetSample, Wording, fleet_chart
-from slackwater.console.domain.drawing.level_chart import LevelSample
-from slackwater.console.domain.drawing.stacks import Layer, water_level
-from slackwater.console.domain.drawing.units import cores, gibibytes
 from slackwater.console.domain.fleet import (
     DEFAULT_WATERLINE,
     FRESH,
     LEVEL_SECONDS,
     FleetLevel,
     Gained,
-    Guard,
+    HeldPod,
     NodeQuery,
     Totals,
     borrowed,
-    guards_of,
+    held_pods,
     state_of,
 )
 from slackwater.console.domain.pools import PoolRow
 from slackwater.console.domain.views import DecisionSummary, NodeView
-from slackwater.console.ports import Reads
+from slackwater.console.ports import ReadQueries
 from slackwater.console.usecases.pictures import ACTIONS, Picture, both, feed, used_by_layer
 from slackwater.console.usecases.pool_levels import PoolLevels, pool_levels
 from slackwater.model.quantities import Resources
@@ -70,7 +70,7 @@ class OverviewPage:
     span: str
     resource: str
     level: FleetLevel
-    layers: tuple[Layer, ...]
+    layers: tuple[StackLayer, ...]
     capacity: int
     requested: int
     picture: Picture | None
@@ -80,7 +80,7 @@ class OverviewPage:
     waterline: float
     gained: Gained
     borrowed: Resources
-    guards: Sequence[Guard]
+    guards: Sequence[HeldPod]
     pools: Sequence[PoolRow]
     pool_levels: PoolLevels
     attention: Sequence[NodeRow]
@@ -91,7 +91,7 @@ class OverviewPage:
 class Overview:
     """Caches each view for a second, so that many readers cost as much as one."""
 
-    def __init__(self, reads: Reads, clock: Clock, keep_seconds: float = 1.0) -> None:
+    def __init__(self, reads: ReadQueries, clock: Clock, keep_seconds: float = 1.0) -> None:
         self._reads = reads
         self._clock = clock
         self._keep = timedelta(seconds=keep_seconds)
@@ -109,7 +109,7 @@ class Overview:
             return kept
 
 
-async def overview_page(reads: Reads, now: datetime, span: str = "1h", resource: str = "cpu") -> OverviewPage:
+async def overview_page(reads: ReadQueries, now: datetime, span: str = "1h", resource: str = "cpu") -> OverviewPage:
     fresh_after = now - FRESH
     waterline = await known_waterline(reads)
     level = await reads.level(now, fresh_after)
@@ -139,22 +139,22 @@ async def overview_page(reads: Reads, now: datetime, span: str = "1h", resource:
     )
 
 
-async def known_waterline(reads: Reads, node: str | None = None) -> float:
+async def known_waterline(reads: ReadQueries, node: str | None = None) -> float:
     """The waterline on prod CPU pressure in the last effect, or ensurance's default."""
     waterline = await reads.waterline(node)
     return DEFAULT_WATERLINE if waterline is None else waterline
 
 
-async def _guards(reads: Reads, now: datetime) -> Sequence[Guard]:
+async def _guards(reads: ReadQueries, now: datetime) -> Sequence[HeldPod]:
     pods = await reads.throttled_pods(now - FRESH, GUARDS)
     if not pods:
         return ()
     actions = await reads.actions_on(sorted({pod.node for pod in pods}), now - GUARD_MEMORY, 500)
-    return guards_of(pods, actions)
+    return held_pods(pods, actions)
 
 
 async def _history(
-    reads: Reads, now: datetime, span: str, resource: str, level: FleetLevel
+    reads: ReadQueries, now: datetime, span: str, resource: str, level: FleetLevel
 ) -> tuple[Picture | None, int]:
     """The picture, if there is any data, and its number of levels. Its right edge is the current level."""
     seconds = SPANS[span]

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from slackwater.console.domain.drawing.bars import waterfall_bar, waterfall_range
-from slackwater.console.domain.drawing.svg import Frame
+from slackwater.charts.bars import waterfall_bar, waterfall_range
+from slackwater.charts.svg import Frame
+from slackwater.console.domain.formatting import equation
 from slackwater.console.domain.views import DecisionFilter, DecisionSummary, UsagePoint, WaterfallRow
 from slackwater.console.domain.waterfall import adds_up, waterfall_of
-from slackwater.console.domain.words import equation
-from slackwater.console.ports import Reads
+from slackwater.console.ports import ReadQueries
 from slackwater.decisions.reasons import DecisionKind
 from slackwater.decisions.record import DecisionRecord
 
@@ -86,7 +86,7 @@ def begin_of(now: datetime, samples: Sequence[datetime]) -> datetime:
 
 
 async def feed(
-    reads: Reads, node: str | None = None, kinds: tuple[DecisionKind, ...] = WITHOUT_PREDICTIONS
+    reads: ReadQueries, node: str | None = None, kinds: tuple[DecisionKind, ...] = WITHOUT_PREDICTIONS
 ) -> Sequence[DecisionSummary]:
     """The newest decisions. Predictions are left out, because the offers made from them link to them."""
     return await reads.decisions(DecisionFilter(node=node, kinds=kinds, limit=FEED_LENGTH))

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
-from slackwater.console.domain.drawing.fleet_chart import Wording
-from slackwater.console.domain.drawing.pool_chart import PoolLevel, pool_chart, pool_frame, pool_layers
-from slackwater.console.domain.drawing.stacks import Layer
+from slackwater.charts.fleet_chart import Wording
+from slackwater.charts.pool_chart import PoolLevel, pool_chart, pool_frame, pool_layers
+from slackwater.charts.stacks import StackLayer
 from slackwater.console.domain.pools import PoolRow
 from slackwater.console.usecases.pictures import Picture
 from slackwater.model.quantities import Resources
@@ -24,7 +24,7 @@ class PoolLevels:
     """`picture` is None while no pool reports; `layers` and `capacity` cover all pools; `drawn` of `known`."""
 
     picture: Picture | None
-    layers: tuple[Layer, ...]
+    layers: tuple[StackLayer, ...]
     capacity: int
     drawn: int
     known: int
@@ -68,7 +68,7 @@ def _level(row: PoolRow, resource: str, wording: Wording) -> PoolLevel:
     )
 
 
-def _layers(row: PoolRow, resource: str) -> tuple[Layer, ...]:
+def _layers(row: PoolRow, resource: str) -> tuple[StackLayer, ...]:
     return pool_layers(
         capacity=_in(row.capacity, resource),
         reserve=_in(row.reserve, resource),
@@ -80,12 +80,12 @@ def _layers(row: PoolRow, resource: str) -> tuple[Layer, ...]:
     )
 
 
-def _together(stacks: Sequence[tuple[Layer, ...]]) -> tuple[Layer, ...]:
+def _together(stacks: Sequence[tuple[StackLayer, ...]]) -> tuple[StackLayer, ...]:
     """The sum of all stacks, layer by layer."""
     found, top = [], 0
     for layers in zip(*stacks, strict=True):
         amount = sum(layer.amount for layer in layers)
-        found.append(Layer(layers[0].name, top, top + amount))
+        found.append(StackLayer(layers[0].name, top, top + amount))
         top += amount
     return tuple(found)
 

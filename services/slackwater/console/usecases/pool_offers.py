@@ -9,7 +9,7 @@ from datetime import datetime
 from slackwater.console.domain.fleet import DEFAULT_WATERLINE, FRESH
 from slackwater.console.domain.pools import PoolSums
 from slackwater.console.domain.views import OfferView
-from slackwater.console.ports import Reads
+from slackwater.console.ports import ReadQueries
 from slackwater.console.usecases.explain import did_you_mean
 from slackwater.model.errors import NotFound
 
@@ -23,7 +23,7 @@ class PoolPage:
     sums: PoolSums
 
 
-async def pool_offers(reads: Reads, pool: str, after: str, limit: int, now: datetime) -> PoolPage:
+async def pool_offers(reads: ReadQueries, pool: str, after: str, limit: int, now: datetime) -> PoolPage:
     """Offers of nodes with a name after `after`. Raises NotFound with similar names."""
     sums = await reads.pool_sums(pool)
     if sums is None:

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
-from slackwater.bus.blocks import Blocks
-from slackwater.bus.desk import Desk
-from slackwater.console.domain.senders import BlockView, Sender, SentLetter, is_recent, senders_of, worst_of
+from slackwater.bus.admin.broker_admin import BrokerAdmin
+from slackwater.bus.consume.agent_blocks import Blocks
+from slackwater.console.domain.senders import Sender, SenderBlock, SentLetter, is_recent, senders_of, worst_of
 from slackwater.model.errors import Unavailable
 from slackwater.model.time import Clock
 
@@ -21,7 +21,7 @@ KEPT = timedelta(seconds=5)
 class Senders:
     """Reads letters at most once in KEPT, for any number of pages. Blocks are those that the bus reports now."""
 
-    def __init__(self, desk: Desk, blocks: Callable[[], Blocks], clock: Clock) -> None:
+    def __init__(self, desk: BrokerAdmin, blocks: Callable[[], Blocks], clock: Clock) -> None:
         self._desk = desk
         self._blocks = blocks
         self._clock = clock
@@ -45,9 +45,9 @@ class Senders:
         """The agent with the most recent dead letters that is not blocked."""
         return worst_of(await self())
 
-    def _in_force(self) -> dict[str, BlockView]:
+    def _in_force(self) -> dict[str, SenderBlock]:
         return {
-            node: BlockView(change.reason, change.changed_by, change.since)
+            node: SenderBlock(change.reason, change.changed_by, change.since)
             for node, change in self._blocks().in_force().items()
         }
 

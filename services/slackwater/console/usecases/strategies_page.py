@@ -14,7 +14,7 @@ from slackwater.console.domain.strategies import (
     lines_of,
     node_strategy,
 )
-from slackwater.console.ports import Reads
+from slackwater.console.ports import ReadQueries
 
 _OWN_WORDS = "the node's own annotation or label"
 """How records of offers name what they did not follow (colocation.usecases.record_offer)."""
@@ -32,7 +32,7 @@ class StrategiesPage:
     missing: str = ""
 
 
-async def strategies_page(reads: Reads, asked: str, now: datetime) -> StrategiesPage:
+async def strategies_page(reads: ReadQueries, asked: str, now: datetime) -> StrategiesPage:
     strategies = in_order(await reads.strategies())
     lines, fields = tuple(lines_of(strategies, await reads.followers())), tuple(field_lines(strategies))
     if not asked:
@@ -49,7 +49,7 @@ async def strategies_page(reads: Reads, asked: str, now: datetime) -> Strategies
     return StrategiesPage(now, lines, fields, asked, found)
 
 
-async def _problem(reads: Reads, node: str, now: datetime) -> str:
+async def _problem(reads: ReadQueries, node: str, now: datetime) -> str:
     record = await reads.decision_at(node, "batch-cpu", now)
     refused = [each for each in (record.alternatives if record else ()) if each.what.startswith(_OWN_WORDS)]
     return refused[0].rejected_because if refused else ""

@@ -10,23 +10,23 @@ from typing import Any, Final
 
 from pydantic import TypeAdapter
 
-from slackwater.ensurance.domain.guarded import Guarded, upgraded
+from slackwater.ensurance.domain.node_state import GuardedNode, upgraded
 from slackwater.ensurance.domain.pools import PoolStanding
 from slackwater.ensurance.ports import NODES, STANDINGS
 from slackwater.intents.keyed_store import DOCUMENT, GENERATION, KeyedIntentUnit
-from slackwater.store.keyed import Column, KeyedTable
+from slackwater.store.keyed import KeyedTable, RowColumn
 from slackwater.store.port import Database, UnitOfWork
 from slackwater.store.quarantine import Quarantine
 from slackwater.store.quarantine_memory import unstored
 
-_GUARDED: Final = TypeAdapter(Guarded)
+_GUARDED: Final = TypeAdapter(GuardedNode)
 _STANDING: Final = TypeAdapter(PoolStanding)
 _MOST: Final = 2**62
 _LAST_YEAR: Final = 9000
 """Later, an hour more may be beyond what a time can be."""
 
 
-def _guarded_of(row: Any) -> Guarded:
+def _guarded_of(row: Any) -> GuardedNode:
     """Raises one of UNREADABLE for what is not a state of this very node and version."""
     guarded = _GUARDED.validate_python(upgraded(row.document))
     if (guarded.node, guarded.version, guarded.generation) != (row.node, row.version, row.generation):
@@ -57,7 +57,7 @@ def _refuse_late(at: datetime | None) -> None:
         raise ValueError(f"{at.isoformat()} is no time of this system")
 
 
-GUARDED: Final = KeyedTable[Guarded](
+GUARDED: Final = KeyedTable[GuardedNode](
     name=NODES,
     key="node",
     kind="node",
@@ -65,7 +65,7 @@ GUARDED: Final = KeyedTable[Guarded](
     columns=(
         DOCUMENT,
         GENERATION,
-        Column("throttled", "integer", write_only=True),
+        RowColumn("throttled", "integer", write_only=True),
     ),
     key_of=lambda guarded: guarded.node,
     version_of=lambda guarded: guarded.version,
@@ -107,7 +107,7 @@ class KeyedGuardStore:
             yield KeyedGuardUnit(unit, self._quarantine)
 
 
-class KeyedGuardUnit(KeyedIntentUnit[Guarded]):
+class KeyedGuardUnit(KeyedIntentUnit[GuardedNode]):
     """slackwater.ensurance.ports.GuardUnit."""
 
     def __init__(self, unit: UnitOfWork, quarantine: Quarantine) -> None:

@@ -11,7 +11,7 @@ MILLI = 1000
 
 
 class EnsuranceMetrics:
-    """slackwater.ensurance.ports.Meter. Nodes are summed up here: 2,000 of them are no labels."""
+    """slackwater.ensurance.ports.EnsuranceMeter. Nodes are summed up here: 2,000 of them are no labels."""
 
     def __init__(self, meters: Meters) -> None:
         self._decisions = meters.counter(

@@ -46,13 +46,13 @@ class PoolStanding:
         """How far the pool may go now."""
         if policy.mode is not Mode.EVICT:
             return policy.mode
-        return autonomy.mode_of(autonomy.look(self.state, policy, now), policy)
+        return autonomy.mode_of(autonomy.review_step_back(self.state, policy, now), policy)
 
     def after(
         self, policy: AutonomyPolicy, now: datetime, evicted: Sequence[EvictedPod], reliefs: Sequence[bool]
     ) -> PoolStanding:
         """These evictions began, and this is what earlier ones brought."""
-        state = autonomy.look(self.state, policy, now)
+        state = autonomy.review_step_back(self.state, policy, now)
         for _ in evicted:
             state = autonomy.evicted(state, policy, now)
         for relieved in reliefs:

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from slackwater.ensurance.usecases.book import Book
 from slackwater.ensurance.usecases.documents_in_force import DocumentsInForce
-from slackwater.runtime.resource_news import said_of
+from slackwater.ensurance.usecases.node_cache import GuardedNodeCache
+from slackwater.runtime.resource_news import unusable_text
 from slackwater.runtime.service import Check
 from slackwater.waterline.rulebook import acting_on_nobody
 
 
-def state_checks(book: Book, documents: DocumentsInForce) -> Sequence[Check]:
+def state_checks(book: GuardedNodeCache, documents: DocumentsInForce) -> Sequence[Check]:
     """How many nodes are known, and which documents and rules have no effect."""
     known = f"{len(book.nodes())} nodes" if book.ready else "not read yet"
-    unusable = f"{len(documents.problems)} unusable{said_of(documents.problems)}"
+    unusable = f"{len(documents.problems)} unusable{unusable_text(documents.problems)}"
     return [
         Check("ensurance-state", book.ready, known),
         Check("ensurance-policies", True, f"{unusable}{_idle_rules(book)}"),
     ]
 
 
-def _idle_rules(book: Book) -> str:
+def _idle_rules(book: GuardedNodeCache) -> str:
     """Rules that can act on no pod, for health. Begins with a semicolon; empty if every rule can act."""
     found = acting_on_nobody(book.rules.policies, book.metrics) if book.ready else {}
     return "".join(f"; rule {key} acts on nobody: {why}" for key, why in sorted(found.items()))

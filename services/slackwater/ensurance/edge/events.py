@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
-from slackwater.bus.deferring import DeferredReader
-from slackwater.bus.handlers import Consumer, Each, each
+from slackwater.bus.consume.handlers import Consumer, Each, each
 from slackwater.bus.port import Received
-from slackwater.ensurance.usecases.book import Book
 from slackwater.ensurance.usecases.guard_node import GuardNode
-from slackwater.ensurance.usecases.note_described import NoteDescribed
-from slackwater.ensurance.usecases.note_evicted import NoteEvicted
-from slackwater.ensurance.usecases.note_observed import NoteObserved
+from slackwater.ensurance.usecases.node_cache import GuardedNodeCache
+from slackwater.ensurance.usecases.on_described import OnDescribed
+from slackwater.ensurance.usecases.on_evicted import OnEvicted
+from slackwater.ensurance.usecases.on_observed import OnObserved
+from slackwater.events.codec.deferred_pods import DeferredReader
 from slackwater.events.envelope import Event, Payload
 from slackwater.events.eviction_completed import EvictionCompleted
 from slackwater.events.intent_observed import IntentObserved
@@ -37,7 +37,7 @@ def of_event(use_case: Callable[[Event[P]], Awaitable[None]]) -> Each[P]:
 
 
 def consumers(
-    book: Book, guard: GuardNode, described: NoteDescribed, seen: NoteObserved, evicted: NoteEvicted
+    book: GuardedNodeCache, guard: GuardNode, described: OnDescribed, seen: OnObserved, evicted: OnEvicted
 ) -> Sequence[Consumer[Any]]:
     """Nodes first, so that their reports find them known."""
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from pydantic import BaseModel
 
 from slackwater.decisions.reasons import Mode
-from slackwater.ensurance.usecases.look_at_pools import LookAtPools, Pool
+from slackwater.ensurance.usecases.pool_autonomy import PoolAutonomy, PoolAutonomyState
 from slackwater.runtime.roles import Role
 from slackwater.runtime.routes import Routes
 
@@ -35,7 +35,7 @@ class PoolList(BaseModel):
     items: list[PoolView]
 
 
-def pools_router(look: LookAtPools) -> Routes:
+def pools_router(look: PoolAutonomy) -> Routes:
     router = Routes(prefix="/v1/pools", tags=["ensurance"])
 
     @router.get("", role=Role.VIEWER, operation_id="list_pools")
@@ -46,7 +46,7 @@ def pools_router(look: LookAtPools) -> Routes:
     return router
 
 
-def _view(one: Pool) -> PoolView:
+def _view(one: PoolAutonomyState) -> PoolView:
     return PoolView(
         pool=one.pool,
         mode=one.mode,

@@ -8,26 +8,26 @@ from datetime import datetime
 from functools import partial
 
 from slackwater.decisions.record import DecisionRecord
-from slackwater.ensurance.domain.guarded import Guarded, carried_out
-from slackwater.ensurance.ports import NODES, GuardUnit, Meter
-from slackwater.ensurance.usecases.book import Book, GuardIntents
-from slackwater.ensurance.usecases.closing import Closing, under_rules
+from slackwater.ensurance.domain.node_state import GuardedNode, carried_out
+from slackwater.ensurance.ports import NODES, EnsuranceMeter, GuardUnit
+from slackwater.ensurance.usecases.cordon import Cordon, under_rules
+from slackwater.ensurance.usecases.node_cache import GuardedNodeCache, GuardIntents
 from slackwater.ensurance.usecases.published_events import decision_event, scheduling_event
 from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.envelope import Event
 from slackwater.model.errors import InvalidInput
 from slackwater.model.identifiers import new_id
 from slackwater.waterline.cycle import Options
-from slackwater.waterline.explaining import release_record
-from slackwater.waterline.guarding import is_released, release, under_new_rules
+from slackwater.waterline.decision_inputs import DecisionContext
+from slackwater.waterline.decision_record import release_record
+from slackwater.waterline.node_guard import is_released, release, under_new_rules
 from slackwater.waterline.rulebook import Rulebook
-from slackwater.waterline.standing_on import Deciding
 
 
 class FollowRules:
     """Counters start again under new rules. A mode that allows no throttles restores all limits at once."""
 
-    def __init__(self, book: Book, meter: Meter, intents: GuardIntents) -> None:
+    def __init__(self, book: GuardedNodeCache, meter: EnsuranceMeter, intents: GuardIntents) -> None:
         self._book = book
         self._meter = meter
         self._intents = intents
@@ -43,7 +43,7 @@ class FollowRules:
                 await self._carry_out_or_split(behind)
             return len(behind)
 
-    async def _carry_out_or_split(self, behind: Sequence[Guarded]) -> None:
+    async def _carry_out_or_split(self, behind: Sequence[GuardedNode]) -> None:
         """All nodes in one transaction; if that fails, node by node, and a node that fails goes to quarantine."""
         try:
             await self._carry_out(behind)
@@ -52,9 +52,9 @@ class FollowRules:
                 with self._book.quarantine.isolating(NODES, node.node, node=node.node):
                     await self._carry_out([node])
 
-    async def _carry_out(self, affected: Sequence[Guarded]) -> None:
+    async def _carry_out(self, affected: Sequence[GuardedNode]) -> None:
         now, rules = self._intents.clock.now(), self._book.rules
-        nodes, records = list[Guarded](), list[DecisionRecord]()
+        nodes, records = list[GuardedNode](), list[DecisionRecord]()
         async with self._book.transaction() as unit:
             for node in affected:
                 work = partial(self._under, node, rules, now)
@@ -69,10 +69,10 @@ class FollowRules:
         for record in records:
             self._meter.decided(record, None)
 
-    def _under(self, node: Guarded, rules: Rulebook, now: datetime) -> _Under:
+    def _under(self, node: GuardedNode, rules: Rulebook, now: datetime) -> _Under:
         return _under(node, rules, self._book.options(node, now, rules), now)
 
-    async def _declare(self, unit: GuardUnit, under: _Under, rules: Rulebook, now: datetime) -> Guarded:
+    async def _declare(self, unit: GuardUnit, under: _Under, rules: Rulebook, now: datetime) -> GuardedNode:
         after = replace(under.after, policy_generation=rules.revision)
         cause: Event[DecisionRecorded] | None = None
         for record in under.records:
@@ -90,15 +90,15 @@ class FollowRules:
 class _Under:
     """A node under a new policy, with the records of what that changed beside its counters."""
 
-    after: Guarded
+    after: GuardedNode
     records: tuple[DecisionRecord, ...]
-    closing: Closing
+    closing: Cordon
 
 
-def _under(node: Guarded, rules: Rulebook, options: Options, now: datetime) -> _Under:
+def _under(node: GuardedNode, rules: Rulebook, options: Options, now: datetime) -> _Under:
     """The node with a new generation in any case, without throttles if the mode allows none, and uncordoned if no rule
     may keep its cordon."""
-    source = Deciding(node.node, node.capacity_milli, node.state, rules, options, now)
+    source = DecisionContext(node.node, node.capacity_milli, node.state, rules, options, now)
     state, records = under_new_rules(node.state), tuple[DecisionRecord, ...]()
     after = replace(node, generation=node.generation + 1, state=state)
     if is_released(node.state, options):

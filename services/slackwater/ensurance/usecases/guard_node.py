@@ -14,24 +14,24 @@ from typing import Any, Final
 
 from slackwater.decisions.reasons import DecisionKind
 from slackwater.decisions.record import DecisionRecord
-from slackwater.ensurance.domain.closing import VALID_SECONDS
-from slackwater.ensurance.domain.guarded import (
+from slackwater.ensurance.domain.cordon import VALID_SECONDS
+from slackwater.ensurance.domain.node_state import (
     Awaited,
     Evicting,
-    Guarded,
+    GuardedNode,
     LastReport,
     carried_out,
     implausible,
     outdated,
 )
 from slackwater.ensurance.domain.pools import EvictedPod, PoolStanding
-from slackwater.ensurance.ports import NODES, Meter
-from slackwater.ensurance.usecases.book import Book, GuardIntents
-from slackwater.ensurance.usecases.closing import Closing, after_cycle, state_of
-from slackwater.ensurance.usecases.look_at_pools import stepped_record
+from slackwater.ensurance.ports import NODES, EnsuranceMeter
+from slackwater.ensurance.usecases.cordon import Cordon, after_cycle, state_of
 from slackwater.ensurance.usecases.measure_effect import Effect, measure_effects
+from slackwater.ensurance.usecases.node_cache import GuardedNodeCache, GuardIntents
+from slackwater.ensurance.usecases.pool_autonomy import stepped_record
 from slackwater.ensurance.usecases.published_events import decision_event, scheduling_event
-from slackwater.ensurance.usecases.sampling import glimpse_of, view_of
+from slackwater.ensurance.usecases.report_view import partial_view, view_of
 from slackwater.events.envelope import Event
 from slackwater.events.intent_declared import eviction_id
 from slackwater.events.measures import Usage
@@ -44,15 +44,15 @@ from slackwater.store.quarantine import OF_NO_ROW
 from slackwater.telemetry.logs import get_logger
 from slackwater.telemetry.spans import Attributes, span
 from slackwater.telemetry.traceparent import sampled, trace_id_of
-from slackwater.waterline.analysis.demands import Kind
+from slackwater.waterline.analysis.demands import ActionKind
 from slackwater.waterline.cycle import Cycle
-from slackwater.waterline.execution.limits import Limits
-from slackwater.waterline.explaining import record_of, release_record, remaining_milli, trigger_of
-from slackwater.waterline.facts.node import NodeView
-from slackwater.waterline.guarding import Guarding, concerned, glance, guard, is_released, release
-from slackwater.waterline.loop.telling import Told
+from slackwater.waterline.decision_inputs import DecisionContext
+from slackwater.waterline.decision_record import record_of, release_record, remaining_milli, trigger_of
+from slackwater.waterline.execution.limits import ActionLimits
+from slackwater.waterline.facts.node import NodeReadings
+from slackwater.waterline.loop.decision_dedup import RecordedPlan
+from slackwater.waterline.node_guard import GuardResult, concerned, fast_path, guard, is_released, release
 from slackwater.waterline.rulebook import Rulebook
-from slackwater.waterline.standing_on import Deciding
 
 log = get_logger(__name__)
 DEFAULT_GRACE_SECONDS: Final = 30.0
@@ -71,15 +71,15 @@ class _Decided:
 class _Answer:
     """The result of one report. `before` is the node before it."""
 
-    before: Guarded
-    after: Guarded
+    before: GuardedNode
+    after: GuardedNode
     decided: Sequence[_Decided] = ()
     effects: Sequence[Effect] = ()
     remaining_milli: int = 0
     standing: PoolStanding | None = None
     evicted: Sequence[EvictedPod] = ()
     repeated: Sequence[EvictedPod] = ()
-    closing: Closing | None = None
+    closing: Cordon | None = None
     """Set if the node is cordoned or uncordoned, or its cordon is renewed."""
 
     @property
@@ -98,7 +98,7 @@ class _Ready:
     rules: Rulebook
     standing: PoolStanding
 
-    def holds(self, book: Book, guarded: Guarded) -> bool:
+    def holds(self, book: GuardedNodeCache, guarded: GuardedNode) -> bool:
         """Whether the inputs are still the same after the node was locked."""
         return (
             self.answer.before is guarded and self.rules is book.rules and self.standing == book.standing(guarded.pool)
@@ -110,8 +110,8 @@ class GuardNode:
 
     def __init__(
         self,
-        book: Book,
-        meter: Meter,
+        book: GuardedNodeCache,
+        meter: EnsuranceMeter,
         intents: GuardIntents,
         max_report_age_seconds: float,
         closing_seconds: float = VALID_SECONDS,
@@ -184,7 +184,7 @@ class GuardNode:
             self._book.put(answer.after)
         self._tell(answer)
 
-    async def _with_pool(self, answer: _Answer, guarded: Guarded, report: Event[UsageReported]) -> _Answer:
+    async def _with_pool(self, answer: _Answer, guarded: GuardedNode, report: Event[UsageReported]) -> _Answer:
         """Commit under the lock of the pool. If another node held it, the pool's state may have changed: plan again."""
         pool = self._book.of_pool(guarded.pool)
         is_first = not pool.locked()
@@ -210,34 +210,34 @@ class GuardNode:
         self._tell(answer)
         return None
 
-    def _heard(self, guarded: Guarded, report: Event[UsageReported], now: datetime) -> None:
+    def _heard(self, guarded: GuardedNode, report: Event[UsageReported], now: datetime) -> None:
         self._book.contacts.report(guarded.node, now, disconnected=report.data.alone)
         if report.data.alone:
             self._meter.ignored("alone")
 
-    def _concerned(self, guarded: Guarded, report: Event[UsageReported], now: datetime) -> frozenset[str] | None:
+    def _concerned(self, guarded: GuardedNode, report: Event[UsageReported], now: datetime) -> frozenset[str] | None:
         """Uids of the pods that the plan can concern. None: any pod, because a rule may trigger."""
-        glimpse = glimpse_of(report.data, guarded)
+        glimpse = partial_view(report.data, guarded)
         return concerned(glimpse, guarded.state, self._book.rules.policies, now, self._book.metrics)
 
-    def _outdated(self, guarded: Guarded, report: Event[UsageReported], now: datetime) -> str | None:
+    def _outdated(self, guarded: GuardedNode, report: Event[UsageReported], now: datetime) -> str | None:
         return outdated(guarded, _position(report), now, self._max_report_age_seconds)
 
-    def _glance(self, guarded: Guarded, report: Event[UsageReported], now: datetime) -> _Answer | None:
+    def _glance(self, guarded: GuardedNode, report: Event[UsageReported], now: datetime) -> _Answer | None:
         """The answer without reading any pod, for almost every report: nothing is triggered, in force or awaited. A
         report of a disconnected agent is not planned either, because both would act on one surge (0060)."""
         if report.data.alone:
             return _Answer(guarded, replace(guarded, last_report=_position(report)))
         if guarded.awaited or guarded.evictions:
             return None
-        state = glance(
-            glimpse_of(report.data, guarded), guarded.state, self._book.rules.policies, now, self._book.metrics
+        state = fast_path(
+            partial_view(report.data, guarded), guarded.state, self._book.rules.policies, now, self._book.metrics
         )
         if state is None:
             return None
         return _Answer(guarded, replace(guarded, state=state, last_report=_position(report)))
 
-    def _answer(self, guarded: Guarded, report: Event[UsageReported], now: datetime) -> _Answer:
+    def _answer(self, guarded: GuardedNode, report: Event[UsageReported], now: datetime) -> _Answer:
         rules, metrics = self._book.rules, self._book.metrics
         _check_plausible(guarded, [one.usage for one in report.data.pods])
         view = view_of(report.data, guarded, self._concerned(guarded, report, now))
@@ -246,7 +246,7 @@ class GuardNode:
         options = self._book.options(guarded, now, standing=standing)
         measured = replace(measured, last_report=_position(report))
         state = state_of(guarded, now)
-        source = Deciding(guarded.node, guarded.capacity_milli, state, rules, options, now, view, report.id)
+        source = DecisionContext(guarded.node, guarded.capacity_milli, state, rules, options, now, view, report.id)
         if is_released(guarded.state, options):
             return _released(guarded, measured, source, report, effects, standing)
         made = guard(view, state, rules.policies, now, options, metrics)
@@ -276,7 +276,7 @@ class GuardNode:
         return _Answer(guarded, after, decided, effects, left, standing, gone, repeated, closing)
 
     def _stands(
-        self, guarded: Guarded, now: datetime, effects: Sequence[Effect], evicted: Sequence[EvictedPod] = ()
+        self, guarded: GuardedNode, now: datetime, effects: Sequence[Effect], evicted: Sequence[EvictedPod] = ()
     ) -> PoolStanding | None:
         """The pool's state after these evictions and the measured effects of earlier ones. None: unchanged."""
         reliefs = tuple(one.event.data.relieved for one in effects if one.kind == DecisionKind.EVICT)
@@ -334,9 +334,9 @@ class GuardNode:
 
 
 def _released(
-    before: Guarded,
-    measured: Guarded,
-    source: Deciding,
+    before: GuardedNode,
+    measured: GuardedNode,
+    source: DecisionContext,
     report: Event[UsageReported],
     effects: Sequence[Effect],
     standing: PoolStanding | None,
@@ -349,11 +349,13 @@ def _released(
     return _Answer(before, after, (one,), effects, standing=standing)
 
 
-def _decided(told: Told, cycle: Cycle, source: Deciding, report: Event[UsageReported], generation: int) -> _Decided:
+def _decided(
+    told: RecordedPlan, cycle: Cycle, source: DecisionContext, report: Event[UsageReported], generation: int
+) -> _Decided:
     return _traced(record_of(new_id(), told, cycle, source), report, generation)
 
 
-def _limited(made: Guarding, decided: Sequence[_Decided]) -> dict[str, str]:
+def _limited(made: GuardResult, decided: Sequence[_Decided]) -> dict[str, str]:
     """Decision id by uid of each pod whose limit changes."""
     told = zip(made.cycle.told, decided, strict=True)
     return {
@@ -365,7 +367,7 @@ def _limited(made: Guarding, decided: Sequence[_Decided]) -> dict[str, str]:
     }
 
 
-def _evictions(told: Told, record: DecisionRecord, limits: Limits, now: datetime) -> list[Evicting]:
+def _evictions(told: RecordedPlan, record: DecisionRecord, limits: ActionLimits, now: datetime) -> list[Evicting]:
     """The evictions of a plan. The agent starts each before its deadline or not at all."""
     return [
         Evicting(
@@ -377,7 +379,7 @@ def _evictions(told: Told, record: DecisionRecord, limits: Limits, now: datetime
             reason=record.reason,
             decision_id=record.id,
         )
-        for number, step in enumerate(told.plan.of(Kind.EVICT), 1)
+        for number, step in enumerate(told.plan.of(ActionKind.EVICT), 1)
     ]
 
 
@@ -387,7 +389,7 @@ def _evicted_pods(report: UsageReported, evicted: Sequence[Evicting]) -> tuple[E
 
 
 def _awaited(
-    made: Guarding, decided: Sequence[_Decided], generation: int, view: NodeView, now: datetime
+    made: GuardResult, decided: Sequence[_Decided], generation: int, view: NodeReadings, now: datetime
 ) -> list[Awaited]:
     """Decisions that were carried out and whose effect a metric will show."""
     found = []
@@ -427,7 +429,7 @@ def _traced(record: DecisionRecord, report: Event[UsageReported], generation: in
     return _Decided(record.model_copy(update={"trace_id": trace_id_of(cause.traceparent)}), cause)
 
 
-def _check_plausible(guarded: Guarded, usages: Sequence[Usage]) -> None:
+def _check_plausible(guarded: GuardedNode, usages: Sequence[Usage]) -> None:
     """Raises InvalidInput (`implausible`)."""
     for usage in usages:
         problem = implausible(guarded, Resources(usage.cpu_milli.max, usage.memory_bytes.max))

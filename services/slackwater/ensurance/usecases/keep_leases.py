@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from slackwater.ensurance.ports import Meter
-from slackwater.ensurance.usecases.book import Book
-from slackwater.ensurance.usecases.look_at_pools import LookAtPools
+from slackwater.ensurance.ports import EnsuranceMeter
+from slackwater.ensurance.usecases.node_cache import GuardedNodeCache
+from slackwater.ensurance.usecases.pool_autonomy import PoolAutonomy
 from slackwater.ensurance.usecases.reconcile_intents import ReconcileIntents
 from slackwater.intents.leases import RenewLeases
 from slackwater.model.time import Clock
@@ -15,12 +15,12 @@ class KeepLeases:
 
     def __init__(
         self,
-        book: Book,
+        book: GuardedNodeCache,
         clock: Clock,
-        meter: Meter,
+        meter: EnsuranceMeter,
         renew: RenewLeases,
         reconcile: ReconcileIntents,
-        pools: LookAtPools,
+        pools: PoolAutonomy,
         silent_seconds: float,
     ) -> None:
         self._book = book

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
-from slackwater.ensurance.domain.guarded import Awaited, Guarded, measurable
+from slackwater.ensurance.domain.node_state import Awaited, GuardedNode, measurable
 from slackwater.events.effect_measured import EffectMeasured
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.usage_reported import UsageReported
 from slackwater.intents.controls import ENSURANCE
 from slackwater.telemetry.spans import Attributes, span
-from slackwater.waterline.analysis.counting import reading_of
+from slackwater.waterline.analysis.sample_counters import reading_of
 from slackwater.waterline.facts.amounts import exact
-from slackwater.waterline.facts.node import NodeView
+from slackwater.waterline.facts.node import NodeReadings
 from slackwater.waterline.registry.metric import Metric, MetricFailed, Metrics
 
 
@@ -29,13 +29,13 @@ class Effect:
 
 
 def measure_effects(
-    guarded: Guarded,
-    view: NodeView,
+    guarded: GuardedNode,
+    view: NodeReadings,
     report: Event[UsageReported],
     settle_seconds: float,
     now: datetime,
     metrics: Metrics,
-) -> tuple[Sequence[Effect], Guarded]:
+) -> tuple[Sequence[Effect], GuardedNode]:
     """One event per decision whose effect this sample shows, and the node without them. A sample without the metric
     shows none."""
     ready, after = measurable(guarded, view.sampled_at, settle_seconds, now)
@@ -49,7 +49,7 @@ def measure_effects(
     return found, after
 
 
-def _reading(metric: Metric, one: Awaited, view: NodeView) -> Decimal | None:
+def _reading(metric: Metric, one: Awaited, view: NodeReadings) -> Decimal | None:
     try:
         return reading_of(metric, view, one.selector)
     except MetricFailed:
@@ -72,7 +72,7 @@ def _measured(
         return event_of(effect, source=ENSURANCE.name, time=now, causedby=report, traceparent=step.traceparent)
 
 
-def _effect(one: Awaited, metric: Metric, view: NodeView, reading: Decimal) -> EffectMeasured:
+def _effect(one: Awaited, metric: Metric, view: NodeReadings, reading: Decimal) -> EffectMeasured:
     actuated_at = one.actuated_at or view.sampled_at
     return EffectMeasured(
         decision_id=one.decision_id,

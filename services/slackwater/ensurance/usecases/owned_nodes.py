@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from slackwater.ensurance.ports import Meter
-from slackwater.ensurance.usecases.book import Book
+from slackwater.ensurance.ports import EnsuranceMeter
 from slackwater.ensurance.usecases.follow_rules import FollowRules
+from slackwater.ensurance.usecases.node_cache import GuardedNodeCache
 from slackwater.ensurance.usecases.reconcile_intents import ReconcileIntents
 from slackwater.model.identifiers import partition_of
 from slackwater.model.time import Clock
@@ -14,10 +14,15 @@ from slackwater.runtime.ownership import Lease
 
 
 class OwnedNodes:
-    """slackwater.runtime.sharding.Holder."""
+    """slackwater.runtime.partition_sharding.Holder."""
 
     def __init__(
-        self, book: Book, clock: Clock, meter: Meter, follow: FollowRules, reconcile: ReconcileIntents
+        self,
+        book: GuardedNodeCache,
+        clock: Clock,
+        meter: EnsuranceMeter,
+        follow: FollowRules,
+        reconcile: ReconcileIntents,
     ) -> None:
         self._book = book
         self._clock = clock
@@ -25,16 +30,16 @@ class OwnedNodes:
         self._follow = follow
         self._reconcile = reconcile
 
-    async def take(self, leases: Sequence[Lease]) -> None:
+    async def acquire(self, leases: Sequence[Lease]) -> None:
         """Nodes as last written. Their leases may be about to end, under another epoch: declared at once."""
         partitions = [lease.partition for lease in leases]
-        await self._book.take(partitions, self._clock.now())
+        await self._book.acquire(partitions, self._clock.now())
         for node in self._book.nodes():
             self._meter.standing(node.node, len(node.state.throttles), 0)
         await self._follow.catch_up()
-        await self._reconcile.take(partitions)
+        await self._reconcile.acquire(partitions)
 
-    async def give(self, leases: Sequence[Lease]) -> None:
+    async def release(self, leases: Sequence[Lease]) -> None:
         """Everything that matters is written with each decision."""
 
     def drop(self, partitions: Collection[int]) -> None:

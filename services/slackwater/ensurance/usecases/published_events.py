@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from slackwater.decisions.record import DecisionRecord
-from slackwater.ensurance.domain.guarded import Guarded
+from slackwater.ensurance.domain.node_state import GuardedNode
 from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.intent_declared import CpuThrottle, Eviction, LocalWaterline, WeightPolicy
@@ -26,7 +26,7 @@ def scheduling_event(
     return event_of(change, source=ENSURANCE.name, time=now, causedby=cause)
 
 
-def intent_content(guarded: Guarded, rules: Rulebook, handover: str) -> Content:
+def intent_content(guarded: GuardedNode, rules: Rulebook, handover: str) -> Content:
     """What ensurance wants of a node under these rules. `handover` is what a disconnected agent decides by."""
     return Content(
         weights=WeightPolicy(rules.weights),

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 
-from slackwater.ensurance.usecases.book import Book, GuardIntents
+from slackwater.ensurance.usecases.node_cache import GuardedNodeCache, GuardIntents
 from slackwater.intents.reconciler import IntentReconciler
 from slackwater.waterline.cycle import Options
 
@@ -15,7 +15,7 @@ from slackwater.waterline.cycle import Options
 class ReconcileIntents:
     """See the module's docstring."""
 
-    def __init__(self, book: Book, intents: GuardIntents, silent_seconds: float) -> None:
+    def __init__(self, book: GuardedNodeCache, intents: GuardIntents, silent_seconds: float) -> None:
         self._book = book
         self._clock = intents.clock
         self._reconciler = IntentReconciler(intents, silent_seconds)
@@ -27,10 +27,10 @@ class ReconcileIntents:
         pools = {pool for pool, options in self._options.items() if before.get(pool, options) != options}
         return await self._reconciler(lambda node: node.pool in pools)
 
-    async def take(self, partitions: Collection[int]) -> int:
+    async def acquire(self, partitions: Collection[int]) -> int:
         """Declare every node of partitions that have just become ours. Raises Unavailable."""
         self._options = {**self._pools(self._clock.now()), **self._options}
-        return await self._reconciler.take(partitions)
+        return await self._reconciler.acquire(partitions)
 
     async def declare(self, nodes: Sequence[str]) -> int:
         """Declare these nodes, whatever was declared before. Raises Unavailable."""

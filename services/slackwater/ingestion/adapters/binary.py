@@ -14,7 +14,7 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from slackwater.ingestion.domain.columns import FIELDS, History
+from slackwater.ingestion.domain.columns import FIELDS, HistoryColumns
 from slackwater.model.pods import Pod
 
 COLUMNS = (
@@ -52,7 +52,7 @@ class Identities:
         return cached[1]
 
 
-def report_pods(history: History, identities: Identities) -> bytes:
+def report_pods(history: HistoryColumns, identities: Identities) -> bytes:
     """Returns one row for each report that has pods.
 
     Raises UnicodeEncodeError for text that is not valid UTF-8, OverflowError for a sequence that exceeds bigint.
@@ -60,7 +60,7 @@ def report_pods(history: History, identities: Identities) -> bytes:
     return b"".join(chain((_SIGNATURE,), _pieces(history, identities), (_TRAILER,)))
 
 
-def _pieces(history: History, identities: Identities) -> Iterator[bytes | memoryview]:
+def _pieces(history: HistoryColumns, identities: Identities) -> Iterator[bytes | memoryview]:
     pods = history.pods
     assert pods.asides is not None  # noqa: S101 - columns built from reports have asides
     matrices = [memoryview(_numbers(table, ">i8")) for table in (pods.cpu, pods.memory)]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 from typing import cast
 
-from slackwater.ingestion.domain.columns import History, columns_of, rows_of
+from slackwater.ingestion.domain.columns import HistoryColumns, columns_of, rows_of
 from slackwater.ingestion.domain.reports import HistoryRow, KnownNode, Liveness
 from slackwater.ingestion.domain.validation import Refusal
 from slackwater.ingestion.domain.windowing import Agent, Before
@@ -34,10 +34,10 @@ class Books:
     days: set[date] = field(default_factory=set)
 
     def ledgers(self) -> Ledgers:
-        return lambda unit: MemoryLedger(self, unit)
+        return lambda unit: MemoryUsageLedger(self, unit)
 
 
-class MemoryLedger:
+class MemoryUsageLedger:
     """Writes take effect when the unit of work commits; reads see the state before it."""
 
     def __init__(self, books: Books, unit: UnitOfWork) -> None:
@@ -65,7 +65,7 @@ class MemoryLedger:
         self._later(write)
         return True
 
-    async def append(self, history: History) -> None:
+    async def append(self, history: HistoryColumns) -> None:
         rows = rows_of(history)
         self._unit.concerns(*(row.report.node for row in rows))
 
@@ -161,7 +161,7 @@ class MemoryLedger:
         ]
         return sorted(history, key=lambda row: (row.report.node, row.report.midpoint_at, row.report.sequence))
 
-    async def columns_within(self, spans: Mapping[str, tuple[datetime, datetime]]) -> History:
+    async def columns_within(self, spans: Mapping[str, tuple[datetime, datetime]]) -> HistoryColumns:
         histories = [await self.history([node], since, until) for node, (since, until) in sorted(spans.items())]
         return columns_of([row for history in histories for row in history])
 
@@ -186,7 +186,7 @@ class MemoryLedger:
     async def days(self) -> Sequence[date]:
         return sorted(self._books.days)
 
-    async def forget_before(self, day: date) -> None:
+    async def delete_before(self, day: date) -> None:
         def write() -> None:
             books = self._books
             books.days = {kept for kept in books.days if kept >= day}

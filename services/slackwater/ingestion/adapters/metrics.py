@@ -8,7 +8,7 @@ from slackwater.telemetry.metrics import DELAY_BUCKETS, Meters
 
 
 class IngestionMetrics:
-    """Implements slackwater.ingestion.ports.Meter."""
+    """Implements slackwater.ingestion.ports.IngestionMeter."""
 
     def __init__(self, meters: Meters) -> None:
         self._accepted = meters.counter(

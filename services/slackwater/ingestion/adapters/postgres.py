@@ -13,7 +13,7 @@ from sqlalchemy.exc import DBAPIError
 
 from slackwater.events.state_quarantined import QuarantineReason
 from slackwater.ingestion.adapters import binary
-from slackwater.ingestion.adapters.presence import Memory, see
+from slackwater.ingestion.adapters.pod_presence import Memory, see
 from slackwater.ingestion.adapters.rows import (
     FACTS,
     NODE_USAGE,
@@ -24,7 +24,7 @@ from slackwater.ingestion.adapters.rows import (
     pod_columns,
     pod_of,
 )
-from slackwater.ingestion.domain.columns import History
+from slackwater.ingestion.domain.columns import HistoryColumns
 from slackwater.ingestion.domain.reports import HistoryRow, KnownNode, Liveness
 from slackwater.ingestion.domain.validation import Refusal
 from slackwater.ingestion.domain.windowing import Agent, Before
@@ -33,7 +33,7 @@ from slackwater.model.errors import InvalidInput
 from slackwater.model.identifiers import ALL_PARTITIONS
 from slackwater.model.nodes import NodeFacts
 from slackwater.model.pods import Pod
-from slackwater.store.copying import copy_binary, copy_rows
+from slackwater.store.copy_rows import copy_binary, copy_rows
 from slackwater.store.names import lock_key, partition_of_sql
 from slackwater.store.port import UnitOfWork
 from slackwater.store.quarantine import Quarantine
@@ -190,8 +190,8 @@ def _storable() -> Iterator[None]:
         ) from error
 
 
-class PostgresLedger:
-    """Implements slackwater.ingestion.ports.Ledger on the connection of a unit of work."""
+class PostgresUsageLedger:
+    """Implements slackwater.ingestion.ports.UsageLedger on the connection of a unit of work."""
 
     def __init__(self, unit: UnitOfWork, memory: Memory, quarantine: Quarantine) -> None:
         self._quarantine = quarantine
@@ -246,7 +246,7 @@ class PostgresLedger:
             )
         return done.first() is not None
 
-    async def append(self, history: History) -> None:
+    async def append(self, history: HistoryColumns) -> None:
         self._unit.concerns(*(row.report.node for row in history.rows))
         with _storable():
             await copy_rows(self._connection, "node_usage", NODE_USAGE, map(node_usage, history.rows))
@@ -327,7 +327,7 @@ class PostgresLedger:
         pods = (await self._connection.execute(_REPORTED_PODS, spans)).mappings().all()
         return history_rows(reports, pods, await self._described({row["uid"] for row in pods}))
 
-    async def columns_within(self, spans: Mapping[str, tuple[datetime, datetime]]) -> History:
+    async def columns_within(self, spans: Mapping[str, tuple[datetime, datetime]]) -> HistoryColumns:
         parameters = _columns_of_spans(spans)
         reports = (await self._connection.execute(_REPORTS, parameters)).mappings().all()
         pod_rows = (await self._connection.execute(_POD_COLUMNS, parameters)).all()
@@ -336,9 +336,9 @@ class PostgresLedger:
         described = {uid: seen[uid] for uid in uids & seen.keys()} | await self._described(uids - seen.keys())
         rows = self._history(reports)
         try:
-            return History(rows, pod_columns(rows, pod_rows, described))
+            return HistoryColumns(rows, pod_columns(rows, pod_rows, described))
         except BROKEN:
-            return History(rows, pod_columns(rows, self._whole(rows, pod_rows, described), described))
+            return HistoryColumns(rows, pod_columns(rows, self._whole(rows, pod_rows, described), described))
 
     def _history(self, reports: Iterable[RowMapping]) -> list[HistoryRow]:
         """Returns the reports whose rows can be read. Unreadable rows go to the quarantine."""
@@ -418,7 +418,7 @@ class PostgresLedger:
         rows = await self._connection.execute(_PARTITIONS, {"parent": list(_PARTITIONED)[-1]})
         return sorted(datetime.strptime(row[0][-8:], "%Y%m%d").replace(tzinfo=UTC).date() for row in rows)
 
-    async def forget_before(self, day: date) -> None:
+    async def delete_before(self, day: date) -> None:
         self._memory.days = frozenset()
         for old in await self.days():
             if old < day:

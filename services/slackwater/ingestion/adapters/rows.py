@@ -13,8 +13,8 @@ from pydantic import TypeAdapter
 from sqlalchemy import RowMapping
 
 from slackwater.ingestion.adapters import binary
-from slackwater.ingestion.adapters.holes import packed, unpacked
-from slackwater.ingestion.domain.columns import NO_LIMIT, PodColumns
+from slackwater.ingestion.adapters.range_codec import packed, unpacked
+from slackwater.ingestion.domain.columns import NO_LIMIT, ReportPodColumns
 from slackwater.ingestion.domain.reports import (
     HistoryRow,
     KnownNode,
@@ -24,7 +24,7 @@ from slackwater.ingestion.domain.reports import (
     Pressures,
     Report,
     SequenceTrack,
-    Series,
+    UsageSeries,
 )
 from slackwater.model.nodes import NodeFacts
 from slackwater.model.pods import Pod
@@ -139,8 +139,8 @@ def history_rows(
         measured[row["node"], row["boot_epoch"], row["sequence"]].append(
             MeasuredPod(
                 pod=described[row["uid"]],
-                cpu=Series(*row["cpu"]),
-                memory=Series(*row["memory"]),
+                cpu=UsageSeries(*row["cpu"]),
+                memory=UsageSeries(*row["memory"]),
                 cpu_limit_milli=row["cpu_limit_milli"],
                 throttled_ratio=row["throttled_ratio"],
                 cpu_pressure=row["cpu_pressure"],
@@ -156,10 +156,10 @@ def _history_row(row: RowMapping, measured: dict[tuple[str, str, int], list[Meas
         sequence=row["sequence"],
         sampled_at=row["sampled_at"],
         window_seconds=row["window_seconds"],
-        cpu=Series(*row["cpu"]),
-        memory=Series(*row["memory"]),
-        system_cpu=Series(*row["system_cpu"]) if row["system_cpu"] else None,
-        system_memory=Series(*row["system_memory"]) if row["system_memory"] else None,
+        cpu=UsageSeries(*row["cpu"]),
+        memory=UsageSeries(*row["memory"]),
+        system_cpu=UsageSeries(*row["system_cpu"]) if row["system_cpu"] else None,
+        system_memory=UsageSeries(*row["system_memory"]) if row["system_memory"] else None,
         pressures=Pressures(*(row[name] for name in Pressures._fields)),
         pods=tuple(measured.get((row["node"], row["boot_epoch"], row["sequence"]), ())),
         host_apps=apps_of(apps) if (apps := row["host_apps"]) else (),
@@ -167,7 +167,7 @@ def _history_row(row: RowMapping, measured: dict[tuple[str, str, int], list[Meas
     return HistoryRow(report, row["received_at"], row["gap_delta"], row["late"])
 
 
-def pod_columns(reports: Sequence[HistoryRow], found: Sequence[Any], described: Mapping[str, Pod]) -> PodColumns:
+def pod_columns(reports: Sequence[HistoryRow], found: Sequence[Any], described: Mapping[str, Pod]) -> ReportPodColumns:
     """Builds pod columns from rows of `report_pods` with `cpu` and `memory` in wire format.
 
     Leaves out pods whose description was deleted, and reports stored between the two queries: readers take no locks.
@@ -182,4 +182,4 @@ def pod_columns(reports: Sequence[HistoryRow], found: Sequence[Any], described: 
     )
     pod = np.array([pod_place.get(uid, -1) for row in found for uid in row.uids], dtype=np.int64)
     known = pod >= 0
-    return PodColumns(report[known], pod[known], cpu[known], memory[known], list(described.values()))
+    return ReportPodColumns(report[known], pod[known], cpu[known], memory[known], list(described.values()))

@@ -10,12 +10,12 @@ from math import inf, isnan, nan
 import numpy as np
 from numpy.typing import NDArray
 
-from slackwater.ingestion.domain.reports import HistoryRow, MeasuredPod, Series
+from slackwater.ingestion.domain.reports import HistoryRow, MeasuredPod, UsageSeries
 from slackwater.model.pods import Pod
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
-FIELDS = len(Series._fields)
+FIELDS = len(UsageSeries._fields)
 
 NO_LIMIT = -1
 """Stands for None in a column of limits; measured and configured limits are never negative."""
@@ -36,7 +36,7 @@ class Asides:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PodColumns:
+class ReportPodColumns:
     """The pods of many reports, one row for each pod in each report.
 
     `report` is the index of the report in its list, `pod` the index of the description in `described`; `cpu` and
@@ -53,22 +53,22 @@ class PodColumns:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class History:
+class HistoryColumns:
     """Accepted reports without their pods, and the pods as columns."""
 
     rows: Sequence[HistoryRow]
-    pods: PodColumns
+    pods: ReportPodColumns
 
-    def only(self, rows: Mapping[int, HistoryRow]) -> History:
+    def only(self, rows: Mapping[int, HistoryRow]) -> HistoryColumns:
         """Returns the history of some reports: by their index here, the row that replaces each."""
         if len(rows) == len(self.rows):
-            return History([rows[place] for place in range(len(rows))], self.pods)
+            return HistoryColumns([rows[place] for place in range(len(rows))], self.pods)
         kept = np.full(len(self.rows), -1, dtype=np.int64)
         kept[sorted(rows)] = np.arange(len(rows))
         pods, inside = self.pods, kept[self.pods.report] >= 0
-        return History(
+        return HistoryColumns(
             [rows[place] for place in sorted(rows)],
-            PodColumns(
+            ReportPodColumns(
                 report=kept[pods.report[inside]],
                 pod=pods.pod[inside],
                 cpu=pods.cpu[inside],
@@ -89,12 +89,12 @@ class History:
         return list(pairwise([0, *ends]))
 
 
-def columns_of(rows: Sequence[HistoryRow]) -> History:
+def columns_of(rows: Sequence[HistoryRow]) -> HistoryColumns:
     """Converts reports to columns. Raises OverflowError for a value that is not a 64-bit integer."""
     pods = [(number, measured) for number, row in enumerate(rows) for measured in row.report.pods]
-    return History(
+    return HistoryColumns(
         [replace(row, report=replace(row.report, pods=())) for row in rows],
-        PodColumns(
+        ReportPodColumns(
             report=np.array([number for number, _ in pods], dtype=np.int64),
             pod=np.arange(len(pods)),
             cpu=table_of([measured.cpu for _, measured in pods]),
@@ -109,14 +109,14 @@ def columns_of(rows: Sequence[HistoryRow]) -> History:
     )
 
 
-def rows_of(history: History) -> list[HistoryRow]:
+def rows_of(history: HistoryColumns) -> list[HistoryRow]:
     """Converts columns back to reports. Requires columns that were built from reports."""
     pods = history.pods
     assert pods.asides is not None  # noqa: S101 - columns built from reports have asides
     limits = (None if limit == NO_LIMIT else limit for limit in pods.asides.cpu_limit.tolist())
     throttled, pressure = (map(_share, column.tolist()) for column in (pods.asides.throttled, pods.asides.cpu_pressure))
     measured = [
-        MeasuredPod(pods.described[place], Series(*cpu), Series(*memory), *asides)
+        MeasuredPod(pods.described[place], UsageSeries(*cpu), UsageSeries(*memory), *asides)
         for place, cpu, memory, *asides in zip(
             pods.pod.tolist(), pods.cpu.tolist(), pods.memory.tolist(), limits, throttled, pressure, strict=True
         )
@@ -146,6 +146,6 @@ def _share(value: float) -> float | None:
     return None if isnan(value) else value
 
 
-def table_of(series: Sequence[Series]) -> Ints:
+def table_of(series: Sequence[UsageSeries]) -> Ints:
     """Returns a table of shape n x 8. Raises OverflowError for a value that is not a 64-bit integer."""
     return np.fromiter(chain.from_iterable(series), dtype=np.int64, count=FIELDS * len(series)).reshape(-1, FIELDS)

@@ -21,7 +21,7 @@ class Liveness(StrEnum):
     LOST = "lost"
 
 
-class Series(NamedTuple):
+class UsageSeries(NamedTuple):
     """A distribution over one report, in milli-cores or bytes. With `samples` 0 the other fields are void."""
 
     avg: int
@@ -54,8 +54,8 @@ class MeasuredPod(NamedTuple):
     """One pod in one report."""
 
     pod: Pod
-    cpu: Series
-    memory: Series
+    cpu: UsageSeries
+    memory: UsageSeries
     cpu_limit_milli: int | None = None
     throttled_ratio: float | None = None
     cpu_pressure: float | None = None
@@ -66,8 +66,8 @@ class MeasuredApp(NamedTuple):
 
     name: str
     tier: Tier
-    cpu: Series
-    memory: Series
+    cpu: UsageSeries
+    memory: UsageSeries
 
 
 @record(frozen=True, slots=True)
@@ -79,10 +79,10 @@ class Report:
     sequence: int
     sampled_at: datetime
     window_seconds: float
-    cpu: Series
-    memory: Series
-    system_cpu: Series | None = None
-    system_memory: Series | None = None
+    cpu: UsageSeries
+    memory: UsageSeries
+    system_cpu: UsageSeries | None = None
+    system_memory: UsageSeries | None = None
     pressures: Pressures = NO_PRESSURES
     pods: tuple[MeasuredPod, ...] = ()
     host_apps: tuple[MeasuredApp, ...] = ()

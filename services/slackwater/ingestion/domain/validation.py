@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from slackwater.ingestion.domain.reports import Arrival, KnownNode, MeasuredPod, Report, SequenceTrack, Series
+from slackwater.ingestion.domain.reports import Arrival, KnownNode, MeasuredPod, Report, SequenceTrack, UsageSeries
 from slackwater.ingestion.domain.sequences import Repeated, observe
 from slackwater.model.bounds import (
     MOST_COUNT,
@@ -43,7 +43,7 @@ class Refusal(StrEnum):
 
 
 @record(frozen=True, slots=True)
-class Limits:
+class ReportLimits:
     """How far the agent's clock may be ahead of or behind the server's, and by what factor usage may exceed capacity.
 
     `behind_seconds` is large because a report may wait in the agent or in the stream while ingestion is unavailable.
@@ -63,26 +63,26 @@ class Accepted:
 
 
 @record(frozen=True, slots=True)
-class Refused:
+class RefusedReport:
     """`detail` names the field and the value for the dead letter."""
 
     reason: Refusal
     detail: str
 
 
-def bounds_of(capacity: Resources | None, limits: Limits) -> Resources:
+def bounds_of(capacity: Resources | None, limits: ReportLimits) -> Resources:
     """Returns the upper bounds of plausible usage for a capacity, which is None while unknown."""
     return plausible_usage(capacity, limits.capacity_factor)
 
 
-def judge(arrival: Arrival, known: KnownNode, limits: Limits, *, sound: bool = False) -> Accepted | Refused:
+def judge(arrival: Arrival, known: KnownNode, limits: ReportLimits, *, sound: bool = False) -> Accepted | RefusedReport:
     """Returns the verdict on a report. Checks identity, form, numbers, time and sequence, in this order.
 
-    `sound` states that form and numbers were already checked (see `soundness`).
+    `sound` states that form and numbers were already checked (see `fast_validation`).
     """
     report = arrival.report
     if report.node != arrival.subject_key:
-        return Refused(
+        return RefusedReport(
             Refusal.WRONG_NODE,
             f"node: {report.node!r} on the subject of {arrival.subject_key!r}; both must name the same node",
         )
@@ -93,21 +93,21 @@ def judge(arrival: Arrival, known: KnownNode, limits: Limits, *, sound: bool = F
     seen = observe(known.track, report.boot_epoch, report.sequence)
     if isinstance(seen, Repeated):
         detail = f"sequence: {report.sequence} of {report.boot_epoch}; last is {known.track.last}"
-        return Refused(Refusal.REPLAYED_SEQUENCE, detail)
+        return RefusedReport(Refusal.REPLAYED_SEQUENCE, detail)
     return Accepted(seen.track, seen.gap_delta)
 
 
-def _content(report: Report, bounds: Resources) -> Refused | None:
+def _content(report: Report, bounds: Resources) -> RefusedReport | None:
     return _form(report) or _ratios(report) or _amounts(report, bounds) or refused_apps(report, bounds)
 
 
-def refused_apps(report: Report, bounds: Resources) -> Refused | None:
+def refused_apps(report: Report, bounds: Resources) -> RefusedReport | None:
     """Returns what is wrong with the host applications. They are few, so each is checked alone."""
     names = [app.name for app in report.host_apps]
     if len(set(names)) != len(names) or not all(
         name and len(name) <= MOST_NAME and name.isprintable() for name in names
     ):
-        return Refused(Refusal.MALFORMED, "host_apps: every name must be unique, printable and not empty")
+        return RefusedReport(Refusal.MALFORMED, "host_apps: every name must be unique, printable and not empty")
     for app in report.host_apps:
         refused = _series(f"cpu_milli of {app.name}", app.cpu, bounds.cpu_milli)
         refused = refused or _series(f"memory_bytes of {app.name}", app.memory, bounds.memory_bytes)
@@ -116,22 +116,22 @@ def refused_apps(report: Report, bounds: Resources) -> Refused | None:
     return None
 
 
-def _form(report: Report) -> Refused | None:
+def _form(report: Report) -> RefusedReport | None:
     for name, text in _texts(report):
         if len(text) > MOST_NAME or not text.isprintable():
-            return Refused(
+            return RefusedReport(
                 Refusal.MALFORMED, f"{name}: {text[:40]!r} must be printable and at most {MOST_NAME} characters"
             )
     if not (report.node and report.boot_epoch):
-        return Refused(Refusal.MALFORMED, "node, boot_epoch: must not be empty")
+        return RefusedReport(Refusal.MALFORMED, "node, boot_epoch: must not be empty")
     for name, moment in _moments(report):
         if moment.tzinfo is None:
-            return Refused(Refusal.MALFORMED, f"{name}: {moment.isoformat()} has no time zone")
+            return RefusedReport(Refusal.MALFORMED, f"{name}: {moment.isoformat()} has no time zone")
     if not 1 <= report.sequence <= MOST_COUNT:
-        return Refused(Refusal.MALFORMED, f"sequence: {report.sequence} must count from 1")
+        return RefusedReport(Refusal.MALFORMED, f"sequence: {report.sequence} must count from 1")
     uids = [measured.pod.uid for measured in report.pods]
     if len(set(uids)) != len(uids) or not all(uids):
-        return Refused(Refusal.MALFORMED, "pods: every uid must be unique and not empty")
+        return RefusedReport(Refusal.MALFORMED, "pods: every uid must be unique and not empty")
     return None
 
 
@@ -152,22 +152,24 @@ def _moments(report: Report) -> Iterator[tuple[str, datetime]]:
         yield f"started_at of {measured.pod.uid}", measured.pod.started_at
 
 
-def _ratios(report: Report) -> Refused | None:
+def _ratios(report: Report) -> RefusedReport | None:
     if not math.isfinite(report.window_seconds):
-        return Refused(Refusal.NOT_FINITE, f"window_seconds: {report.window_seconds}")
+        return RefusedReport(Refusal.NOT_FINITE, f"window_seconds: {report.window_seconds}")
     if report.window_seconds <= 0:
-        return Refused(Refusal.NEGATIVE, f"window_seconds: {report.window_seconds} must be above zero")
+        return RefusedReport(Refusal.NEGATIVE, f"window_seconds: {report.window_seconds} must be above zero")
     if report.window_seconds > ABSURD_WINDOW_SECONDS:
-        return Refused(Refusal.ABSURD, f"window_seconds: {report.window_seconds} is above {ABSURD_WINDOW_SECONDS}")
+        return RefusedReport(
+            Refusal.ABSURD, f"window_seconds: {report.window_seconds} is above {ABSURD_WINDOW_SECONDS}"
+        )
     for name, value in _shares(report):
         if value is None:
             continue
         if not math.isfinite(value):
-            return Refused(Refusal.NOT_FINITE, f"{name}: {value}")
+            return RefusedReport(Refusal.NOT_FINITE, f"{name}: {value}")
         if value < 0:
-            return Refused(Refusal.NEGATIVE, f"{name}: {value}")
+            return RefusedReport(Refusal.NEGATIVE, f"{name}: {value}")
         if value > MOST_RATIO:
-            return Refused(Refusal.ABSURD, f"{name}: {value} is a share of time")
+            return RefusedReport(Refusal.ABSURD, f"{name}: {value} is a share of time")
     return None
 
 
@@ -178,7 +180,7 @@ def _shares(report: Report) -> Iterator[tuple[str, float | None]]:
         yield f"cpu_pressure of {measured.pod.uid}", measured.cpu_pressure
 
 
-def _amounts(report: Report, bounds: Resources) -> Refused | None:
+def _amounts(report: Report, bounds: Resources) -> RefusedReport | None:
     for name, series in _cpu_series(report):
         if refused := _series(name, series, bounds.cpu_milli):
             return refused
@@ -191,7 +193,7 @@ def _amounts(report: Report, bounds: Resources) -> Refused | None:
     return None
 
 
-def _cpu_series(report: Report) -> Iterator[tuple[str, Series]]:
+def _cpu_series(report: Report) -> Iterator[tuple[str, UsageSeries]]:
     yield "node cpu_milli", report.cpu
     if report.system_cpu is not None:
         yield "system cpu_milli", report.system_cpu
@@ -199,7 +201,7 @@ def _cpu_series(report: Report) -> Iterator[tuple[str, Series]]:
         yield f"cpu_milli of {measured.pod.uid}", measured.cpu
 
 
-def _memory_series(report: Report) -> Iterator[tuple[str, Series]]:
+def _memory_series(report: Report) -> Iterator[tuple[str, UsageSeries]]:
     yield "node memory_bytes", report.memory
     if report.system_memory is not None:
         yield "system memory_bytes", report.system_memory
@@ -207,36 +209,36 @@ def _memory_series(report: Report) -> Iterator[tuple[str, Series]]:
         yield f"memory_bytes of {measured.pod.uid}", measured.memory
 
 
-def _series(name: str, series: Series, bound: int) -> Refused | None:
+def _series(name: str, series: UsageSeries, bound: int) -> RefusedReport | None:
     lowest, highest = min(series), max(series[:-1])
     if lowest < 0:
-        return Refused(Refusal.NEGATIVE, f"{name}: {lowest}")
+        return RefusedReport(Refusal.NEGATIVE, f"{name}: {lowest}")
     if highest > bound:
-        return Refused(Refusal.ABSURD, f"{name}: {highest} is above {bound}")
+        return RefusedReport(Refusal.ABSURD, f"{name}: {highest} is above {bound}")
     if series.samples > MOST_SAMPLES:
-        return Refused(Refusal.ABSURD, f"{name}: {series.samples} samples")
+        return RefusedReport(Refusal.ABSURD, f"{name}: {series.samples} samples")
     ordered = series.p50 <= series.p90 <= series.p95 <= series.p99 <= series.max
     if series.samples and not (ordered and series.avg <= series.max and series.last <= series.max):
-        return Refused(Refusal.MALFORMED, f"{name}: percentiles {series} do not rise")
+        return RefusedReport(Refusal.MALFORMED, f"{name}: percentiles {series} do not rise")
     return None
 
 
-def _claims(measured: MeasuredPod) -> Refused | None:
+def _claims(measured: MeasuredPod) -> RefusedReport | None:
     request = measured.pod.request
     limit = measured.cpu_limit_milli or 0
     if min(request.cpu_milli, request.memory_bytes, limit) < 0:
-        return Refused(Refusal.NEGATIVE, f"request or limit of {measured.pod.uid}: {request}, {limit}")
+        return RefusedReport(Refusal.NEGATIVE, f"request or limit of {measured.pod.uid}: {request}, {limit}")
     if max(request.cpu_milli, limit) > MOST_CPU_MILLI or request.memory_bytes > MOST_MEMORY_BYTES:
-        return Refused(Refusal.ABSURD, f"request or limit of {measured.pod.uid}: {request}, {limit}")
+        return RefusedReport(Refusal.ABSURD, f"request or limit of {measured.pod.uid}: {request}, {limit}")
     if abs(measured.pod.priority) > MOST_PRIORITY:
-        return Refused(Refusal.ABSURD, f"priority of {measured.pod.uid}: {measured.pod.priority}")
+        return RefusedReport(Refusal.ABSURD, f"priority of {measured.pod.uid}: {measured.pod.priority}")
     return None
 
 
-def _time(report: Report, received_at: datetime, limits: Limits) -> Refused | None:
+def _time(report: Report, received_at: datetime, limits: ReportLimits) -> RefusedReport | None:
     ahead = report.sampled_at - received_at
     if ahead > timedelta(seconds=limits.ahead_seconds) or -ahead > timedelta(seconds=limits.behind_seconds):
-        return Refused(
+        return RefusedReport(
             Refusal.CLOCK_SKEW,
             f"sampled_at: {report.sampled_at.isoformat()} received at {received_at.isoformat()};"
             f" it may be {limits.ahead_seconds:g} s ahead or {limits.behind_seconds:g} s behind; check the clock",

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import accumulate, groupby, pairwise
 
-from slackwater.ingestion.domain.reports import HistoryRow, KnownNode, MeasuredApp, MeasuredPod, Report, Series
+from slackwater.ingestion.domain.reports import HistoryRow, KnownNode, MeasuredApp, MeasuredPod, Report, UsageSeries
 from slackwater.model.identifiers import SHARDS
 from slackwater.model.pods import Pod
 from slackwater.model.records import record
@@ -27,7 +27,7 @@ from slackwater.model.tiers import Tier
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 SHARES = (50, 40, 5, 4, 1)  # percent of the samples at p50, p90, p95, p99, max
-_VOID = Series(0, 0, 0, 0, 0, 0, 0, 0)
+_VOID = UsageSeries(0, 0, 0, 0, 0, 0, 0, 0)
 
 
 @record(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Merged:
 
 
 @record(frozen=True, slots=True)
-class Amounts:
+class WindowAmounts:
     """CPU in milli-cores and memory in bytes over one window."""
 
     cpu: Merged
@@ -50,12 +50,12 @@ class Amounts:
 
 
 @record(frozen=True, slots=True)
-class HostApp:
+class HostAppWindow:
     """A host application over one window."""
 
     name: str
     tier: Tier
-    usage: Amounts
+    usage: WindowAmounts
 
 
 @record(frozen=True, slots=True)
@@ -66,13 +66,13 @@ class Window:
     number: int
     start: datetime
     seconds: int
-    usage: Amounts
-    system: Amounts | None
-    tiers: Mapping[Tier, Amounts]
-    pods: tuple[tuple[Pod, Amounts], ...]
+    usage: WindowAmounts
+    system: WindowAmounts | None
+    tiers: Mapping[Tier, WindowAmounts]
+    pods: tuple[tuple[Pod, WindowAmounts], ...]
     reports: int
     gaps: int
-    host_apps: tuple[HostApp, ...] = ()
+    host_apps: tuple[HostAppWindow, ...] = ()
 
 
 Phase = Callable[[str], int]
@@ -238,8 +238,8 @@ def _window(node: str, start: datetime, seconds: int, rows: Sequence[HistoryRow]
         number=number_of(start, seconds),
         start=start,
         seconds=seconds,
-        usage=Amounts(merge([report.cpu for report in reports]), merge([report.memory for report in reports])),
-        system=Amounts(
+        usage=WindowAmounts(merge([report.cpu for report in reports]), merge([report.memory for report in reports])),
+        system=WindowAmounts(
             merge([report.system_cpu or _VOID for report in with_system]),
             merge([report.system_memory or _VOID for report in with_system]),
         )
@@ -253,7 +253,7 @@ def _window(node: str, start: datetime, seconds: int, rows: Sequence[HistoryRow]
     )
 
 
-def apps_of(reports: Iterable[Report]) -> tuple[HostApp, ...]:
+def apps_of(reports: Iterable[Report]) -> tuple[HostAppWindow, ...]:
     """Returns each measured host application by name, merged over the reports that contain it.
 
     The tier is that of the newest report. Host applications are few, so both windowing modules merge them here.
@@ -263,12 +263,14 @@ def apps_of(reports: Iterable[Report]) -> tuple[HostApp, ...]:
         for app in report.host_apps:
             measured[app.name].append(app)
     return tuple(
-        HostApp(name, apps[-1].tier, Amounts(merge([app.cpu for app in apps]), merge([app.memory for app in apps])))
+        HostAppWindow(
+            name, apps[-1].tier, WindowAmounts(merge([app.cpu for app in apps]), merge([app.memory for app in apps]))
+        )
         for name, apps in sorted(measured.items())
     )
 
 
-def merge(series: Sequence[Series]) -> Merged:
+def merge(series: Sequence[UsageSeries]) -> Merged:
     """Merges the series of several reports into one (see the module's docstring). Without samples all fields are
     zero.
     """
@@ -297,33 +299,36 @@ def _rank(points: Sequence[tuple[int, int]], rank: int) -> int:
     return next(value for (value, _), weight in zip(points, reached, strict=True) if weight >= rank)
 
 
-def _pods(reports: Sequence[Report]) -> tuple[tuple[Pod, Amounts], ...]:
+def _pods(reports: Sequence[Report]) -> tuple[tuple[Pod, WindowAmounts], ...]:
     """Returns each measured pod as the newest report describes it, by uid."""
     by_uid: dict[str, list[MeasuredPod]] = defaultdict(list)
     for report in reports:
         for measured in report.pods:
             by_uid[measured.pod.uid].append(measured)
     return tuple(
-        (by_uid[uid][-1].pod, Amounts(merge([m.cpu for m in by_uid[uid]]), merge([m.memory for m in by_uid[uid]])))
+        (
+            by_uid[uid][-1].pod,
+            WindowAmounts(merge([m.cpu for m in by_uid[uid]]), merge([m.memory for m in by_uid[uid]])),
+        )
         for uid in sorted(by_uid)
     )
 
 
-def _tiers(reports: Sequence[Report]) -> dict[Tier, Amounts]:
-    cpu: dict[Tier, list[Series]] = defaultdict(list)
-    memory: dict[Tier, list[Series]] = defaultdict(list)
+def _tiers(reports: Sequence[Report]) -> dict[Tier, WindowAmounts]:
+    cpu: dict[Tier, list[UsageSeries]] = defaultdict(list)
+    memory: dict[Tier, list[UsageSeries]] = defaultdict(list)
     for report in reports:
         for tier in {measured.pod.tier for measured in report.pods}:
             pods = [measured for measured in report.pods if measured.pod.tier == tier]
             cpu[tier].append(_together([measured.cpu for measured in pods]))
             memory[tier].append(_together([measured.memory for measured in pods]))
-    return {tier: Amounts(merge(cpu[tier]), merge(memory[tier])) for tier in sorted(cpu)}
+    return {tier: WindowAmounts(merge(cpu[tier]), merge(memory[tier])) for tier in sorted(cpu)}
 
 
-def _together(series: Sequence[Series]) -> Series:
+def _together(series: Sequence[UsageSeries]) -> UsageSeries:
     """Adds up the series of pods in one report. The sample count is that of the longest series."""
     counted = [pod for pod in series if pod.samples]
     if not counted:
         return _VOID
     sums = (sum(values) for values in zip(*counted, strict=True))
-    return Series(*sums)._replace(samples=max(pod.samples for pod in counted))
+    return UsageSeries(*sums)._replace(samples=max(pod.samples for pod in counted))

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from slackwater.bus.columnar import ColumnarReader
-from slackwater.bus.handlers import Consumer, Holding, each
+from slackwater.bus.consume.handlers import Consumer, Holding, each
 from slackwater.bus.port import Done, Received, Settlement
+from slackwater.events.codec.columnar_reader import ColumnarReader
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.usage_reported import UsageReported
 from slackwater.ingestion.usecases.accept_reports import AcceptReports
 from slackwater.ingestion.usecases.describe_node import DescribeNode
-from slackwater.ingestion.usecases.tracing import WindowTraces
+from slackwater.ingestion.usecases.window_traces import WindowTraces
 from slackwater.model.time import Clock
 
 ON_DESCRIBED, ON_REPORTED = "ingestion-node-described", "ingestion-usage-reported"

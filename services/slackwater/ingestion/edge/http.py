@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import Path, Query
 from pydantic import BaseModel, ConfigDict, Field
 
-from slackwater.ingestion.domain.windowing import Amounts, Window
+from slackwater.ingestion.domain.windowing import Window, WindowAmounts
 from slackwater.ingestion.usecases.read_windows import ReadWindows
 from slackwater.model.quantities import Resources
 from slackwater.runtime.roles import Role
@@ -128,5 +128,5 @@ def _view(window: Window) -> KeptWindow:
     )
 
 
-def _p95(amounts: Amounts) -> Resources | None:
+def _p95(amounts: WindowAmounts) -> Resources | None:
     return Resources(amounts.cpu.p95, amounts.memory.p95) if amounts.cpu.samples else None

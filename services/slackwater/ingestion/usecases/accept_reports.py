@@ -14,13 +14,13 @@ from slackwater.events.envelope import Event, event_of
 from slackwater.events.node_liveness_changed import Liveness as EventLiveness
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.events.usage_reported import UsageReported
-from slackwater.ingestion.domain.columns import History
+from slackwater.ingestion.domain.columns import HistoryColumns
+from slackwater.ingestion.domain.fast_validation import Descriptions, valid_reports
 from slackwater.ingestion.domain.reports import Arrival, HistoryRow, KnownNode, Liveness, Report
-from slackwater.ingestion.domain.soundness import Descriptions, sound
-from slackwater.ingestion.domain.validation import Accepted, Limits, Refusal, Refused, bounds_of, judge
+from slackwater.ingestion.domain.validation import Accepted, Refusal, RefusedReport, ReportLimits, bounds_of, judge
 from slackwater.ingestion.domain.windowing import is_late
-from slackwater.ingestion.ports import Ledgers, Meter
-from slackwater.ingestion.usecases.reading import history_from, report_from
+from slackwater.ingestion.ports import IngestionMeter, Ledgers
+from slackwater.ingestion.usecases.report_mapping import history_from, report_from
 from slackwater.model.errors import InvalidInput
 from slackwater.model.records import record
 from slackwater.model.time import Clock
@@ -54,8 +54,8 @@ class AcceptReports:
         database: Database,
         ledgers: Ledgers,
         clock: Clock,
-        limits: Limits,
-        meter: Meter,
+        limits: ReportLimits,
+        meter: IngestionMeter,
         reported: Callable[[KnownNode, KnownNode], None] = lambda before, after: None,
         took: Callable[[Sequence[Received[UsageReported]], datetime], None] = lambda batch, at: None,
         quarantine: Quarantine | None = None,
@@ -118,7 +118,11 @@ class AcceptReports:
         return [verdict.settlement for verdict in verdicts]
 
     def _judge_all(
-        self, batch: Sequence[Received[UsageReported]], history: History, nodes: dict[str, KnownNode], now: datetime
+        self,
+        batch: Sequence[Received[UsageReported]],
+        history: HistoryColumns,
+        nodes: dict[str, KnownNode],
+        now: datetime,
     ) -> list[_Verdict]:
         """Judges a batch: form and numbers of all reports together, then what depends on earlier reports one by one.
 
@@ -127,7 +131,9 @@ class AcceptReports:
         capacities = (
             nodes[key].capacity if key in nodes else None for key in (received.subject_key for received in batch)
         )
-        fine = sound(history, [bounds_of(capacity, self._limits) for capacity in capacities], self._descriptions)
+        fine = valid_reports(
+            history, [bounds_of(capacity, self._limits) for capacity in capacities], self._descriptions
+        )
         verdicts = []
         for place, received in enumerate(batch):
             head = history.rows[place].report if history.rows else None
@@ -151,7 +157,7 @@ class AcceptReports:
         now = arrival.received_at
         known = nodes.get(received.subject_key, KnownNode(received.subject_key))
         verdict = judge(arrival, known, self._limits, sound=is_sound)
-        if isinstance(verdict, Refused):
+        if isinstance(verdict, RefusedReport):
             if verdict.reason is Refusal.REPLAYED_SEQUENCE and received.deliveries > 1:
                 return _Verdict(Done())  # committed, but the acknowledgement was lost
             return _Verdict(Reject(verdict.reason, verdict.detail), refusal=verdict.reason)
@@ -181,7 +187,7 @@ class AcceptReports:
                 await unit.publish(liveness_changed(node, was, now, causes[name]))
 
 
-def _by_columns(batch: Sequence[Received[UsageReported]], now: datetime) -> History:
+def _by_columns(batch: Sequence[Received[UsageReported]], now: datetime) -> HistoryColumns:
     """Returns the batch as columns; a single report with a number that no column can hold gives an empty history.
 
     Raises InvalidInput if one of several reports has such a number.
@@ -238,7 +244,7 @@ def _refusals(batch: Sequence[Received[UsageReported]], verdicts: Sequence[_Verd
     )
 
 
-def _measure(meter: Meter, verdicts: Sequence[_Verdict], now: datetime) -> None:
+def _measure(meter: IngestionMeter, verdicts: Sequence[_Verdict], now: datetime) -> None:
     for verdict in verdicts:
         if verdict.refusal is not None:
             meter.refused(verdict.refusal)

@@ -8,18 +8,11 @@ from datetime import UTC, datetime, timedelta
 
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.usage_windowed import UsageWindowed, WindowedHostApp, WindowedPod, WindowedUsage
-from slackwater.ingestion.domain.windowing import (
-    Amounts,
-    Phase,
-    Waiting,
-    Window,
-    aligned,
-    close_limit,
-)
-from slackwater.ingestion.ports import Ledgers, Meter
+from slackwater.ingestion.domain.windowing import Phase, Waiting, Window, WindowAmounts, aligned, close_limit
+from slackwater.ingestion.ports import IngestionMeter, Ledgers
 from slackwater.ingestion.usecases.accept_reports import SOURCE
 from slackwater.ingestion.usecases.read_windows import windows_within
-from slackwater.ingestion.usecases.tracing import WindowTraces
+from slackwater.ingestion.usecases.window_traces import WindowTraces
 from slackwater.model.identifiers import ALL_PARTITIONS
 from slackwater.model.time import Clock
 from slackwater.store.port import Database
@@ -54,7 +47,7 @@ class CloseWindows:
         database: Database,
         ledgers: Ledgers,
         clock: Clock,
-        meter: Meter,
+        meter: IngestionMeter,
         mine: Callable[[], Collection[int]] = lambda: ALL_PARTITIONS,
         *,
         seconds: int,
@@ -166,7 +159,7 @@ class CloseWindows:
             "reports": window.reports,
             "pods": len(window.pods),
         }
-        parent = self._traces.take(window.node, window.start) or new_traceparent(sampled=False)
+        parent = self._traces.pop(window.node, window.start) or new_traceparent(sampled=False)
         with span("ingestion close window", parent, attributes) as step:
             return _event(window, now, step.traceparent)
 
@@ -196,7 +189,7 @@ def _event(window: Window, now: datetime, traceparent: str) -> Event[UsageWindow
     return event_of(data, source=SOURCE, time=now, traceparent=traceparent)
 
 
-def _usage(amounts: Amounts) -> WindowedUsage:
+def _usage(amounts: WindowAmounts) -> WindowedUsage:
     cpu, memory = amounts.cpu, amounts.memory
     return WindowedUsage(
         cpu_avg_milli=cpu.avg,

@@ -24,4 +24,4 @@ class KeepHistory:
         async with self._database.unit_of_work() as unit:
             ledger = self._ledgers(unit)
             await ledger.keep_days([today + timedelta(days=offset) for offset in (-1, 0, 1, 2)])
-            await ledger.forget_before(today - timedelta(days=self._retention_days))
+            await ledger.delete_before(today - timedelta(days=self._retention_days))

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
 from slackwater.ingestion.domain.windowing import Phase, Window, aligned, heads, number_of, start_of
-from slackwater.ingestion.domain.windows_at_once import close_windows_at_once
-from slackwater.ingestion.ports import Ledger, Ledgers
+from slackwater.ingestion.domain.windowing_columnar import close_windows_columnar
+from slackwater.ingestion.ports import Ledgers, UsageLedger
 from slackwater.model.records import record
 from slackwater.model.time import Clock
 from slackwater.store.port import Database
@@ -60,11 +60,11 @@ class ReadWindows:
 
 
 async def windows_within(
-    ledger: Ledger, spans: Mapping[str, tuple[datetime, datetime]], oldest: datetime, seconds: int, phase: Phase
+    ledger: UsageLedger, spans: Mapping[str, tuple[datetime, datetime]], oldest: datetime, seconds: int, phase: Phase
 ) -> Sequence[Window]:
     """Returns the windows within the span of each node, none before `oldest`."""
     if not spans:
         return ()
     history = await ledger.columns_within({node: (max(since, oldest), until) for node, (since, until) in spans.items()})
     before = await ledger.before(first, oldest) if (first := heads(history.rows)) else {}
-    return close_windows_at_once(history, seconds, phase, before)
+    return close_windows_columnar(history, seconds, phase, before)

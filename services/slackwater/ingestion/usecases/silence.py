@@ -11,8 +11,8 @@ from slackwater.runtime.ownership import Lease
 
 
 class Silence:
-    """Implements slackwater.runtime.sharding.Holder. All state is in PostgreSQL, but a new owner has not yet received
-    reports.
+    """Implements slackwater.runtime.partition_sharding.Holder. All state is in PostgreSQL, but a new owner has not yet
+    received reports.
     """
 
     def __init__(
@@ -32,7 +32,7 @@ class Silence:
         """Starts counting when the service starts."""
         self.restart()
 
-    async def take(self, leases: Sequence[Lease]) -> None:
+    async def acquire(self, leases: Sequence[Lease]) -> None:
         """Starts counting after the redelivery time.
 
         Reports that were in flight at the previous owner are redelivered only then, however short the report interval
@@ -41,7 +41,7 @@ class Silence:
         self.restart(self._redelivery_seconds)
         self._due.restart()
 
-    async def give(self, leases: Sequence[Lease]) -> None:
+    async def release(self, leases: Sequence[Lease]) -> None:
         """No-op: nothing is kept in memory."""
 
     def drop(self, partitions: Collection[int]) -> None:

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from datetime import datetime
 
-from slackwater.prediction.ports import Measured
+from slackwater.prediction.ports import MeasuredRisk
 from slackwater.telemetry.metrics import Meters
 
 DAY = 86_400.0
@@ -96,10 +96,10 @@ class CalibrationMetrics:
             "Time of the newest prediction, since 1970.",
             look="time() minus this above forceUpdateIntervalSeconds: prediction has stopped.",
         )
-        self._measured: dict[tuple[str, str], dict[int, Measured]] = defaultdict(dict)
+        self._measured: dict[tuple[str, str], dict[int, MeasuredRisk]] = defaultdict(dict)
         self._cold_parts: dict[str, dict[int, tuple[int, float]]] = defaultdict(dict)
 
-    def measured(self, partition: int, pool: str, resource: str, measured: Measured) -> None:
+    def measured(self, partition: int, pool: str, resource: str, measured: MeasuredRisk) -> None:
         self._measured[pool, resource][partition] = measured
         self._show(pool, resource)
 

@@ -13,8 +13,8 @@ from slackwater.events.envelope import Event
 from slackwater.model.quantities import Resources
 from slackwater.prediction.domain.cadence import Published
 from slackwater.prediction.domain.snapshot import Snapshot
-from slackwater.prediction.ports import Described
-from slackwater.store.keyed import Column, KeyedTable
+from slackwater.prediction.ports import DescribedNode
+from slackwater.store.keyed import KeyedTable, RowColumn
 from slackwater.store.port import Database, UnitOfWork
 from slackwater.store.quarantine import Quarantine
 from slackwater.store.quarantine_memory import unstored
@@ -37,7 +37,7 @@ class DescribedRow:
     """One row of `nodes`. `at` is the time of the description; the store compares it and does not read it back."""
 
     node: str
-    described: Described
+    described: DescribedNode
     at: datetime | None = None
 
 
@@ -61,7 +61,7 @@ def _described_of(row: Any) -> DescribedRow:
         raise ValueError(
             f"nodes: cpu_milli {row.cpu_milli}, memory_bytes {row.memory_bytes}; must be 0 to below {_MOST}"
         )
-    return DescribedRow(row.node, Described(Resources(row.cpu_milli, row.memory_bytes), row.pool))
+    return DescribedRow(row.node, DescribedNode(Resources(row.cpu_milli, row.memory_bytes), row.pool))
 
 
 def _published_columns(row: PublishedRow) -> Sequence[Any]:
@@ -79,12 +79,12 @@ PUBLISHED: Final = KeyedTable[PublishedRow](
     name="published_windows",
     key="node",
     columns=(
-        Column("until_seconds", "bigint"),
-        Column("published_at", "double precision"),
-        Column("policy", "text"),
-        Column("generation", "bigint"),
-        Column("edition", "integer"),
-        Column("amounts", "bigint[]"),
+        RowColumn("until_seconds", "bigint"),
+        RowColumn("published_at", "double precision"),
+        RowColumn("policy", "text"),
+        RowColumn("generation", "bigint"),
+        RowColumn("edition", "integer"),
+        RowColumn("amounts", "bigint[]"),
     ),
     key_of=lambda row: row.node,
     encode=_published_columns,
@@ -95,10 +95,10 @@ DESCRIBED: Final = KeyedTable[DescribedRow](
     name="nodes",
     key="node",
     columns=(
-        Column("cpu_milli", "bigint"),
-        Column("memory_bytes", "bigint"),
-        Column("pool", "text"),
-        Column("described_at", "timestamptz", write_only=True),
+        RowColumn("cpu_milli", "bigint"),
+        RowColumn("memory_bytes", "bigint"),
+        RowColumn("pool", "text"),
+        RowColumn("described_at", "timestamptz", write_only=True),
     ),
     key_of=lambda row: row.node,
     encode=_described_columns,
@@ -139,7 +139,7 @@ class PredictionUnit:
         self._unit.concerns_partition(partition)
         await self._snapshots.keep(self._unit, partition, snapshot, keep=keep)
 
-    async def describe(self, node: str, described: Described, described_at: datetime) -> bool:
+    async def describe(self, node: str, described: DescribedNode, described_at: datetime) -> bool:
         return bool(await self._described.write([DescribedRow(node, described, described_at)]))
 
 
@@ -164,7 +164,7 @@ class KeyedPredictionStore:
             rows = await unit.keyed(PUBLISHED, self._quarantine).read_all()
         return {node: row.published for node, row in rows.items()}
 
-    async def nodes(self) -> Mapping[str, Described]:
+    async def nodes(self) -> Mapping[str, DescribedNode]:
         async with self._database.unit_of_work() as unit:
             rows = await unit.keyed(DESCRIBED, self._quarantine).read_all()
         return {node: row.described for node, row in rows.items()}

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from slackwater.model.records import record
-from slackwater.prediction.domain.models.port import Floats
+from slackwater.peaks.port import Floats
 from slackwater.prediction.domain.policy import Cadence
 
 Cause = Literal["first", "report", "diff", "force"]

@@ -15,10 +15,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from slackwater.model.records import record
-from slackwater.prediction.domain.crowd import QOS, RESOURCES, TIERS, Crowd, Flags
-from slackwater.prediction.domain.models.port import Floats, Peaks, Rows
+from slackwater.peaks.port import Floats, Peaks, Rows
+from slackwater.prediction.domain.pod_table import QOS, RESOURCES, TIERS, Flags, PodModels
 from slackwater.prediction.domain.policy import PoolPolicy
-from slackwater.prediction.domain.state import Pool
+from slackwater.prediction.domain.state import PoolModels
 
 LENT_TIERS = TIERS[:4]
 _PROD = 0
@@ -59,7 +59,7 @@ class Forecast:
     values: Floats
 
 
-def forecast(pool: Pool, policy: PoolPolicy, allocatable: Floats, at_seconds: float) -> Forecast:
+def forecast(pool: PoolModels, policy: PoolPolicy, allocatable: Floats, at_seconds: float) -> Forecast:
     """Returns the forecast of a pool. `allocatable` (nodes, 2) is by node number, NaN if unknown."""
     nodes = len(allocatable)
     present = pool.pods.present()
@@ -97,7 +97,7 @@ def whole_units(amounts: Floats) -> Floats:
 
 
 def _see(
-    pool: Pool,
+    pool: PoolModels,
     policy: PoolPolicy,
     resource: str,
     present: Rows,
@@ -136,7 +136,7 @@ def by_node(place: Rows, amounts: Floats, counts: Flags, nodes: int) -> Floats:
     return np.bincount(place[counts], amounts[counts], nodes).astype(np.float64)
 
 
-def _whole(whole: Crowd, resource: str, allocatable: Floats, at_seconds: float) -> tuple[Floats, Floats]:
+def _whole(whole: PodModels, resource: str, allocatable: Floats, at_seconds: float) -> tuple[Floats, Floats]:
     """Returns the peaks of nodes and systems, at most the node's allocatable or observed usage."""
     peaks = np.zeros((2, len(allocatable)))
     rows = whole.present()
@@ -147,7 +147,7 @@ def _whole(whole: Crowd, resource: str, allocatable: Floats, at_seconds: float) 
     return peaks[0], peaks[1]
 
 
-def _whole_places(whole: Crowd, rows: Rows) -> tuple[Rows, Rows]:
+def _whole_places(whole: PodModels, rows: Rows) -> tuple[Rows, Rows]:
     """Returns 0 for a node or 1 for its system, and the node number."""
     group = whole.members["group"][rows]
     return whole.places["tier"][group].astype(np.intp), whole.places["node"][group].astype(np.intp)

@@ -58,7 +58,7 @@ class PoolPolicy:
 
 
 @record(frozen=True, slots=True)
-class Policies:
+class PoolPolicies:
     """All policies in force. A pool without its own follows the cluster's."""
 
     cluster: PoolPolicy = field(default_factory=PoolPolicy)

@@ -22,9 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slackwater.model.records import record
-from slackwater.prediction.domain.models.port import Floats, Rows
-from slackwater.prediction.domain.models.profiles import HOUR
-from slackwater.prediction.domain.models.tables import Column, State, Table
+from slackwater.peaks.port import Floats, Rows
+from slackwater.peaks.profiles import HOUR
+from slackwater.peaks.tables import SeriesColumn, State, Table
 
 REVISION_LABELS = (
     *("slackwater.io/revision", "pod-template-hash", "controller-revision-hash"),
@@ -37,7 +37,7 @@ _DAY_OF_HOURS = (1 << 24) - 1
 Flags = NDArray[np.bool_]
 
 
-class Cause(IntEnum):
+class RolloutCause(IntEnum):
     """Why a workload is considered changing."""
 
     NONE = 0
@@ -46,10 +46,10 @@ class Cause(IntEnum):
     PODS = 3
 
 
-SAID: Mapping[Cause, str] = {
-    Cause.CONFIGURATION: "has other requests",
-    Cause.REVISION: "has a new revision",
-    Cause.PODS: "has many new pods",
+SAID: Mapping[RolloutCause, str] = {
+    RolloutCause.CONFIGURATION: "has other requests",
+    RolloutCause.REVISION: "has a new revision",
+    RolloutCause.PODS: "has many new pods",
 }
 
 
@@ -62,7 +62,7 @@ class Rules:
     habit: int = 3
 
 
-class Span(NamedTuple):
+class RolloutSpan(NamedTuple):
     """Start and end of a window, in seconds of the stream."""
 
     start: int
@@ -89,23 +89,27 @@ class Rollouts:
         self.rules = rules or Rules()
         unseen = {"least": np.inf, "most": -np.inf}
         ranges = {
-            f"{end}_{resource}": Column(np.float64, empty) for end, empty in unseen.items() for resource in _RESOURCES
+            f"{end}_{resource}": SeriesColumn(np.float64, empty)
+            for end, empty in unseen.items()
+            for resource in _RESOURCES
         }
         self.table = Table(
             {
                 **ranges,
-                "revision": Column(np.int64),
-                "before": Column(np.int64),
-                "hour": Column(np.int32),
-                "new": Column(np.int32),
-                "is_running": Column(np.bool_),
-                "changes": Column(np.uint32),
-                "at": Column(np.int64, empty=_NEVER),
-                "cause": Column(np.int8),
+                "revision": SeriesColumn(np.int64),
+                "before": SeriesColumn(np.int64),
+                "hour": SeriesColumn(np.int32),
+                "new": SeriesColumn(np.int32),
+                "is_running": SeriesColumn(np.bool_),
+                "changes": SeriesColumn(np.uint32),
+                "at": SeriesColumn(np.int64, empty=_NEVER),
+                "cause": SeriesColumn(np.int8),
             }
         )
 
-    def notice(self, span: Span, seen: Sighting, last: NDArray[np.int64], running: Callable[[int], int]) -> list[int]:
+    def notice(
+        self, span: RolloutSpan, seen: Sighting, last: NDArray[np.int64], running: Callable[[int], int]
+    ) -> list[int]:
         """Returns the workloads that change.
 
         `last`: when each workload of `seen.workload` last had samples before this window; `running(workload)`: its
@@ -120,7 +124,7 @@ class Rollouts:
             self._turn(workload, int(end // HOUR), int(last[mine].max()) >= span.start - _LATELY)
             self.table["new"][workload] += int(seen.new[mine].sum())
             cause = self._cause(workload, seen, mine, running)
-            if cause is not Cause.NONE and self._is_news(workload):
+            if cause is not RolloutCause.NONE and self._is_news(workload):
                 self.table["at"][workload], self.table["cause"][workload] = end, cause
                 changed.append(workload)
         self.table["hour"][seen.workload[~known]] = int(
@@ -140,20 +144,20 @@ class Rollouts:
             if seen_revision not in (0, revision[workload], before[workload]):
                 before[workload], revision[workload] = revision[workload], seen_revision
 
-    def why(self, workload: int) -> tuple[Cause, int]:
+    def why(self, workload: int) -> tuple[RolloutCause, int]:
         """Returns the last detected cause of a workload, and its time (seconds of the stream)."""
         if workload >= self.table.used:
-            return Cause.NONE, _NEVER
-        return Cause(int(self.table["cause"][workload])), int(self.table["at"][workload])
+            return RolloutCause.NONE, _NEVER
+        return RolloutCause(int(self.table["cause"][workload])), int(self.table["at"][workload])
 
-    def said(self, workload: int) -> str:
+    def reason_text(self, workload: int) -> str:
         """Renders the last detected cause with its time; empty if there is none."""
         cause, at = self.why(workload)
-        if cause is Cause.NONE:
+        if cause is RolloutCause.NONE:
             return ""
         return f"{SAID[cause]} since {datetime.fromtimestamp(at, UTC):%Y-%m-%dT%H:%MZ}"
 
-    def forget(self, workloads: Rows) -> None:
+    def discard(self, workloads: Rows) -> None:
         self.table.forget(workloads)
 
     def state(self) -> State:
@@ -172,18 +176,18 @@ class Rollouts:
         self.table["hour"][workload], self.table["new"][workload] = hour, 0
         self.table["is_running"][workload] = is_running
 
-    def _cause(self, workload: int, seen: Sighting, mine: Flags, running: Callable[[int], int]) -> Cause:
+    def _cause(self, workload: int, seen: Sighting, mine: Flags, running: Callable[[int], int]) -> RolloutCause:
         for resource, asked in (("cpu", seen.cpu[mine]), ("memory", seen.memory[mine])):
             least, most = self.table[f"least_{resource}"][workload], self.table[f"most_{resource}"][workload]
             if asked.min() < least or asked.max() > most:
-                return Cause.CONFIGURATION
+                return RolloutCause.CONFIGURATION
         usual = (0, int(self.table["revision"][workload]), int(self.table["before"][workload]))
         if usual[1] and not np.isin(seen.revision[mine], usual).all():
-            return Cause.REVISION
+            return RolloutCause.REVISION
         new = int(self.table["new"][workload])
         if new < self.rules.pods or not self.table["is_running"][workload] or self.table["changes"][workload] & 1:
-            return Cause.NONE
-        return Cause.PODS if new >= self.rules.share * running(workload) else Cause.NONE
+            return RolloutCause.NONE
+        return RolloutCause.PODS if new >= self.rules.share * running(workload) else RolloutCause.NONE
 
     def _is_news(self, workload: int) -> bool:
         """Counts the hour as one with a change. Returns whether there were few such hours before."""

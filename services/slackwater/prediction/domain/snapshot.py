@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 from slackwater.model.errors import InvalidInput
 from slackwater.model.records import record
-from slackwater.prediction.domain.crowd import RESOURCES, Crowd
-from slackwater.prediction.domain.models.tables import State, named, part_of
-from slackwater.prediction.domain.policy import Policies
-from slackwater.prediction.domain.state import Heard, Keeping, MakeModel, Node, PartitionState
+from slackwater.peaks.tables import State, named, part_of
+from slackwater.prediction.domain.pod_table import RESOURCES, PodModels
+from slackwater.prediction.domain.policy import PoolPolicies
+from slackwater.prediction.domain.state import Keeping, LastWindow, MakeModel, Node, PartitionState
 
 VERSION = 4
 _READABLE = frozenset({3, VERSION})
@@ -69,7 +69,7 @@ def freeze(state: PartitionState, position: int) -> Frozen:
     return Frozen(position, {"pools": pools, **_progress(state)}, arrays)
 
 
-def _names_of(crowd: Crowd) -> dict[str, list[str]]:
+def _names_of(crowd: PodModels) -> dict[str, list[str]]:
     return {resource: [model.name, model.version] for resource, model in crowd.models.items()}
 
 
@@ -95,7 +95,7 @@ def pack(frozen: Frozen) -> Snapshot:
 
 
 def decode(
-    snapshot: Snapshot, policies: Policies, make: MakeModel, keeping: Keeping | None = None
+    snapshot: Snapshot, policies: PoolPolicies, make: MakeModel, keeping: Keeping | None = None
 ) -> tuple[PartitionState, list[str]]:
     """Returns the decoded state, and the reasons of models that start empty because they cannot restore their
     history.
@@ -134,7 +134,7 @@ def _rebuild(
         state.by_number.append(None)
         if node is not None:
             name, pool_name, taken, folded = node
-            made = Node(number, name, pool_name, Heard(*taken), Heard(*folded) if folded else None)
+            made = Node(number, name, pool_name, LastWindow(*taken), LastWindow(*folded) if folded else None)
             state.nodes[name] = state.by_number[number] = made
     for number, (name, told) in enumerate(about["pools"].items()):
         pool, mine = state.pool(name), part_of(arrays, str(number))
@@ -153,7 +153,7 @@ def _rebuild(
     return state, anew
 
 
-def _refill(crowd: Crowd, resource: str, kind: list[str], arrays: Mapping[str, NDArray[Any]]) -> str:
+def _refill(crowd: PodModels, resource: str, kind: list[str], arrays: Mapping[str, NDArray[Any]]) -> str:
     """Restores the model. Returns why it could not; empty if it did."""
     model = crowd.models[resource]
     if kind != [model.name, model.version]:

@@ -21,11 +21,11 @@ import numpy as np
 from slackwater.model.errors import InvalidInput
 from slackwater.model.pods import Pod
 from slackwater.model.records import record
-from slackwater.prediction.domain.crowd import QOS, RESOURCES, TIERS, Crowd, Gone, Member
-from slackwater.prediction.domain.models.port import Faltering, Floats, KeptModel
-from slackwater.prediction.domain.numbers import joined
-from slackwater.prediction.domain.policy import ModelChoice, Policies
-from slackwater.prediction.domain.rollouts import Span, revision_of
+from slackwater.peaks.port import Floats, KeptModel, ReportsProblems
+from slackwater.prediction.domain.pod_table import QOS, RESOURCES, TIERS, Gone, PodMember, PodModels
+from slackwater.prediction.domain.policy import ModelChoice, PoolPolicies
+from slackwater.prediction.domain.rollouts import RolloutSpan, revision_of
+from slackwater.prediction.domain.row_ids import joined
 
 DEFAULT_POOL = "default"
 """Pool of a node that was not described yet."""
@@ -57,7 +57,7 @@ class Keeping:
         return Gone(self.node_seconds, self.node_seconds, max(self.workload_seconds, self.node_seconds))
 
 
-class Heard(NamedTuple):
+class LastWindow(NamedTuple):
     """A window of a node, and the node's number of windows by then. Times in seconds since 1970."""
 
     end: int
@@ -69,7 +69,7 @@ class Heard(NamedTuple):
 
 
 @record(frozen=True, slots=True)
-class Sight:
+class NodeWindow:
     """One window: the pods on the node, and the amounts of each (CPU in milli-cores, memory in bytes).
 
     `node` and `system` are pairs of amounts, None if not measured; `usage` (pods, 2) has NaN where not measured.
@@ -94,16 +94,16 @@ class Node:
     number: int
     name: str
     pool: str
-    taken: Heard
-    folded: Heard | None = None
+    taken: LastWindow
+    folded: LastWindow | None = None
 
 
 @dataclass(slots=True)
-class Pool:
+class PoolModels:
     """The nodes of one pool: their pods by node and tier, and each system and whole node, with separate models."""
 
-    pods: Crowd
-    whole: Crowd
+    pods: PodModels
+    whole: PodModels
     slot_seconds: float
     newest_slot: int | None = None
     waiting: dict[str, Node] = field(default_factory=dict)
@@ -119,7 +119,7 @@ class Pool:
         """Returns whether the node has waiting windows of an earlier slot."""
         return node is not None and node.name in self.waiting and self.slot_of(node.taken.end) < slot
 
-    def crowds(self) -> Iterator[tuple[str, Crowd]]:
+    def crowds(self) -> Iterator[tuple[str, PodModels]]:
         yield "pods", self.pods
         yield "whole", self.whole
 
@@ -127,11 +127,11 @@ class Pool:
 class PartitionState:
     """The pools and nodes of a partition. `policies` select the models and the length of a slot."""
 
-    def __init__(self, policies: Policies, make: MakeModel, keeping: Keeping | None = None) -> None:
+    def __init__(self, policies: PoolPolicies, make: MakeModel, keeping: Keeping | None = None) -> None:
         self.policies = policies
         self.keeping = keeping or Keeping()
         self._make = make
-        self.pools: dict[str, Pool] = {}
+        self.pools: dict[str, PoolModels] = {}
         self.nodes: dict[str, Node] = {}
         self.by_number: list[Node | None] = []
         self.free: list[int] = []
@@ -151,10 +151,10 @@ class PartitionState:
             for name, pool in sorted(self.pools.items())
             for kind, crowd in pool.crowds()
             for resource, model in crowd.models.items()
-            if isinstance(model, Faltering) and model.problem
+            if isinstance(model, ReportsProblems) and model.problem
         }
 
-    def take(self, sight: Sight, pool_name: str = DEFAULT_POOL) -> bool:
+    def apply_window(self, sight: NodeWindow, pool_name: str = DEFAULT_POOL) -> bool:
         """Adds a window. Returns False if the node already has a window of that time."""
         node = self.nodes.get(sight.name)
         if node is not None and sight.start < node.taken.end:
@@ -171,13 +171,13 @@ class PartitionState:
         now = max(sight.start, self.latest_seconds)  # the node's clock, or the others' if it lags behind
         is_back = node is not None and now - node.taken.end >= self.keeping.pod_seconds / 2
         windows = 1 if node is None else node.taken.windows + 1
-        heard = Heard(sight.end, sight.number, sight.end - sight.start, windows, sight.event_id, sight.traceparent)
+        heard = LastWindow(sight.end, sight.number, sight.end - sight.start, windows, sight.event_id, sight.traceparent)
         is_new = node is None
         node = node or self._enter(sight.name, pool_name, heard)
-        span = Span(sight.start, sight.end)
+        span = RolloutSpan(sight.start, sight.end)
         try:
-            pool.pods.take(node.number, slot, span, *_pods_of(sight), is_back=is_back)
-            pool.whole.take(node.number, slot, span, *_whole_of(sight, pool.whole))
+            pool.pods.apply_window(node.number, slot, span, *_pods_of(sight), is_back=is_back)
+            pool.whole.apply_window(node.number, slot, span, *_whole_of(sight, pool.whole))
         except Exception:
             if is_new:  # at redelivery the window must not count as a duplicate
                 self._withdraw(node, pool)
@@ -187,20 +187,20 @@ class PartitionState:
         self.latest_seconds = max(self.latest_seconds, sight.end)
         return True
 
-    def pool(self, name: str) -> Pool:
+    def pool(self, name: str) -> PoolModels:
         pool = self.pools.get(name)
         if pool is None:
             pods, whole = (
-                Crowd({resource: self.new_model(name, resource) for resource in RESOURCES}) for _ in range(2)
+                PodModels({resource: self.new_model(name, resource) for resource in RESOURCES}) for _ in range(2)
             )
-            pool = self.pools[name] = Pool(pods, whole, self.policies.of(name).cadence.histogram_update_seconds)
+            pool = self.pools[name] = PoolModels(pods, whole, self.policies.of(name).cadence.histogram_update_seconds)
         return pool
 
     def new_model(self, pool: str, resource: str) -> KeptModel:
         """Builds the model that the policy of the pool selects."""
         return self._make(self.policies.of(pool).model_of(resource), resource)
 
-    def fold(self, pool: Pool) -> None:
+    def fold(self, pool: PoolModels) -> None:
         """Folds the waiting windows of a pool."""
         if not pool.waiting:
             return
@@ -211,7 +211,7 @@ class PartitionState:
         pool.waiting.clear()
         pool.folds += 1
 
-    def follow(self, policies: Policies) -> list[str]:
+    def follow(self, policies: PoolPolicies) -> list[str]:
         """Applies these policies from now on. Returns each `pool/resource` whose new model starts without its
         history.
         """
@@ -236,7 +236,7 @@ class PartitionState:
                 self.fold(pool)
                 pool.slot_seconds, pool.newest_slot = seconds, None
 
-    def _exchange(self, crowd: Crowd, resource: str, chosen: ModelChoice) -> bool:
+    def _exchange(self, crowd: PodModels, resource: str, chosen: ModelChoice) -> bool:
         """Replaces a model and restores its history if that fits. Returns whether it did."""
         old, new = crowd.models[resource], self._make(chosen, resource)
         kept = (old.name, old.version) == (new.name, new.version)
@@ -248,7 +248,7 @@ class PartitionState:
         crowd.models[resource] = new
         return kept
 
-    def _enter(self, name: str, pool: str, window: Heard) -> Node:
+    def _enter(self, name: str, pool: str, window: LastWindow) -> Node:
         if self.free:
             number = self.free.pop()
         else:
@@ -257,7 +257,7 @@ class PartitionState:
         node = self.nodes[name] = self.by_number[number] = Node(number, name, pool, window)
         return node
 
-    def _withdraw(self, node: Node, pool: Pool) -> None:
+    def _withdraw(self, node: Node, pool: PoolModels) -> None:
         """Removes a node that was just entered."""
         for _, crowd in pool.crowds():
             crowd.let_go(node.number)
@@ -290,14 +290,14 @@ class PartitionState:
                 self.free.append(node.number)
 
 
-def _pods_of(sight: Sight) -> tuple[list[Member], Floats]:
-    members: dict[str, Member] = {}
+def _pods_of(sight: NodeWindow) -> tuple[list[PodMember], Floats]:
+    members: dict[str, PodMember] = {}
     places = []
     for place, pod in enumerate(sight.pods):
         if pod.uid in members:
             continue
         tier = pod.tier.value
-        members[pod.uid] = Member(
+        members[pod.uid] = PodMember(
             joined(sight.name, pod.uid),
             joined(sight.name, tier),
             pod.workload,
@@ -311,7 +311,7 @@ def _pods_of(sight: Sight) -> tuple[list[Member], Floats]:
     return list(members.values()), sight.usage[places]
 
 
-def _whole_of(sight: Sight, whole: Crowd) -> tuple[list[Member], Floats]:
+def _whole_of(sight: NodeWindow, whole: PodModels) -> tuple[list[PodMember], Floats]:
     """Returns the node and its system, each a group of one. Without a measurement in this window the amount is unknown,
     which is not zero; what was never measured is left out.
     """
@@ -320,4 +320,4 @@ def _whole_of(sight: Sight, whole: Crowd) -> tuple[list[Member], Floats]:
     named = [(joined(sight.name, kind), kind, pair) for kind, pair in pairs]
     measured = [entry for entry in named if entry[2] is not None or whole.series.find(entry[0]) is not None]
     usage = np.array([pair or unknown for _, _, pair in measured], dtype=np.float64).reshape(-1, 2)
-    return [Member(name, name, name, int(kind == SYSTEM)) for name, kind, _ in measured], usage
+    return [PodMember(name, name, name, int(kind == SYSTEM)) for name, kind, _ in measured], usage

@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
-from slackwater.bus.handlers import Consumer, each
+from slackwater.bus.consume.handlers import Consumer, each
 from slackwater.bus.port import Bus, Done, Received, Settlement
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.usage_windowed import UsageWindowed
 from slackwater.prediction.usecases.describe_node import describe_node
 from slackwater.prediction.usecases.fold_windows import fold_windows
-from slackwater.prediction.usecases.shares import Reading, Shares
-from slackwater.prediction.usecases.state import LivingState
+from slackwater.prediction.usecases.owned_partitions import OwnedPartitions, Reading
+from slackwater.prediction.usecases.partition_store import LivingState
 
 ON_DESCRIBED = "prediction-node-described"
 
@@ -44,7 +44,7 @@ def windows_reader(bus: Bus, folded: Callable[[int], None]) -> Reading:
     return reading
 
 
-def consumers(shares: Shares) -> Sequence[Consumer[Any]]:
+def consumers(shares: OwnedPartitions) -> Sequence[Consumer[Any]]:
     """Returns the consumers besides the windows, which each partition replays for itself."""
 
     async def on_described(received: Received[NodeDescribed]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from slackwater.model.errors import InvalidInput, NotFound
-from slackwater.prediction.adapters.predictors.catalogue import Catalogue, Described, settings_of
+from slackwater.prediction.adapters.predictors.catalogue import Catalogue, PredictorDescription, settings_of
 from slackwater.prediction.adapters.predictors.settings import (
     BorgDefaultSettings,
     HistogramSettings,
@@ -79,7 +79,7 @@ def predictor_router(catalogue: Catalogue) -> Routes:
     return router
 
 
-def _view(described: Described) -> PredictorView:
+def _view(described: PredictorDescription) -> PredictorView:
     return PredictorView(
         name=described.name,
         version=described.version,

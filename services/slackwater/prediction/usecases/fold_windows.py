@@ -9,8 +9,8 @@ import numpy as np
 from slackwater.events.envelope import Event
 from slackwater.events.usage_windowed import UsageWindowed, WindowedUsage
 from slackwater.model.errors import InvalidInput
-from slackwater.prediction.domain.state import Sight
-from slackwater.prediction.usecases.state import LivingState
+from slackwater.prediction.domain.state import NodeWindow
+from slackwater.prediction.usecases.partition_store import LivingState
 
 _UNKNOWN = (np.nan, np.nan)
 _LATEST = 253_402_300_799
@@ -26,14 +26,14 @@ async def fold_windows(living: LivingState, batch: Sequence[tuple[int, Event[Usa
     """
     new = 0
     async with living.lock:
-        sights = [(sequence, sight_of(event)) for sequence, event in batch]
+        sights = [(sequence, node_window(event)) for sequence, event in batch]
         for sequence, sight in sights:
-            new += living.models.take(sight, living.pool_of(sight.name))
+            new += living.models.apply_window(sight, living.pool_of(sight.name))
             living.position = sequence
     return new
 
 
-def sight_of(event: Event[UsageWindowed]) -> Sight:
+def node_window(event: Event[UsageWindowed]) -> NodeWindow:
     """Returns the p90 of everything that was measured in the window.
 
     Raises InvalidInput (`window_out_of_range`) for times and amounts that the columns of the models cannot hold.
@@ -44,7 +44,7 @@ def sight_of(event: Event[UsageWindowed]) -> Sight:
         raise InvalidInput(f"window of {event.data.node}: {error}", code="window_out_of_range") from error
 
 
-def _in_range(sight: Sight) -> Sight:
+def _in_range(sight: NodeWindow) -> NodeWindow:
     """Returns the sight if its times and requests are in range. Raises ValueError."""
     if not 0 <= sight.start <= sight.end <= _LATEST:
         raise ValueError(f"start {sight.start}, end {sight.end}; must be from 0 to {_LATEST} and in order")
@@ -54,11 +54,11 @@ def _in_range(sight: Sight) -> Sight:
     return sight
 
 
-def _sight_of(event: Event[UsageWindowed]) -> Sight:
+def _sight_of(event: Event[UsageWindowed]) -> NodeWindow:
     window = event.data
     start = int(window.window_start.timestamp())
     usage = [_pair(measured.usage) or _UNKNOWN for measured in window.pods]
-    return Sight(
+    return NodeWindow(
         name=window.node,
         start=start,
         end=start + window.window_seconds,

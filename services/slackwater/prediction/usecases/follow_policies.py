@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from slackwater.model.errors import InvalidInput, Misconfigured
+from slackwater.prediction.usecases.owned_partitions import OwnedPartitions
 from slackwater.prediction.usecases.policies_in_force import PoliciesInForce
-from slackwater.prediction.usecases.shares import Shares
 from slackwater.telemetry.logs import get_logger
 
 log = get_logger(__name__)
@@ -13,7 +13,7 @@ log = get_logger(__name__)
 class FollowPolicies:
     """Applies the policies to all partitions of this replica."""
 
-    def __init__(self, shares: Shares, policies: PoliciesInForce) -> None:
+    def __init__(self, shares: OwnedPartitions, policies: PoliciesInForce) -> None:
         self._shares = shares
         self._policies = policies
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from slackwater.model.time import Clock
-from slackwater.prediction.usecases.shares import Shares
+from slackwater.prediction.usecases.owned_partitions import OwnedPartitions
 
 _PAUSE_FACTOR = 19.0
 """Limits snapshots to a twentieth of the time."""
@@ -14,7 +14,7 @@ _PAUSE_FACTOR = 19.0
 class KeepSnapshots:
     """One round over the partitions. `kept` is called if at least one snapshot was stored."""
 
-    def __init__(self, shares: Shares, clock: Clock, seconds: float, kept: Callable[[], None]) -> None:
+    def __init__(self, shares: OwnedPartitions, clock: Clock, seconds: float, kept: Callable[[], None]) -> None:
         self._shares = shares
         self._clock = clock
         self._seconds = seconds

@@ -6,23 +6,24 @@ import asyncio
 from collections.abc import Collection, Sequence
 
 from slackwater.prediction.ports import PredictionMeter
-from slackwater.prediction.usecases.shares import Shares
+from slackwater.prediction.usecases.owned_partitions import OwnedPartitions
 from slackwater.runtime.ownership import Lease
 
 
 class PartitionHolder:
-    """Implements slackwater.runtime.sharding.Holder: restores an acquired partition, snapshots a released one."""
+    """Implements slackwater.runtime.partition_sharding.Holder: restores an acquired partition, snapshots a released
+    one."""
 
-    def __init__(self, shares: Shares, meter: PredictionMeter) -> None:
+    def __init__(self, shares: OwnedPartitions, meter: PredictionMeter) -> None:
         self._shares = shares
         self._meter = meter
         self._closing: set[asyncio.Task[None]] = set()
 
-    async def take(self, leases: Sequence[Lease]) -> None:
-        await self._shares.take([lease.partition for lease in leases])
+    async def acquire(self, leases: Sequence[Lease]) -> None:
+        await self._shares.acquire([lease.partition for lease in leases])
 
-    async def give(self, leases: Sequence[Lease]) -> None:
-        await self._shares.give([lease.partition for lease in leases])
+    async def release(self, leases: Sequence[Lease]) -> None:
+        await self._shares.release([lease.partition for lease in leases])
         for lease in leases:
             self._meter.dropped(lease.partition)
 

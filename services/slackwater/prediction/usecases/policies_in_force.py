@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from slackwater.model.errors import InvalidInput
-from slackwater.prediction.domain.inheriting import RATE, Wish, effective
-from slackwater.prediction.domain.policy import Policies, PoolPolicy
-from slackwater.prediction.ports import Predictors
+from slackwater.prediction.domain.policy import PoolPolicies, PoolPolicy
+from slackwater.prediction.domain.policy_inheritance import RATE, PolicyOverrides, effective
+from slackwater.prediction.ports import PredictorCatalogue
 from slackwater.prediction.usecases.predict_policy import (
     EffectivePolicy,
     PredictPolicy,
@@ -26,7 +26,7 @@ PoliciesFound = InForce[PredictPolicy, PoolPolicy]
 class PredictPolicyHooks(Hooks[PredictPolicy, PoolPolicy]):
     """Resolves a document on top of its parent's policy, and the parent's on top of `first`, the service's settings."""
 
-    def __init__(self, predictors: Predictors, first: PoolPolicy) -> None:
+    def __init__(self, predictors: PredictorCatalogue, first: PoolPolicy) -> None:
         self._predictors = predictors
         self.settings = first
 
@@ -50,7 +50,7 @@ def _status_of(name: str, found: PoliciesFound) -> PredictPolicyStatus:
     )
 
 
-def usable(wish: Wish, above: PoolPolicy, predictors: Predictors) -> PoolPolicy:
+def usable(wish: PolicyOverrides, above: PoolPolicy, predictors: PredictorCatalogue) -> PoolPolicy:
     """Resolves a document to a policy. Raises InvalidInput that names the field, Misconfigured."""
     found = effective(wish, above)
     for resource in ("cpu", "memory"):
@@ -74,13 +74,13 @@ class PoliciesInForce(ResourcesInForce[PredictPolicy, PoolPolicy]):
 
     def __init__(self, store: ResourceStore, hooks: PredictPolicyHooks, meter: ResourceMeter) -> None:
         super().__init__(PREDICT_POLICY, store, hooks, meter)
-        self.policies = Policies(hooks.settings)
+        self.policies = PoolPolicies(hooks.settings)
         """The settings' policy before the first load."""
         self._settings = hooks.settings
-        self._on_policies: list[Callable[[Policies], None]] = []
+        self._on_policies: list[Callable[[PoolPolicies], None]] = []
         self.on_change(self._adopt)
 
-    def on_policies(self, notify: Callable[[Policies], None]) -> None:
+    def on_policies(self, notify: Callable[[PoolPolicies], None]) -> None:
         """Call `notify` with the policies now, and whenever they have changed."""
         self._on_policies.append(notify)
         notify(self.policies)
@@ -90,7 +90,7 @@ class PoliciesInForce(ResourcesInForce[PredictPolicy, PoolPolicy]):
         pools = {found.documents[name].pool: policy for name, policy in found.values.items()}
         cluster = found.values.get(CLUSTER, self._settings)
         before = self.policies
-        self.policies = Policies(cluster, {pool: policy for pool, policy in pools.items() if pool is not None})
+        self.policies = PoolPolicies(cluster, {pool: policy for pool, policy in pools.items() if pool is not None})
         if self.policies != before:
             for notify in self._on_policies:
                 notify(self.policies)

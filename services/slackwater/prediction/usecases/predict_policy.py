@@ -12,8 +12,8 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import Field, JsonValue, StringConstraints, field_validator, model_validator
 
-from slackwater.prediction.domain.inheriting import RATE, Wish
 from slackwater.prediction.domain.policy import ModelChoice, PoolPolicy
+from slackwater.prediction.domain.policy_inheritance import RATE, PolicyOverrides
 from slackwater.resources.metadata import Metadata, Part, Resource
 from slackwater.resources.names import BY_SETTINGS, CLUSTER
 
@@ -169,9 +169,9 @@ class PredictPolicy(Resource):
         """Returns the pool that the document is for, None for the cluster."""
         return None if self.metadata.name == CLUSTER else self.spec.node_pool or self.metadata.name
 
-    def wish(self) -> Wish:
+    def wish(self) -> PolicyOverrides:
         """Returns the document in the domain's type."""
-        return Wish(
+        return PolicyOverrides(
             name=self.metadata.name,
             generation=self.metadata.generation,
             pool=self.pool,

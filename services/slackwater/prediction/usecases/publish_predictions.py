@@ -18,25 +18,25 @@ from slackwater.model.errors import Fenced, InvalidInput, Unavailable
 from slackwater.model.identifiers import PARTITIONS
 from slackwater.model.records import record
 from slackwater.model.time import Clock
-from slackwater.prediction.domain.cadence import Cause, Published, causes
-from slackwater.prediction.domain.crowd import QOS, RESOURCES, TIERS, Crowd, kind_of
-from slackwater.prediction.domain.forecast import Forecast, forecast
-from slackwater.prediction.domain.models.port import (
+from slackwater.peaks.port import (
     ByClass,
     Calibrated,
-    Faltering,
     Floats,
     KeptModel,
-    Listening,
-    Standing,
+    ModelCalibration,
+    ReportsProblems,
+    RolloutAware,
 )
-from slackwater.prediction.domain.numbers import parts_of
+from slackwater.prediction.domain.cadence import Cause, Published, causes
+from slackwater.prediction.domain.forecast import Forecast, forecast
+from slackwater.prediction.domain.pod_peaks import PodPeaks, pod_peaks
+from slackwater.prediction.domain.pod_table import QOS, RESOURCES, TIERS, PodModels, kind_of
 from slackwater.prediction.domain.policy import PoolPolicy
-from slackwater.prediction.domain.shares import Shares, shares
-from slackwater.prediction.domain.state import Heard, Node, Pool
-from slackwater.prediction.ports import Measured, PredictionMeter
-from slackwater.prediction.usecases.state import LivingState, Look
-from slackwater.prediction.usecases.tell_prediction import NodePrediction, PodPart, UsedModel, events_of
+from slackwater.prediction.domain.row_ids import parts_of
+from slackwater.prediction.domain.state import LastWindow, Node, PoolModels
+from slackwater.prediction.ports import MeasuredRisk, PredictionMeter
+from slackwater.prediction.usecases.partition_store import LivingState, PoolCheck
+from slackwater.prediction.usecases.prediction_events import NodePrediction, PredictedPod, UsedModel, events_of
 
 _AT_ONCE = 64
 """Nodes in one transaction."""
@@ -55,9 +55,9 @@ class Due:
     pool: str
     policy: PoolPolicy
     found: Forecast
-    nodes: Sequence[tuple[Node, Heard, Cause]]
+    nodes: Sequence[tuple[Node, LastWindow, Cause]]
     models: Mapping[str, UsedModel]
-    parts: Mapping[int, Sequence[PodPart]]
+    parts: Mapping[int, Sequence[PredictedPod]]
     unknown: tuple[int, float]
     """Number of the pool's nodes with prod pods, and the mean ratio (0..1) of their pods that are not known yet."""
     rollouts: Mapping[str, Mapping[int, str]]
@@ -87,7 +87,7 @@ async def publish_predictions(
                     if meter is not None:
                         _tell_meter(meter, living.partition, pool_due, causes_now, now)
         except (Fenced, Unavailable):
-            living.look_again()
+            living.check_again()
             raise
     return told
 
@@ -97,7 +97,7 @@ def _tell_meter(meter: PredictionMeter, partition: int, due: Due, told: Mapping[
         meter.published(cause, nodes, now)
     for resource, used in due.models.items():
         standing = used.standing
-        measured = Measured(standing.stated_rate, standing.measured_rate, standing.machine_days, standing.knob)
+        measured = MeasuredRisk(standing.stated_rate, standing.measured_rate, standing.machine_days, standing.knob)
         meter.measured(partition, due.pool, resource, measured)
     meter.cold(partition, due.pool, *due.unknown)
 
@@ -121,7 +121,7 @@ def next_check(living: LivingState, clock: Clock) -> float:
     return max(min(waits, default=1.0), 0.0)
 
 
-def look(living: LivingState, name: str, clock: Clock) -> Due | None:
+def check_pool(living: LivingState, name: str, clock: Clock) -> Due | None:
     """Returns what is due in a pool; None before its next check, or if nothing can have changed since the last one."""
     pool, policy, cadence = living.models.pools[name], living.policies.of(name), living.policies.of(name).cadence
     before = living.looked.get(name)
@@ -130,7 +130,7 @@ def look(living: LivingState, name: str, clock: Clock) -> Due | None:
     unchanged = before is not None and before.folds == pool.folds and clock.now().timestamp() < before.due_at
     due_at = before.due_at if before is not None and unchanged else float("inf")
     at = last_due(living.partition, clock.monotonic(), cadence.check_seconds)
-    living.looked[name] = Look(at, pool.folds, due_at)
+    living.looked[name] = PoolCheck(at, pool.folds, due_at)
     if unchanged:
         return None
     silent = (
@@ -152,7 +152,7 @@ def look(living: LivingState, name: str, clock: Clock) -> Due | None:
         for published, end, cause in zip(last, until, why, strict=True)
         if cause is None and published is not None and end > published.until
     ]
-    living.looked[name] = Look(at, pool.folds, min(waiting, default=float("inf")))
+    living.looked[name] = PoolCheck(at, pool.folds, min(waiting, default=float("inf")))
     chosen = [(node, node.folded, cause) for node, cause in zip(nodes, why, strict=True) if cause and node.folded]
     return _due(pool, name, policy, found, chosen) if chosen else None
 
@@ -162,7 +162,7 @@ def _look_or_note(living: LivingState, name: str, clock: Clock) -> Due | None:
     row = f"{living.partition}/{name}"
     if living.quarantine.holds(POOLS, row):
         return None
-    return living.quarantine.attempt(POOLS, row, lambda: look(living, name, clock))
+    return living.quarantine.attempt(POOLS, row, lambda: check_pool(living, name, clock))
 
 
 def _allocatable(living: LivingState) -> Floats:
@@ -174,10 +174,12 @@ def _allocatable(living: LivingState) -> Floats:
     return allocatable
 
 
-def _due(pool: Pool, name: str, policy: PoolPolicy, found: Forecast, nodes: Sequence[tuple[Node, Heard, Cause]]) -> Due:
+def _due(
+    pool: PoolModels, name: str, policy: PoolPolicy, found: Forecast, nodes: Sequence[tuple[Node, LastWindow, Cause]]
+) -> Due:
     numbers = [node.number for node, _, _ in nodes]
-    seen = shares(pool, policy, found, numbers)
-    parts: dict[int, list[PodPart]] = {number: [] for number in numbers}
+    seen = pod_peaks(pool, policy, found, numbers)
+    parts: dict[int, list[PredictedPod]] = {number: [] for number in numbers}
     pods = pool.pods
     groups = pods.members["group"][seen.rows]
     workloads = pods.members["workload"][seen.rows]
@@ -185,16 +187,16 @@ def _due(pool: Pool, name: str, policy: PoolPolicy, found: Forecast, nodes: Sequ
     columns = (seen.rows, seen.node, workloads, tiers, seen.peaks.astype(np.int64), seen.held.any(axis=1))
     for row, number, workload, tier, peak, cold in zip(*(column.tolist() for column in columns), strict=True):
         uid = parts_of(pods.series.name(row))[1]
-        parts[number].append(PodPart(uid, pods.workloads.name(workload), TIERS[tier], peak[0], peak[1], cold))
+        parts[number].append(PredictedPod(uid, pods.workloads.name(workload), TIERS[tier], peak[0], peak[1], cold))
     models = {resource: _used(pool, resource) for resource in RESOURCES}
     changes = {resource: _rollouts(pool, resource, seen, found) for resource in RESOURCES}
     return Due(name, policy, found, nodes, models, parts, _unknown(found), changes, _cold(pool, seen, numbers))
 
 
-def _rollouts(pool: Pool, resource: str, seen: Shares, found: Forecast) -> Mapping[int, str]:
+def _rollouts(pool: PoolModels, resource: str, seen: PodPeaks, found: Forecast) -> Mapping[int, str]:
     """Returns the rollouts of prod workloads by node, for nodes whose knob is raised by one."""
     model, pods = pool.pods.models[resource], pool.pods
-    if not isinstance(model, Listening):
+    if not isinstance(model, RolloutAware):
         return {}
     workloads = pods.members["workload"][seen.rows].astype(np.intp)
     prod = pods.places["tier"][pods.members["group"][seen.rows]] == 0
@@ -205,8 +207,10 @@ def _rollouts(pool: Pool, resource: str, seen: Shares, found: Forecast) -> Mappi
     return {node: _said(pods, list(by_workload)) for node, by_workload in by_node.items()}
 
 
-def _said(pods: Crowd, workloads: Sequence[int]) -> str:
-    named = [f"{pods.workloads.name(workload)} {pods.rollouts.said(workload)}" for workload in workloads[:_NAMED]]
+def _said(pods: PodModels, workloads: Sequence[int]) -> str:
+    named = [
+        f"{pods.workloads.name(workload)} {pods.rollouts.reason_text(workload)}" for workload in workloads[:_NAMED]
+    ]
     more = len(workloads) - len(named)
     return "; ".join(named) + (f"; and {more} more" if more else "")
 
@@ -218,10 +222,10 @@ def _unknown(found: Forecast) -> tuple[int, float]:
     return len(groups), float(shares_.mean()) if len(groups) else 0.0
 
 
-def _used(pool: Pool, resource: str) -> UsedModel:
+def _used(pool: PoolModels, resource: str) -> UsedModel:
     model = pool.pods.models[resource]
-    standing = model.standing() if isinstance(model, Calibrated) else Standing()
-    problem = model.problem if isinstance(model, Faltering) else ""
+    standing = model.standing() if isinstance(model, Calibrated) else ModelCalibration()
+    problem = model.problem if isinstance(model, ReportsProblems) else ""
     return UsedModel(model.name, model.version, standing, _fallback(model), problem)
 
 
@@ -234,7 +238,7 @@ def _fallback(model: KeptModel) -> str:
     return f"class priors, shares of the limit: {', '.join(said) or 'none known yet: the limit'}"
 
 
-def _cold(pool: Pool, seen: Shares, numbers: Sequence[int]) -> Floats:
+def _cold(pool: PoolModels, seen: PodPeaks, numbers: Sequence[int]) -> Floats:
     """Returns the ratio (0..1) of prod's requests, and of its limits, that belongs to unknown pods, of the resource
     with the larger ratio. Without any requests, pods are counted. `numbers` of nodes ascend.
     """

@@ -13,13 +13,13 @@ Said = Mapping[str, Any]
 """An object of the API."""
 
 
-class Reads(Protocol):
+class ApiReader(Protocol):
     """The API of an installation."""
 
     def get(self, path: str, params: Mapping[str, str | int | None] | None = None) -> Any: ...
 
 
-def windows_of(reads: Reads, node: str, since: datetime, until: datetime) -> Iterator[Said]:
+def windows_of(reads: ApiReader, node: str, since: datetime, until: datetime) -> Iterator[Said]:
     path, begin = f"/v1/nodes/{quote(node, safe='')}/windows", since.isoformat()
     while True:
         page = reads.get(path, {"since": begin, "until": until.isoformat()})
@@ -29,7 +29,7 @@ def windows_of(reads: Reads, node: str, since: datetime, until: datetime) -> Ite
         begin = page["continue"]
 
 
-def pages_of(reads: Reads, path: str, params: Mapping[str, str | int]) -> Iterator[Said]:
+def pages_of(reads: ApiReader, path: str, params: Mapping[str, str | int]) -> Iterator[Said]:
     token = None
     while True:
         page = reads.get(path, {**params, "continue": token})

@@ -13,9 +13,9 @@ from slackwater.decisions.reasons import Mode
 from slackwater.ensurance.settings import EnsuranceSettings
 from slackwater.model.errors import InvalidInput
 from slackwater.resources.names import CLUSTER
-from slackwater.simulation.adapters.api_answers import Reads
+from slackwater.simulation.adapters.api_answers import ApiReader
 from slackwater.simulation.adapters.document_files import Body, DocumentFile
-from slackwater.simulation.domain.scenes import NodeFacts
+from slackwater.simulation.domain.scenes import SceneNode
 from slackwater.simulation.usecases.replay_policies import PolicyVariant
 from slackwater.waterline.nodeqos import NodeQos
 from slackwater.waterline.policies.avoidance import AvoidanceAction
@@ -76,7 +76,7 @@ def first_set() -> PolicySet:
     return PolicySet(EnsuranceSettings.model_construct().first_policy())
 
 
-def set_in_force(reads: Reads, metrics: Metrics) -> PolicySet:
+def set_in_force(reads: ApiReader, metrics: Metrics) -> PolicySet:
     """Of an installation. Raises what its API raises."""
     found = first_set()
     for said in reads.get("/v1/nodeqos")["items"]:
@@ -151,7 +151,7 @@ def variant_of(name: str, found: PolicySet, metrics: Metrics, pool: str | None =
     return PolicyVariant(name, found.rulebook(metrics), documents, pool)
 
 
-def told_apart(variants: Sequence[PolicyVariant]) -> list[PolicyVariant]:
+def distinct_names(variants: Sequence[PolicyVariant]) -> list[PolicyVariant]:
     """Names that stand twice get a number."""
     found: list[PolicyVariant] = []
     for one in variants:
@@ -174,7 +174,7 @@ def only_pool(found: PolicySet, file: DocumentFile) -> str | None:
     return pools[0] if pools else None
 
 
-def remarks(name: str, found: PolicySet, rules: Rulebook, nodes: Sequence[NodeFacts]) -> Iterator[str]:
+def remarks(name: str, found: PolicySet, rules: Rulebook, nodes: Sequence[SceneNode]) -> Iterator[str]:
     """What in these documents does nothing here, and why: else the figures would look as if it did."""
     actions = {action.name: action for action in rules.policies.actions}
     allowed = {action for one in rules.policies.pods for action in one.allowed_actions}
@@ -203,7 +203,7 @@ def sets_on_trace(files: Sequence[DocumentFile], metrics: Metrics) -> tuple[list
         variant_of(file.name, found, metrics, only_pool(found, file))
         for file, found in zip(files, tried_sets, strict=True)
     ]
-    return [first, *tried_sets], told_apart(variants)
+    return [first, *tried_sets], distinct_names(variants)
 
 
 def sets_in_place(
@@ -212,11 +212,11 @@ def sets_in_place(
     """What is in force, and what each file makes of it. Raises InvalidInput."""
     sets = [in_force, *(tried(in_force, documents, file) for file, documents in files)]
     names = ["in force", *(file.name for file, _ in files)]
-    return sets, told_apart([variant_of(name, found, metrics) for name, found in zip(names, sets, strict=True)])
+    return sets, distinct_names([variant_of(name, found, metrics) for name, found in zip(names, sets, strict=True)])
 
 
 def all_remarks(
-    variants: Sequence[PolicyVariant], sets: Sequence[PolicySet], nodes: Sequence[NodeFacts]
+    variants: Sequence[PolicyVariant], sets: Sequence[PolicySet], nodes: Sequence[SceneNode]
 ) -> Sequence[str]:
     """The remarks on every variant, with the nodes in the pool that it says."""
     found: list[str] = []

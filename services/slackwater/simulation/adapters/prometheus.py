@@ -39,7 +39,7 @@ class Points:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class TimeRange:
     """From the first point to the last one, both included; seconds since 1970."""
 
     start: int
@@ -50,12 +50,12 @@ class Span:
         if self.step < 1 or self.end < self.start:
             raise InvalidInput(f"--since: nothing lies between {self.start} and {self.end}", field="since")
 
-    def pages(self, points: int = PAGE_POINTS) -> Iterator[Span]:
+    def pages(self, points: int = PAGE_POINTS) -> Iterator[TimeRange]:
         """Pieces of at most `points` points that follow each other without a gap and without a double."""
         begin = self.start
         while begin <= self.end:
             end = min(self.end, begin + (points - 1) * self.step)
-            yield Span(begin, end, self.step)
+            yield TimeRange(begin, end, self.step)
             begin = end + self.step
 
 
@@ -70,7 +70,7 @@ class Prometheus:
     """Called after every page."""
     warnings: list[str] = field(default_factory=list)
 
-    def range(self, query: str, span: Span) -> dict[tuple[tuple[str, str], ...], Points]:
+    def range(self, query: str, span: TimeRange) -> dict[tuple[tuple[str, str], ...], Points]:
         """Every series by its labels, in the order of time. Raises Unavailable, Misconfigured, InvalidInput."""
         found: dict[tuple[tuple[str, str], ...], list[Floats]] = {}
         for page in span.pages():
@@ -87,7 +87,7 @@ class Prometheus:
             self.advance()
         return {labels: Points(*np.concatenate(pages).T) for labels, pages in found.items()}
 
-    def _page(self, query: str, page: Span) -> list[dict[str, Any]]:
+    def _page(self, query: str, page: TimeRange) -> list[dict[str, Any]]:
         form = {"query": query, "start": str(page.start), "end": str(page.end), "step": str(page.step)}
         answer = self._ask("/api/v1/query_range", form)
         for told in ("warnings", "infos"):

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from slackwater.model.counting import counted, plural
 from slackwater.model.errors import Misconfigured, NotFound
-from slackwater.simulation.adapters.prometheus import Labels, Points, Prometheus, Span
-from slackwater.simulation.usecases.placed import PLACES, Placed
-from slackwater.traces.choices import Resource
-from slackwater.traces.gridding import fill_gaps
+from slackwater.model.plurals import counted, plural
+from slackwater.simulation.adapters.prometheus import Labels, Points, Prometheus, TimeRange
+from slackwater.simulation.usecases.placed_usage import PLACES, Placed
+from slackwater.traces.grid import fill_gaps
+from slackwater.traces.options import TraceResource
 from slackwater.traces.placement import Stays, presences
 from slackwater.traces.trace import CELL_SECONDS, Amounts, Repairs, Trace
 
@@ -28,11 +28,11 @@ _POD, _NODE = "namespace, pod, exported_namespace, exported_pod", "node, exporte
 """Where the scraper does not honor labels, what was scraped is `exported_`, and the plain names are its target's."""
 _CONTAINER = f"{_POD}, container, exported_container"
 USAGE = {
-    Resource.CPU: (
+    TraceResource.CPU: (
         f"sum by ({_POD}) (max by ({_CONTAINER}, id, cpu) "
         f"(rate(container_cpu_usage_seconds_total{{{_CONTAINERS}}}[%ds]))) * 1000"
     ),
-    Resource.MEMORY: (
+    TraceResource.MEMORY: (
         f"sum by ({_POD}) (max by ({_CONTAINER}, id) (container_memory_working_set_bytes{{{_CONTAINERS}}}))"
     ),
 }
@@ -54,7 +54,7 @@ LONGEST_GAP_CELLS = 6
 after that a pod was not there."""
 _MOST = 2.0**47
 """Of cores, milli-cores or bytes: 128 TiB; sums of more would not fit anywhere."""
-_FROM_CORES = {Resource.CPU: 1000.0, Resource.MEMORY: 1.0}
+_FROM_CORES = {TraceResource.CPU: 1000.0, TraceResource.MEMORY: 1.0}
 
 Flags = NDArray[np.bool_]
 Pod = tuple[str, str]
@@ -101,7 +101,7 @@ class _Series:
     here: Flags
 
 
-def read(server: Prometheus, span: Span, title: str) -> Placed:
+def read(server: Prometheus, span: TimeRange, title: str) -> Placed:
     """Everything that was asked for. Raises NotFound that names what is missing, Misconfigured for labels that say too
     little, and what the server raises."""
     start = span.start // CELL_SECONDS * CELL_SECONDS
@@ -140,7 +140,7 @@ def _nodes(
     for labels, points in found.items():
         said = dict(labels)
         if (resource := said.get("resource", "")) in PLACES:
-            each, node = Resource(resource), names.index(_scraped(said, "node"))
+            each, node = TraceResource(resource), names.index(_scraped(said, "node"))
             values, known = grid.spread(points)
             if known.any():
                 last = values[np.flatnonzero(known)[-1]]
@@ -208,10 +208,12 @@ def _by_pod(grid: _Grid, found: Mapping[tuple[tuple[str, str], ...], Points]) ->
     return spread
 
 
-def _requests(grid: _Grid, found: Mapping[tuple[tuple[str, str], ...], Points]) -> dict[Resource, dict[Pod, _Cells]]:
+def _requests(
+    grid: _Grid, found: Mapping[tuple[tuple[str, str], ...], Points]
+) -> dict[TraceResource, dict[Pod, _Cells]]:
     parts = {
         each: {labels: points for labels, points in found.items() if dict(labels).get("resource") == each}
-        for each in Resource
+        for each in TraceResource
     }
     return {
         each: {
@@ -229,25 +231,25 @@ def _placed(
     names: Sequence[str],
     capacity: NDArray[np.int64],
     there: Flags,
-    usage: Mapping[Resource, Mapping[Pod, _Cells]],
-    requests: Mapping[Resource, Mapping[Pod, _Cells]],
+    usage: Mapping[TraceResource, Mapping[Pod, _Cells]],
+    requests: Mapping[TraceResource, Mapping[Pod, _Cells]],
     notes: list[str],
 ) -> Placed:
     shape = (grid.cells, len(where))
-    used = {each: np.zeros(shape, np.float32) for each in Resource}
-    asked = {each: np.zeros(shape, np.float32) for each in Resource}
-    known = {each: np.zeros(shape, bool) for each in Resource}
+    used = {each: np.zeros(shape, np.float32) for each in TraceResource}
+    asked = {each: np.zeros(shape, np.float32) for each in TraceResource}
+    known = {each: np.zeros(shape, bool) for each in TraceResource}
     for column, one in enumerate(where):
-        for each in Resource:
+        for each in TraceResource:
             if (cells := usage[each].get(one.pod)) is not None:
                 used[each][:, column], known[each][:, column] = cells.values, cells.known & one.here
             if (cells := requests[each].get(one.pod)) is not None:
                 asked[each][:, column] = _held(cells)
-    present = known[Resource.CPU] | known[Resource.MEMORY]
+    present = known[TraceResource.CPU] | known[TraceResource.MEMORY]
     real = int(np.count_nonzero(present))
-    for each in Resource:
+    for each in TraceResource:
         fill_gaps(known[each], used[each], asked[each].copy(), grid.longest_gap)
-    present = known[Resource.CPU] | known[Resource.MEMORY]
+    present = known[TraceResource.CPU] | known[TraceResource.MEMORY]
     if not present.any():
         raise NotFound(f"{title}: no pod with usage is on a node that is known; do labels namespace and pod agree?")
     workloads = {name: number for number, name in enumerate(sorted({one.workload for one in where}))}
@@ -265,7 +267,7 @@ def _placed(
             whole_machines=False,
             repairs=repairs,
         )
-        for each in Resource
+        for each in TraceResource
     }
     series, begin, end = presences(present)
     machine = np.array([one.node for one in where], np.intp)
@@ -275,7 +277,7 @@ def _placed(
         stays=Stays(machine[series], series, begin, end, len(names)),
         nodes=names,
         capacity=capacity,
-        requests={each: np.where(present, asked[each], 0).astype(np.float32) for each in Resource},
+        requests={each: np.where(present, asked[each], 0).astype(np.float32) for each in TraceResource},
         notes=[*notes, *_unknown(where, asked, present, there)],
         there=there & _has_pods(where, present, there),
     )
@@ -298,12 +300,12 @@ def _most(used: Amounts, asked: Amounts, present: Flags) -> Amounts:
 
 
 def _unknown(
-    where: Sequence[_Series], asked: Mapping[Resource, Amounts], present: Flags, there: Flags
+    where: Sequence[_Series], asked: Mapping[TraceResource, Amounts], present: Flags, there: Flags
 ) -> Iterable[str]:
     """What is not in the metrics, and therefore in no figure."""
     here = [bool(seen) for seen in np.any(present, axis=0)]
     pods = len({one.pod for one, seen in zip(where, here, strict=True) if seen})
-    for each in Resource:
+    for each in TraceResource:
         without = {one.pod for place, one in enumerate(where) if here[place] and not asked[each][:, place].any()}
         if len(without) == pods:
             yield f"no requests of {each} are known: a pod counts with the most that it was seen to use"

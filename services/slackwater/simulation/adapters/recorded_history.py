@@ -16,28 +16,28 @@ from urllib.parse import quote
 
 import numpy as np
 
-from slackwater.colocation.domain.closed_loop import Period
-from slackwater.colocation.domain.fleet import fleet_of
-from slackwater.colocation.domain.layers import NodeWords
-from slackwater.colocation.domain.node import (
+from slackwater.model.errors import NotFound
+from slackwater.model.plurals import counted
+from slackwater.model.quantities import Resources
+from slackwater.offers.closed_loop import Period
+from slackwater.offers.fleet import fleet_of
+from slackwater.offers.node import (
+    InputSource,
     KnownPeak,
-    Measured,
+    MeasuredUsage,
     NodeState,
-    Source,
     with_description,
     with_peaks,
     with_usage,
 )
-from slackwater.colocation.domain.node_notes import notes_of
-from slackwater.colocation.domain.pod_set import ListedPod, MeasuredPod, pod_set
-from slackwater.colocation.domain.present import snapshot_of
-from slackwater.colocation.domain.snapshot import LOWER_TIERS, HostApp, NodeSnapshot, Zone
-from slackwater.colocation.domain.strategy import Strategy
-from slackwater.model.counting import counted
-from slackwater.model.errors import NotFound
-from slackwater.model.quantities import Resources
-from slackwater.simulation.adapters.api_answers import Reads, Said, pages_of, resources_of, time_of, windows_of
-from slackwater.simulation.ports import Watch
+from slackwater.offers.node_notes import notes_of
+from slackwater.offers.pod_set import ListedPod, PodMeasurement, pod_set
+from slackwater.offers.snapshot import LOWER_TIERS, HostApp, NodeSnapshot, Zone
+from slackwater.offers.snapshots import snapshot_of
+from slackwater.offers.strategy import Strategy
+from slackwater.offers.strategy_layers import NodeOverrides
+from slackwater.simulation.adapters.api_answers import ApiReader, Said, pages_of, resources_of, time_of, windows_of
+from slackwater.simulation.ports import SimulationProgress
 
 SILENT_SECONDS = 900.0
 """A node that was not heard of for so long is not there: nobody knows what it used."""
@@ -45,17 +45,17 @@ _ABSENT = NodeSnapshot(Resources(), Resources(), (), Resources())
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class RecordedWindow:
     """One window of a node, as colocation learns it; `prod` is what ran beside batch: pods and host
     applications of prod and mid, system."""
 
     number: int
-    measured: Measured
+    measured: MeasuredUsage
     prod: Resources
 
 
 @dataclass(frozen=True, slots=True)
-class Forecast:
+class RecordedForecast:
     """The peak of all of prod that was predicted at a time, from windows up to `number`."""
 
     at: datetime
@@ -68,8 +68,8 @@ class NodeRecord:
     """All that is known of one node; both histories in the order of time."""
 
     described: NodeState
-    windows: Sequence[Window]
-    forecasts: Sequence[Forecast]
+    windows: Sequence[RecordedWindow]
+    forecasts: Sequence[RecordedForecast]
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ class RecordedHistory:
             return _ABSENT, Resources(), 0
         window = record.windows[newest]
         end = datetime.fromtimestamp(window.measured.end, UTC)
-        state = with_usage(record.described, window.measured, Source("recorded", end))
+        state = with_usage(record.described, window.measured, InputSource("recorded", end))
         told = bisect_right(self._told[place], now) - 1
         if told >= 0:
             state = _predicted(state, record, record.forecasts[told])
@@ -133,16 +133,16 @@ class RecordedHistory:
         return snapshot or _ABSENT, window.prod, window.measured.end
 
 
-def _predicted(state: NodeState, record: NodeRecord, forecast: Forecast) -> NodeState:
+def _predicted(state: NodeState, record: NodeRecord, forecast: RecordedForecast) -> NodeState:
     """Covered are the pods of prod that were in the last window that the prediction had seen."""
     place = bisect_right(record.windows, forecast.number, key=lambda window: window.number) - 1
     known = record.windows[place].measured.pods if place >= 0 else ()
     peaks = {pod.uid: KnownPeak(Resources(), cold=False) for pod in known if pod.tier != "mid"}
-    return with_peaks(state, peaks, Source("recorded", forecast.at), forecast.prod_peak)
+    return with_peaks(state, peaks, InputSource("recorded", forecast.at), forecast.prod_peak)
 
 
 def recorded(
-    reads: Reads, since_seconds: int, step_seconds: int | None, now: datetime, watch: Watch
+    reads: ApiReader, since_seconds: int, step_seconds: int | None, now: datetime, watch: SimulationProgress
 ) -> RecordedHistory:
     """Of all nodes that are known. `step_seconds` None: a window. Raises NotFound where nothing was recorded, and what
     the API raises."""
@@ -194,7 +194,7 @@ def _notes(
         yield f"of the first {hours:.1f} hours no predictions are kept (they are for a day): requests stand in for them"
 
 
-def _record(node: Said, windows: Sequence[Window], told: Sequence[Said]) -> NodeRecord:
+def _record(node: Said, windows: Sequence[RecordedWindow], told: Sequence[Said]) -> NodeRecord:
     facts = node["facts"]
     zones = tuple(Zone(each["name"], resources_of(each["capacity"])) for each in facts.get("numa", ()))
     capacity, annotations = resources_of(facts["capacity"]), facts.get("annotations", {})
@@ -202,22 +202,22 @@ def _record(node: Said, windows: Sequence[Window], told: Sequence[Said]) -> Node
         NodeState(node["name"]),
         capacity,
         resources_of(facts["reserved"]),
-        Source("recorded", datetime.min.replace(tzinfo=UTC)),
+        InputSource("recorded", datetime.min.replace(tzinfo=UTC)),
         facts["pool"],
         zones,
-        NodeWords(facts.get("labels", {}), annotations),
+        NodeOverrides(facts.get("labels", {}), annotations),
         notes_of(annotations, capacity),
     )
     forecasts = [
-        Forecast(time_of(each["predicted_at"]), int(each["window_number"]), resources_of(each["prod_peak"]))
+        RecordedForecast(time_of(each["predicted_at"]), int(each["window_number"]), resources_of(each["prod_peak"]))
         for each in told
     ]
     return NodeRecord(described, windows, sorted(forecasts, key=lambda each: (each.at, each.number)))
 
 
-def _thinned(told: Iterable[Said], step: int) -> tuple[list[Window], int]:
+def _thinned(told: Iterable[Said], step: int) -> tuple[list[RecordedWindow], int]:
     """The last window of each step, with the most that prod used in any of them; and how long a window is."""
-    found: list[Window] = []
+    found: list[RecordedWindow] = []
     seconds = 0
     for said in told:
         seconds, window = int(said["seconds"]), _window(said)
@@ -227,17 +227,17 @@ def _thinned(told: Iterable[Said], step: int) -> tuple[list[Window], int]:
     return found, seconds
 
 
-def _window(said: Said) -> Window:
+def _window(said: Said) -> RecordedWindow:
     end = time_of(said["start"]) + timedelta(seconds=int(said["seconds"]))
     pods = [pod for pod in said["pods"] if pod["tier"] not in LOWER_TIERS]
     listed = [
         ListedPod(pod["uid"], pod["tier"], pod["qos"], resources_of(pod["request"]), time_of(pod["started_at"]))
         for pod in pods
     ]
-    measured = [MeasuredPod(pod["uid"], resources_of(pod["usage"])) for pod in pods if pod["usage"] is not None]
+    measured = [PodMeasurement(pod["uid"], resources_of(pod["usage"])) for pod in pods if pod["usage"] is not None]
     system = None if said["system"] is None else resources_of(said["system"])
     apps = tuple(HostApp(app["name"], app["tier"], resources_of(app["usage"])) for app in said.get("host_apps", ()))
-    found = Measured(
+    found = MeasuredUsage(
         pods=pod_set(listed, end, measured, end, end).pods,
         node_usage=resources_of(said["usage"]),
         system=system,
@@ -247,4 +247,4 @@ def _window(said: Said) -> Window:
     )
     held = [*(each.usage for each in measured), *(app.usage for app in apps if app.tier not in LOWER_TIERS)]
     prod = sum(held, system or Resources())
-    return Window(int(said["number"]), found, prod)
+    return RecordedWindow(int(said["number"]), found, prod)

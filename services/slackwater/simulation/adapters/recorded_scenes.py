@@ -14,15 +14,15 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from urllib.parse import quote
 
-from slackwater.model.counting import counted
 from slackwater.model.errors import NotFound
+from slackwater.model.plurals import counted
 from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import QoSClass, Tier
-from slackwater.simulation.adapters.api_answers import Reads, Said, pages_of, resources_of, time_of, windows_of
+from slackwater.simulation.adapters.api_answers import ApiReader, Said, pages_of, resources_of, time_of, windows_of
 from slackwater.simulation.adapters.recorded_history import SILENT_SECONDS
-from slackwater.simulation.domain.scenes import NodeFacts, Scene, Wanted
-from slackwater.simulation.ports import Watch
+from slackwater.simulation.domain.scenes import SceneNode, UsageScene, WantedUse
+from slackwater.simulation.ports import SimulationProgress
 
 MOST_PRESSURE = 0.9
 """Beyond it pressure says no more how much was lacked; the planner's own bound."""
@@ -32,9 +32,9 @@ MOST_PRESSURE = 0.9
 class NodeScenes:
     """One node: scenes by when their windows ended (seconds since 1970), in order of time."""
 
-    facts: NodeFacts
+    facts: SceneNode
     ends: Sequence[float]
-    scenes: Sequence[Scene]
+    scenes: Sequence[UsageScene]
 
 
 @dataclass(frozen=True)
@@ -49,20 +49,20 @@ class RecordedScenes:
     notes: Sequence[str]
 
     @cached_property
-    def nodes(self) -> Sequence[NodeFacts]:
+    def nodes(self) -> Sequence[SceneNode]:
         return [one.facts for one in self.recorded]
 
     @property
     def start_seconds(self) -> float:
         return float(self.start)
 
-    def scenes(self) -> Iterator[Sequence[Scene | None]]:
+    def scenes(self) -> Iterator[Sequence[UsageScene | None]]:
         for step in range(1, self.steps + 1):
             now = self.start + step * self.period_seconds
             yield [_at(one, now) for one in self.recorded]
 
 
-def _at(one: NodeScenes, now: float) -> Scene | None:
+def _at(one: NodeScenes, now: float) -> UsageScene | None:
     """Of the newest window; nobody knows what a node used that is silent."""
     newest = bisect_right(one.ends, now) - 1
     return one.scenes[newest] if newest >= 0 and now - one.ends[newest] <= SILENT_SECONDS else None
@@ -83,7 +83,7 @@ class _Pressures:
         return known[math.ceil(0.95 * len(known)) - 1] if known else None
 
 
-def recorded_scenes(reads: Reads, since_seconds: int, now: datetime, watch: Watch) -> RecordedScenes:
+def recorded_scenes(reads: ApiReader, since_seconds: int, now: datetime, watch: SimulationProgress) -> RecordedScenes:
     """Of all nodes that are known. Raises NotFound where nothing was recorded, and what the API raises."""
     since = now - timedelta(seconds=since_seconds)
     nodes = [node for node in pages_of(reads, "/v1/nodes", {}) if node.get("facts")]
@@ -132,7 +132,7 @@ def _notes(seconds: int, without: int, blind: float, throttled: int, reports: in
     yield "CPU limits are those of the pods that are there now: of those that have ended none is known"
 
 
-def _pressures(reads: Reads, node: str, since: datetime) -> _Pressures:
+def _pressures(reads: ApiReader, node: str, since: datetime) -> _Pressures:
     path = f"/v1/nodes/{quote(node, safe='')}/usage"
     points = list(pages_of(reads, path, {"since": since.isoformat(), "limit": 1000}))
     told = sorted((time_of(one["sampled_at"]).timestamp(), one["prod_pressure"]) for one in points)
@@ -150,12 +150,12 @@ def _node(node: Said, windows: Sequence[Said], limits: Mapping[str, int | None],
         begin, seconds = time_of(said["start"]).timestamp(), int(said["seconds"])
         ends.append(begin + seconds)
         scenes.append(_scene(said, capacity, pressures.within(begin, begin + seconds), limits, pods))
-    return NodeScenes(NodeFacts(node["name"], facts["pool"], facts.get("labels", {})), ends, scenes)
+    return NodeScenes(SceneNode(node["name"], facts["pool"], facts.get("labels", {})), ends, scenes)
 
 
 def _scene(
     said: Said, capacity: Resources, pressure: float | None, limits: Mapping[str, int | None], pods: dict[str, Pod]
-) -> Scene:
+) -> UsageScene:
     node, measured = resources_of(said["usage"]), [pod for pod in said["pods"] if pod["usage"] is not None]
     lower = [_wanted(pod, limits, pods) for pod in measured if pod["tier"] in (Tier.BATCH, Tier.FREE)]
     prod = sum(int(pod["usage"]["cpu_milli"]) for pod in measured if pod["tier"] == Tier.PROD)
@@ -163,7 +163,7 @@ def _scene(
     rest = node.cpu_milli - prod - batch
     wanted = min(capacity.cpu_milli, round(prod / (1 - min(pressure or 0.0, MOST_PRESSURE))))
     full = wanted > prod
-    return Scene(
+    return UsageScene(
         capacity_milli=capacity.cpu_milli,
         capacity_bytes=capacity.memory_bytes or None,
         room_milli=prod + batch if full else max(prod + batch, capacity.cpu_milli - max(0, rest)),
@@ -176,11 +176,11 @@ def _scene(
     )
 
 
-def _wanted(pod: Said, limits: Mapping[str, int | None], pods: dict[str, Pod]) -> Wanted:
+def _wanted(pod: Said, limits: Mapping[str, int | None], pods: dict[str, Pod]) -> WantedUse:
     uid, used = pod["uid"], resources_of(pod["usage"])
     if uid not in pods:
         pods[uid] = _pod(pod)
-    return Wanted(pods[uid], used.cpu_milli, used.memory_bytes, limits.get(uid))
+    return WantedUse(pods[uid], used.cpu_milli, used.memory_bytes, limits.get(uid))
 
 
 def _pod(pod: Said) -> Pod:

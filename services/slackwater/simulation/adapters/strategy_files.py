@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from slackwater.colocation.domain.document import DEFAULTS, Spec, strategy_of
-from slackwater.colocation.domain.node import NodeState
-from slackwater.colocation.domain.strategy import Strategy
 from slackwater.colocation.usecases.colocation_strategy import ColocationStrategy
 from slackwater.colocation.usecases.strategy_set import Kept, StrategySet
 from slackwater.model.errors import InvalidInput
+from slackwater.offers.document import DEFAULTS, Spec, strategy_of
+from slackwater.offers.node import NodeState
+from slackwater.offers.strategy import Strategy
 from slackwater.resources.catalog import COLOCATION_STRATEGY
 from slackwater.resources.names import BY_SETTINGS, CLUSTER
-from slackwater.simulation.adapters.api_answers import Reads
+from slackwater.simulation.adapters.api_answers import ApiReader
 from slackwater.simulation.adapters.document_files import Body, DocumentFile
 from slackwater.simulation.usecases.replay import Variant
 
@@ -79,7 +79,7 @@ def for_nodes(
     return Variant(name, list(found), specs, np.array(which, np.intp))
 
 
-def documents_in_force(reads: Reads) -> list[ColocationStrategy]:
+def documents_in_force(reads: ApiReader) -> list[ColocationStrategy]:
     """Of an installation. Raises what its API raises."""
     return [ColocationStrategy.parse(each) for each in reads.get("/v1/colocationstrategies")["items"]]
 

@@ -15,14 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slackwater.backtest.adapters.predictors import contenders
-from slackwater.colocation.domain.closed_loop import Period
-from slackwater.colocation.domain.fleet import Ints
-from slackwater.model.counting import counted
 from slackwater.model.errors import InvalidInput
-from slackwater.simulation.usecases.placed import PLACES, Placed, filled_notes, peak
-from slackwater.traces.choices import Resource, TraceFormat
+from slackwater.model.plurals import counted
+from slackwater.offers.closed_loop import Period
+from slackwater.offers.fleet import Ints
+from slackwater.simulation.usecases.placed_usage import PLACES, Placed, filled_notes, peak
 from slackwater.traces.moments import moments
-from slackwater.traces.pairing import paired
+from slackwater.traces.options import TraceFormat, TraceResource
+from slackwater.traces.pairs import paired
 from slackwater.traces.placement import Stays, churned, each_its_own, still
 from slackwater.traces.readers.formats import read_trace
 from slackwater.traces.trace import CELL_SECONDS, DAY_CELLS, Repairs, Trace
@@ -32,7 +32,7 @@ USUAL_MODEL = "workload-profile"
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class TraceLayout:
     """How series are put on nodes. `per_node` None: 20, or 1 where each series is a whole machine."""
 
     per_node: int | None = None
@@ -47,12 +47,12 @@ class Layout:
             raise InvalidInput(f"--seed: {self.seed} is not allowed; from 0", field="seed")
 
 
-def both(path: Path, form: TraceFormat, resources: Sequence[Resource]) -> dict[Resource, Trace]:
+def both(path: Path, form: TraceFormat, resources: Sequence[TraceResource]) -> dict[TraceResource, Trace]:
     """The trace of each resource, of the same series and cells. Raises InvalidInput, Misconfigured."""
     return paired({each: read_trace(path, form, each) for each in resources})
 
 
-def placed(traces: Mapping[Resource, Trace], layout: Layout) -> Placed:
+def placed(traces: Mapping[TraceResource, Trace], layout: TraceLayout) -> Placed:
     """The same layout gives the same. Raises InvalidInput."""
     trace = next(iter(traces.values()))
     stays = _stays(trace, layout)
@@ -98,7 +98,7 @@ def _holes(there: NDArray[np.bool_]) -> Iterator[str]:
         yield f"in {alone:.1%} of the cells a node has no series with a sample: it counts as not there"
 
 
-def _mended(resource: Resource, repairs: Repairs) -> Iterator[str]:
+def _mended(resource: TraceResource, repairs: Repairs) -> Iterator[str]:
     """What was not as it should be in the file, and what became of it. Filled cells are told by `filled_notes`; several
     rows in one cell are usual where samples are closer than five minutes."""
     if repairs.unusable:
@@ -110,7 +110,7 @@ def _mended(resource: Resource, repairs: Repairs) -> Iterator[str]:
         yield f"{resource}: {repairs.empty_series:,} series had no row that could be used"
 
 
-def _stays(trace: Trace, layout: Layout) -> Stays:
+def _stays(trace: Trace, layout: TraceLayout) -> Stays:
     usual = 1 if trace.whole_machines else USUAL_VMS_PER_NODE
     per_node = usual if layout.per_node is None else layout.per_node
     chance = np.random.default_rng(layout.seed)
@@ -121,7 +121,7 @@ def _stays(trace: Trace, layout: Layout) -> Stays:
     return churned(trace.present, per_node, layout.churn_days * DAY_CELLS, chance)
 
 
-def _capacity(traces: Mapping[Resource, Trace], stays: Stays) -> Ints:
+def _capacity(traces: Mapping[TraceResource, Trace], stays: Stays) -> Ints:
     """The most that the members of each node were given at one time."""
     most = np.zeros((stays.machines, len(PLACES)))
     for each, trace in traces.items():

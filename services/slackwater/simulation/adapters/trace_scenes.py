@@ -15,16 +15,16 @@ from datetime import UTC, datetime
 import numpy as np
 from numpy.typing import NDArray
 
-from slackwater.colocation.domain.closed_loop import Decide, Filling
-from slackwater.colocation.domain.fleet import Ints
 from slackwater.model.errors import InvalidInput
 from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import DEFAULT_PRIORITY, QoSClass, Tier
+from slackwater.offers.closed_loop import Decide, Filling
+from slackwater.offers.fleet import Ints
 from slackwater.simulation.adapters.trace_history import TraceHistory
-from slackwater.simulation.domain.scenes import NodeFacts, Scene, Wanted
-from slackwater.simulation.usecases.placed import PLACES, Now, Placed
-from slackwater.traces.choices import Resource
+from slackwater.simulation.domain.scenes import SceneNode, UsageScene, WantedUse
+from slackwater.simulation.usecases.placed_usage import PLACES, Now, Placed
+from slackwater.traces.options import TraceResource
 from slackwater.traces.trace import CELL_SECONDS
 
 BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
@@ -76,8 +76,8 @@ class TraceScenes:
         return self.history.title
 
     @property
-    def nodes(self) -> Sequence[NodeFacts]:
-        return [NodeFacts(name) for name in self.history.nodes]
+    def nodes(self) -> Sequence[SceneNode]:
+        return [SceneNode(name) for name in self.history.nodes]
 
     @property
     def period_seconds(self) -> int:
@@ -116,33 +116,33 @@ class TraceScenes:
         count = int(_drawn(self.history.placed, self.layout).sum())
         return f"batch: {count} of the series, drawn at random (--seed {self.layout.seed}); all others are prod"
 
-    def scenes(self) -> Iterator[Sequence[Scene | None]]:
+    def scenes(self) -> Iterator[Sequence[UsageScene | None]]:
         yield from self._filled() if self.layout.share is None else self._shared()
 
-    def _filled(self) -> Iterator[Sequence[Scene | None]]:
+    def _filled(self) -> Iterator[Sequence[UsageScene | None]]:
         filling = Filling(self.decide)
-        pods: list[tuple[tuple[int, int], Sequence[Wanted]]] = [((-1, -1), ())] * len(self.history.nodes)
+        pods: list[tuple[tuple[int, int], Sequence[WantedUse]]] = [((-1, -1), ())] * len(self.history.nodes)
         for cell, period in enumerate(self.history.periods()):
             batch = filling.step(period).batch.tolist()
             if cell < self.history.first:
                 continue
             prod, capacity = period.prod.tolist(), period.known.capacity.tolist()
-            found: list[Scene | None] = []
+            found: list[UsageScene | None] = []
             for node, (cpu, memory) in enumerate(batch):
                 if pods[node][0] != (cpu, memory):
                     pods[node] = (cpu, memory), self._pods(node, cpu, memory)
                 found.append(_scene(capacity[node], prod[node], pods[node][1]))
             yield found
 
-    def _pods(self, node: int, cpu: int, memory: int) -> Sequence[Wanted]:
+    def _pods(self, node: int, cpu: int, memory: int) -> Sequence[WantedUse]:
         """Equal parts; the first ones have what does not divide."""
         count, made = self.layout.pods, []
         for number in range(count):
             milli, size = cpu // count + (number < cpu % count), memory // count + (number < memory % count)
-            made.append(Wanted(_pod(f"batch-{node + 1}-{number + 1}", milli, size), milli, size))
+            made.append(WantedUse(_pod(f"batch-{node + 1}-{number + 1}", milli, size), milli, size))
         return made
 
-    def _shared(self) -> Iterator[Sequence[Scene | None]]:
+    def _shared(self) -> Iterator[Sequence[UsageScene | None]]:
         placed, known = self.history.placed, dict[int, Pod]()
         is_batch, names = _drawn(placed, self.layout), placed.any_trace.names
         for now in placed.moments(self.history.stop):
@@ -154,15 +154,15 @@ class TraceScenes:
             prod = self._sums(one.seats.machine[~lent], usage[~lent])
             there = placed.there
             capacity = placed.capacity if there is None else placed.capacity * there[one.cell][:, None]
-            pods: list[list[Wanted]] = [[] for _ in placed.nodes]
-            limits = np.ceil(now[Resource.CPU].limit).astype(np.int64) if Resource.CPU in now else usage[:, 0]
+            pods: list[list[WantedUse]] = [[] for _ in placed.nodes]
+            limits = np.ceil(now[TraceResource.CPU].limit).astype(np.int64) if TraceResource.CPU in now else usage[:, 0]
             for member in np.flatnonzero(lent).tolist():
                 stay, limit = int(one.seats.stay[member]), int(limits[member])
                 if stay not in known:
                     name = names[int(one.seats.series[member])]
                     known[stay] = replace(_pod(f"{name}@{stay}", limit, 0), name=name)
                 cpu, memory = usage[member].tolist()
-                pods[int(one.seats.machine[member])].append(Wanted(known[stay], cpu, memory, limit))
+                pods[int(one.seats.machine[member])].append(WantedUse(known[stay], cpu, memory, limit))
             yield [
                 _scene(size, owned, lent_to)
                 for size, owned, lent_to in zip(capacity.tolist(), prod.tolist(), pods, strict=True)
@@ -173,12 +173,12 @@ class TraceScenes:
         return np.column_stack([np.bincount(machine, usage[:, place], nodes) for place in (0, 1)]).astype(np.int64)
 
 
-def _scene(capacity: Sequence[int], prod: Sequence[int], pods: Sequence[Wanted]) -> Scene | None:
+def _scene(capacity: Sequence[int], prod: Sequence[int], pods: Sequence[WantedUse]) -> UsageScene | None:
     """A node without capacity is not there."""
     if not capacity[0]:
         return None
     has_memory = capacity[1] > 0
-    return Scene(
+    return UsageScene(
         capacity_milli=capacity[0],
         capacity_bytes=capacity[1] if has_memory else None,
         room_milli=capacity[0],

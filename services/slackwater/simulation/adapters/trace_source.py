@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from slackwater.model.errors import InvalidInput
-from slackwater.simulation.adapters.trace_history import Layout, TraceHistory, both, placed
-from slackwater.simulation.ports import Watch
+from slackwater.simulation.adapters.trace_history import TraceHistory, TraceLayout, both, placed
+from slackwater.simulation.ports import SimulationProgress
 from slackwater.simulation.settings import TraceOrder
 from slackwater.traces.days import cell_at
 from slackwater.traces.trace import Trace
 
 
-def history_of(order: TraceOrder, watch: Watch) -> TraceHistory:
+def history_of(order: TraceOrder, watch: SimulationProgress) -> TraceHistory:
     """The trace as it was asked for. Raises InvalidInput, Misconfigured."""
-    layout = Layout(order.per_node, order.churn_days, order.seed)
+    layout = TraceLayout(order.per_node, order.churn_days, order.seed)
     watch.begin("reading the trace", None)
     traces = both(order.path, order.form, order.resources)
     trace = next(iter(traces.values()))

@@ -5,28 +5,30 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator, Sequence
 
-from slackwater.simulation.domain.guard_tally import Above, GuardTally, NodeTally, Waterline
-from slackwater.simulation.domain.guarded_run import NodeRun, Terms, moment
+from slackwater.simulation.domain.guard_tally import Above, GuardTally, NodeTally, TalliedWaterline
+from slackwater.simulation.domain.guarded_run import GuardTerms, NodeRun, moment
 from slackwater.simulation.domain.pool_guards import PoolGuard
-from slackwater.simulation.domain.scenes import NodeFacts, Scene
+from slackwater.simulation.domain.scenes import SceneNode, UsageScene
 from slackwater.waterline.registry.metric import Metrics
 from slackwater.waterline.rulebook import Rulebook
 
 
-def waterlines_of(rulebooks: Sequence[Rulebook], metrics: Metrics) -> list[Waterline]:
+def waterlines_of(rulebooks: Sequence[Rulebook], metrics: Metrics) -> list[TalliedWaterline]:
     """Every waterline of any of them, once: all are measured against all."""
-    found: dict[Waterline, None] = {}
+    found: dict[TalliedWaterline, None] = {}
     for rules in rulebooks:
         for policy in rules.policies.nodes:
             for rule in policy.rules:
                 metric = metrics.get(rule.metric)
-                found[Waterline(rule.metric, rule.waterline, metric is not None and metric.reached_counts)] = None
+                found[TalliedWaterline(rule.metric, rule.waterline, metric is not None and metric.reached_counts)] = (
+                    None
+                )
     return sorted(found, key=lambda one: (one.metric, one.value))
 
 
 def watched_by(
-    node: NodeFacts, waterlines: Sequence[Waterline], rulebooks: Sequence[Rulebook]
-) -> tuple[Waterline | None, ...]:
+    node: SceneNode, waterlines: Sequence[TalliedWaterline], rulebooks: Sequence[Rulebook]
+) -> tuple[TalliedWaterline | None, ...]:
     """The waterlines that any of the policies draws on this node; None for the others."""
     drawn = {
         (rule.metric, rule.waterline)
@@ -44,12 +46,12 @@ class FleetRun:
 
     def __init__(
         self,
-        nodes: Sequence[NodeFacts],
+        nodes: Sequence[SceneNode],
         rules: Rulebook,
         metrics: Metrics,
-        terms: Terms,
-        waterlines: Sequence[Waterline],
-        watched: Sequence[Sequence[Waterline | None]],
+        terms: GuardTerms,
+        waterlines: Sequence[TalliedWaterline],
+        watched: Sequence[Sequence[TalliedWaterline | None]],
     ) -> None:
         """`watched` has the waterlines of each node, see `watched_by`."""
         self._terms = terms
@@ -64,7 +66,7 @@ class FleetRun:
         self._due: list[int | None] = [None] * len(nodes)
         self._queue: list[tuple[int, int]] = []
 
-    def play(self, scenes: Sequence[Scene | None], begin: int, end: int) -> None:
+    def play(self, scenes: Sequence[UsageScene | None], begin: int, end: int) -> None:
         """Milliseconds since 1970; what lies between is a whole number of looks."""
         for place, (node, scene) in enumerate(zip(self.nodes, scenes, strict=True)):
             node.enter(scene, begin)
@@ -83,7 +85,7 @@ class FleetRun:
     def _look(self, place: int, at: int, end: int) -> None:
         guard, now = self._guards[self._pool[place]], moment(at)
         mode, deadlines = guard.mode(now), tuple(guard.deadlines())
-        looked = self.nodes[place].look(at, mode, deadlines)
+        looked = self.nodes[place].step(at, mode, deadlines)
         self._due[place] = None
         self._schedule(place, looked.next_at, end)
         if looked.evictions or looked.reliefs:

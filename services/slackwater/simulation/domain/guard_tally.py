@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slackwater.decisions.reasons import Reason
-from slackwater.simulation.domain.scenes import Scene, Use
+from slackwater.simulation.domain.scenes import UsageScene, Use
 
 Film = NDArray[np.float32]
 CORE_SECOND = 1000 * 1000
@@ -23,7 +23,7 @@ GapKey = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Waterline:
+class TalliedWaterline:
     """What all policies are measured against: it stands in at least one of them."""
 
     metric: str
@@ -100,7 +100,7 @@ class NodeTally:
     def __post_init__(self) -> None:
         self.levels = [0.0] * len(self.waterlines)
 
-    def add(self, scene: Scene, use: Use, milliseconds: int, lost_milli: int, *, is_closed: bool) -> None:
+    def add(self, scene: UsageScene, use: Use, milliseconds: int, lost_milli: int, *, is_closed: bool) -> None:
         """So long everything was like this."""
         self.there_ms += milliseconds
         self.limited_ms += use.limited * milliseconds
@@ -143,7 +143,7 @@ class NodeTally:
 class AboveFigures:
     """One waterline on all nodes that it is for."""
 
-    waterline: Waterline
+    waterline: TalliedWaterline
     nodes: int
     known_seconds: float
     above_seconds: float
@@ -180,7 +180,7 @@ class GuardTally:
     """One policy on all nodes. Films are by scene: (scenes, nodes) mean readings of each waterline, and of all nodes
     the seconds in which pods had a limit, and evictions."""
 
-    waterlines: Sequence[Waterline]
+    waterlines: Sequence[TalliedWaterline]
     nodes: Sequence[NodeTally]
     film: list[Film] = field(default_factory=list)
     """Of each scene (waterlines, nodes)."""

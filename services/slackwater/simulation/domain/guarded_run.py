@@ -1,6 +1,6 @@
 """One node under one policy, scene by scene: what is used, a look every so often, and what follows from it. Pure.
 
-Each look is slackwater.waterline.guarding.guard (or, where nothing happens, its glance), as ensurance takes it for a
+Each look is slackwater.waterline.node_guard.guard (or, where nothing happens, its glance), as ensurance takes it for a
 report. A limit holds from the look on that set it, and the node confirms it at once; an evicted pod uses what it did
 until its grace is over, and comes back as a new pod after a while, if the node is open then.
 """
@@ -14,26 +14,26 @@ from decimal import Decimal
 from typing import Final
 
 from slackwater.decisions.reasons import Mode, Reason
-from slackwater.simulation.domain.guard_tally import GapKey, NodeTally, Waterline
-from slackwater.simulation.domain.reading import best_effort_of, pod_of, readings_of
-from slackwater.simulation.domain.scenes import NodeFacts, Present, Scene, Use, Wanted, use_of
-from slackwater.simulation.domain.steadiness import deadlines, moved
-from slackwater.waterline.analysis.demands import Kind
+from slackwater.simulation.domain.guard_tally import GapKey, NodeTally, TalliedWaterline
+from slackwater.simulation.domain.scene_view import best_effort_of, pod_of, readings_of
+from slackwater.simulation.domain.scenes import Present, SceneNode, UsageScene, Use, WantedUse, use_of
+from slackwater.simulation.domain.steady_state import deadlines, moved
+from slackwater.waterline.analysis.demands import ActionKind
+from slackwater.waterline.decision_record import reason_of, trigger_of
 from slackwater.waterline.execution.plan import Plan
-from slackwater.waterline.explaining import reason_of, trigger_of
 from slackwater.waterline.facts.amounts import exact
-from slackwater.waterline.facts.node import NodeView, Series
-from slackwater.waterline.guarding import (
-    Guarding,
+from slackwater.waterline.facts.node import MetricSeries, NodeReadings
+from slackwater.waterline.loop.applied_limits import Throttled
+from slackwater.waterline.node_guard import (
+    GuardResult,
     GuardState,
     confirmed,
-    glance,
+    fast_path,
     guard,
     is_released,
     release,
     without,
 )
-from slackwater.waterline.loop.in_force import Throttled
 from slackwater.waterline.registry.metric import MetricFailed, Metrics
 from slackwater.waterline.rulebook import Rulebook
 
@@ -48,7 +48,7 @@ def moment(milliseconds: int) -> datetime:
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class GuardTerms:
     """How time is cut, and what becomes of pods.
 
     every_ms         between two looks at a node: what a report is in service
@@ -86,25 +86,25 @@ class NodeRun:
 
     def __init__(
         self,
-        facts: NodeFacts,
+        facts: SceneNode,
         rules: Rulebook,
         metrics: Metrics,
-        terms: Terms,
+        terms: GuardTerms,
         tally: NodeTally,
-        watched: Sequence[Waterline | None],
+        watched: Sequence[TalliedWaterline | None],
     ) -> None:
         """`watched`: the waterlines of the tally, None where one is not for this node."""
         self._facts, self._rules, self._metrics, self._terms = facts, rules, metrics, terms
         self._tally, self._watched = tally, watched
         self._state = GuardState()
-        self._scene: Scene | None = None
+        self._scene: UsageScene | None = None
         self._use: Use | None = None
         self._at = self._looked_at = 0
         self._is_quiet = False
         """The last look did nothing: those after it, up to the next that is taken, would have found the same."""
         self._open: Sequence[tuple[GapKey, Decimal | None]] = ()
         self._levels: Sequence[tuple[float, bool] | None] = ()
-        self._readings: Mapping[str, tuple[Series, ...]] = {}
+        self._readings: Mapping[str, tuple[MetricSeries, ...]] = {}
         self._lost_milli = 0
         self._leaving: dict[str, int] = {}
         self._gone: dict[str, int | None] = {}
@@ -125,7 +125,7 @@ class NodeRun:
         """What is used now; None while the node is not there."""
         return self._use
 
-    def enter(self, scene: Scene | None, at: int) -> None:
+    def enter(self, scene: UsageScene | None, at: int) -> None:
         """From now on this is wanted; None: the node is not there, and nobody holds anything on it."""
         self._pass(at)
         self._scene, self._is_quiet = scene, False
@@ -146,7 +146,7 @@ class NodeRun:
             self._looked_at = at
         self._pass(at)
 
-    def look(self, at: int, mode: Mode, pool_deadlines: Sequence[datetime]) -> Looked:
+    def step(self, at: int, mode: Mode, pool_deadlines: Sequence[datetime]) -> Looked:
         """Take what was used until now for a report, and carry out what is decided on it."""
         scene, now = self._there(), moment(at)
         last = moment(at - self._terms.every_ms)
@@ -155,10 +155,10 @@ class NodeRun:
         self._pass(at)
         before, self._looked_at = self._state, at
         reliefs = self._reliefs()
-        view = NodeView(
+        view = NodeReadings(
             self._facts.name, now, self._readings, scene.capacity_milli, scene.capacity_bytes, (), self._facts.labels
         )
-        calm = glance(view, before, self._rules.policies, now, self._metrics)
+        calm = fast_path(view, before, self._rules.policies, now, self._metrics)
         begun, acted = 0, False
         if calm is not None:
             self._state, self._open = calm, ()
@@ -175,7 +175,7 @@ class NodeRun:
 
     # ---- deciding
 
-    def _guard(self, glimpse: NodeView, mode: Mode, now: datetime, at: int) -> tuple[int, bool]:
+    def _guard(self, glimpse: NodeReadings, mode: Mode, now: datetime, at: int) -> tuple[int, bool]:
         """How many evictions began, and whether any quota changed."""
         before, options = self._state, self._rules.options(mode, self._facts.pool)
         if is_released(before, options):
@@ -199,16 +199,16 @@ class NodeRun:
         ]
         return self._evict(plan, made, at), acted
 
-    def _evict(self, plan: Plan, made: Guarding, at: int) -> int:
-        steps = [step for step in plan.of(Kind.EVICT) if step.uid not in self._leaving]
+    def _evict(self, plan: Plan, made: GuardResult, at: int) -> int:
+        steps = [step for step in plan.of(ActionKind.EVICT) if step.uid not in self._leaving]
         for step in steps:
             grace = USUAL_GRACE_SECONDS if step.grace_seconds is None else step.grace_seconds
             self._leaving[step.uid] = at + grace * 1000
         self._tally.evictions += len(steps)
         for told in made.cycle.told:
             trigger = trigger_of(told, made.cycle)
-            if told.carried_out and told.kind is Kind.EVICT and trigger is not None:
-                uids = {step.uid for step in told.plan.of(Kind.EVICT)}
+            if told.carried_out and told.kind is ActionKind.EVICT and trigger is not None:
+                uids = {step.uid for step in told.plan.of(ActionKind.EVICT)}
                 self._effects.append(_Effect(trigger.metric, trigger.waterline, uids))
         return len(steps)
 
@@ -277,7 +277,7 @@ class NodeRun:
 
     # ---- what is used
 
-    def _there(self) -> Scene:
+    def _there(self) -> UsageScene:
         assert self._scene is not None  # noqa: S101 - nobody looks at a node that is not there
         return self._scene
 
@@ -315,14 +315,14 @@ class NodeRun:
         self._readings = readings_of(scene, self._use)
         self._levels = [None if one is None else self._level(one) for one in self._watched]
 
-    def _present(self, wanted: Wanted, ours: Mapping[str, Throttled]) -> Present:
+    def _present(self, wanted: WantedUse, ours: Mapping[str, Throttled]) -> Present:
         came_as = wanted.pod.uid
         uid = self._names.get(came_as, came_as)
         limit = ours[uid].limit_milli if uid in ours else None
         later = self._backlog.get(came_as, 0) // (100 * self._terms.every_ms)
         return Present(wanted, uid, limit, wanted.cpu_milli + later)
 
-    def _level(self, one: Waterline) -> tuple[float, bool] | None:
+    def _level(self, one: TalliedWaterline) -> tuple[float, bool] | None:
         reading = self._reading(one.metric)
         return None if reading is None else (float(reading), one.is_above(reading))
 
@@ -332,7 +332,7 @@ class NodeRun:
             metric, scene = self._metrics.get(name), self._there()
             if metric is None or metric.readings is None:
                 return None
-            view = NodeView(self._facts.name, EPOCH, self._readings, scene.capacity_milli, scene.capacity_bytes)
+            view = NodeReadings(self._facts.name, EPOCH, self._readings, scene.capacity_milli, scene.capacity_bytes)
             try:
                 series = metric.read(self._view(view) if metric.needs_pods else view)
             except MetricFailed:
@@ -340,7 +340,7 @@ class NodeRun:
         values = [value for value in (exact(one.value) for one in series) if not value.is_nan()]
         return max(values) if values else None
 
-    def _view(self, glimpse: NodeView) -> NodeView:
+    def _view(self, glimpse: NodeReadings) -> NodeReadings:
         """The same with the pods of batch: nobody else is ever asked."""
         scene, use, ours = self._there(), self._use, self._state.by_uid()
         assert use is not None  # noqa: S101 - a node that is there uses something

@@ -21,7 +21,7 @@ class PoolGuard:
     def mode(self, now: datetime) -> Mode:
         if self._policy.mode is not Mode.EVICT:
             return self._policy.mode
-        return autonomy.mode_of(autonomy.look(self._state, self._policy, now), self._policy)
+        return autonomy.mode_of(autonomy.review_step_back(self._state, self._policy, now), self._policy)
 
     def deadlines(self) -> Iterator[datetime]:
         """From when on the mode may be another one by itself: a step back ends, or too many evictions are forgotten."""
@@ -34,7 +34,7 @@ class PoolGuard:
         """So many evictions began, and this is what earlier ones brought."""
         if not evictions and not reliefs:
             return
-        before = autonomy.look(self._state, self._policy, now)
+        before = autonomy.review_step_back(self._state, self._policy, now)
         state = before
         for _ in range(evictions):
             state = autonomy.evicted(state, self._policy, now)

@@ -24,7 +24,7 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class RatedChoice:
     """A choice for one resource, on data that it had not seen when it decided. Shares are 0..1.
 
     `violation` is the share of moments after which 24 hours came that went above the predicted peak, `severity` by
@@ -54,7 +54,7 @@ class Advice:
     reason: str
 
 
-def advise(judged: Sequence[Judged], accepted: float, *, cautious: str = "") -> Advice | None:
+def advise(judged: Sequence[RatedChoice], accepted: float, *, cautious: str = "") -> Advice | None:
     """The first of `judged` is the usual one. `cautious` says why no other is advised, whatever it did here.
 
     None: even the usual one was too much.
@@ -76,7 +76,7 @@ def advise(judged: Sequence[Judged], accepted: float, *, cautious: str = "") -> 
     return Advice(best.choice, f"{said}; {bold}")
 
 
-def _risk(one: Judged) -> str:
+def _risk(one: RatedChoice) -> str:
     if not one.exceeded_minutes:
         return "never beyond a node's capacity"
     longest = f"at most {one.longest_episode_minutes:.0f} minutes on end"

@@ -14,7 +14,7 @@ from slackwater.model.pods import Pod
 
 
 @dataclass(frozen=True, slots=True)
-class NodeFacts:
+class SceneNode:
     """Who a node is."""
 
     name: str
@@ -23,7 +23,7 @@ class NodeFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedUse:
     """A pod of batch in one scene: who it is, what it wants, and its own CPU limit (None: none)."""
 
     pod: Pod
@@ -38,7 +38,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class UsageScene:
     """A node as long as nobody wants anything else.
 
     room_milli      what prod and batch can have together
@@ -55,7 +55,7 @@ class Scene:
     prod_milli: int
     rest_milli: int
     rest_bytes: int | None
-    pods: Sequence[Wanted]
+    pods: Sequence[WantedUse]
     pressure_known: bool = True
     mid_milli: int = 0
 
@@ -64,7 +64,7 @@ class Scene:
 class Present:
     """A pod that is there: under which uid, the limit of ours on it, and what it wants, later work included."""
 
-    wanted: Wanted
+    wanted: WantedUse
     uid: str
     limit_milli: int | None
     cpu_milli: int
@@ -96,7 +96,7 @@ class Use:
     pressure: float | None
 
 
-def use_of(scene: Scene, present: Sequence[Present]) -> Use:
+def use_of(scene: UsageScene, present: Sequence[Present]) -> Use:
     """See the module's docstring."""
     asked = [_asked(one) for one in present]
     batch = sum(amount for amount, _ in asked)
@@ -131,7 +131,7 @@ def _asked(one: Present) -> tuple[int, int]:
     return taken, max(0, one.wanted.most_milli - taken)
 
 
-def _pressure(scene: Scene, prod_milli: int) -> float | None:
+def _pressure(scene: UsageScene, prod_milli: int) -> float | None:
     if not scene.pressure_known:
         return None
     return 1 - prod_milli / scene.prod_milli if scene.prod_milli > 0 else 0.0

@@ -9,7 +9,7 @@ from slackwater.simulation.edge.assessment_pictures import MOST_BARS, node_bars,
 from slackwater.simulation.edge.assessment_report import assessment_of
 from slackwater.simulation.edge.simulation_page import TEMPLATES, amount
 from slackwater.simulation.usecases.assess import Assessment
-from slackwater.traces.choices import UNITS
+from slackwater.traces.options import UNITS
 
 
 def page(found: Assessment) -> str:

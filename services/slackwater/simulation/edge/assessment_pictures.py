@@ -7,21 +7,21 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from slackwater.console.domain.drawing import axes, svg
-from slackwater.console.domain.drawing.svg import Frame, Scale
-from slackwater.simulation.domain.risk import Judged
+from slackwater.charts import axes, svg
+from slackwater.charts.svg import Frame, Scale
+from slackwater.simulation.domain.risk import RatedChoice
 from slackwater.simulation.edge.simulation_pictures import CURVES, MOST_POINTS, Spot, risk_plane
 from slackwater.simulation.usecases.assess import Assessment, NodeAssessed
-from slackwater.simulation.usecases.placed import PLACES
-from slackwater.traces.choices import UNITS, Resource
-from slackwater.traces.thinning import grouped
+from slackwater.simulation.usecases.placed_usage import PLACES
+from slackwater.traces.grouping import grouped
+from slackwater.traces.options import UNITS, TraceResource
 from slackwater.traces.trace import DAY_CELLS
 
 ROW = 22.0
 MOST_BARS = 40
 
 
-def plane(judged: Sequence[Judged], css: Sequence[str]) -> str:
+def plane(judged: Sequence[RatedChoice], css: Sequence[str]) -> str:
     """To the right how many minutes of nodes were beyond capacity, upwards what could be lent."""
     spots = []
     for one, colour in zip(judged, css, strict=True):
@@ -35,7 +35,7 @@ def plane(judged: Sequence[Judged], css: Sequence[str]) -> str:
     )
 
 
-def over_time(found: Assessment, resource: Resource, frame: Frame = CURVES) -> str:
+def over_time(found: Assessment, resource: TraceResource, frame: Frame = CURVES) -> str:
     """All nodes together: use, use with what could be lent on top, capacity."""
     unit = UNITS[resource]
     series = found.film[resource]
@@ -55,7 +55,7 @@ def over_time(found: Assessment, resource: Resource, frame: Frame = CURVES) -> s
     return svg.figure(frame, body, f"{resource.upper()} of all nodes: used, and what could be lent, {unit.name}")
 
 
-def node_bars(nodes: Sequence[NodeAssessed], resource: Resource) -> str:
+def node_bars(nodes: Sequence[NodeAssessed], resource: TraceResource) -> str:
     """A row a node, by what it could lend: requested as a line, used at p95, what could be lent."""
     place = PLACES[resource]
     ordered = sorted(nodes, key=lambda node: -node.reclaimable_share[place])[:MOST_BARS]

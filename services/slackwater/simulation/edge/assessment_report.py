@@ -7,14 +7,14 @@ from typing import Literal
 
 from pydantic import Field
 
-from slackwater.simulation.domain.risk import Judged
-from slackwater.simulation.edge.simulation_report import Part
+from slackwater.simulation.domain.risk import RatedChoice
+from slackwater.simulation.edge.simulation_report import ReportPart
 from slackwater.simulation.usecases.assess import Assessment, NodeAssessed, ResourceAssessed
-from slackwater.simulation.usecases.placed import PLACES
+from slackwater.simulation.usecases.placed_usage import PLACES
 from slackwater.traces.trace import CELL_SECONDS, DAY_CELLS
 
 
-class Used(Part):
+class Used(ReportPart):
     """Over all cells of five minutes: milli-cores or bytes."""
 
     p50: int
@@ -22,7 +22,7 @@ class Used(Part):
     max: int
 
 
-class ChoiceJudged(Part):
+class ChoiceJudged(ReportPart):
     """One way to lend, judged on data that it had not seen. Shares and rates are 0..1."""
 
     percent: int = Field(description="of a node that may be in use: cpu- or memoryReclaimThresholdPercent")
@@ -37,7 +37,7 @@ class ChoiceJudged(Part):
     changes_per_hour: float = Field(description="offers told, for each node and hour")
 
 
-class Recommended(Part):
+class Recommended(ReportPart):
     """What is advised, and why."""
 
     percent: int
@@ -45,7 +45,7 @@ class Recommended(Part):
     reason: str
 
 
-class ResourceReport(Part):
+class ResourceReport(ReportPart):
     """All nodes together, in milli-cores or bytes."""
 
     capacity: int
@@ -55,7 +55,7 @@ class ResourceReport(Part):
     recommendation: Recommended | None = Field(description="null: even the usual way was too much")
 
 
-class NodeResource(Part):
+class NodeResource(ReportPart):
     """One resource of one node."""
 
     capacity: int
@@ -65,7 +65,7 @@ class NodeResource(Part):
     exceeded_minutes: float
 
 
-class NodeReport(Part):
+class NodeReport(ReportPart):
     """One node."""
 
     node: str
@@ -73,7 +73,7 @@ class NodeReport(Part):
     memory: NodeResource | None
 
 
-class AssessmentReport(Part):
+class AssessmentReport(ReportPart):
     """The whole answer of `slackwater assess -o json`."""
 
     schema_: Literal["slackwater.assessment/1"] = Field(default="slackwater.assessment/1", alias="schema")
@@ -134,7 +134,7 @@ def _used(quantiles: tuple[int, int, int]) -> Used:
     return Used(p50=quantiles[0], p95=quantiles[1], max=quantiles[2])
 
 
-def _choice(one: Judged) -> ChoiceJudged:
+def _choice(one: RatedChoice) -> ChoiceJudged:
     return ChoiceJudged(
         percent=one.choice.percent,
         model=one.choice.model,

@@ -10,12 +10,12 @@ from datetime import UTC, datetime
 import numpy as np
 from numpy.typing import NDArray
 
-from slackwater.console.domain.drawing import axes, svg
-from slackwater.console.domain.drawing.svg import Frame, Scale
-from slackwater.simulation.domain.guard_tally import Waterline
+from slackwater.charts import axes, svg
+from slackwater.charts.svg import Frame, Scale
+from slackwater.simulation.domain.guard_tally import TalliedWaterline
 from slackwater.simulation.ports import SceneHistory
 from slackwater.simulation.usecases.replay_policies import GuardReplayed
-from slackwater.traces.thinning import grouped
+from slackwater.traces.grouping import grouped
 from slackwater.waterline.registry.metric import Dimension
 
 MOST_POINTS, MOST_BARS = 520, 260
@@ -93,12 +93,12 @@ def over_time(history: SceneHistory, shown: Sequence[ShownPolicy], curve: Curve)
     for number, (drawn_at, level) in enumerate(zip(lines, levels, strict=True)):
         at_level, aside = y(level), FRAME.x1 - 4 - 130 * (number % 5)
         body.append(svg.line(FRAME.x0, at_level, FRAME.x1, at_level, "oracle rule"))
-        body.append(svg.text(aside, at_level - 4, said_of(drawn_at, curve.dimension), "axis ink", "end"))
+        body.append(svg.text(aside, at_level - 4, policy_text(drawn_at, curve.dimension), "axis ink", "end"))
     body += _time_axis(history)
     return svg.figure(FRAME, body, f"{curve.metric} of {history.nodes[curve.node].name} under each policy")
 
 
-def said_of(one: Waterline, dimension: Dimension) -> str:
+def policy_text(one: TalliedWaterline, dimension: Dimension) -> str:
     scale, unit = _unit(dimension)
     return f"waterline {float(one.value) * scale:g}{unit}"
 

@@ -9,15 +9,15 @@ from typing import Any, Literal
 from pydantic import Field
 
 from slackwater.simulation.domain.guard_tally import AboveFigures, Gap, GapKey, GuardFigures, GuardTally, NodeTally
-from slackwater.simulation.edge.simulation_report import MOST_NODES, Part
+from slackwater.simulation.edge.simulation_report import MOST_NODES, ReportPart
 from slackwater.simulation.usecases.replay_policies import GuardReplayed, PolicySimulation
-from slackwater.waterline.registry.metric import Dimension, Metrics, Resource
+from slackwater.waterline.registry.metric import Dimension, MetricResource, Metrics
 
 AN_AGE_AGO = 86_400 * 365
-_BYTES = (Resource.MEMORY, Resource.BATCH_MEMORY_REQUEST, Resource.MID_MEMORY_REQUEST)
+_BYTES = (MetricResource.MEMORY, MetricResource.BATCH_MEMORY_REQUEST, MetricResource.MID_MEMORY_REQUEST)
 
 
-class ScenesReplayed(Part):
+class ScenesReplayed(ReportPart):
     """What was replayed."""
 
     source: str
@@ -31,7 +31,7 @@ class ScenesReplayed(Part):
     notes: list[str]
 
 
-class TimeAbove(Part):
+class TimeAbove(ReportPart):
     """A waterline that stands in any of the policies, and what was measured against it under this one."""
 
     metric: str
@@ -44,14 +44,14 @@ class TimeAbove(Part):
     longest_episode_seconds: float
 
 
-class ActionsOf(Part):
+class ActionsOf(ReportPart):
     """Decisions of one reason, and how many pods they were about."""
 
     decisions: int
     pods: int
 
 
-class OpenGap(Part):
+class OpenGap(ReportPart):
     """What could not be closed, and why."""
 
     kind: str
@@ -62,7 +62,7 @@ class OpenGap(Part):
     unit: str
 
 
-class NodeGuarded(Part):
+class NodeGuarded(ReportPart):
     """A node that was long above a waterline."""
 
     node: str
@@ -71,7 +71,7 @@ class NodeGuarded(Part):
     evictions: int
 
 
-class PolicyReplayed(Part):
+class PolicyReplayed(ReportPart):
     """One policy: its documents and what became of the history under it. Seconds are of single pods or nodes."""
 
     name: str
@@ -92,7 +92,7 @@ class PolicyReplayed(Part):
     worst_nodes: list[NodeGuarded]
 
 
-class PolicyDifference(Part):
+class PolicyDifference(ReportPart):
     """`name` minus `against`; `above_seconds` in the order of `waterlines`."""
 
     name: str
@@ -101,7 +101,7 @@ class PolicyDifference(Part):
     above_seconds: list[float]
 
 
-class PolicyReport(Part):
+class PolicyReport(ReportPart):
     """The whole answer of `slackwater simulate -f nodeqos.yaml -o json`. The first policy is what the others are
     compared with."""
 
@@ -214,8 +214,8 @@ def _gaps(found: GuardFigures, metrics: Metrics) -> list[OpenGap]:
 
 def _gap(key: GapKey, gap: Gap, metrics: Metrics) -> OpenGap:
     metric = metrics.get(key[1])
-    resource = Resource.OTHER if metric is None else metric.resource
-    unit = "bytes" if resource in _BYTES else "" if resource is Resource.OTHER else "milli-cores"
+    resource = MetricResource.OTHER if metric is None else metric.resource
+    unit = "bytes" if resource in _BYTES else "" if resource is MetricResource.OTHER else "milli-cores"
     largest = None if gap.largest is None else float(gap.largest)
     return OpenGap(
         kind=key[0], metric=key[1], because=key[2], seconds=gap.milliseconds / 1000, largest=largest, unit=unit

@@ -8,17 +8,19 @@ from pathlib import Path
 from markupsafe import Markup
 
 from slackwater.pages.paper import COLOURS, template
-from slackwater.simulation.edge.simulation_pictures import Shown, over_time, place_of, plane, shares
+from slackwater.simulation.edge.simulation_pictures import ShownStrategy, over_time, place_of, plane, shares
 from slackwater.simulation.edge.simulation_report import MOST_NODES, report_of
 from slackwater.simulation.usecases.replay import Simulation
-from slackwater.traces.choices import UNITS, Resource
+from slackwater.traces.options import UNITS, TraceResource
 
 TEMPLATES = Path(__file__).parent / "templates"
 
 
 def page(simulation: Simulation) -> str:
     """One file, whole."""
-    shown = [Shown(one.variant.name, f"c{place % COLOURS}", one) for place, one in enumerate(simulation.replayed)]
+    shown = [
+        ShownStrategy(one.variant.name, f"c{place % COLOURS}", one) for place, one in enumerate(simulation.replayed)
+    ]
     there = replayed_resources(shown)
     pictures = [
         {
@@ -39,10 +41,10 @@ def page(simulation: Simulation) -> str:
     )
 
 
-def replayed_resources(shown: Sequence[Shown]) -> Sequence[Resource]:
+def replayed_resources(shown: Sequence[ShownStrategy]) -> Sequence[TraceResource]:
     """Those of which the history knows something."""
     film = shown[0].replayed.tally.film
-    return [each for each in Resource if any(came[3][place_of(each)] for came in film)]
+    return [each for each in TraceResource if any(came[3][place_of(each)] for came in film)]
 
 
 def amount(value: float) -> str:

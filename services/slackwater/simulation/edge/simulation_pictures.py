@@ -10,13 +10,13 @@ from datetime import UTC, datetime
 import numpy as np
 from numpy.typing import NDArray
 
-from slackwater.console.domain.drawing import axes, rates, svg
-from slackwater.console.domain.drawing.svg import Frame, Scale
+from slackwater.charts import axes, rates, svg
+from slackwater.charts.svg import Frame, Scale
 from slackwater.simulation.domain.tally import Figures, Floats
 from slackwater.simulation.ports import History
 from slackwater.simulation.usecases.replay import Replayed
-from slackwater.traces.choices import UNITS, Resource, Unit
-from slackwater.traces.thinning import grouped
+from slackwater.traces.grouping import grouped
+from slackwater.traces.options import UNITS, TraceResource, TraceUnit
 
 MOST_POINTS = 520
 CURVES = Frame(860, 270, left=64, right=16, top=12, bottom=26)
@@ -27,22 +27,22 @@ By = Callable[..., NDArray[np.float64]]
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownStrategy:
     """A variant with the class that gives it its colour everywhere on the page."""
 
     name: str
     css: str
     replayed: Replayed
 
-    def figures(self, resource: Resource) -> Figures:
+    def figures(self, resource: TraceResource) -> Figures:
         return self.replayed.tally.figures(place_of(resource))
 
 
-def place_of(resource: Resource) -> int:
-    return list(Resource).index(resource)
+def place_of(resource: TraceResource) -> int:
+    return list(TraceResource).index(resource)
 
 
-def over_time(history: History, shown: Sequence[Shown], resource: Resource) -> str:
+def over_time(history: History, shown: Sequence[ShownStrategy], resource: TraceResource) -> str:
     """All nodes together: what prod used, and above it what each strategy offered; lanes below say when any node would
     have been beyond its capacity."""
     place, unit = place_of(resource), UNITS[resource]
@@ -69,12 +69,12 @@ def over_time(history: History, shown: Sequence[Shown], resource: Resource) -> s
     return svg.figure(frame, body, f"{resource.upper()} of all nodes: prod's use and offers above it, {unit.name}")
 
 
-def _filled(one: Shown, place: int, stride: int, unit: Unit) -> Floats:
+def _filled(one: ShownStrategy, place: int, stride: int, unit: TraceUnit) -> Floats:
     film = one.replayed.tally.film
     return _series([each[0][place] + each[1][place] + each[2][place] for each in film], stride, unit, np.max)
 
 
-def _series(values: Sequence[np.int64], stride: int, unit: Unit, by: By) -> Floats:
+def _series(values: Sequence[np.int64], stride: int, unit: TraceUnit, by: By) -> Floats:
     return grouped(np.array(values, np.float64), stride, by) / unit.step
 
 
@@ -82,7 +82,7 @@ def _moments(history: History, count: int, stride: int) -> Sequence[float]:
     return [history.start_seconds + (number * stride + 1) * history.period_seconds for number in range(count)]
 
 
-def _lane(one: Shown, place: int, at: Sequence[float], stride: int, top: float) -> list[str]:
+def _lane(one: ShownStrategy, place: int, at: Sequence[float], stride: int, top: float) -> list[str]:
     found = np.array([each[place] for each in one.replayed.tally.film_exceeded], np.float64)
     beyond = grouped(found, stride, np.max)
     width = max(1.5, at[1] - at[0]) if len(at) > 1 else 3.0
@@ -111,7 +111,7 @@ def _time_axis(history: History, frame: Frame, x: Scale) -> list[str]:
     return axes.days(frame, Scale(before, before + length, x.start, x.end))
 
 
-def shares(shown: Sequence[Shown], resource: Resource) -> str:
+def shares(shown: Sequence[ShownStrategy], resource: TraceResource) -> str:
     """One bar a strategy: what prod used, what was lent to mid and to batch, and what stayed free, of the capacity."""
     frame = Frame(860, len(shown) * ROW + 30, left=180, right=24, top=4, bottom=26)
     x = Scale(0, 1, frame.x0, frame.x1)
@@ -147,7 +147,7 @@ class Spot:
     title: str
 
 
-def plane(shown: Sequence[Shown], resources: Sequence[Resource]) -> str:
+def plane(shown: Sequence[ShownStrategy], resources: Sequence[TraceResource]) -> str:
     """To the right how many minutes of nodes were beyond capacity, upwards what was lent."""
     spots = []
     for one, each in ((one, each) for one in shown for each in resources):

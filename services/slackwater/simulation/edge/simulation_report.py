@@ -10,17 +10,17 @@ from pydantic import BaseModel, ConfigDict, Field
 from slackwater.simulation.domain.tally import Figures
 from slackwater.simulation.ports import History
 from slackwater.simulation.usecases.replay import Replayed, Simulation
-from slackwater.traces.choices import Resource
+from slackwater.traces.options import TraceResource
 
 MOST_NODES = 10
 """Nodes that are named for having been too long beyond their capacity."""
 
 
-class Part(BaseModel):
+class ReportPart(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class HistoryReplayed(Part):
+class HistoryReplayed(ReportPart):
     """What was replayed."""
 
     source: str
@@ -31,7 +31,7 @@ class HistoryReplayed(Part):
     notes: list[str]
 
 
-class ResourceFigures(Part):
+class ResourceFigures(ReportPart):
     """One resource of all nodes; hours are core-hours or GiB-hours, minutes are of single nodes, shares 0..1."""
 
     capacity_hours: float
@@ -51,7 +51,7 @@ class ResourceFigures(Part):
     mid_changes_per_hour: float
 
 
-class NodeOfNote(Part):
+class NodeOfNote(ReportPart):
     """A node that was long beyond its capacity."""
 
     node: str
@@ -59,7 +59,7 @@ class NodeOfNote(Part):
     reclaimed_hours: dict[str, float]
 
 
-class StrategyReplayed(Part):
+class StrategyReplayed(ReportPart):
     """One strategy: what it says and what became of the history under it."""
 
     name: str
@@ -69,7 +69,7 @@ class StrategyReplayed(Part):
     worst_nodes: list[NodeOfNote]
 
 
-class Difference(Part):
+class Difference(ReportPart):
     """`name` minus `against`, figure by figure."""
 
     name: str
@@ -78,7 +78,7 @@ class Difference(Part):
     memory: dict[str, float]
 
 
-class SimulationReport(Part):
+class SimulationReport(ReportPart):
     """The whole answer of `slackwater simulate -o json`. The first strategy is what the others are compared with."""
 
     schema_: Literal["slackwater.simulation/1"] = Field(default="slackwater.simulation/1", alias="schema")
@@ -115,7 +115,7 @@ def _history(history: History) -> HistoryReplayed:
 
 
 def _strategy(one: Replayed, history: History) -> StrategyReplayed:
-    names = [each.value for each in Resource]
+    names = [each.value for each in TraceResource]
     return StrategyReplayed(
         name=one.variant.name,
         specs=[dict(spec) for spec in one.variant.specs],

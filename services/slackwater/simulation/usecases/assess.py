@@ -13,23 +13,23 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from slackwater.backtest.domain.measures import Tally as PeakTally
+from slackwater.backtest.domain.measures import ErrorTally as PeakTally
 from slackwater.backtest.domain.oracle import oracle
-from slackwater.colocation.domain.closed_loop import Filling
-from slackwater.colocation.domain.strategy import Strategy
-from slackwater.model.counting import counted
-from slackwater.prediction.domain.models.port import PeakModel
-from slackwater.simulation.domain.risk import Advice, Choice, Judged, advise
+from slackwater.model.plurals import counted
+from slackwater.offers.closed_loop import Filling
+from slackwater.offers.strategy import Strategy
+from slackwater.peaks.port import PeakModel
+from slackwater.simulation.domain.risk import Advice, Choice, RatedChoice, advise
 from slackwater.simulation.domain.tally import Came, Tally
-from slackwater.simulation.ports import Watch
-from slackwater.simulation.usecases.placed import PLACES, Floats, Placed, filled_notes, peak
+from slackwater.simulation.ports import SimulationProgress
+from slackwater.simulation.usecases.placed_usage import PLACES, Floats, Placed, filled_notes, peak
 from slackwater.simulation.usecases.replay import TOLD_EVERY, Variant
-from slackwater.traces.choices import Resource
 from slackwater.traces.moments import by_machine
+from slackwater.traces.options import TraceResource
 from slackwater.traces.trace import CELL_SECONDS, DAY_CELLS
 
 Curves = NDArray[np.float32]
-USUAL_PERCENT: Mapping[Resource, int] = {Resource.CPU: 60, Resource.MEMORY: 65}
+USUAL_PERCENT: Mapping[TraceResource, int] = {TraceResource.CPU: 60, TraceResource.MEMORY: 65}
 LONG_DAYS, WARM_UP_DAYS, SHORT_WARM_UP_DAYS = 14, 8, 2
 
 
@@ -38,7 +38,7 @@ class Model:
     """A model of peaks under the name it is shown with."""
 
     label: str
-    make: Callable[[Resource], PeakModel]
+    make: Callable[[TraceResource], PeakModel]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class ResourceAssessed:
     requested: int
     used: tuple[int, int, int]
     """p50, p95 and the maximum of the sum over all nodes."""
-    judged: Sequence[Judged]
+    judged: Sequence[RatedChoice]
     """The usual way first."""
     advice: Advice | None
 
@@ -76,15 +76,15 @@ class Assessment:
     first: int
     """The first cell that counts; before it models only learn."""
     accepted: float
-    resources: Mapping[Resource, ResourceAssessed]
+    resources: Mapping[TraceResource, ResourceAssessed]
     nodes: Sequence[NodeAssessed]
     warnings: Sequence[str]
-    film: Mapping[Resource, tuple[Floats, Floats, Floats]]
+    film: Mapping[TraceResource, tuple[Floats, Floats, Floats]]
     """(cells that count,) of all nodes: used, offered as advised, capacity."""
 
 
 def assess(
-    placed: Placed, models: Sequence[Model], percents: Sequence[int], accepted: float, watch: Watch
+    placed: Placed, models: Sequence[Model], percents: Sequence[int], accepted: float, watch: SimulationProgress
 ) -> Assessment:
     """The first of `models` is judged with every one of `percents`, the others with the usual margin."""
     first = _first(placed.cells)
@@ -120,12 +120,12 @@ def assess(
     return Assessment(placed, first, accepted, resources, nodes, warnings, film)
 
 
-def choices_of(models: Sequence[Model], percents: Sequence[int]) -> list[dict[Resource, Choice]]:
+def choices_of(models: Sequence[Model], percents: Sequence[int]) -> list[dict[TraceResource, Choice]]:
     """What is tried, the usual way first; a percentage counts for both resources."""
     main = models[0].label
-    found = [{each: Choice(USUAL_PERCENT[each], main) for each in Resource}]
-    found += [{each: Choice(percent, main) for each in Resource} for percent in percents]
-    return found + [{each: Choice(USUAL_PERCENT[each], model.label) for each in Resource} for model in models[1:]]
+    found = [{each: Choice(USUAL_PERCENT[each], main) for each in TraceResource}]
+    found += [{each: Choice(percent, main) for each in TraceResource} for percent in percents]
+    return found + [{each: Choice(USUAL_PERCENT[each], model.label) for each in TraceResource} for model in models[1:]]
 
 
 def _first(cells: int) -> int:
@@ -141,7 +141,9 @@ def _cautious(cells: int) -> str:
     return f"{days:.1f} days are too short to judge a bolder way" if days < 7 else ""
 
 
-def _predicted(placed: Placed, resource: Resource, models: Sequence[Model], watch: Watch) -> dict[str, Curves]:
+def _predicted(
+    placed: Placed, resource: TraceResource, models: Sequence[Model], watch: SimulationProgress
+) -> dict[str, Curves]:
     """(cells, nodes) of each model: what it said at the end of each cell."""
     made = {model.label: model.make(resource) for model in models}
     found = {label: np.zeros((placed.cells, len(placed.nodes)), np.float32) for label in made}
@@ -160,7 +162,7 @@ Rates = tuple[float | None, float | None]
 
 
 def _violations(
-    placed: Placed, resource: Resource, models: Sequence[Model], peaks: Mapping[str, Curves], first: int
+    placed: Placed, resource: TraceResource, models: Sequence[Model], peaks: Mapping[str, Curves], first: int
 ) -> dict[str, Rates]:
     last = placed.cells - DAY_CELLS
     if last <= first:
@@ -178,7 +180,7 @@ def _violations(
     return found
 
 
-def _limits(placed: Placed, resource: Resource) -> Curves:
+def _limits(placed: Placed, resource: TraceResource) -> Curves:
     found = np.zeros((placed.cells, len(placed.nodes)), np.float32)
     alone = replace(placed, traces={resource: placed.traces[resource]})
     for now in alone.moments(placed.cells):
@@ -188,14 +190,16 @@ def _limits(placed: Placed, resource: Resource) -> Curves:
 
 def _lent(
     placed: Placed,
-    choices: Sequence[Mapping[Resource, Choice]],
-    peaks: Mapping[Resource, Mapping[str, Curves]],
+    choices: Sequence[Mapping[TraceResource, Choice]],
+    peaks: Mapping[TraceResource, Mapping[str, Curves]],
     first: int,
-    watch: Watch,
+    watch: SimulationProgress,
 ) -> tuple[list[Tally], Floats, Floats]:
     """What became of each choice; what every node used in every cell; what was requested of it on the mean."""
     nodes = len(placed.nodes)
-    fillings = [Filling(Variant(choice[Resource.CPU].name, [_strategy(choice)], [{}]).decide()) for choice in choices]
+    fillings = [
+        Filling(Variant(choice[TraceResource.CPU].name, [_strategy(choice)], [{}]).decide()) for choice in choices
+    ]
     tallies = [Tally(nodes) for _ in choices]
     used, requested = np.zeros((placed.cells, nodes, len(PLACES))), np.zeros((nodes, len(PLACES)))
     for cell, now in enumerate(placed.moments(placed.cells)):
@@ -219,14 +223,14 @@ def _lent(
     return tallies, used, requested / np.maximum(1, cells)[:, None]
 
 
-def _strategy(choice: Mapping[Resource, Choice]) -> Strategy:
-    cpu, memory = (choice[each].percent for each in Resource)
+def _strategy(choice: Mapping[TraceResource, Choice]) -> Strategy:
+    cpu, memory = (choice[each].percent for each in TraceResource)
     return Strategy(cpu_reclaim_threshold_percent=cpu, memory_reclaim_threshold_percent=memory)
 
 
-def _judged(choice: Choice, tally: Tally, place: int, rates: Rates) -> Judged:
+def _judged(choice: Choice, tally: Tally, place: int, rates: Rates) -> RatedChoice:
     found = tally.figures(place)
-    return Judged(
+    return RatedChoice(
         choice=choice,
         reclaimable_share=found.reclaimed_share,
         reclaimable_hours=found.reclaimed_hours,
@@ -248,7 +252,7 @@ def quantiles(values: Floats) -> tuple[int, int, int]:
 
 
 def _node(
-    placed: Placed, number: int, used: Floats, requested: Floats, tallies: Mapping[Resource, Tally]
+    placed: Placed, number: int, used: Floats, requested: Floats, tallies: Mapping[TraceResource, Tally]
 ) -> NodeAssessed:
     shares, minutes = [0.0, 0.0], [0.0, 0.0]
     for each, tally in tallies.items():

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slackwater.colocation.domain.closed_loop import Decide, Filling
-from slackwater.colocation.domain.fleet import Fleet, GateRows, Ints
-from slackwater.colocation.domain.fleet_offers import FleetOffers, recompute
-from slackwater.colocation.domain.strategy import Strategy
+from slackwater.offers.closed_loop import Decide, Filling
+from slackwater.offers.fleet import FleetArrays, GateRows, Ints
+from slackwater.offers.fleet_offers import FleetOffers, recompute
+from slackwater.offers.strategy import Strategy
 from slackwater.simulation.domain.tally import Came, Tally
-from slackwater.simulation.ports import History, Watch
+from slackwater.simulation.ports import History, SimulationProgress
 
 TOLD_EVERY = 32
 """Periods between two words to whoever watches the progress."""
@@ -54,7 +54,7 @@ class Simulation:
     replayed: Sequence[Replayed]
 
 
-def replay(history: History, variants: Sequence[Variant], watch: Watch) -> Sequence[Replayed]:
+def replay(history: History, variants: Sequence[Variant], watch: SimulationProgress) -> Sequence[Replayed]:
     """All variants see the same history and the same predictions; only what they offer differs."""
     fillings = [Filling(variant.decide()) for variant in variants]
     tallies = [Tally(len(history.nodes)) for _ in variants]
@@ -85,7 +85,7 @@ def replay(history: History, variants: Sequence[Variant], watch: Watch) -> Seque
 class _Alike:
     strategy: Strategy
 
-    def __call__(self, fleet: Fleet, gates: GateRows, windows: Ints) -> FleetOffers:
+    def __call__(self, fleet: FleetArrays, gates: GateRows, windows: Ints) -> FleetOffers:
         return recompute(fleet, self.strategy, gates, windows)
 
 
@@ -96,7 +96,7 @@ class _ByNode:
     strategies: Sequence[Strategy]
     which: NDArray[np.intp]
 
-    def __call__(self, fleet: Fleet, gates: GateRows, windows: Ints) -> FleetOffers:
+    def __call__(self, fleet: FleetArrays, gates: GateRows, windows: Ints) -> FleetOffers:
         found = [recompute(fleet, each, gates, windows) for each in self.strategies]
         after = GateRows(*(self._chosen([getattr(each.gates, name) for each in found]) for name in GateRows.__slots__))
         return FleetOffers(after.published[:, :2], after.published[:, 2:], after)

@@ -9,8 +9,8 @@ from typing import Any
 from slackwater.model.errors import InvalidInput
 from slackwater.simulation.domain.fleet_run import FleetRun, watched_by, waterlines_of
 from slackwater.simulation.domain.guard_tally import GuardTally
-from slackwater.simulation.domain.guarded_run import Terms
-from slackwater.simulation.ports import SceneHistory, Watch
+from slackwater.simulation.domain.guarded_run import GuardTerms
+from slackwater.simulation.ports import SceneHistory, SimulationProgress
 from slackwater.simulation.usecases.replay import TOLD_EVERY
 from slackwater.waterline.registry.metric import Metrics
 from slackwater.waterline.rulebook import Rulebook
@@ -41,14 +41,18 @@ class PolicySimulation:
     here."""
 
     history: SceneHistory
-    terms: Terms
+    terms: GuardTerms
     metrics: Metrics
     replayed: Sequence[GuardReplayed]
     remarks: Sequence[str]
 
 
 def replay_policies(
-    history: SceneHistory, variants: Sequence[PolicyVariant], terms: Terms, metrics: Metrics, watch: Watch
+    history: SceneHistory,
+    variants: Sequence[PolicyVariant],
+    terms: GuardTerms,
+    metrics: Metrics,
+    watch: SimulationProgress,
 ) -> Sequence[GuardReplayed]:
     """All variants see the same wishes. All are measured against every waterline that any of them draws. Raises
     InvalidInput where the looks do not fit into the scenes."""

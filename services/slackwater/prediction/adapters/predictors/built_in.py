@@ -4,6 +4,17 @@ from __future__ import annotations
 
 from typing import cast
 
+from slackwater.peaks.borg_default import BorgDefault
+from slackwater.peaks.buckets import CPU_MILLI, MEMORY_BYTES
+from slackwater.peaks.calibration import LedgerOptions
+from slackwater.peaks.decaying_histograms import DecayingHistograms, DecayingOptions
+from slackwater.peaks.largest import Largest
+from slackwater.peaks.nsigma import NSigma, NSigmaV1, NSigmaV2
+from slackwater.peaks.periodic import Periodic, PeriodicOptions
+from slackwater.peaks.port import KeptModel
+from slackwater.peaks.profiles import DAY
+from slackwater.peaks.resource_central import ResourceCentral, ResourceCentralOptions
+from slackwater.peaks.workload_profile import ProfileOptions, WorkloadProfile
 from slackwater.prediction.adapters.predictors.registry import Predictor, make_model
 from slackwater.prediction.adapters.predictors.settings import (
     BorgDefaultSettings,
@@ -16,17 +27,6 @@ from slackwater.prediction.adapters.predictors.settings import (
     ResourceCentralSettings,
     WorkloadProfileSettings,
 )
-from slackwater.prediction.domain.buckets import CPU_MILLI, MEMORY_BYTES
-from slackwater.prediction.domain.models.borg_default import BorgDefault
-from slackwater.prediction.domain.models.decaying import DecayingHistograms, DecayingOptions
-from slackwater.prediction.domain.models.largest import Largest
-from slackwater.prediction.domain.models.ledger import LedgerOptions
-from slackwater.prediction.domain.models.nsigma import NSigma, NSigmaV1, NSigmaV2
-from slackwater.prediction.domain.models.periodic import Periodic, PeriodicOptions
-from slackwater.prediction.domain.models.port import KeptModel
-from slackwater.prediction.domain.models.profiles import DAY
-from slackwater.prediction.domain.models.resource_central import ResourceCentral, ResourceCentralOptions
-from slackwater.prediction.domain.models.workload_profile import ProfileOptions, WorkloadProfile
 
 
 def _borg_default(settings: PredictorSettings, resource: Resource) -> KeptModel:

@@ -10,13 +10,13 @@ from typing import Any, cast
 from slackwater.model.errors import InvalidInput, Misconfigured
 from slackwater.prediction.adapters.predictors import registry
 from slackwater.prediction.adapters.predictors.settings import PredictorSettings, Resource
-from slackwater.prediction.domain.inheriting import RATE
 from slackwater.prediction.domain.policy import ModelChoice
+from slackwater.prediction.domain.policy_inheritance import RATE
 from slackwater.prediction.settings import PredictionSettings
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
+class PredictorDescription:
     """A model: the description of its peak, its defaults, and the JSON Schema of its settings."""
 
     name: str
@@ -33,7 +33,7 @@ class Described:
 
 
 class Catalogue:
-    """Implements slackwater.prediction.ports.Predictors over the entry points."""
+    """Implements slackwater.prediction.ports.PredictorCatalogue over the entry points."""
 
     def check(self, choice: ModelChoice, resource: str) -> None:
         registry.make_model(choice.name, choice.settings, cast(Resource, resource))
@@ -41,16 +41,16 @@ class Catalogue:
     def takes_rate(self, name: str) -> bool:
         return name in registry.names() and RATE in registry.predictor(name).settings.model_fields
 
-    def all(self) -> Sequence[Described]:
+    def all(self) -> Sequence[PredictorDescription]:
         """Returns every model that can be loaded, by name."""
         return [found for name in registry.names() if (found := _whole(name)) is not None]
 
-    def one(self, name: str) -> Described:
+    def one(self, name: str) -> PredictorDescription:
         """Returns the named model. Raises InvalidInput if it is unknown, Misconfigured if it cannot be loaded."""
         return describe(name)
 
 
-def describe(name: str) -> Described:
+def describe(name: str) -> PredictorDescription:
     """Returns the named model; see Catalogue.one."""
     known = registry.predictor(name)
     form = known.settings
@@ -62,7 +62,7 @@ def describe(name: str) -> Described:
             f"model {name}: cannot be made from the defaults of its settings, and each needs one: {error}",
             code="predictor_unusable",
         ) from error
-    return Described(
+    return PredictorDescription(
         name=name,
         version=version,
         text=(form.__doc__ or "").strip().partition("\n")[0],
@@ -72,7 +72,7 @@ def describe(name: str) -> Described:
     )
 
 
-def _whole(name: str) -> Described | None:
+def _whole(name: str) -> PredictorDescription | None:
     try:
         return describe(name)
     except Misconfigured:  # one that is broken hides no other; choosing it says what is wrong
@@ -94,7 +94,7 @@ def reference_page() -> str:
     return "\n".join([*lines, ""])
 
 
-def _table(described: Described) -> Iterator[str]:
+def _table(described: PredictorDescription) -> Iterator[str]:
     yield "| setting | default | allowed | meaning |"
     yield "|---|---|---|---|"
     for setting in settings_of(described):
@@ -111,7 +111,7 @@ class Setting:
     text: str
 
 
-def settings_of(described: Described) -> Sequence[Setting]:
+def settings_of(described: PredictorDescription) -> Sequence[Setting]:
     """Returns the settings in the order of their class."""
     defaults = described.defaults.model_dump(mode="json")
     return [

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple, cast
 from pydantic import BaseModel, ValidationError
 
 from slackwater.model.errors import InvalidInput, Misconfigured, SlackwaterError
+from slackwater.peaks.plugin_sandbox import SandboxedModel
+from slackwater.peaks.port import KeptModel
 from slackwater.prediction.adapters.predictors.settings import PredictorSettings, Resource
-from slackwater.prediction.domain.models.contained import Contained
-from slackwater.prediction.domain.models.port import KeptModel
 from slackwater.prediction.domain.policy import ModelChoice
 
 GROUP = "slackwater.predictors"
@@ -98,7 +98,7 @@ def _made(name: str, known: Predictor, settings: PredictorSettings, resource: Re
         return model
 
     try:
-        return Contained(make)
+        return SandboxedModel(make)
     except SlackwaterError:
         raise
     except Exception as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from slackwater.bus.handlers import Consumer, each
+from slackwater.bus.consume.handlers import Consumer, each
 from slackwater.bus.port import Received
 from slackwater.events.node_described import NodeDescribed
 from slackwater.tally.usecases.count_nodes import CountNodes

@@ -14,7 +14,7 @@ from slackwater.runtime.ownership import Lease
 
 
 class CountNodes:
-    """slackwater.runtime.sharding.Holder."""
+    """slackwater.runtime.partition_sharding.Holder."""
 
     def __init__(self, clock: Clock, forget_seconds: float) -> None:
         self._clock = clock

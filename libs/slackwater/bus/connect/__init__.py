@@ -1,0 +1,1 @@
+"""Connections to the broker: credentials, TLS, reconnection, publishing."""

@@ -1,0 +1,450 @@
+"""The bus on NATS JetStream."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+from typing import Any, TypeVar
+
+from nats.aio.client import Client
+from nats.errors import Error as NatsError
+from nats.js import JetStreamContext
+
+from slackwater.bus.admin.backlogs import Backlogs, backlogs
+from slackwater.bus.admin.nats_admin import NatsAdmin
+from slackwater.bus.admin.stream_setup import declare
+from slackwater.bus.admin.streams import DLQ, ConsumerSpec, Topology, load
+from slackwater.bus.codec.cloudevents import Message, encode
+from slackwater.bus.connect.access import API_PREFIX, NatsAccess
+from slackwater.bus.connect.connections import CONNECT_SECONDS, BulkConnection, Connector, ended
+from slackwater.bus.connect.publisher import NotStored, StreamPublisher
+from slackwater.bus.consume.agent_block_watch import BlockWatch
+from slackwater.bus.consume.agent_blocks import BlockGate, Blocks
+from slackwater.bus.consume.dead_letter_store import DeadLetterStore
+from slackwater.bus.consume.dead_letters import DeadLetter
+from slackwater.bus.consume.deliveries import NatsDelivery, ReadDelivery
+from slackwater.bus.consume.handler_spans import publishing
+from slackwater.bus.consume.metrics import BusMetrics
+from slackwater.bus.consume.partition_ownership import Unsettled
+from slackwater.bus.consume.partitions import WHOLE, Lane, PartitionedConsumption, PartitionedPuller
+from slackwater.bus.consume.pull_requests import Puller
+from slackwater.bus.consume.reader_tasks import ReaderTasks
+from slackwater.bus.consume.settlement import Settler
+from slackwater.bus.consume.skip_to_latest import skip_policy
+from slackwater.bus.consume.stats import ConsumerStats, Counters
+from slackwater.bus.port import BatchHandler, Consumption, Holds, StreamHead, Worth
+from slackwater.bus.read.broadcast import Broadcasts, T
+from slackwater.bus.read.nats_stream_reader import NatsStreamReader, StreamRequest
+from slackwater.bus.read.ordered_reader import Confined, OrderedReader, Start
+from slackwater.bus.read.replay import Replayer
+from slackwater.bus.read.stream_head import latest_of, stream_head
+from slackwater.bus.read.watch import deliver_watched
+from slackwater.events.codec.fast_decode import Read
+from slackwater.events.envelope import Event, Payload, partition_subjects, subjects_of
+from slackwater.events.registry import FROM_AGENTS
+from slackwater.events.serialized import Written, written
+from slackwater.model.errors import Misconfigured, Unavailable
+from slackwater.model.identifiers import ALL_PARTITIONS
+from slackwater.model.time import SystemClock
+from slackwater.telemetry.logs import get_logger
+from slackwater.telemetry.metrics import process_meters
+from slackwater.telemetry.spans import exporting
+
+P = TypeVar("P", bound=Payload)
+
+log = get_logger(__name__)
+
+PUBLISH_SECONDS = 5.0
+REQUEST_SECONDS = 3.0
+PING_SECONDS = 0.5
+PATIENCE_SECONDS = 30
+HEAL_PAUSE_SECONDS = 2.0
+"""Minimum time between two declarations on behalf of publishers: each takes about a hundred
+requests.
+"""
+WATCH_BATCH = 200
+
+
+class NatsBus:
+    """See slackwater.bus.port.Bus. Created by `connect_bus`; one per process is enough."""
+
+    def __init__(
+        self,
+        client: Client,
+        name: str,
+        topology: Topology,
+        *,
+        declares: bool = True,
+        access: NatsAccess | None = None,
+        dialer: Connector | None = None,
+    ) -> None:
+        self._client = client
+        self._bulk = BulkConnection(client, dialer)
+        self._name = name
+        self._topology = topology
+        self._js: JetStreamContext = client.jetstream(
+            timeout=REQUEST_SECONDS, prefix=(access.api_prefix if access else API_PREFIX)
+        )
+        self._confined = _confined(access)
+        self._publisher = StreamPublisher(client, PUBLISH_SECONDS)
+        self._telling = Broadcasts(client)
+        self._counters: dict[str, Counters] = {}
+        self._rounds = ReaderTasks(self._heal)
+        self._metrics = BusMetrics(process_meters())
+        self._office = DeadLetterStore(self._bury, SystemClock(), self._metrics)
+        self.blocks = Blocks()
+        """Blocked agents; filled while this process consumes agent events."""
+        self._block_watch = BlockWatch(client, self._js, self._rounds, self.blocks)
+        self._declares = declares
+        self._healed_at = float("-inf")
+        self._pings: set[asyncio.Task[bool]] = set()
+
+    @property
+    def client(self) -> Client:
+        """Returns the underlying connection, for copies of streams."""
+        return self._client
+
+    @property
+    def jetstream(self) -> JetStreamContext:
+        """Returns the underlying JetStream client, for tests and `slackwater doctor`."""
+        return self._js
+
+    def desk(self) -> NatsAdmin:
+        """Returns operator access: consumers, dead letters, replay."""
+        return NatsAdmin(self._js, self._publisher, self._topology)
+
+    async def declare(self) -> None:
+        """Create or update every stream and consumer of the topology. Raises Unavailable, Misconfigured."""
+        await declare(self._js, self._topology)
+
+    async def publish(self, event: Event[Any]) -> int:
+        return await self._carry(written(event))
+
+    async def carry(self, event: Written) -> None:
+        await self._carry(event)
+
+    async def _carry(self, event: Written) -> int:
+        try:
+            if not exporting(event.traceparent):
+                return await self._store(event.stream, encode(event))
+            with publishing(event) as step:
+                message = encode(replace(event, traceparent=step.traceparent))
+                return await self._store(event.stream, message)
+        except Unavailable:
+            self._metrics.publish_failures.labels(event.stream).inc()
+            raise
+
+    async def _store(self, stream: str, message: Message) -> int:
+        """Store a message, and declare its stream again if it was deleted: no reader in this
+        process would notice the loss.
+        """
+        try:
+            return await self._publisher.store(stream, message)
+        except NotStored:
+            if time.monotonic() - self._healed_at > HEAL_PAUSE_SECONDS:
+                self._healed_at = time.monotonic()
+                await self._rounds.heal()
+            raise
+
+    @asynccontextmanager
+    async def consume(
+        self,
+        payload: type[P],
+        consumer: str,
+        handler: BatchHandler[P],
+        *,
+        batch: int = 100,
+        holds: Holds | None = None,
+        read: Read | None = None,
+        worth: Worth | None = None,
+    ) -> AsyncIterator[Consumption]:
+        spec = self._spec(payload, consumer)
+        counters = self._counted(consumer)
+        if payload in FROM_AGENTS:
+            await self._block_watch.load()
+        gate = self._gate(payload, consumer)
+        settler = Settler(
+            payload, consumer, spec, handler, self._office.bury, counters, read=read, worth=worth, gate=gate
+        )
+        if spec.partitioned:
+            async with self._consume_partitions(settler, payload, consumer, batch, holds) as consumption:
+                yield consumption
+            return
+        puller = Puller(await self._bulk.client_for(spec), payload.STREAM, consumer, batch, ahead=spec.fetch_ahead)
+        await puller.open()
+
+        async def work() -> bool:
+            messages = await puller.next()
+            if messages:
+                await settler.settle([NatsDelivery(message) for message in messages])
+            if spec.gather_seconds and 0 < len(messages) < batch:
+                await asyncio.sleep(spec.gather_seconds)
+            return bool(messages)
+
+        async with self._rounds.running(f"consumer {consumer}", work, puller):
+            try:
+                yield WHOLE
+            finally:
+                for message in await puller.close():
+                    await NatsDelivery(message).nak(0)
+
+    @asynccontextmanager
+    async def _consume_partitions(
+        self, settler: Settler[P], payload: type[P], consumer: str, batch: int, holds: Holds | None
+    ) -> AsyncIterator[Consumption]:
+        spec = self._topology.consumers[consumer]
+        jumps = skip_policy(self._js, self._topology, consumer, self._counted(consumer), self._metrics)
+        client = await self._bulk.client_for(spec)
+        lanes = [
+            Lane(
+                PartitionedPuller(client, payload.STREAM, consumer, batch, jumps),
+                Unsettled(settler.settle, holds or (lambda _: True)),
+            )
+            for _ in range(spec.lanes)
+        ]
+        consumption = PartitionedConsumption(lanes)
+        if holds is None:
+            await consumption.acquire(ALL_PARTITIONS)
+        async with AsyncExitStack() as stack:
+            for number, lane in enumerate(lanes):
+                work, what = partial(lane.work, batch, spec.gather_seconds), f"consumer {consumer}, lane {number}"
+                await stack.enter_async_context(self._rounds.running(what, work, lane.puller))
+                stack.push_async_callback(lane.close)
+            yield consumption
+
+    @asynccontextmanager
+    async def watch(
+        self, payload: type[P], handler: Callable[[Event[P]], Awaitable[None]], *, key: str | None = None
+    ) -> AsyncIterator[None]:
+        filters, start = [_filter(payload, key)], Start(None)
+        reader = OrderedReader(
+            self._client, self._js, payload.STREAM, filters, start, WATCH_BATCH, confined=self._confined
+        )
+
+        async def work() -> bool:
+            messages = await reader.next()
+            for message in messages:
+                await deliver_watched(payload, handler, Message(message.subject, message.headers or {}, message.data))
+            return bool(messages)
+
+        async with self._rounds.reading(f"watch of {payload.TYPE}", work, reader):
+            yield
+
+    async def broadcast(self, event: Event[Any]) -> None:
+        await self._telling.broadcast(event)
+
+    def subscribe(
+        self, payload: type[T], handler: Callable[[Event[T]], Awaitable[None]], *, partition: int
+    ) -> AbstractAsyncContextManager[None]:
+        return self._telling.subscribe(payload, handler, partition)
+
+    @asynccontextmanager
+    async def replay(
+        self,
+        payload: type[P],
+        handler: BatchHandler[P],
+        *,
+        after_sequence: int,
+        batch: int = 500,
+        partition: int | None = None,
+    ) -> AsyncIterator[None]:
+        filters = [subjects_of(payload)] if partition is None else partition_subjects(payload, partition)
+        reader = OrderedReader(self._client, self._js, payload.STREAM, filters, Start(after_sequence), batch)
+        name = f"{self._name}-replay-{payload.TYPE.replace('.', '-').replace('_', '-')}"
+        replayer = Replayer(payload, name, handler, self._office.bury, self._counters.setdefault(name, Counters()))
+
+        async def work() -> bool:
+            messages = await reader.next()
+            unhandled_after = await replayer.handle([ReadDelivery(message) for message in messages])
+            if unhandled_after is not None:
+                reader.rewind(unhandled_after)
+                await reader.reset()
+                return False
+            return bool(messages)
+
+        async with self._rounds.reading(f"replay of {payload.TYPE}", work, reader):
+            yield
+
+    @asynccontextmanager
+    async def follow(
+        self,
+        payloads: Sequence[type[Payload]],
+        *,
+        after: Mapping[str, int] | None = None,
+        since: datetime | None = None,
+        keys: Sequence[str] = (),
+        bodies: bool = True,
+    ) -> AsyncIterator[NatsStreamReader]:
+        following = NatsStreamReader()
+        look = StreamRequest(payloads, after or {}, since, keys, bodies)
+        await following.begin(self._client, self._js, self._topology, look)
+        async with AsyncExitStack() as stack:
+            for part in following.parts:
+                await stack.enter_async_context(self._rounds.reading(f"look at {part.stream}", part.work, part.reader))
+            try:
+                yield following
+            finally:
+                following.mailbox.close()
+
+    async def mark(self, payloads: Sequence[type[Payload]]) -> StreamHead:
+        return await stream_head(self._js, payloads)
+
+    async def latest(self, payload: type[P], node: str) -> Event[P] | None:
+        if payload in FROM_AGENTS:
+            await self._block_watch.load()
+        return None if self.blocks.hides(payload, node) else await latest_of(self._js, payload, node)
+
+    async def settled_up_to(self, consumer: str) -> int:
+        try:
+            info = await self._js.consumer_info(self._topology.stream_of(consumer), consumer)
+        except (NatsError, TimeoutError) as error:
+            raise Unavailable(f"consumer {consumer} cannot be asked now: {error!r}") from error
+        return info.ack_floor.stream_seq if info.ack_floor is not None else 0
+
+    async def connected(self) -> bool:
+        """Returns whether the broker answers. The ping is never cancelled: nats-py drops the
+        connection when a pong arrives for a cancelled ping, so a busy machine would disconnect
+        itself by its own health check.
+        """
+        if not self._client.is_connected or not self._bulk.is_connected:
+            return False
+        ping = asyncio.create_task(self._round_trip())
+        self._pings.add(ping)
+        ping.add_done_callback(self._pings.discard)
+        await asyncio.wait({ping}, timeout=PING_SECONDS)
+        return ping.done() and not ping.cancelled() and ping.result()
+
+    async def _round_trip(self) -> bool:
+        try:
+            await self._client.flush(timeout=PATIENCE_SECONDS)
+        except (NatsError, TimeoutError):
+            return False
+        return self._client.is_connected  # without its reader, nats-py flushes without a ping
+
+    def stats(self) -> Mapping[str, ConsumerStats]:
+        """Returns settlement counts of each consumer opened by this process."""
+        return {name: counters.snapshot() for name, counters in self._counters.items()}
+
+    async def backlogs(self) -> Backlogs:
+        """Returns the lag of each consumer of this process (the broker hides other services'
+        consumers) and the fill level of each stream. Raises Unavailable.
+        """
+        own = [name for name in self._topology.consumers if name in self._counters]
+        return await backlogs(self._js, self._topology, own)
+
+    async def bury(self, letter: DeadLetter) -> None:
+        """Store a dead letter unchanged. Raises Unavailable."""
+        await self._bury(letter, letter.message())
+
+    async def _bury(self, letter: DeadLetter, message: Message) -> None:
+        await self._store(DLQ, message)
+
+    async def close(self) -> None:
+        """Close the connection; pending requests fail. Called by `connect_bus`."""
+        for ping in self._pings:
+            ping.cancel()
+        await self._block_watch.close()
+        await self._bulk.close()
+        await ended(self._client)
+
+    async def open(self) -> None:
+        """Subscribe to the broker's answers; called by `connect_bus`."""
+        await self._publisher.open()
+
+    @property
+    def trouble(self) -> str:
+        """Returns why the connected broker did not store the last message; empty when it did."""
+        return self._publisher.trouble
+
+    @property
+    def missing(self) -> str:
+        """Returns the stream that was missing for the last message published; empty when none is
+        missing.
+        """
+        return self._publisher.missing
+
+    def disconnected(self) -> None:
+        """Fail all requests in flight: their answers are lost with the connection."""
+        self._publisher.connection_lost()
+
+    def reconnected(self) -> None:
+        """Interrupt all readers: answers to open requests may have been lost with the old
+        connection.
+        """
+        self._metrics.reconnects.inc()
+        self._rounds.interrupt("connection was lost in between")
+
+    def _counted(self, consumer: str) -> Counters:
+        return self._counters.setdefault(consumer, Counters())
+
+    def _gate(self, payload: type[Payload], consumer: str) -> BlockGate:
+        keeps_last = self._topology.keeps_last(payload.STREAM)
+        counters, meter = self._counted(consumer), self._metrics.of(consumer)
+        return BlockGate(payload, lambda: self.blocks, counters, meter, keeps_last=keeps_last)
+
+    def _spec(self, payload: type[Payload], consumer: str) -> ConsumerSpec:
+        spec = self._topology.consumers.get(consumer)
+        if spec is None or spec.event != payload.TYPE:
+            raise Misconfigured(f"consumer {consumer!r} for {payload.TYPE} is not in contracts/streams.yaml")
+        return spec
+
+    async def _heal(self) -> None:
+        """Declare streams and consumers again after a broker lost its store or they were deleted. A
+        failure needs an operator and is logged; it must not end the reader that noticed it.
+        """
+        if not self._declares:
+            return
+        with suppress(Unavailable):
+            try:
+                if await self.connected():
+                    await self.declare()
+            except Misconfigured as error:
+                log.error("streams cannot be declared", reason=error.message)
+
+
+def _filter(payload: type[Payload], key: str | None) -> str:
+    """Returns the subject filter of a type, restricted to keys that equal `key` or begin with it,
+    token by token.
+    """
+    if key is None:
+        return subjects_of(payload)
+    missing = payload.KEY_PARTS - len(key.split("/"))
+    return subjects_of(payload, key).removesuffix(".>") + ".*" * missing
+
+
+def _confined(access: NatsAccess | None) -> Confined | None:
+    if access is None or access.api_prefix == API_PREFIX or access.user is None:
+        return None
+    return Confined(access.user, access.api_prefix)
+
+
+@asynccontextmanager
+async def connect_bus(
+    url: str,
+    *,
+    name: str,
+    topology: Topology | None = None,
+    declares: bool = True,
+    wait_seconds: float = CONNECT_SECONDS,
+    access: NatsAccess | None = None,
+) -> AsyncIterator[NatsBus]:
+    """Yields a connected bus. Raises Unavailable if there is no broker within `wait_seconds`; once
+    connected it reconnects without limit. `declares=False` where another process declares the
+    streams (an agent). Raises Misconfigured for unusable credentials.
+    """
+    dialer = Connector(url, name, access.options(url) if access is not None else {}, wait_seconds)
+    client = await dialer.dial()
+    bus = NatsBus(client, name, topology or load(), declares=declares, access=access, dialer=dialer)
+    dialer.on_change(bus.reconnected, bus.disconnected)
+    try:
+        await bus.open()
+        if declares:
+            await bus.declare()
+        yield bus
+    finally:
+        await bus.close()

@@ -1,0 +1,1 @@
+"""Durable consumers: pull, decode, handle, settle, dead-letter."""

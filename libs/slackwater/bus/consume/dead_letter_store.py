@@ -1,0 +1,109 @@
+"""Stores dead letters: attributes each to a node, limits the rate per agent, and shrinks a letter
+that the broker refuses, so that a failing letter never keeps its message unsettled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import timedelta
+from urllib.parse import unquote
+
+from slackwater.bus.codec.cloudevents import Message
+from slackwater.bus.consume.dead_letters import BODY_BYTES, DeadLetter
+from slackwater.bus.consume.metrics import BusMetrics
+from slackwater.bus.consume.token_buckets import TokenBuckets
+from slackwater.events.codec.body import UNDECODABLE_CODES
+from slackwater.events.decision_recorded import DecisionRecorded
+from slackwater.events.registry import FROM_AGENTS, RECORDERS
+from slackwater.model.errors import Unavailable
+from slackwater.model.time import Clock
+from slackwater.telemetry.logs import get_logger
+
+log = get_logger(__name__)
+
+LETTERS_AT_ONCE, LETTER_SECONDS = 20, 10.0
+"""Per node and consumer: the burst, then one letter per LETTER_SECONDS."""
+MOST_NODES = 50
+"""Nodes with a series of their own in the metric; the others share one series. An alert names only
+a few.
+"""
+OTHER = "other"
+CUT_BYTES = 32_768
+
+AGENT_EVENTS = frozenset(event.TYPE for event in FROM_AGENTS)
+
+Store = Callable[[DeadLetter, Message], Awaitable[None]]
+"""Stores a letter in the form of this message. Raises Unavailable."""
+
+
+class DeadLetterStore:
+    """The dead letters of one process."""
+
+    def __init__(self, store: Store, clock: Clock, metrics: BusMetrics) -> None:
+        self._store = store
+        self._clock = clock
+        self._metrics = metrics
+        self._buckets = TokenBuckets[tuple[str, str]](LETTERS_AT_ONCE, LETTER_SECONDS)
+        self._named: set[str] = set()
+
+    async def bury(self, letter: DeadLetter) -> bool:
+        """Returns whether the letter is stored; False if the message is given up without one.
+        Raises Unavailable: retry.
+        """
+        if not is_of_agent(letter):
+            return await self._stored(letter, {})
+        key = letter.consumer, letter.node
+        if not self._buckets.acquire(key, self._clock.monotonic()):
+            self._dropped(key)
+            self._count(letter.node)
+            return False
+        is_stored = await self._stored(letter, self._about_dropped(key))
+        self._buckets.settle(key)
+        self._count(letter.node)
+        return is_stored
+
+    def _dropped(self, key: tuple[str, str]) -> None:
+        """Logs a drop once per stored letter, hence at most once in LETTER_SECONDS."""
+        self._metrics.dead_letters_dropped.labels(key[0]).inc()
+        refused = self._buckets.refused(key)
+        if refused is not None and refused.count == 1:
+            log.warning("dead letters dropped", consumer=key[0], node=key[1], stored_again_every_seconds=LETTER_SECONDS)
+
+    def _about_dropped(self, key: tuple[str, str]) -> Mapping[str, str]:
+        refused = self._buckets.refused(key)
+        if refused is None:
+            return {}
+        since = self._clock.now() - timedelta(seconds=self._clock.monotonic() - refused.since)
+        return {"sw-also-dropped": f"{refused.count} since {since.isoformat(timespec='seconds')}"}
+
+    async def _stored(self, letter: DeadLetter, also: Mapping[str, str]) -> bool:
+        for most in (BODY_BYTES, CUT_BYTES, 0):
+            try:
+                await self._store(letter, letter.message(most_body_bytes=most, also=also))
+            except Unavailable:
+                raise
+            except Exception as error:  # noqa: BLE001 - the letter is at fault: a smaller form is tried, and it is logged
+                log.warning("dead letter refused", consumer=letter.consumer, body_bytes=most, error=repr(error)[:500])
+                continue
+            return True
+        log.error("dead letter lost", consumer=letter.consumer, reason=letter.reason, subject=letter.subject)
+        return False
+
+    def _count(self, node: str) -> None:
+        if len(self._named) < MOST_NODES:
+            self._named.add(node)
+        self._metrics.dead_letters_by_node.labels(node if node in self._named else OTHER).inc()
+
+
+def is_of_agent(letter: DeadLetter) -> bool:
+    """Returns whether an agent published the message, as far as can be determined.
+
+    Services record decisions too, under a source of their own. A source can be forged, but services
+    publish only decodable messages: an undecodable one counts as the agent's, whatever source it
+    names.
+    """
+    event = ".".join(letter.subject.split(".")[2:4])
+    if event != DecisionRecorded.TYPE:
+        return event in AGENT_EVENTS
+    names_a_service = unquote(letter.headers.get("ce-source", "")) in RECORDERS
+    return letter.reason in UNDECODABLE_CODES or not names_a_service

@@ -1,0 +1,137 @@
+"""Reader tasks: repeat a unit of work through lost connections and defects until the context is
+left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Protocol
+
+from nats.errors import Error as NatsError
+
+from slackwater.bus.consume.pull_requests import ConsumerGone, Interrupted, Pauses
+from slackwater.bus.read.ordered_reader import OrderedReader
+from slackwater.model.errors import Unavailable
+from slackwater.telemetry.logs import get_logger
+
+log = get_logger(__name__)
+
+DRAIN_SECONDS = 2.0
+
+Work = Callable[[], Awaitable[bool]]
+"""Runs one round; returns whether there was any work."""
+
+
+class Interruptible(Protocol):
+    """A reader that waits for the broker and can be interrupted when its answer may be lost."""
+
+    def interrupt(self, reason: str) -> None: ...
+
+
+class ReaderTasks:
+    """The reader tasks of one connection. `heal` runs when a reader failed; one run at a time is
+    enough.
+    """
+
+    def __init__(self, heal: Callable[[], Awaitable[None]]) -> None:
+        self._heal = heal
+        self._healing = False
+        self._readers: set[Interruptible] = set()
+
+    def interrupt(self, reason: str) -> None:
+        """End the open requests of all readers: their answers may have been lost."""
+        for reader in self._readers:
+            reader.interrupt(reason)
+
+    def reading(self, what: str, work: Work, reader: OrderedReader) -> AbstractAsyncContextManager[None]:
+        """As `running`, for a reader that is reset after a failure and closed on leaving."""
+
+        async def work_or_reset() -> bool:
+            try:
+                return await work()
+            except (ConsumerGone, NatsError, TimeoutError):
+                await reader.reset()
+                raise
+
+        return _Running(self._readers, reader, lambda leaving: self._repeat(what, work_or_reset, leaving), reader.reset)
+
+    def running(self, what: str, work: Work, reader: Interruptible) -> AbstractAsyncContextManager[None]:
+        """Repeat `work` while the body runs; on leaving, let the current round finish, for
+        DRAIN_SECONDS at most.
+        """
+        return _Running(self._readers, reader, lambda leaving: self._repeat(what, work, leaving))
+
+    async def _repeat(self, what: str, work: Work, leaving: asyncio.Event) -> None:
+        pauses = Pauses()
+        while not leaving.is_set():
+            try:
+                if await work():
+                    pauses.reset()
+                    continue
+            except Interrupted:
+                continue  # a new connection, or leaving: ask again at once
+            except (ConsumerGone, NatsError, TimeoutError, Unavailable) as error:
+                if not leaving.is_set():
+                    log.info("reader tries again", reader=what, error=str(error))
+                    await self.heal()
+            except Exception:
+                log.exception("defect of a reader", reader=what)
+            await _first_of(leaving.wait(), pauses.next())
+
+    async def heal(self) -> None:
+        """Run the heal function now, unless it is running."""
+        if self._healing:
+            return
+        self._healing = True
+        try:
+            await self._heal()
+        finally:
+            self._healing = False
+
+
+class _Running(AbstractAsyncContextManager[None]):
+    """A reader's task while the context is open. It is a class, because at process exit open
+    generators are closed in any order, and a nested one would be closed while its parent closes it.
+    """
+
+    def __init__(
+        self,
+        readers: set[Interruptible],
+        reader: Interruptible,
+        repeat: Callable[[asyncio.Event], Coroutine[Any, Any, None]],
+        close: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        self._readers = readers
+        self._reader = reader
+        self._repeat = repeat
+        self._close = close
+        self._leaving = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> None:
+        self._task = asyncio.create_task(self._repeat(self._leaving))
+        self._readers.add(self._reader)
+
+    async def __aexit__(self, *exception: object) -> None:
+        task, self._task = self._task, None
+        if task is None:
+            return
+        self._leaving.set()
+        self._readers.discard(self._reader)
+        self._reader.interrupt("leaving")
+        try:
+            await asyncio.wait({task}, timeout=DRAIN_SECONDS)
+        finally:
+            task.cancel()
+            await asyncio.wait({task})
+            if self._close is not None:
+                await self._close()
+
+
+async def _first_of(*waits: Awaitable[Any]) -> None:
+    tasks = {asyncio.ensure_future(wait) for wait in waits}
+    _, late = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in late:
+        task.cancel()

@@ -1,0 +1,1 @@
+"""Reads without acknowledgement: streams in order, the last value of a subject, broadcasts."""

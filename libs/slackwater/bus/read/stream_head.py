@@ -1,0 +1,47 @@
+"""The end of a stream, restricted to some event types or one subject."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from nats.errors import Error as NatsError
+from nats.js import JetStreamContext
+from nats.js.errors import APIError, NotFoundError
+
+from slackwater.bus.codec.cloudevents import Message
+from slackwater.bus.codec.decoder import decoded_or_none
+from slackwater.bus.port import StreamHead
+from slackwater.events.envelope import Event, Payload, own_subjects, subjects_of
+from slackwater.model.errors import Unavailable
+
+P = TypeVar("P", bound=Payload)
+
+
+async def stream_head(js: JetStreamContext, payloads: Sequence[type[Payload]]) -> StreamHead:
+    """See slackwater.bus.port.Bus.mark. Raises Unavailable."""
+    stream = payloads[0].STREAM
+    try:
+        created = (await js.stream_info(stream)).created
+        ends = [await _end(js, stream, subjects_of(payload)) for payload in payloads]
+    except (NatsError, APIError, TimeoutError) as error:
+        raise Unavailable(f"the end of {stream} cannot be read now: {error!r}") from error
+    return StreamHead(created.isoformat() if created else "", max(ends))
+
+
+async def _end(js: JetStreamContext, stream: str, subjects: str) -> int:
+    try:
+        return (await js.get_last_msg(stream, subjects)).seq or 0
+    except NotFoundError:
+        return 0
+
+
+async def latest_of(js: JetStreamContext, payload: type[P], node: str) -> Event[P] | None:
+    """See slackwater.bus.port.Bus.latest; whether the agent is blocked is not asked here. Raises Unavailable."""
+    try:
+        found = await js.get_last_msg(payload.STREAM, own_subjects(payload, node))
+    except NotFoundError:
+        return None
+    except (NatsError, APIError, TimeoutError) as error:
+        raise Unavailable(f"the last {payload.TYPE} of {node} cannot be read now: {error!r}") from error
+    return decoded_or_none(payload, Message(found.subject or "", found.headers or {}, found.data or b""))

@@ -1,0 +1,165 @@
+"""Reads events of several types without acknowledging, each with its position, so that a client can
+resume.
+
+No durable consumer is involved. The reader sets the pace: a slow one holds one batch in memory and
+falls behind in the stream, until retention drops messages and it gets a Missed item.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Protocol
+
+from slackwater.bus.codec.cloudevents import subject_key
+from slackwater.bus.codec.decoder import decode_attributes, decode_payload
+from slackwater.events.codec.body import Undecodable
+from slackwater.events.envelope import Payload
+from slackwater.model.errors import Unavailable
+
+
+@dataclass(frozen=True, slots=True)
+class StreamEvent:
+    """One event with its position: attributes decoded, body as published (empty if bodies were not
+    requested).
+    """
+
+    payload: type[Payload]
+    id: str
+    source: str
+    time: datetime
+    causedby: str | None
+    traceparent: str | None
+    key: str
+    stream: str
+    sequence: int
+    body: bytes
+
+    def data(self) -> Payload:
+        """Returns the payload, fully validated. Raises Undecodable, Unavailable."""
+        return decode_payload(self.payload, self.body)
+
+
+class GapCause(StrEnum):
+    """Reasons why a position is no longer in its stream."""
+
+    EXPIRED = "expired"
+    """Retention by age or size removed the messages after the position."""
+    BEGAN_ANEW = "began_anew"
+    """The stream ends before the position: the broker lost its tail, or the stream was recreated
+    under that name.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class StreamGap:
+    """The messages after position `after` of a stream are gone; reading resumes behind
+    `resumed_after`.
+    """
+
+    stream: str
+    after: int
+    resumed_after: int
+    cause: GapCause
+
+
+Item = StreamEvent | StreamGap
+
+
+class StreamReader(Protocol):
+    """An open read of some streams."""
+
+    @property
+    def positions(self) -> Mapping[str, int]:
+        """Returns the position per stream to resume from, given that every item handed out was
+        handled; initially the start. It also advances past messages outside the filter, so that it
+        does not expire. A caller with unhandled items must use their positions.
+        """
+        ...
+
+    async def next(self) -> Sequence[Item]:
+        """Returns the next items, at least one; waits without limit. Order holds within a
+        stream.
+        """
+        ...
+
+
+class Mailbox:
+    """Hands batches from several readers to one consumer: each reader waits until its batch is
+    taken.
+    """
+
+    def __init__(self) -> None:
+        self._items: list[Item] = []
+        self._filled = asyncio.Event()
+        self._taken = asyncio.Event()
+        self._closed = False
+
+    async def put(self, items: Sequence[Item]) -> None:
+        """Hand over a batch. Returns at once when closed."""
+        while self._items and not self._closed:
+            self._taken.clear()
+            await self._taken.wait()
+        if items and not self._closed:
+            self._items = list(items)
+            self._filled.set()
+
+    async def next_items(self) -> Sequence[Item]:
+        while not self._items:
+            self._filled.clear()
+            await self._filled.wait()
+        items, self._items = self._items, []
+        self._taken.set()
+        return items
+
+    def close(self) -> None:
+        self._closed = True
+        self._taken.set()
+
+
+def by_stream(payloads: Sequence[type[Payload]]) -> dict[str, list[type[Payload]]]:
+    """Returns the types grouped by the stream that keeps them."""
+    found: dict[str, list[type[Payload]]] = {}
+    for payload in payloads:
+        found.setdefault(payload.STREAM, []).append(payload)
+    return found
+
+
+def resume_positions(
+    stream: str, wanted: int, first: int, last: int, *, last_value: bool
+) -> tuple[int, StreamGap | None]:
+    """Returns the position to read behind, given the last one seen (`wanted`), and what is missing,
+    if anything.
+
+    `first` and `last` are the stream's bounds now. A last-value stream loses only superseded
+    messages, so it has no gap.
+    """
+    if wanted > last:
+        return last, StreamGap(stream, wanted, last, GapCause.BEGAN_ANEW)
+    if wanted + 1 < first and not last_value:
+        return first - 1, StreamGap(stream, wanted, first - 1, GapCause.EXPIRED)
+    return wanted, None
+
+
+def stream_event(
+    payloads: Mapping[str, type[Payload]],
+    subject: str,
+    headers: Mapping[str, str] | None,
+    body: bytes,
+    stream: str,
+    sequence: int,
+) -> StreamEvent | None:
+    """Returns a message as an event; None if its attributes are invalid (its consumers dead-letter
+    it).
+    """
+    payload = payloads.get(".".join(subject.split(".")[2:4]))
+    if payload is None:
+        return None
+    try:
+        attributes = decode_attributes(payload, headers)
+    except (Undecodable, Unavailable):
+        return None
+    return StreamEvent(payload, **attributes, key=subject_key(subject), stream=stream, sequence=sequence, body=body)

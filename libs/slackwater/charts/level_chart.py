@@ -1,0 +1,135 @@
+"""The water level over time: usage by tier from the bottom up, the unused offer on top of it, the margin above."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from slackwater.charts import axes, svg
+from slackwater.charts.stacks import LAYERS, StackLayer, water_level
+from slackwater.charts.svg import Frame, Scale
+from slackwater.charts.units import cores
+
+GAP_SECONDS = 45.0
+"""Samples further apart are not connected, because the time between them is unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class LevelSample:
+    """Usage by layer (milli-cores) at one time, and the offer at that time."""
+
+    at: datetime
+    used: Mapping[str, int]
+    offered: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ChartMark:
+    """An action at one time; `css` is its kind."""
+
+    at: datetime
+    css: str
+    label: str
+    href: str
+
+
+def runs(samples: Sequence[LevelSample], gap_seconds: float = GAP_SECONDS) -> list[list[LevelSample]]:
+    """Samples split where more than `gap_seconds` lie between two."""
+    found: list[list[LevelSample]] = []
+    for sample in samples:
+        if found and (sample.at - found[-1][-1].at).total_seconds() <= gap_seconds:
+            found[-1].append(sample)
+        else:
+            found.append([sample])
+    return found
+
+
+def level_chart(
+    frame: Frame,
+    since: datetime,
+    until: datetime,
+    samples: Sequence[LevelSample],
+    capacity: int,
+    marks: Sequence[ChartMark] = (),
+    label: str = "CPU by tier over time",
+    waterlines: Sequence[tuple[str, int]] = (),
+    unit: str = "cores",
+) -> str:
+    """Stacked areas with the capacity and the waterlines (name, amount) as lines, and the marks as vertical lines."""
+    stacks = {sample.at: water_level(sample.used, sample.offered, capacity) for sample in samples}
+    highest = max((layers[-1].high for layers in stacks.values()), default=capacity)
+    x = Scale(since.timestamp(), until.timestamp(), frame.x0, frame.x1)
+    y = Scale(0, max(highest, capacity, 1) * 1.04, frame.y0, frame.y1)
+    body = axes.amounts(frame, y, cores)
+    for run in runs(samples):
+        body += areas(run, [stacks[sample.at] for sample in run], x, y)
+    body.append(svg.line(frame.x0, y(capacity), frame.x1, y(capacity), "capacity"))
+    body += readings(frame, x, samples, unit=unit)
+    body += [drawn for name, amount in waterlines for drawn in waterline_of(frame, y, name, amount)]
+    body += [drawn for mark in marks for drawn in mark_lines(frame, x, mark)]
+    body += axes.time_axis(frame, x, since, until, most=5 if frame.width > 500 else 3)
+    return svg.figure(frame, body, label)
+
+
+def waterline_of(frame: Frame, y: Scale, name: str, amount: int) -> list[str]:
+    """A dashed line with its name above it, or below if there is no room above."""
+    place = y(amount)
+    below = place - frame.y1 < 18
+    return [
+        svg.line(frame.x0, place, frame.x1, place, "waterline"),
+        svg.text(frame.x0 + 4, place + (13 if below else -4), f"waterline of {name} {cores(amount)}", "axis strong"),
+    ]
+
+
+def areas(run: Sequence[LevelSample], stacks: Sequence[tuple[StackLayer, ...]], x: Scale, y: Scale) -> list[str]:
+    drawn = []
+    for index, name in enumerate([*LAYERS, "offered", "margin"]):
+        layers = [stack[index] for stack in stacks]
+        if all(layer.amount == 0 for layer in layers):
+            continue
+        along = [x(sample.at.timestamp()) for sample in run]
+        if len(along) == 1:
+            along, layers = [along[0] - 1, along[0] + 1], layers * 2
+        upper = [(place, y(layer.high)) for place, layer in zip(along, layers, strict=True)]
+        lower = [(place, y(layer.low)) for place, layer in zip(along, layers, strict=True)]
+        drawn.append(svg.polygon([*upper, *reversed(lower)], f"layer {name}"))
+        if name not in ("offered", "margin"):
+            drawn.append(svg.polyline(upper, f"edge {name}"))
+    return drawn
+
+
+def readings(
+    frame: Frame,
+    x: Scale,
+    samples: Sequence[LevelSample],
+    most: int = 90,
+    say: Callable[[int], str] = cores,
+    unit: str = "cores",
+) -> list[str]:
+    """Invisible columns that show the numbers on hover."""
+    step = max(1, -(-len(samples) // most))
+    chosen = samples[::step]
+    drawn = []
+    for sample, following in zip(chosen, [*chosen[1:], None], strict=False):
+        left = x(sample.at.timestamp())
+        right = x(following.at.timestamp()) if following else frame.x1
+        title = f"{sample.at:%H:%M:%S} UTC: " + ", ".join(
+            f"{name} {say(value)}" for name, value in sample.used.items() if value
+        )
+        if sample.offered is not None:
+            title += f"; offered {say(sample.offered)} {unit}"
+        drawn.append(svg.rect(left, frame.y1, right - left, frame.y0 - frame.y1, "reading", title))
+    return drawn
+
+
+def mark_lines(frame: Frame, x: Scale, mark: ChartMark) -> list[str]:
+    """A vertical line with a small flag on top; both link to the decision and name it on hover."""
+    place = x(mark.at.timestamp())
+    left = min(max(place - 4, 0), frame.width - 8)
+    drawn = [
+        svg.line(place, frame.y1, place, frame.y0, f"mark {mark.css}"),
+        svg.rect(place - 3, frame.y1, 6, frame.y0 - frame.y1, "grip", mark.label),
+        svg.rect(left, frame.y1 - 9, 8, 8, f"flag {mark.css}", mark.label, radius=2),
+    ]
+    return [svg.link(mark.href, "".join(drawn))]

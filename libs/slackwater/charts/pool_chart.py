@@ -1,0 +1,113 @@
+"""The water level of every pool: one bar each, with the pool's capacity at the same length for all pools.
+
+From the left: system or reservation, prod's usage, prod's expected usage beyond that, mid, batch, the unused offer, and
+the capacity that is not offered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from slackwater.charts import svg
+from slackwater.charts.stacks import StackLayer
+from slackwater.charts.svg import Frame, Scale
+
+ROW, BAR = 44.0, 15.0
+"""Height of a pool's row and of its bar, in SVG units."""
+BOTTOM = 24.0
+NAME_LETTER, LETTER = 8.5, 6.5
+"""Maximum width of a letter in SVG units: of a pool's name, and of the text on its right."""
+LONGEST = 2.0
+"""Longest bar as a multiple of the capacity, so that a pool of unknown size does not flatten the others."""
+WORDS = {
+    "system": "system or reserve",
+    "prod": "used by prod",
+    "expected": "expected of prod beyond that",
+    "mid": "mid",
+    "batch": "used by batch and free",
+    "offered": "offered to batch, unused",
+    "margin": "offered to nobody",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PoolLevel:
+    """One pool's bar; all amounts in one unit. `said` is the text on its right, above the bar."""
+
+    pool: str
+    href: str
+    capacity: int
+    layers: tuple[StackLayer, ...]
+    said: str
+    alert: bool = False
+
+
+def pool_layers(
+    *, capacity: int, reserve: int, prod: int, expected: int, mid: int, borrowed: int, batch: int
+) -> tuple[StackLayer, ...]:
+    """The layers from 0 to the larger of the capacity and the sum of usage and offers; they do not overlap.
+
+    `expected` contains `prod`, `batch` is the offer of which `borrowed` is used; negative amounts count as zero.
+    """
+    amounts = {
+        "system": reserve,
+        "prod": prod,
+        "expected": expected - prod,
+        "mid": mid,
+        "batch": borrowed,
+        "offered": batch - borrowed,
+    }
+    layers, top = [], 0
+    for name, amount in amounts.items():
+        layers.append(StackLayer(name, top, top + max(0, amount)))
+        top = layers[-1].high
+    return (*layers, StackLayer("margin", top, max(top, capacity)))
+
+
+def pool_frame(pools: int, width: float) -> Frame:
+    """A canvas for this many pools."""
+    return Frame(width, pools * ROW + BOTTOM, left=2, right=2, top=0, bottom=BOTTOM)
+
+
+def pool_chart(frame: Frame, pools: Sequence[PoolLevel], say: Callable[[int], str], label: str) -> str:
+    """Bars below each other on one scale of shares; usage and offers beyond the capacity extend past 100 %."""
+    longest = max([1.0, *(level.layers[-1].high / max(level.capacity, 1) for level in pools)])
+    x = Scale(0, min(longest, LONGEST), frame.x0, frame.x1)
+    body = _shares(frame, x)
+    for place, level in enumerate(pools):
+        body += _row(frame, x, place * ROW, level, say)
+    return svg.figure(frame, body, label)
+
+
+def _row(frame: Frame, x: Scale, top: float, level: PoolLevel, say: Callable[[int], str]) -> list[str]:
+    name = level.pool or "(no pool)"
+    shown = _fitting(name, frame, level.said)
+    whole_name = name if shown != name else None
+    drawn = [
+        svg.link(level.href, svg.text(frame.x0, top + 14, shown, "poolname", title=whole_name)),
+        svg.text(frame.x1, top + 14, level.said, "axis strong" if level.alert else "axis", "end"),
+    ]
+    whole = max(level.capacity, 1)
+    for layer in level.layers:
+        if layer.amount:
+            left, right = x(layer.low / whole), x(layer.high / whole)
+            title = f"{name}: {say(layer.amount)} {WORDS[layer.name]}"
+            drawn.append(svg.rect(left, top + 21, right - left, BAR, f"layer {layer.name}", title))
+    return [*drawn, svg.line(x(1.0), top + 18, x(1.0), top + 24 + BAR, "capacity")]
+
+
+def _fitting(name: str, frame: Frame, said: str) -> str:
+    """The part of a name that fits beside the figures; the hover text and the table have the full name."""
+    letters = int((frame.x1 - frame.x0 - len(said) * LETTER) / NAME_LETTER) - 2
+    return name if len(name) <= letters else f"{name[: max(letters - 1, 1)]}\N{HORIZONTAL ELLIPSIS}"
+
+
+def _shares(frame: Frame, x: Scale) -> list[str]:
+    drawn = []
+    for percent in range(0, int(x.high * 100) + 1, 25):
+        place = x(percent / 100)
+        anchor = "start" if percent == 0 else "end" if place > frame.x1 - 20 else "middle"
+        drawn.append(svg.line(place, 18, place, frame.y0, "grid"))
+        drawn.append(svg.text(place, frame.y0 + 16, f"{percent} %", anchor=anchor))
+    return drawn

@@ -1,0 +1,1 @@
+"""Bodies of frequent events, decoded fast or by columns."""

@@ -1,0 +1,160 @@
+"""Fast decoding of the most frequent events; pydantic remains the reference for all others.
+
+A fast reader accepts only what both readers interpret alike, and returns the same payload as
+pydantic within the same bounds (checked by tests/unit/bus/test_fast_decode.py). Everything else (another
+spelling of a number or a time, a missing field, a value out of bounds, invalid JSON) goes to
+pydantic, which accepts it or names the error. Bodies are UTF-8 without NUL here: `cloudevents` has
+checked that.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Container, Mapping, Sequence
+from functools import partial
+from types import UnionType
+from typing import Annotated, Any, Protocol, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from slackwater.events import measures
+from slackwater.events.envelope import Payload, built
+from slackwater.events.peak_predicted import PeakPredicted
+from slackwater.events.usage_reported import UsageReported
+from slackwater.events.usage_windowed import UsageWindowed
+from slackwater.events.waterline_crossed import WaterlineCrossed
+from slackwater.model.bounds import rule_check
+from slackwater.model.pods import Pod
+
+P = TypeVar("P", bound=Payload)
+
+_BELOW_MICROSECONDS = re.compile(rb'\.\d{7,}[Zz+"-]')
+"""A time finer than a microsecond: one reader rounds it, the other truncates it."""
+
+
+class Read(Protocol):
+    """A fast decoder of bodies."""
+
+    def __call__(self, payload: type[P], body: bytes) -> P | None:
+        """Returns the payload in `body`; None if pydantic must decode it."""
+        ...
+
+
+def read(payload: type[P], body: bytes) -> P | None:
+    """Implements slackwater.events.codec.fast_decode.Read for the most frequent events."""
+    return read_with(payload, body, _READERS.get(payload))
+
+
+def read_with(payload: type[P], body: bytes, reader: Callable[[bytes], msgspec.Struct] | None) -> P | None:
+    """As `read`, with a reader that returns a struct with the payload's fields."""
+    if reader is None or b"\\" in body or _BELOW_MICROSECONDS.search(body):
+        return None
+    try:
+        found = reader(body)
+    except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError, OverflowError, RecursionError):
+        return None
+    return built(payload, msgspec.structs.asdict(found))
+
+
+def _reader(
+    payload: type[Payload], light: Light | None = None, light_fields: Container[str] | None = None
+) -> Callable[[bytes], msgspec.Struct]:
+    """Returns a decoder to a struct with the payload's fields, whose values must be dataclasses and
+    plain values; in `light_fields` (None: in all) `light` replaces the dataclasses.
+    """
+    hints = get_type_hints(payload, include_extras=True)
+    fields: list[tuple[str, Any, Any]] = []
+    for name, field in payload.model_fields.items():
+        is_light = light_fields is None or name in light_fields
+        kind = light.kind(hints[name]) if light is not None and is_light else hints[name]
+        given = partial(field.get_default, call_default_factory=True, validated_data={})
+        plain = field.default_factory is None and (field.default is None or field.default == ())
+        optional = field.default if plain else msgspec.field(default_factory=given)
+        default = msgspec.NODEFAULT if field.is_required() else optional
+        fields.append((name, kind, default))
+    body = msgspec.defstruct(f"{payload.__name__}Body", fields, kw_only=True, gc=False)
+    return within_rules(msgspec.json.Decoder(body).decode, [(name, kind) for name, kind, _ in fields])
+
+
+def within_rules(
+    decode: Callable[[bytes], msgspec.Struct], fields: Sequence[tuple[str, Any]]
+) -> Callable[[bytes], msgspec.Struct]:
+    """Returns `decode` followed by the field rules that msgspec cannot express
+    (slackwater.model.bounds.ValueRule).
+
+    The returned function raises msgspec.ValidationError for a value that breaks one.
+    """
+    checks = [(name, check) for name, kind in fields if (check := rule_check(kind)) is not None]
+
+    def read_within_rules(body: bytes) -> msgspec.Struct:
+        found = decode(body)
+        for name, check in checks:
+            problem = check(getattr(found, name))
+            if problem is not None:
+                raise msgspec.ValidationError(f"{name}: {problem}")
+        return found
+
+    return read_within_rules
+
+
+class Light:
+    """Structs that replace the dataclasses of slackwater.events.measures; pods stay raw bytes."""
+
+    def __init__(self) -> None:
+        self._made: dict[type, type[msgspec.Struct]] = {}
+
+    def kind(self, kind: Any) -> Any:
+        """Returns the type with its dataclasses replaced by structs."""
+        if kind is Pod:
+            return msgspec.Raw
+        origin, arguments = get_origin(kind), get_args(kind)
+        if origin is Annotated:
+            return Annotated[(self.kind(arguments[0]), *arguments[1:])]
+        if origin is tuple:
+            return tuple[tuple(self.kind(one) for one in arguments)]  # type: ignore[misc]  # made at run time
+        if origin in (Union, UnionType):
+            return Union[tuple(self.kind(one) for one in arguments)]  # noqa: UP007 - made at run time
+        if dataclasses.is_dataclass(kind) and isinstance(kind, type) and kind.__module__ == measures.__name__:
+            return self._struct(kind)
+        return kind
+
+    def _struct(self, shape: type) -> type[msgspec.Struct]:
+        if shape not in self._made:
+            hints = get_type_hints(shape, include_extras=True)
+            fields = [
+                (field.name, self.kind(hints[field.name]), self._default(field))
+                for field in dataclasses.fields(cast(Any, shape))
+            ]
+            self._made[shape] = msgspec.defstruct(f"Light{shape.__name__}", fields, frozen=True, gc=False)
+        return self._made[shape]
+
+    def _default(self, field: dataclasses.Field[Any]) -> Any:
+        if field.default is dataclasses.MISSING:
+            return msgspec.NODEFAULT
+        if type(field.default) in self._made:
+            return self._made[type(field.default)](**dataclasses.asdict(field.default))
+        return field.default
+
+
+_READERS: Mapping[type[Payload], Callable[[bytes], msgspec.Struct]] = {
+    payload: _reader(payload) for payload in (UsageReported, WaterlineCrossed, UsageWindowed, PeakPredicted)
+}
+
+
+def decode_pod(body: bytes) -> Pod:
+    """Returns a pod from the raw bytes that `LEAN_REPORT` keeps. Raises msgspec.ValidationError,
+    UnicodeDecodeError.
+    """
+    pod = _POD(body)
+    problem = None if _POD_RULES is None else _POD_RULES(pod)
+    if problem is not None:
+        raise msgspec.ValidationError(problem)
+    return pod
+
+
+_POD, _POD_RULES = msgspec.json.Decoder(Pod).decode, rule_check(Pod)
+LEAN_REPORT = _reader(UsageReported, Light())
+"""Decoder with structs for dataclasses and raw bytes for pods."""
+LIGHT_PODS_REPORT = _reader(UsageReported, Light(), {"pods"})
+"""Decoder that uses structs in pods only."""

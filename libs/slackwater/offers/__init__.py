@@ -1,0 +1,1 @@
+"""Formulas of offers: batch, mid, degradation, gates, strategy layers. Pure."""

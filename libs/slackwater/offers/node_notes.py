@@ -1,0 +1,148 @@
+"""Reads a node's annotations about amounts: reservations, raw allocatable, CPU normalisation and third-party use.
+
+Annotation names are those of the field. Unreadable annotations are left out and reported; the others still apply.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import field
+from decimal import Decimal
+from typing import Any
+
+from slackwater.model.errors import InvalidInput
+from slackwater.model.quantities import Resources, parse_cpu_milli, parse_memory_bytes
+from slackwater.model.records import record
+from slackwater.offers.reservation import annotated_reservation, kubelet_reservation
+from slackwater.offers.reserved_amounts import ThirdParty, parse_ratio, prepared
+
+PREFIXES = ("slackwater.io/", "node.koordinator.sh/")
+_SHOWN = 80
+_TIERS = {"koord-batch": "batch", "koord-mid": "mid", "koord-prod": "prod", "koord-free": "free"}
+
+
+@record(frozen=True, slots=True)
+class NodeStatus:
+    """The batch amounts in a node's status: the offer in normalised CPUs, cut to whole milli-cores, less third parties'
+    allocations. `before` is without the latter.
+    """
+
+    batch: Resources
+    before: Resources
+    cpu_ratio: str
+
+
+@record(frozen=True, slots=True)
+class NodeNotes:
+    """`reserved` is held back in any case, `allocatable` is raw (None: not given). `cpu_ratio` is the CPU normalisation
+    ratio as text. `problems` say what could not be read, and why.
+    """
+
+    reserved: Resources = field(default_factory=Resources)
+    allocatable: Resources | None = None
+    cpu_ratio: str = "1"
+    third_parties: tuple[ThirdParty, ...] = ()
+    problems: tuple[str, ...] = ()
+
+    def status_of(self, batch: Resources) -> NodeStatus | None:
+        """Returns the status; None where it equals the offer."""
+        if self.cpu_ratio == "1" and not self.third_parties:
+            return None
+        ratio = Decimal(self.cpu_ratio)
+        cpu = prepared(batch.cpu_milli, "cpu", self.third_parties, ratio)
+        memory = prepared(batch.memory_bytes, "memory", self.third_parties)
+        return NodeStatus(
+            Resources(cpu.value or 0, memory.value or 0), Resources(cpu.origin, memory.origin), self.cpu_ratio
+        )
+
+
+def notes_of(annotations: Mapping[str, str], capacity: Resources) -> NodeNotes:
+    """Returns the parsed annotations, each at most `capacity`, which is the machine's before any amplification."""
+    parsed: dict[str, Any] = {}
+    problems: list[str] = []
+    for name, text, kind, read in _said(annotations):
+        try:
+            parsed.setdefault(kind, read(text))
+        except InvalidInput as error:
+            problems.append(f"annotation {name}: {error.message}")
+    allocatable: Resources | None = parsed.get("allocatable")
+    raw = None if allocatable is None else allocatable.smaller_of(capacity)
+    kept = Resources() if raw is None else kubelet_reservation(capacity, raw, raw)
+    return NodeNotes(
+        reserved=kept.larger_of(parsed.get("reserved", Resources())).smaller_of(capacity),
+        allocatable=raw,
+        cpu_ratio=parsed.get("cpu_ratio", "1"),
+        third_parties=parsed.get("third_parties", ()),
+        problems=tuple(problems),
+    )
+
+
+def _said(annotations: Mapping[str, str]) -> Iterator[tuple[str, str, str, Callable[[str], Any]]]:
+    """Yields the known annotations; Slackwater's prefix comes before the field's."""
+    for prefix in PREFIXES:
+        for name, (kind, read) in _KNOWN.items():
+            if (text := annotations.get(prefix + name)) is not None:
+                yield prefix + name, text, kind, read
+
+
+def _reservation(text: str) -> Resources:
+    document = _object(text, "reservation")
+    cpus = document.get("reservedCPUs") or ""
+    return annotated_reservation(_amounts(document.get("resources") or {}, "resources"), str(cpus))
+
+
+def _raw_allocatable(text: str) -> Resources:
+    document = _object(text, "raw-allocatable")
+    if not {"cpu", "memory"} <= document.keys():
+        raise InvalidInput("raw-allocatable: cpu and memory must both be given", field="raw-allocatable")
+    return _amounts(document, "raw-allocatable")
+
+
+def _cpu_ratio(text: str) -> str:
+    """Normalises a ratio: 1.20 becomes 1.2."""
+    return f"{parse_ratio(text).normalize():f}"
+
+
+def _third_parties(text: str) -> tuple[ThirdParty, ...]:
+    allocations = _object(text, "third-party-allocations").get("allocations", [])
+    if not isinstance(allocations, list) or not all(isinstance(allocation, Mapping) for allocation in allocations):
+        raise InvalidInput("allocations: must be a list of objects with name, priority, resources", field="allocations")
+    return tuple(_third_party(allocation) for allocation in allocations)
+
+
+def _third_party(allocation: Mapping[str, Any]) -> ThirdParty:
+    """Parses one allocation. The field counts CPU of batch in milli-cores: `2000`, or `2k`, are two cores."""
+    tier, given = str(allocation.get("priority", "")), _mapping(allocation.get("resources") or {}, "resources")
+    cpu, memory = (str(given.get(f"kubernetes.io/batch-{resource}", 0)) for resource in ("cpu", "memory"))
+    taken = Resources(parse_memory_bytes(cpu, "batch-cpu"), parse_memory_bytes(memory, "batch-memory"))
+    return ThirdParty(str(allocation.get("name", "")), _TIERS.get(tier, tier), taken)
+
+
+def _amounts(given: Any, name: str) -> Resources:
+    known = _mapping(given, name)
+    cpu, memory = str(known.get("cpu", 0)), str(known.get("memory", 0))
+    return Resources(parse_cpu_milli(cpu, f"{name}.cpu"), parse_memory_bytes(memory, f"{name}.memory"))
+
+
+def _object(text: str, name: str) -> Mapping[str, Any]:
+    try:
+        return _mapping(json.loads(text), name)
+    except (ValueError, RecursionError) as error:
+        said = f"{text[:_SHOWN]!r}{'…' if len(text) > _SHOWN else ''}"
+        raise InvalidInput(f"{name}: {said} is not valid JSON ({error})", field=name) from None
+
+
+def _mapping(given: Any, name: str) -> Mapping[str, Any]:
+    if not isinstance(given, Mapping):
+        raise InvalidInput(f"{name}: {given!r} must be a JSON object", field=name)
+    return given
+
+
+_KNOWN: Mapping[str, tuple[str, Callable[[str], Any]]] = {
+    "reservation": ("reserved", _reservation),
+    "raw-allocatable": ("allocatable", _raw_allocatable),
+    "cpu-normalization-ratio": ("cpu_ratio", _cpu_ratio),
+    "third-party-allocations": ("third_parties", _third_parties),
+    "thirdPartyAllocations": ("third_parties", _third_parties),
+}

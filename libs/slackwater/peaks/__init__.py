@@ -1,0 +1,1 @@
+"""Models of a machine's peak over the next 24 hours, one per module, behind `port`. Pure."""

@@ -1,0 +1,61 @@
+"""Refuses bodies larger than any document, because a body is held in memory several times."""
+
+from __future__ import annotations
+
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from slackwater.runtime.problems import problem
+
+MOST_BYTES = 4 * 1024 * 1024
+"""Enough for a file of several thousand policies."""
+
+
+class BodyTooLarge(HTTPException):
+    """Raised where a body is read. HTTPException is the only kind that the framework passes through
+    there.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(413)
+
+
+class BodyLimit:
+    """ASGI: refuses a request by its declared length before reading, any other once it exceeds the
+    limit.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        declared = Headers(scope=scope).get("content-length", "0")
+        if declared.isdecimal() and int(declared) > MOST_BYTES:
+            await _refusal()(scope, receive, send)
+            return
+        read = 0
+
+        async def counted() -> Message:
+            nonlocal read
+            message = await receive()
+            read += len(message.get("body", b""))
+            if read > MOST_BYTES:
+                raise BodyTooLarge
+            return message
+
+        await self._app(scope, counted, send)
+
+
+async def too_large(request: Request, error: Exception) -> JSONResponse:
+    """Returns the answer to BodyTooLarge."""
+    return _refusal()
+
+
+def _refusal() -> JSONResponse:
+    return problem(413, "body_too_large", f"the body exceeds {MOST_BYTES} bytes; send fewer documents at once")

@@ -1,0 +1,221 @@
+"""The inputs of a decision: samples, waterlines, gaps and allowances, each with its formula.
+
+A reader with the inputs and terms of a record can repeat its arithmetic without the program.
+"""
+
+from __future__ import annotations
+
+import math
+from datetime import datetime
+from decimal import Decimal
+from typing import Final
+
+from slackwater.decisions.record import Input
+from slackwater.model.records import record
+from slackwater.waterline.analysis.demands import ActionKind, Demand, Restorable, gap_of
+from slackwater.waterline.analysis.sample_counters import RuleVerdict
+from slackwater.waterline.cycle import Cycle, Options
+from slackwater.waterline.execution.plan import Plan, Remaining
+from slackwater.waterline.facts.amounts import ZERO, Number
+from slackwater.waterline.facts.node import NodeReadings
+from slackwater.waterline.loop.decision_dedup import RecordedPlan
+from slackwater.waterline.loop.feedback import Allowance, LoopState, after_calm, allowance, busiest_milli, wanted_milli
+from slackwater.waterline.node_guard import GuardState
+from slackwater.waterline.registry.limited_pods import beyond_limits
+from slackwater.waterline.registry.metric import MetricResource
+from slackwater.waterline.rulebook import Rulebook
+
+UNIT: Final = "milli-cores"
+_UNITS: Final = {
+    MetricResource.MEMORY: "bytes",
+    MetricResource.BATCH_MEMORY_REQUEST: "bytes",
+    MetricResource.MID_MEMORY_REQUEST: "bytes",
+}
+
+
+@record(frozen=True, slots=True)
+class DecisionContext:
+    """Everything a plan was made from. `view` is None when a new policy, and no report, caused
+    it.
+    """
+
+    node: str
+    capacity_milli: int
+    state: GuardState
+    rules: Rulebook
+    options: Options
+    now: datetime
+    view: NodeReadings | None = None
+    report_id: str | None = None
+    service: str = "ensurance"
+
+
+def unit_of(resource: MetricResource) -> str:
+    """Returns the unit in which a release is counted."""
+    return _UNITS.get(resource, UNIT)
+
+
+def inputs_of(told: RecordedPlan, demand: Demand | None, cycle: Cycle, source: DecisionContext) -> tuple[Input, ...]:
+    """Returns the inputs. Further demands of the same kind add one gap each, which one reading
+    alone would not explain.
+    """
+    found = [Input(name="mode", value=source.options.mode, unit="", source=source.rules.source)]
+    view = source.view
+    if view is not None:
+        found += _samples(demand, cycle, source, view)
+    found.append(Input(name="capacity", value=source.capacity_milli, unit=UNIT, source="node.described"))
+    if told.kind is ActionKind.RESTORE:
+        found += _allowed(cycle, source)
+    found += _gaps(told, demand, cycle, source)
+    return tuple(found)
+
+
+def _samples(demand: Demand | None, cycle: Cycle, source: DecisionContext, view: NodeReadings) -> list[Input]:
+    verdict = _decisive(demand, cycle, source)
+    found = [] if verdict is None else _against_the_waterline(demand, verdict, source, view)
+    excess = source.options.excess.gap_ratio
+    found.append(Input(name="excess_ratio", value=float(excess), unit="ratio", source=source.rules.source))
+    usage = view.readings.get("node_cpu_usage", ())
+    found.append(_measured("prod_usage", _whole(view.prod_usage_milli), UNIT, source))
+    found.append(_measured("node_usage", _whole(usage[0].value) if usage else None, UNIT, source))
+    return found
+
+
+def _decisive(demand: Demand | None, cycle: Cycle, source: DecisionContext) -> RuleVerdict | None:
+    """Returns the requesting rule with the largest gap, which decided how far to go. Without a
+    demand, the first with a reading.
+    """
+    verdicts = [one for one in cycle.analysis.verdicts if one.metric is not None and one.reading is not None]
+    if demand is None or source.view is None:
+        return verdicts[0] if verdicts else None
+    asked = [one for one in verdicts if one.rule.key in demand.rules]
+    view, ratio = source.view, source.options.excess.gap_ratio
+    return max(asked, key=lambda one: gap_of(one, view, ratio) or ZERO, default=None)
+
+
+def _against_the_waterline(
+    demand: Demand | None, verdict: RuleVerdict, source: DecisionContext, view: NodeReadings
+) -> list[Input]:
+    rule, metric, rules = verdict.rule, verdict.metric, source.rules.source
+    if metric is None or verdict.reading is None:
+        return []
+    unit = metric.dimension.value
+    found = [
+        _measured(metric.name, float(verdict.reading), unit, source),
+        Input(name="waterline", value=float(rule.waterline), unit=unit, source=rules),
+    ]
+    if demand is None:
+        calm = f"{verdict.state.at_or_below} of {rule.restore_threshold}"
+        return [*found, Input(name="samples_calm", value=calm, unit="in a row", source=f"rule {rule.name}")]
+    above = f"{verdict.state.above} of {rule.avoidance_threshold}"
+    found.append(Input(name="samples_above", value=above, unit="in a row", source=f"rule {rule.name}"))
+    if rule.target != rule.waterline:
+        found.append(Input(name="target", value=float(rule.target), unit=unit, source=rules))
+    found += [_measured(one.name, _whole(one.value), str(one.unit), source) for one in metric.basis(view)]
+    lacking = metric.release(view, verdict.reading, rule.target)
+    if demand.gap is not None and lacking is not None:
+        said = f"computed: {metric.formula}"
+        found.append(Input(name="lacking", value=_whole(lacking), unit=unit_of(metric.resource), source=said))
+    if metric.resource is MetricResource.CPU and metric.refilled and (beyond := beyond_limits(view)) >= 1:
+        said = (
+            "computed: what pods of lower tiers used beyond their limits, less what others among them waited for "
+            "within theirs; the reading is without it"
+        )
+        found.append(Input(name="beyond_limits", value=int(beyond), unit=UNIT, source=said))
+    if demand.waited_milli >= 1:
+        said = (
+            "computed: candidates' min(limit, usage / (1 - waiting)) - usage, where it is more than 0, less what "
+            "others used beyond their limits; of who waited 0.9 or more, usage + 1000 x waiting if that is more"
+        )
+        found.append(Input(name="waited_for", value=int(demand.waited_milli), unit=UNIT, source=said))
+    return found
+
+
+def _gaps(told: RecordedPlan, demand: Demand | None, cycle: Cycle, source: DecisionContext) -> list[Input]:
+    left = [one for one in told.plan.remaining if one.kind is told.kind]
+    found = [_gap(one, demand, _resource_of(one, cycle)) for one in left]
+    for one in left:
+        if (demand is None or one.metric != demand.metric.name) and one.open is not None and one.open >= 1:
+            said = f"computed: {one.because}"
+            unit = unit_of(_resource_of(one, cycle))
+            found.append(Input(name=f"remaining of {one.metric}", value=int(one.open), unit=unit, source=said))
+        if demand is not None and one.metric == demand.metric.name and (more := _credited(one, told.plan)):
+            why = "computed: evictions under way, and what throttles of this cycle release"
+            found.append(Input(name="credited", value=more, unit=unit_of(demand.metric.resource), source=why))
+    return found
+
+
+def _gap(left: Remaining, demand: Demand | None, resource: MetricResource) -> Input:
+    is_own = demand is not None and left.metric == demand.metric.name
+    said = "computed: (1 + excess_ratio) x lacking" if is_own and left.gap is not None else "computed"
+    if is_own and demand is not None and demand.waited_milli >= 1:
+        said += " + waited_for"
+    name = "gap" if is_own else f"gap of {left.metric}"
+    return Input(name=name, value=_whole(left.gap), unit=unit_of(resource), source=said)
+
+
+def _resource_of(left: Remaining, cycle: Cycle) -> MetricResource:
+    analysis = cycle.analysis
+    asked = (*analysis.throttles, *analysis.evictions, *analysis.previews)
+    return next((one.metric.resource for one in asked if one.metric.name == left.metric), MetricResource.CPU)
+
+
+def _credited(left: Remaining, plan: Plan) -> int:
+    """Returns what counts towards a gap in addition to the record's steps."""
+    own = sum((dict(step.released).get(left.metric, ZERO) for step in plan.of(left.kind)), ZERO)
+    return int(left.released - own)
+
+
+def _allowed(cycle: Cycle, source: DecisionContext) -> list[Input]:
+    """Returns the inputs of a restore."""
+    view, policy = source.view, source.options.loop
+    state = _seen(source)
+    said = "the most that prod used since the last trigger"
+    found = [Input(name="prod_demand", value=wanted_milli(state), unit=UNIT, source=f"state: {said}")]
+    if state.last_trigger_at is not None:
+        since = round((source.now - state.last_trigger_at).total_seconds(), 1)
+        found.append(Input(name="since_last_trigger", value=since, unit="seconds", source="state"))
+    found.append(Input(name="backoff", value=state.backoff, unit="raises answered by a trigger", source="state"))
+    usage = None if view is None else view.readings.get("node_cpu_usage")
+    if view is None or policy is None or not usage:
+        return found
+    used = float(usage[0].value)
+    said = "computed: capacity - node_usage"
+    found.append(Input(name="idle", value=source.capacity_milli - int(used), unit=UNIT, source=said))
+    said = f"state: the most of the last {max(1, len(state.used_lately_milli))} calm samples, this one among them"
+    found.append(Input(name="busiest", value=math.ceil(busiest_milli(state, used)), unit=UNIT, source=said))
+    most = max(
+        (one for one in cycle.analysis.restorable if one.is_covered),
+        key=lambda one: _allowance(one, source, view).milli,
+        default=None,
+    )
+    if most is None:
+        return found
+    if most.headroom is not None:
+        said = "computed: waterline - reading"
+        found.append(Input(name="headroom", value=_whole(most.headroom), unit=UNIT, source=said))
+    may = _allowance(most, source, view)
+    said = f"computed: {may.formula or may.idle_because}"
+    return [*found, Input(name="may_rise", value=may.milli, unit=UNIT, source=said)]
+
+
+def _allowance(one: Restorable, source: DecisionContext, view: NodeReadings) -> Allowance:
+    policy = source.options.loop
+    if policy is None:
+        return Allowance(0)
+    return allowance(view, _seen(source), policy, one.headroom, one.cool_down_seconds, source.now)
+
+
+def _seen(source: DecisionContext) -> LoopState:
+    """Returns the loop state on which a restore was decided; it already includes this sample."""
+    state = source.state.cycle.loop
+    return state if source.view is None else after_calm(source.view, state)
+
+
+def _measured(name: str, value: float | int | None, unit: str, source: DecisionContext) -> Input:
+    at = None if source.view is None else source.view.sampled_at
+    return Input(name=name, value=value, unit=unit, source=source.report_id or "", observed_at=at)
+
+
+def _whole(value: Number | Decimal | None) -> int | None:
+    return None if value is None else int(value)

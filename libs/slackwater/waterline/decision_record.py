@@ -1,0 +1,326 @@
+"""Builds decision records: inputs, terms that add up, spared candidates with reasons, and the
+replay arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from slackwater.decisions.reasons import DecisionKind, Reason
+from slackwater.decisions.record import Action, Alternative, DecisionRecord, Input, Replay, Term
+from slackwater.resources.selectors import LabelSelector
+from slackwater.waterline import cycle_replay
+from slackwater.waterline.actuation.cpu_quota import amount_of
+from slackwater.waterline.analysis.demands import ActionKind, Candidate, Demand
+from slackwater.waterline.cycle import Cycle
+from slackwater.waterline.decision_inputs import UNIT, DecisionContext, inputs_of, unit_of
+from slackwater.waterline.execution.plan import Plan, Remaining, Step
+from slackwater.waterline.facts.amounts import ZERO, Number
+from slackwater.waterline.facts.pods import PodUse
+from slackwater.waterline.loop.applied_limits import limits_of, milli_of_quota
+from slackwater.waterline.loop.decision_dedup import RecordedPlan
+from slackwater.waterline.node_guard import GuardState
+from slackwater.waterline.ordering.chains import CPU, ComparatorChain
+from slackwater.waterline.registry.metric import Metric, MetricResource
+
+_SUBJECTS: Final = {
+    MetricResource.MEMORY: "memory",
+    MetricResource.BATCH_MEMORY_REQUEST: "memory",
+    MetricResource.OTHER: "node",
+}
+_SPARED_AT_MOST: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Trigger:
+    """The metric of a decision, by which its effect is measured, over the series that its rule
+    selects.
+    """
+
+    metric: str
+    reading: float
+    waterline: float
+    selector: LabelSelector | None = None
+
+
+def record_of(decision_id: str, told: RecordedPlan, cycle: Cycle, source: DecisionContext) -> DecisionRecord:
+    """Returns the record of one decision of a cycle. Terms and result count what a throttle or an
+    eviction releases, in the unit of the requesting metric, and what a restore returns.
+    """
+    assert source.view is not None  # noqa: S101 - only a report makes a cycle
+    demand, left = _worst(told, cycle)
+    steps = told.plan.of(told.kind)
+    metric = demand.metric if demand is not None else None
+    pods = {pod.uid: pod for pod in source.view.pods}
+    terms = tuple(_term(step, metric, pods[step.uid]) for step in steps)
+    chain, reason = _chain_of(demand), reason_of(told, source.state, cycle)
+    return DecisionRecord(
+        id=decision_id,
+        kind=DecisionKind(told.kind.value),
+        node=source.node,
+        subject="cpu" if metric is None else _SUBJECTS.get(metric.resource, "cpu"),
+        service=source.service,
+        rule=_rule(demand, cycle),
+        mode=source.options.mode,
+        reason=reason,
+        decided_at=source.now,
+        trigger_event_id=source.report_id,
+        inputs=inputs_of(told, demand, cycle, source),
+        terms=terms,
+        result=sum(term.value for term in terms),
+        unit=UNIT if metric is None else unit_of(metric.resource),
+        alternatives=_alternatives(told, demand, cycle, source.state, pods),
+        actions=tuple(_action(step, pods[step.uid], chain) for step in steps),
+        remaining=0 if left is None or left.open is None else int(left.open),
+        remaining_because="" if left is None or (left.open is not None and left.open < 1) else left.because,
+        order=str(chain),
+        replay=Replay(
+            function=cycle_replay.REPLAY,
+            arguments=cycle_replay.arguments(
+                source.view,
+                source.state,
+                source.rules.policies,
+                source.options,
+                source.now,
+                would=told.plan is cycle.would,
+            ),
+        ),
+    )
+
+
+def release_record(decision_id: str, plan: Plan, source: DecisionContext, tiers: dict[str, str]) -> DecisionRecord:
+    """Returns the record of restoring all limits because the mode forbids throttling."""
+    terms = tuple(_term(step, None, None) for step in plan.steps)
+    return DecisionRecord(
+        id=decision_id,
+        kind=DecisionKind.RESTORE,
+        node=source.node,
+        subject="cpu",
+        service=source.service,
+        rule="",
+        mode=source.options.mode,
+        reason=Reason.RESTORE_MODE_CHANGED,
+        decided_at=source.now,
+        trigger_event_id=source.report_id,
+        inputs=(
+            Input(name="mode", value=source.options.mode, unit="", source=source.rules.source),
+            Input(name="capacity", value=source.capacity_milli, unit=UNIT, source="node.described"),
+        ),
+        terms=terms,
+        result=sum(term.value for term in terms),
+        unit=UNIT,
+        actions=tuple(_limit_action(step, tiers.get(step.uid, "")) for step in plan.steps),
+        replay=Replay(
+            function=cycle_replay.REPLAY_RELEASE,
+            arguments={
+                "state": cycle_replay.STATE.dump_python(source.state, mode="json", exclude_defaults=True),
+                "capacity_milli": source.capacity_milli,
+            },
+        ),
+    )
+
+
+def trigger_of(told: RecordedPlan, cycle: Cycle) -> Trigger | None:
+    """Returns the deciding metric; None: no measurement belongs to the decision."""
+    demand, _ = _worst(told, cycle)
+    read = [one for one in cycle.analysis.verdicts if one.reading is not None]
+    if demand is not None:
+        asked = [one for one in read if one.rule.key in demand.rules]
+        verdict = max(asked, key=lambda one: (one.reading or ZERO) - one.rule.waterline, default=None)
+    else:
+        verdict = next(iter(read), None) if told.kind is ActionKind.RESTORE else None
+    if verdict is None or verdict.reading is None:
+        return None
+    rule = verdict.rule
+    return Trigger(rule.metric, float(verdict.reading), float(rule.waterline), rule.selector)
+
+
+def remaining_milli(cycle: Cycle) -> int:
+    """Returns the part of the largest CPU gap that stays open."""
+    gaps = {one.metric.name: one.metric.resource for one in (*cycle.analysis.throttles, *cycle.analysis.previews)}
+    left = [*cycle.plan.remaining, *cycle.would.remaining]
+    known = [
+        one.open or ZERO
+        for one in left
+        if gaps.get(one.metric) is MetricResource.CPU and one.kind is ActionKind.THROTTLE
+    ]
+    return int(max(known, default=ZERO))
+
+
+# ---- the parts of a record
+
+
+def _worst(told: RecordedPlan, cycle: Cycle) -> tuple[Demand | None, Remaining | None]:
+    """Returns the demand of this kind with the largest gap, open ones first, and its outcome. A
+    restore has none.
+    """
+    asked = {one.metric.name: one for one in _asked(told, cycle)}
+    left = [one for one in told.plan.remaining if one.kind is told.kind and one.metric in asked]
+    if not left:
+        return None, None
+    worst = max(left, key=lambda one: ((one.open or ZERO) >= 1, one.gap is not None, one.gap or ZERO))
+    return asked[worst.metric], worst
+
+
+def _asked(told: RecordedPlan, cycle: Cycle) -> list[Demand]:
+    """Returns all demands of this kind: several metrics may have requested one decision."""
+    analysis = cycle.analysis
+    among = analysis.previews if told.plan is cycle.would else (*analysis.throttles, *analysis.evictions)
+    return [one for one in among if one.kind is told.kind]
+
+
+def _chain_of(demand: Demand | None) -> ComparatorChain:
+    """Returns the order used in the record: all keys follow this chain, whichever metric chose a
+    pod.
+    """
+    return CPU if demand is None else demand.metric.chain
+
+
+def reason_of(told: RecordedPlan, before: GuardState, cycle: Cycle) -> Reason:
+    match told.kind:
+        case ActionKind.RESTORE:
+            steps = told.plan.of(ActionKind.RESTORE)
+            back = {step.uid for step in steps if step.changes[0].after_us is None or _is_back(step, before)}
+            left = {one.uid for one in before.throttles} - back
+            return Reason.RESTORE_HEADROOM if left else Reason.RESTORE_COMPLETE
+        case ActionKind.EVICT:
+            return Reason.EVICT_OBSERVED_ONLY if told.plan is cycle.would else Reason.EVICT_WATERLINE_CROSSED
+        case ActionKind.THROTTLE:
+            return Reason.THROTTLE_OBSERVED_ONLY if told.plan is cycle.would else Reason.THROTTLE_WATERLINE_CROSSED
+
+
+def _is_back(step: Step, before: GuardState) -> bool:
+    ours = before.by_uid().get(step.uid)
+    return ours is not None and limits_of(step)[1] == ours.original_limit_milli
+
+
+def _rule(demand: Demand | None, cycle: Cycle) -> str:
+    """Returns the rule's name, without the policy's name while there is only one rule."""
+    if demand is not None:
+        return ", ".join(key.partition(".")[2] for key in demand.rules)
+    return cycle.analysis.verdicts[0].rule.name if cycle.analysis.verdicts else ""
+
+
+def _term(step: Step, metric: Metric | None, pod: PodUse | None) -> Term:
+    """Returns the term of a step: a throttle and an eviction release, a restore returns."""
+    uses = "" if pod is None or pod.cpu_usage_milli is None else f"uses {int(pod.cpu_usage_milli)}, "
+    if step.kind is ActionKind.RESTORE:
+        return Term(name=step.name, value=-int(amount_of(step.changes)), note=uses + _limits(step))
+    released = dict(step.released)
+    value = int(released.get(metric.name, ZERO)) if metric is not None else 0
+    if step.kind is ActionKind.THROTTLE:
+        return Term(name=step.name, value=value, note=uses + _limits(step))
+    others = ", ".join(f"{int(amount)} of {name}" for name, amount in step.released if metric and name != metric.name)
+    because = "" if metric is None or step.metric == metric.name else f" for {step.metric}"
+    return Term(name=step.name, value=value, note=f"evicted{because}" + (f", also {others}" if others else ""))
+
+
+def _limits(step: Step) -> str:
+    before, after = limits_of(step)
+    goal = "none" if after is None else str(after)
+    end = goal if step.kind is ActionKind.THROTTLE else _back_to(step)
+    return f"limit {'none' if before is None else before} -> {end}"
+
+
+def _back_to(step: Step) -> str:
+    after = limits_of(step)[1]
+    return "original" if after is None else str(after)
+
+
+def _action(step: Step, pod: PodUse, chain: ComparatorChain) -> Action:
+    if step.changes:
+        return _limit_action(step, str(pod.tier or ""), pod.namespace, chain.keys(pod))
+    limit = milli_of_quota(pod.containers[0].quota_us) if pod.containers else None
+    return Action(
+        pod_uid=step.uid,
+        pod_name=step.name,
+        tier=str(pod.tier or ""),
+        cpu_limit_before_milli=limit,
+        cpu_limit_after_milli=limit,
+        released_milli=int(pod.cpu_usage_milli or 0),
+        evicted=True,
+        keys=_keys(chain.keys(pod)),
+        namespace=pod.namespace,
+    )
+
+
+def _limit_action(step: Step, tier: str, namespace: str = "", keys: tuple[Number, ...] = ()) -> Action:
+    before, after = limits_of(step)
+    sign = -1 if step.kind is ActionKind.RESTORE else 1
+    return Action(
+        pod_uid=step.uid,
+        pod_name=step.name,
+        tier=tier,
+        cpu_limit_before_milli=before,
+        cpu_limit_after_milli=after,
+        released_milli=sign * int(amount_of(step.changes)),
+        keys=_keys(keys),
+        namespace=namespace,
+    )
+
+
+def _keys(keys: tuple[Number, ...]) -> tuple[float, ...]:
+    return tuple(map(float, keys))
+
+
+def _alternatives(
+    told: RecordedPlan, demand: Demand | None, cycle: Cycle, before: GuardState, pods: Mapping[str, PodUse]
+) -> tuple[Alternative, ...]:
+    """Returns the spared pods in candidate order, with what each could have released."""
+    candidates = {one.pod.uid: one for each in _asked(told, cycle) for one in each.candidates}
+    candidates |= {} if demand is None else {one.pod.uid: one for one in demand.candidates}
+    chain = _chain_of(demand)
+    found, told_of = [], set[str]()
+    for one in told.plan.spared:
+        if one.kind is told.kind and one.uid not in told_of:
+            told_of.add(one.uid)
+            candidate = candidates.get(one.uid)
+            would = None if candidate is None or demand is None else _at_most(demand, candidate)
+            is_placed = candidate is not None or told.kind is ActionKind.RESTORE
+            keys = chain.keys(pods[one.uid]) if is_placed and one.uid in pods else ()
+            found.append(_spared(pods.get(one.uid), one.uid, one.name, one.because, keys, would))
+    if told.kind is ActionKind.RESTORE:
+        raised = {step.uid for step in told.plan.of(ActionKind.RESTORE)}
+        kept = [one for one in before.throttles if one.uid in pods and one.uid not in raised | told_of]
+        found += [
+            _spared(
+                pods[one.uid],
+                one.uid,
+                one.name,
+                "a rule of its own is not calm, or cools down",
+                chain.keys(pods[one.uid]),
+            )
+            for one in sorted(kept, key=lambda one: one.uid)
+        ]
+    else:
+        found += [Alternative(what=one.rule, rejected_because=one.because) for one in cycle.analysis.ignored]
+    return tuple(found[:_SPARED_AT_MOST])
+
+
+def _spared(
+    pod: PodUse | None,
+    uid: str,
+    name: str,
+    because: str,
+    keys: tuple[Number, ...],
+    would: int | None = None,
+) -> Alternative:
+    return Alternative(
+        what=name,
+        rejected_because=because,
+        keys=_keys(keys),
+        would_release=would,
+        pod_uid=uid,
+        namespace="" if pod is None else pod.namespace,
+    )
+
+
+def _at_most(demand: Demand, candidate: Candidate) -> int | None:
+    """Returns the most that a candidate could have released."""
+    if demand.kind is ActionKind.EVICT:
+        return int(demand.metric.released_by_eviction(candidate.pod))
+    if candidate.throttle is None or demand.metric.throttle is None:
+        return None
+    return int(amount_of(demand.metric.throttle(candidate.pod, candidate.throttle, None)))

@@ -1,0 +1,28 @@
+"""Encodes a node's rules as one string, which ensurance sends and a disconnected agent uses."""
+
+from __future__ import annotations
+
+import json
+
+from slackwater.waterline.cycle import Options
+from slackwater.waterline.cycle_replay import OPTIONS, POLICIES
+from slackwater.waterline.policies.values import Policies
+
+
+def encode_rules(policies: Policies, options: Options) -> str:
+    """Returns the rules as text; default values are omitted."""
+    parts = {
+        "policies": POLICIES.dump_python(policies, mode="json", exclude_defaults=True),
+        "options": OPTIONS.dump_python(options, mode="json", exclude_defaults=True),
+    }
+    return json.dumps(parts, separators=(",", ":"))
+
+
+def decode_rules(text: str) -> tuple[Policies, Options]:
+    """Returns the rules of a text. Raises pydantic.ValidationError or ValueError for any other
+    text.
+    """
+    parts = json.loads(text)
+    if not isinstance(parts, dict) or not parts.keys() >= {"policies", "options"}:
+        raise ValueError("rules are an object with policies and options")
+    return POLICIES.validate_python(parts["policies"]), OPTIONS.validate_python(parts["options"])

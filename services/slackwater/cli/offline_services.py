@@ -1,0 +1,38 @@
+"""Every service built as `up` builds it, without a connection: for facts that the code alone determines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from slackwater.agent.adapters.metrics import AgentMetrics
+from slackwater.agent.edge.late_bus import LateBus
+from slackwater.bus.consume.metrics import BusMetrics
+from slackwater.cli.composition import SHARED
+from slackwater.cli.service_host import Databases
+from slackwater.model.time import SystemClock
+from slackwater.runtime.loop_watch import WatchMetrics
+from slackwater.runtime.platform import Platform
+from slackwater.runtime.rpc_metrics import RpcMetrics
+from slackwater.runtime.service import Service
+from slackwater.runtime.supervisor import Supervisor
+from slackwater.store.metrics import OutboxMetrics
+from slackwater.telemetry.metrics import MetricDescription, note_build, process_meters
+
+
+def offline_services() -> Sequence[Service]:
+    """The services, for their routes and metrics. Opens nothing: databases and bus connect on first use."""
+    nowhere = Databases({part.name: "postgresql://127.0.0.1/none" for part in SHARED})
+    platform = Platform(LateBus(), SystemClock(), nowhere.of, Path())
+    return [part.build(platform) for part in SHARED]
+
+
+def every_metric() -> Sequence[MetricDescription]:
+    """All metrics that a process can expose, by name."""
+    meters = process_meters()
+    for service in offline_services():
+        note_build(service.name)
+    Supervisor(())
+    for kind in (BusMetrics, OutboxMetrics, WatchMetrics, AgentMetrics, RpcMetrics):
+        kind(meters)
+    return meters.described()

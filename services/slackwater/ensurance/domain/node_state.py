@@ -1,0 +1,261 @@
+"""Ensurance's stored state of one node, and its transitions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import field, replace
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from slackwater.decisions.reasons import DecisionKind
+from slackwater.ensurance.domain.cordon import CordonNotice
+from slackwater.model.bounds import MOST_MEMORY_BYTES
+from slackwater.model.plausibility import implausible_usage
+from slackwater.model.quantities import Resources
+from slackwater.model.records import record
+from slackwater.resources.selectors import LabelSelector
+from slackwater.waterline import node_guard
+from slackwater.waterline.execution.limits import AFTER_GRACE_SECONDS, ActionLimits
+from slackwater.waterline.loop.applied_limits import Throttled
+from slackwater.waterline.node_guard import FORMAT, GuardState
+
+AWAITED_SECONDS: Final = 60.0
+"""An effect that was not measured within this time is given up, because the situation has changed."""
+EVICTION_AWAITED_SECONDS: Final = 300.0
+"""The same for an eviction, after its pods have ended."""
+FORGET_EVICTION: Final = timedelta(minutes=5)
+"""An eviction without an answer leaves the intent so long after its deadline, or after its grace if that is longer."""
+
+
+@record(frozen=True, slots=True)
+class LastReport:
+    """The newest report of a node. Older reports cause no action."""
+
+    boot_epoch: str
+    sequence: int
+    sampled_at: datetime
+
+
+@record(frozen=True, slots=True)
+class Awaited:
+    """A decision that was carried out by `generation` and whose effect is still to be measured."""
+
+    decision_id: str
+    generation: int
+    metric: str
+    before: float
+    waterline: float
+    decided_at: datetime
+    actuated_at: datetime | None = None
+    sampled_at: datetime | None = None
+    """Time of the sample that led to the decision."""
+    traceparent: str | None = None
+    """The span that decided; the effect belongs to its trace."""
+    kind: str = DecisionKind.THROTTLE
+    selector: LabelSelector | None = None
+    """The series that the rule selects; None: all."""
+    has_ended_any: bool = False
+    """For evictions: one of them has ended its pod, so that an effect is measured when the last one is answered."""
+
+    @property
+    def sample_age_seconds(self) -> float:
+        """Age of the sample at the decision; 0 if unknown."""
+        return 0.0 if self.sampled_at is None else (self.decided_at - self.sampled_at).total_seconds()
+
+
+@record(frozen=True, slots=True)
+class Evicting:
+    """An eviction that was declared and is not answered yet."""
+
+    id: str
+    pod_uid: str
+    pod_name: str
+    grace_seconds: float
+    deadline: datetime
+    reason: str
+    decision_id: str
+
+    @property
+    def forgotten_at(self) -> datetime:
+        """When an answer is no longer awaited. An eviction may start at its deadline, and then take its grace."""
+        ends = timedelta(seconds=self.grace_seconds + AFTER_GRACE_SECONDS)
+        return self.deadline + max(ends, FORGET_EVICTION)
+
+
+@record(frozen=True, slots=True)
+class GuardedNode:
+    """One node. `generation` is that of its intent document (0 = never declared); `version` counts writes of the row;
+    `policy_generation` is that of the policy it was last declared under (0 = before this was noted).
+
+    `decisions` maps each throttled pod to the decision that set its limit. `pool`, `labels` and `capacity_bytes` are as
+    the node was described, and empty in rows from before they were stored. `closed` is the cordon as last published;
+    None: the node is schedulable.
+    """
+
+    node: str
+    capacity_milli: int
+    version: int = 0
+    generation: int = 0
+    state: GuardState = field(default_factory=GuardState)
+    decisions: tuple[tuple[str, str], ...] = ()
+    awaited: tuple[Awaited, ...] = ()
+    last_report: LastReport | None = None
+    policy_generation: int = 0
+    evictions: tuple[Evicting, ...] = ()
+    pool: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    capacity_bytes: int | None = None
+    closed: CordonNotice | None = None
+
+    def limits(self) -> tuple[tuple[Throttled, str], ...]:
+        """Each limit in force with its decision, sorted by pod uid."""
+        decisions = dict(self.decisions)
+        return tuple((t, decisions.get(t.uid, "")) for t in sorted(self.state.throttles, key=lambda t: t.uid))
+
+
+def upgraded(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A stored row in the format of this version. From a row of the planner with two metrics, the limits in force,
+    prod's demand, the backoff and the wait for the node's confirmation are kept; counters start again."""
+    state = document["state"]
+    if state.get("format", 1) >= FORMAT:
+        return document
+    kept = ("demand_at_trigger_milli", "last_trigger_at", "last_raise_at", "backoff", "pending_since", "settled_at")
+    loop = {name: state[name] for name in kept if name in state}
+    return {**document, "state": {"throttles": state.get("throttles", ()), "cycle": {"loop": loop}, "format": FORMAT}}
+
+
+def outdated(guarded: GuardedNode, report: LastReport, now: datetime, max_age_seconds: float) -> str | None:
+    """Why a report must not cause action, or None. A new boot epoch starts a new sequence.
+
+    `known` is the report that was handled last: a redelivery, or the same report from the other stream.
+    """
+    age = (now - report.sampled_at).total_seconds()
+    if age > max_age_seconds:
+        return "too_old"
+    if age < -max_age_seconds:
+        return "from_the_future"
+    last = guarded.last_report
+    if last is None:
+        return None
+    if (report.boot_epoch, report.sequence) == (last.boot_epoch, last.sequence):
+        return "known"
+    newer = (
+        report.sequence > last.sequence if report.boot_epoch == last.boot_epoch else report.sampled_at > last.sampled_at
+    )
+    return None if newer else "replayed"
+
+
+def implausible(guarded: GuardedNode, usage: Resources) -> str | None:
+    """Why usage is impossible for the described capacity, or None."""
+    return implausible_usage(usage, Resources(guarded.capacity_milli, guarded.capacity_bytes or MOST_MEMORY_BYTES))
+
+
+def carried_out(
+    guarded: GuardedNode,
+    state: GuardState,
+    decided: Mapping[str, str],
+    evictions: Iterable[Evicting],
+    awaited: Iterable[Awaited],
+    now: datetime,
+) -> GuardedNode:
+    """The node after a recorded plan. `decided` maps pods whose limit changed to the decision. A change of limits or
+    evictions makes a new generation. Evictions that were never answered are dropped."""
+    begun = tuple(evictions)
+    kept = tuple(one for one in guarded.evictions if now < one.forgotten_at)
+    changed = state.throttles != guarded.state.throttles or bool(begun) or kept != guarded.evictions
+    decisions = dict(guarded.decisions) | dict(decided)
+    in_force = {throttled.uid for throttled in state.throttles}
+    return replace(
+        guarded,
+        generation=guarded.generation + changed,
+        state=state,
+        decisions=tuple(sorted((uid, decision) for uid, decision in decisions.items() if uid in in_force)),
+        awaited=(*guarded.awaited, *awaited),
+        evictions=(*kept, *begun),
+    )
+
+
+def observed(
+    guarded: GuardedNode,
+    generation: int,
+    observed_at: datetime,
+    failures: tuple[tuple[str, int | None], ...],
+    now: datetime,
+    limits: ActionLimits,
+) -> GuardedNode:
+    """The node after its agent has converged to `generation`. `failures` are pods whose limit could not be written,
+    with the limit in force: they leave the list (or keep that limit), which makes a new generation. An answer to an
+    older generation changes no limit."""
+    awaited = tuple(
+        replace(one, actuated_at=observed_at)
+        if one.actuated_at is None and one.generation <= generation and one.kind != DecisionKind.EVICT
+        else one
+        for one in guarded.awaited
+    )
+    if generation < guarded.generation:
+        return replace(guarded, awaited=awaited)
+    state = node_guard.confirmed(guarded.state, observed_at)
+    for uid, in_force_milli in failures:
+        if state.limit_of(uid) is not None:
+            state = node_guard.refused(state, uid, in_force_milli, now, limits)
+    changed = state.throttles != guarded.state.throttles
+    kept = {throttled.uid for throttled in state.throttles}
+    return replace(
+        guarded,
+        generation=guarded.generation + changed,
+        state=state,
+        awaited=awaited,
+        decisions=tuple(pair for pair in guarded.decisions if pair[0] in kept),
+    )
+
+
+def ended(guarded: GuardedNode, eviction_id: str, uid: str, at: datetime, *, gone: bool) -> GuardedNode:
+    """The node after an eviction of any writer is completed. Its item leaves the intent; if the pod is gone, so does
+    its limit. The effect of a decision is measured when none of its evictions is left, if one of them ended a pod."""
+    mine = next((one for one in guarded.evictions if one.id == eviction_id), None)
+    left = tuple(one for one in guarded.evictions if one.id != eviction_id)
+    state = node_guard.without(guarded.state, uid) if gone else guarded.state
+    changed = left != guarded.evictions or state.throttles != guarded.state.throttles
+    if not changed:
+        return guarded
+    awaited = guarded.awaited if mine is None else _answered(guarded.awaited, mine, left, at, gone=gone)
+    return replace(
+        guarded,
+        generation=guarded.generation + 1,
+        state=state,
+        awaited=awaited,
+        evictions=left,
+        decisions=tuple(pair for pair in guarded.decisions if not gone or pair[0] != uid),
+    )
+
+
+def _answered(
+    awaited: Iterable[Awaited], mine: Evicting, left: Iterable[Evicting], at: datetime, *, gone: bool
+) -> tuple[Awaited, ...]:
+    is_last = all(one.decision_id != mine.decision_id for one in left)
+    found = []
+    for one in awaited:
+        if one.decision_id != mine.decision_id:
+            found.append(one)
+        elif one.has_ended_any or gone or not is_last:
+            found.append(
+                replace(one, has_ended_any=one.has_ended_any or gone, actuated_at=at if is_last else one.actuated_at)
+            )
+    return tuple(found)
+
+
+def measurable(
+    guarded: GuardedNode, sampled_at: datetime, settle_seconds: float, now: datetime
+) -> tuple[tuple[Awaited, ...], GuardedNode]:
+    """The decisions whose effect this sample shows, and the node without them and without those given up. A decision
+    with an unanswered eviction stays, because a pod may take its grace."""
+    asked, ready, waiting = {one.decision_id for one in guarded.evictions}, [], []
+    for one in guarded.awaited:
+        patience = EVICTION_AWAITED_SECONDS if one.kind == DecisionKind.EVICT else AWAITED_SECONDS
+        if one.actuated_at is not None and (sampled_at - one.actuated_at).total_seconds() >= settle_seconds:
+            ready.append(one)
+        elif one.decision_id in asked or (now - (one.actuated_at or one.decided_at)).total_seconds() < patience:
+            waiting.append(one)
+    if len(waiting) == len(guarded.awaited):
+        return (), guarded
+    return tuple(ready), replace(guarded, awaited=tuple(waiting))

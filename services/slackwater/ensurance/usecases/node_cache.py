@@ -1,0 +1,151 @@
+"""Ensurance's nodes in memory (slackwater.intents.node_cache), with the policy and the standings of its pools."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Sequence
+from datetime import datetime
+
+from slackwater.decisions.reasons import Mode
+from slackwater.ensurance.domain.cordon import lapsed
+from slackwater.ensurance.domain.node_state import GuardedNode
+from slackwater.ensurance.domain.pools import PoolStanding
+from slackwater.ensurance.ports import NODES, STANDINGS, GuardStore, GuardUnit
+from slackwater.ensurance.usecases.documents_in_force import DocumentsInForce
+from slackwater.ensurance.usecases.published_events import intent_content
+from slackwater.intents.document import Content
+from slackwater.intents.node_cache import NodeCache
+from slackwater.intents.writer import IntentWriter
+from slackwater.model.errors import Unavailable
+from slackwater.model.identifiers import ALL_PARTITIONS
+from slackwater.store.quarantine import Quarantine
+from slackwater.telemetry.logs import get_logger
+from slackwater.waterline.cycle import Options
+from slackwater.waterline.execution.limits import ActionLimits
+from slackwater.waterline.policies.autonomy import AutonomyPolicy
+from slackwater.waterline.registry.metric import Metrics
+from slackwater.waterline.registry.plugins import all_metrics
+from slackwater.waterline.rulebook import Rulebook, rulebook_of
+from slackwater.waterline.rules_codec import encode_rules
+
+log = get_logger(__name__)
+
+
+GuardIntents = IntentWriter[GuardedNode, GuardUnit]
+"""Ensurance's documents; `content` is Book.content."""
+
+
+class GuardedNodeCache(NodeCache[GuardedNode, GuardUnit]):
+    """Nodes, policy and pools of this process. A new policy reaches every node in one transaction, under a lock over
+    all nodes."""
+
+    def __init__(
+        self,
+        store: GuardStore,
+        documents: DocumentsInForce,
+        quarantine: Quarantine | None = None,
+    ) -> None:
+        super().__init__(store, NODES, quarantine)
+        self._pools: dict[str, asyncio.Lock] = {}
+        self._rules: Rulebook | None = None
+        self._documents = documents
+        self._standings: dict[str, PoolStanding] = {}
+        self._handovers: dict[tuple[str, int, Mode, ActionLimits], str] = {}
+        self.metrics: Metrics = all_metrics(_raised)
+        """Built-in metrics and those of installed plugins."""
+
+    @property
+    def rules(self) -> Rulebook:
+        """The rules that the documents in force resolve to. Raises Unavailable before the first load."""
+        if self._rules is None:
+            raise Unavailable("the policy has not been read from PostgreSQL yet")
+        return self._rules
+
+    def standing(self, pool: str) -> PoolStanding:
+        return self._standings.get(pool) or PoolStanding(pool)
+
+    def standings(self) -> tuple[PoolStanding, ...]:
+        """Every pool that ever evicted."""
+        return tuple(self._standings.values())
+
+    def stands(self, standing: PoolStanding) -> None:
+        """Keep the state of a pool that was just committed."""
+        self._standings[standing.pool] = standing
+
+    def options(
+        self, guarded: GuardedNode, now: datetime, rules: Rulebook | None = None, standing: PoolStanding | None = None
+    ) -> Options:
+        """What the node's pool may do now. `rules` and `standing` replace those in force. Raises Unavailable before the
+        first load."""
+        known = rules or self.rules
+        policy = known.autonomy_of(guarded.pool)
+        return known.options(self.mode(standing or self.standing(guarded.pool), policy, now), guarded.pool)
+
+    def mode(self, standing: PoolStanding, policy: AutonomyPolicy, now: datetime) -> Mode:
+        """The mode of a pool now. A pool in quarantine evicts nothing, because the counts of its guards are lost."""
+        mode = standing.mode(policy, now)
+        is_out = mode is Mode.EVICT and self.quarantine.holds(STANDINGS, standing.pool)
+        return Mode.THROTTLE if is_out else mode
+
+    def content(self, guarded: GuardedNode, now: datetime, rules: Rulebook | None = None) -> Content:
+        """The content of the node's document; `rules` replace those in force. The handover is rendered once for all
+        nodes of the same rules. Raises Unavailable before the first load."""
+        known = rules or self.rules
+        options = self.options(guarded, now, known)
+        key = known.source, known.revision, options.mode, options.limits
+        if key not in self._handovers:
+            self._handovers = {kept: text for kept, text in self._handovers.items() if kept[:2] == key[:2]}
+            self._handovers[key] = encode_rules(known.policies, options)
+        return intent_content(guarded, known, self._handovers[key])
+
+    def stepped_back(self, now: datetime) -> Sequence[str]:
+        """Pools whose policy allows evictions and that only throttle now."""
+        return [pool for pool, one in self._standings.items() if self._is_stepped_back(pool, one, now)]
+
+    def _is_stepped_back(self, pool: str, standing: PoolStanding, now: datetime) -> bool:
+        policy = self.rules.autonomy_of(pool)
+        return policy.mode is Mode.EVICT and self.mode(standing, policy, now) is not Mode.EVICT
+
+    def closed(self, now: datetime) -> int:
+        """How many nodes are cordoned. An expired cordon does not count."""
+        return sum(node.closed is not None and not lapsed(node.closed, now) for node in self._nodes.values())
+
+    @property
+    def ready(self) -> bool:
+        return self._rules is not None and not self._stale
+
+    def _adopt(self) -> None:
+        """Follow the documents that were read last."""
+        self._rules = rulebook_of(self._documents.cluster, self._documents.found, self.metrics)
+
+    async def load(self, partitions: Collection[int] = ALL_PARTITIONS) -> None:
+        """Read the documents (store the first NodeQOS if there is none yet), and the nodes of these partitions."""
+        async with self._locks.all_nodes():
+            self._partitions = frozenset(partitions)
+            await self._documents.load()
+            await self._refresh()
+
+    async def read_rules(self) -> None:
+        """Read documents and standings again, because another replica may have changed them. Raises Unavailable."""
+        async with self._store.unit_of_work() as unit:
+            standings = await unit.autonomies()
+        await self._documents.read()
+        self._standings = {one.pool: one for one in standings}
+        self._adopt()
+
+    def of_pool(self, pool: str) -> asyncio.Lock:
+        """The lock over a pool's state. A task that changes it holds the node's lock too."""
+        return self._pools.setdefault(pool, asyncio.Lock())
+
+    async def _refresh(self) -> None:
+        async with self._store.unit_of_work() as unit:
+            nodes = await unit.nodes(self._partitions)
+            standings = await unit.autonomies()
+        await self._documents.read()
+        self._adopt()
+        self._standings = {one.pool: one for one in standings}
+        self._replace(nodes)
+
+
+def _raised(metric: str, part: str, why: str) -> None:
+    log.warning("installed metric fails", metric=metric, part=part, reason=why)

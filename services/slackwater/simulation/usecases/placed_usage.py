@@ -1,0 +1,129 @@
+"""Usage of pods that are placed on nodes, cell by cell, as the functions that decide offers want to see it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slackwater.offers.closed_loop import Period
+from slackwater.offers.fleet import FleetArrays, Ints, PodRows
+from slackwater.peaks.port import Members, PeakModel
+from slackwater.traces.moments import TraceCell, moments
+from slackwater.traces.options import TraceResource
+from slackwater.traces.placement import Stays
+from slackwater.traces.trace import Amounts, Trace
+
+Floats = NDArray[np.float64]
+Now = Mapping[TraceResource, TraceCell]
+
+
+@dataclass(frozen=True)
+class Placed:
+    """All pods are prod. A resource that is not among `traces` is 0 on every node."""
+
+    title: str
+    traces: Mapping[TraceResource, Trace]
+    """Of the same series and cells (see slackwater.traces.pairs); the limit is the most that a model may predict."""
+    stays: Stays
+    nodes: Sequence[str]
+    capacity: Ints
+    """(nodes, 2)"""
+    requests: Mapping[TraceResource, Amounts]
+    """(cells, series) what each asked for; empty where that is its limit."""
+    notes: Sequence[str]
+    """What a reader of any figure should know."""
+    there: NDArray[np.bool_] | None = None
+    """(cells, nodes) None: every node is there all the time. One that is not has no capacity."""
+
+    @property
+    def any_trace(self) -> Trace:
+        return next(iter(self.traces.values()))
+
+    @property
+    def cells(self) -> int:
+        return self.any_trace.cells
+
+    def moments(self, stop: int) -> Iterator[dict[TraceResource, TraceCell]]:
+        """Every cell before `stop`."""
+        streams = [moments(trace, self.stays, stop) for trace in self.traces.values()]
+        for told in zip(*streams, strict=True):
+            yield dict(zip(self.traces, told, strict=True))
+
+    def requested(self, now: Now) -> Floats:
+        """(members, 2)"""
+        found = np.zeros((_count(now), len(PLACES)))
+        for each, moment in now.items():
+            asked = self.requests.get(each)
+            found[:, PLACES[each]] = moment.limit if asked is None else asked[moment.cell, moment.seats.series]
+        return found
+
+    def period(self, now: Now, peaks: Ints) -> Period:
+        """What came in this cell, and what is known at its end; `peaks` (nodes, 2) are those of all prod together."""
+        one = next(iter(now.values()))
+        machine, count, nodes = one.seats.machine, _count(now), len(self.capacity)
+        usage = np.zeros((count, len(PLACES)), np.int64)
+        for each, moment in now.items():
+            usage[:, PLACES[each]] = np.ceil(moment.usage)
+        prod = np.column_stack([np.bincount(machine, usage[:, place], nodes) for place in (0, 1)]).astype(np.int64)
+        zero, yes, every = np.zeros_like(self.capacity), np.ones(count, bool), np.ones(nodes, bool)
+        capacity = self.capacity if self.there is None else self.capacity * self.there[one.cell][:, None]
+        pods = PodRows(
+            node=machine,
+            tier=np.zeros(count, np.intp),
+            lse=~yes,
+            listed=yes,
+            cold=~yes,
+            request=np.ceil(self.requested(now)).astype(np.int64),
+            usage=usage,
+            measured=yes,
+            predicted=np.zeros_like(usage),
+            has_prediction=yes,
+            bound_seconds=np.full(count, np.inf),
+        )
+        known = FleetArrays(
+            capacity=capacity,
+            reserved=zero,
+            allocatable=capacity,
+            system=zero,
+            system_known=every,
+            prod_apps=zero,
+            mid_apps=zero,
+            node_usage=prod,
+            node_usage_known=every,
+            prod_peak=peaks,
+            prod_peak_known=every,
+            age_seconds=np.zeros(nodes),
+            lost=~every,
+            pods=pods,
+        )
+        return Period(prod, known, int(one.at_seconds))
+
+
+PLACES: Mapping[TraceResource, int] = {each: place for place, each in enumerate(TraceResource)}
+"""The column of each resource in every array of both."""
+
+
+def peak(model: PeakModel, moment: TraceCell) -> Ints:
+    """(nodes,) what the model says of the next 24 hours once it has seen this cell; rounded up."""
+    seats = moment.seats
+    members = Members(seats.machine, seats.stay, moment.workload, moment.limit, moment.machine_limits)
+    model.fold(moment.at_seconds, members, moment.usage)
+    return np.ceil(model.peaks(moment.at_seconds, members).peak).astype(np.int64)
+
+
+def filled_notes(placed: Placed) -> Iterator[str]:
+    """Of which resource much was not sampled."""
+    for each, trace in placed.traces.items():
+        there = int(np.count_nonzero(trace.present))
+        if there and trace.repairs.filled / there > _MUCH_FILLED:
+            yield f"{each}: {trace.repairs.filled / there:.0%} of the cells had no sample and were filled"
+
+
+_MUCH_FILLED = 0.05
+
+
+def _count(now: Now) -> int:
+    return len(next(iter(now.values())).usage)

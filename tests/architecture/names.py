@@ -1,0 +1,140 @@
+"""What names must not be, as functions from the sources to the names that break the rule (style.md, "Names").
+
+`python tests/architecture/names.py` writes what breaks them today into remaining_names.py, which only ever shrinks.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from sources import ROOT, Source, sources
+
+REFUSED_VERBS = frozenset(
+    {
+        *("tell", "tells", "told", "say", "says", "said", "hear", "hears", "heard", "look", "looks", "looked"),
+        *("take", "give", "know", "forget", "forgets"),
+    }
+)
+"""Use publish, record, notify, subscribe, check, acquire, release, apply, discard …"""
+GERUND = re.compile(r"[a-z]+ing")
+RETIRED_MODULES = frozenset(
+    {
+        *("alone", "bell", "book", "breathing", "closing", "crowd", "desk", "express", "given", "handover", "heads"),
+        *("heard", "hearing", "holes", "jumping", "learn", "letters", "looking", "marking", "owning", "pace", "placed"),
+        *("quick", "raising", "reading", "recalling", "refusals", "rounds", "shared", "soundness", "standing_on"),
+        *("steady", "steadying", "stepping", "stopped", "strangers", "telling", "tether", "tunnel", "turns", "unasked"),
+        *("untouchable", "wanted", "words", "working"),
+    }
+)
+"""Names that modules had and that nobody outside understood."""
+GLOSSARY: Mapping[str, str] = {
+    "stranger": "external",
+    "onlooker": "reader",
+    "ear": "subscription",
+    "desk": "admin",
+    "crowd": "table",
+    "acquaintance": "warmup",
+    "wish": "desired state, override",
+    "untouchable": "protected",
+}
+"""Parts of class names that are no terms of the field, and the term."""
+NOUNS_IN_ING = frozenset(
+    {
+        *("binding", "formatting", "grouping", "interning", "ordering", "ring", "scheduling", "setting", "string"),
+        *("testing", "tracing", "windowing"),
+    }
+)
+"""Terms of the field that are nouns."""
+PLUGIN_METHODS = frozenset({"forget"})
+"""Part of `slackwater.peaks.port.KeptModel`, which models of other distributions implement."""
+
+
+def checked() -> list[Source]:
+    """Services and libraries; stubs of gRPC are generated."""
+    return [source for source in sources("services", "libs") if source.part != "v1"]
+
+
+def functions_with_refused_verbs(tree: Iterable[Source]) -> set[str]:
+    """Public functions and methods whose first word is none of the field's; functions inside functions are locals."""
+    found = set[str]()
+    for source in tree:
+        owners = [source.tree, *(node for node in source.tree.body if isinstance(node, ast.ClassDef))]
+        for node in (part for owner in owners for part in owner.body):
+            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                continue
+            of_plugins = source.part == "peaks" and node.name in PLUGIN_METHODS
+            if node.name.split("_")[0] in REFUSED_VERBS and not of_plugins:
+                found.add(f"{source.module}:{node.name}")
+    return found
+
+
+def modules_named_after_moods(tree: Iterable[Source]) -> set[str]:
+    """Bare gerunds, and names that were retired: a module is a noun."""
+    return {
+        source.module
+        for source in tree
+        for name in [source.module.rpartition(".")[2]]
+        if name in RETIRED_MODULES or (GERUND.fullmatch(name) and name not in NOUNS_IN_ING)
+    }
+
+
+def classes_named_twice(tree: Iterable[Source]) -> set[str]:
+    """The same public class name in two modules that means two things. Migrations stand alone."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for source in tree:
+        if source.room == "migrations":
+            continue
+        for node in source.tree.body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                found[node.name].add(source.module)
+    return {f"{name}: {', '.join(sorted(modules))}" for name, modules in found.items() if len(modules) > 1}
+
+
+def classes_outside_the_glossary(tree: Iterable[Source]) -> set[str]:
+    """Public classes with a word in their name that the glossary replaces."""
+    return {
+        f"{source.module}:{node.name}"
+        for source in tree
+        for node in source.tree.body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+        if {word.lower() for word in re.findall(r"[A-Z][a-z]*", node.name)} & GLOSSARY.keys()
+    }
+
+
+RULES = (
+    functions_with_refused_verbs,
+    modules_named_after_moods,
+    classes_named_twice,
+    classes_outside_the_glossary,
+)
+
+
+def _row(name: str) -> str:
+    row = f"            {json.dumps(name)},"
+    return row + ("  # noqa: E501\n" if len(row) > 120 else "\n")
+
+
+def write_remaining() -> None:
+    tree = checked()
+    body = "".join(
+        f'    "{rule.__name__}": frozenset(\n        {{\n'
+        + "".join(_row(name) for name in sorted(rule(tree)))
+        + "        }\n    ),\n"
+        for rule in RULES
+    )
+    body = body.replace("frozenset(\n        {\n        }\n    )", "frozenset()")
+    (Path(__file__).parent / "remaining_names.py").write_text(
+        '"""Names that break the rules of names.py and are still there. Take out what is renamed; add nothing."""\n\n'
+        "from __future__ import annotations\n\nfrom collections.abc import Mapping\n\n"
+        f"REMAINING: Mapping[str, frozenset[str]] = {{\n{body}}}\n"
+    )
+
+
+if __name__ == "__main__":
+    write_remaining()
+    print(f"wrote {ROOT / 'tests/architecture/remaining_names.py'}")  # noqa: T201

@@ -1,0 +1,75 @@
+"""Names are the field's own: no refused verbs, no moods as modules, no class name for two things."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import PurePosixPath
+
+import pytest
+from names import (
+    RULES,
+    checked,
+    classes_named_twice,
+    classes_outside_the_glossary,
+    functions_with_refused_verbs,
+    modules_named_after_moods,
+)
+from remaining_names import REMAINING
+from sources import Source
+
+Rule = Callable[[Iterable[Source]], set[str]]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_names_keep_the_rule(rule: Rule) -> None:
+    assert sorted(rule(checked()) - REMAINING[rule.__name__]) == []
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_no_exception_outlives_its_name(rule: Rule) -> None:
+    assert sorted(REMAINING[rule.__name__] - rule(checked())) == []
+
+
+def planted(path: str, text: str) -> Source:
+    return Source(PurePosixPath(path), text)
+
+
+@pytest.mark.parametrize(
+    ("rule", "tree"),
+    [
+        (functions_with_refused_verbs, [planted("libs/slackwater/bus/planted.py", "def tell_all(): ...")]),
+        (
+            functions_with_refused_verbs,
+            [planted("libs/slackwater/bus/planted.py", "class A:\n  async def take(self): ...")],
+        ),
+        (modules_named_after_moods, [planted("libs/slackwater/bus/hearing.py", "")]),
+        (modules_named_after_moods, [planted("services/slackwater/agent/domain/alone.py", "")]),
+        (modules_named_after_moods, [planted("services/slackwater/agent/domain/wandering.py", "")]),
+        (
+            classes_named_twice,
+            [
+                planted("libs/slackwater/bus/planted.py", "class Part: ..."),
+                planted("services/slackwater/cli/planted.py", "class Part: ..."),
+            ],
+        ),
+        (classes_outside_the_glossary, [planted("libs/slackwater/bus/planted.py", "class MemoryDesk: ...")]),
+    ],
+)
+def test_a_planted_name_is_found(rule: Rule, tree: list[Source]) -> None:
+    assert rule(tree)
+
+
+@pytest.mark.parametrize(
+    ("rule", "tree"),
+    [
+        (
+            functions_with_refused_verbs,
+            [planted("libs/slackwater/bus/planted.py", "def _take(): ...\ndef intake(): ...")],
+        ),
+        (modules_named_after_moods, [planted("services/slackwater/ingestion/domain/windowing.py", "")]),
+        (classes_named_twice, [planted("libs/slackwater/bus/planted.py", "class _Part: ...\nclass _Part: ...")]),
+        (classes_outside_the_glossary, [planted("libs/slackwater/bus/planted.py", "class Year: ...")]),
+    ],
+)
+def test_a_name_of_the_field_is_not_found(rule: Rule, tree: list[Source]) -> None:
+    assert not rule(tree)

@@ -1,0 +1,245 @@
+"""The quick reader and pydantic never disagree: what it takes is what pydantic gives, the rest it leaves alone."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from slackwater.bus.codec.cloudevents import decode, encode
+from slackwater.events.codec import fast_decode
+from slackwater.events.codec.body import Undecodable
+from slackwater.events.codec.columnar_reader import ColumnarReader
+from slackwater.events.codec.deferred_pods import DeferredReader
+from slackwater.events.envelope import Event, Payload, built, event_of
+from slackwater.events.peak_predicted import Calibration, PeakPredicted, PodPeak
+from slackwater.events.pod_columns import PodsByColumns, by_columns
+from slackwater.events.usage_reported import UsageReported
+from slackwater.events.usage_windowed import UsageWindowed
+from slackwater.model.devices import DiskUse, LinkUse
+from slackwater.model.quantities import Resources
+from slackwater.model.tiers import Tier
+from slackwater.testing import windows
+from slackwater.testing.reports import host_app, pod_usage, report
+
+NOW = datetime(2026, 1, 5, 12, 30, 15, 123456, tzinfo=UTC)
+PAYLOADS: tuple[Payload, ...] = (
+    report("n", 7, NOW, pods=[pod_usage("a"), pod_usage("b")], host_apps=[host_app("nginx")]).model_copy(
+        update={"disks": (DiskUse("vda", 0.25),), "links": (LinkUse("eth0", 1, 2, None), LinkUse("eth1", 3, 4, 5))}
+    ),
+    windows.window("n", 3, {"a": 500}, host_apps={("nginx", Tier.PROD): 200}).data,
+    PeakPredicted(
+        node="n", predicted_at=NOW, window_number=3, window_seconds=60, model="histogram", samples=9,
+        cold_start_share=0.25, node_peak=Resources(1, 2), system_peak=Resources(1, 2),
+        tier_peaks={"prod": Resources(3, 4)}, prod_peak=Resources(3, 4), prod_reclaimable=Resources(),
+        pods=(PodPeak(uid="a", workload="w", tier="prod", peak=Resources(1, 2), cold_start=True),), decision_id="d",
+        version="1", confidence=0.75, sample_age_seconds=2.5, cause="diff",
+        calibrations={"cpu": Calibration("workload-profile", "1", 0.01, None, 3.5, 0.3, "default", 2)},
+    ),
+)  # fmt: skip
+LITERALS = (
+    "null", "true", "0", "-0", "1.0", "1e3", "-0.0", "1E400", "01", "NaN", "-Infinity", '"5"', '"x"', '""', "[]", "{}",
+    "9223372036854775808", *map(str, (2**50, 2**50 + 1, 2**56, 2**56 + 1, 10**7, 10**7 + 1, -1, 1.5, 1.51)),
+    '"1969-12-31T23:59:59Z"', '"1970-01-01T00:00:00Z"', '"2199-12-31T23:59:59Z"', '"2200-01-01T00:00:00Z"',
+    f'"{"x" * 512}"', f'"{"x" * 513}"', '{"cpu_milli": -1, "memory_bytes": 0}',
+    "12345678901234567890123", '"\\ud800"', '"2026-01-05T00:00:00Z"', '"2026-01-05T00:00:00"',
+    '"2026-01-05T00:00:00.1234567Z"', '"2026-01-05T00:00:00.9999999+01:00"', '"2026-01-05"', "1767571200",
+    '"2026-01-05T00:00:00.123456\\u0037Z"', '"9999-12-31T23:59:59.9999999Z"', '"prod"', '"interval"', '{"avg": 1}',
+)  # fmt: skip
+
+
+def paths(document: Any, here: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Every place in a document."""
+    items: Iterable[tuple[Any, Any]] = ()
+    if isinstance(document, dict):
+        items = document.items()
+    elif isinstance(document, list):
+        items = enumerate(document)
+    return [place for key, value in items for place in ((*here, key), *paths(value, (*here, key)))]
+
+
+def bent(payload: Payload, place: int, literal: str | None) -> bytes:
+    """Its JSON with the literal at one place, or with nothing there."""
+    document = json.loads(payload.model_dump_json())
+    found = paths(document)
+    *way, last = found[place % len(found)]
+    holder = document
+    for key in way:
+        holder = holder[key]
+    if literal is None:
+        del holder[last]
+    else:
+        holder[last] = "@"
+    return json.dumps(document).replace('"@"', literal or "").encode()
+
+
+def numbers(data: UsageReported) -> Iterator[int]:
+    """All amounts of its pods."""
+    for one in data.pods:
+        for distribution in (one.usage.cpu_milli, one.usage.memory_bytes):
+            yield from dataclasses.astuple(distribution)
+
+
+def plain(value: Any) -> Any:
+    """Its attributes and those of what it holds, whatever they are made of."""
+    if isinstance(value, tuple | PodsByColumns):
+        return [plain(one) for one in value]
+    names = getattr(value, "__struct_fields__", None) or getattr(value, "__dataclass_fields__", None)
+    return {name: plain(getattr(value, name)) for name in names} if names else (type(value).__name__, value)
+
+
+@given(st.integers(0, 700), st.none() | st.sampled_from(LITERALS))
+@example(3, '"2026-01-05T00:00:00.1234567Z"')
+def test_the_reader_into_columns_takes_the_same_and_finds_the_same_values(place: int, literal: str | None) -> None:
+    body = bent(PAYLOADS[0], place, literal)
+    full, found = fast_decode.read(UsageReported, body), ColumnarReader()(UsageReported, body)
+    if found is None:
+        assert full is None or any(abs(number) >= 2**63 for number in numbers(full))
+        return
+    assert full is not None
+    assert [(name, plain(value)) for name, value in found] == [(name, plain(value)) for name, value in full]
+    columns, expected = by_columns(found.pods), by_columns(full.pods)
+    assert columns is found.pods
+    assert columns.described == expected.described
+    assert columns.cpu.tolist() == expected.cpu.tolist()
+    assert columns.memory.tolist() == expected.memory.tolist()
+    for name in ("cpu_limit_milli", "throttled_ratio", "cpu_some_avg"):
+        assert getattr(columns, name) == getattr(expected, name)
+
+
+def test_a_pod_that_is_described_as_before_is_read_once() -> None:
+    read = ColumnarReader()
+    reports = [report("n", sequence, NOW, pods=[pod_usage("a"), pod_usage("b")]) for sequence in (1, 2)]
+    changed = report("n", 3, NOW, pods=[pod_usage("a", Tier.BATCH)])
+    found = [read(UsageReported, one.model_dump_json().encode()) for one in (*reports, changed)]
+    first, second, third = (by_columns(one.pods).described for one in found if one is not None)
+    assert all(one is other for one, other in zip(first, second, strict=True))
+    assert third == [changed.pods[0].pod]
+    assert read(UsageReported, reports[0].model_dump_json().replace('"prod"', '"none"').encode()) is None
+
+
+def test_pods_by_columns_are_still_the_pods_that_were_sent() -> None:
+    found = ColumnarReader()(UsageReported, PAYLOADS[0].model_dump_json().encode())
+    assert found is not None
+    assert isinstance(PAYLOADS[0], UsageReported)
+    assert (len(found.pods), tuple(found.pods)) == (2, PAYLOADS[0].pods)
+    assert (found.pods[1], found.pods[:1]) == (PAYLOADS[0].pods[1], PAYLOADS[0].pods[:1])
+
+
+def by_the_book(body: bytes) -> UsageReported | None:
+    try:
+        return UsageReported.model_validate_json(body)
+    except ValidationError:
+        return None
+
+
+@given(st.integers(0, 500), st.none() | st.sampled_from(LITERALS))
+@example(3, '"2026-01-05T00:00:00.1234567Z"')
+def test_a_report_with_deferred_pods_is_validated_wholly_at_once(place: int, literal: str | None) -> None:
+    body = bent(PAYLOADS[0], place, literal)
+    full, found = fast_decode.read(UsageReported, body), DeferredReader()(UsageReported, body)
+    assert (found is None) == (full is None)
+    if found is None or full is None:
+        return
+    assert len(found.pods) == len(full.pods)
+    assert found.model_copy(update={"pods": tuple(found.pods)}) == full
+
+
+def test_pods_that_wait_are_read_once() -> None:
+    assert isinstance(PAYLOADS[0], UsageReported)
+    found = DeferredReader()(UsageReported, PAYLOADS[0].model_dump_json().encode())
+    assert found is not None
+    assert found.pods[0] is next(iter(found.pods))
+    assert found.pods[:1] == PAYLOADS[0].pods[:1]
+
+
+@given(st.sampled_from(PAYLOADS), st.integers(0, 500), st.none() | st.sampled_from(LITERALS))
+@example(PAYLOADS[0], 3, '"2026-01-05T00:00:00.1234567Z"')
+def test_what_the_quick_reader_takes_is_what_pydantic_gives(payload: Payload, place: int, literal: str | None) -> None:
+    body = bent(payload, place, literal)
+    found = fast_decode.read(type(payload), body)
+    if found is None:
+        return
+    expected = type(payload).model_validate_json(body)
+    assert found == expected
+    assert found.model_dump_json() == expected.model_dump_json()
+
+
+@given(
+    st.sampled_from(PAYLOADS),
+    st.datetimes(timezones=st.sampled_from([UTC])),
+    st.integers(),
+    st.floats(allow_nan=False),
+    st.text(),
+)
+def test_values_of_every_kind_arrive_as_pydantic_reads_them(
+    payload: Payload, moment: datetime, number: int, share: float, text: str
+) -> None:
+    changes = {datetime: moment, int: number, float: share, str: text}
+    values = {name: changes.get(type(value), value) for name, value in payload if name != "trigger"}
+    body = type(payload).model_construct(**values).model_dump_json().encode()
+    found = fast_decode.read(type(payload), body)
+    if found is not None:
+        assert found == type(payload).model_validate_json(body)
+
+
+@pytest.mark.parametrize("payload", PAYLOADS, ids=lambda payload: payload.TYPE)
+def test_what_we_write_is_read_quickly(payload: Payload) -> None:
+    assert fast_decode.read(type(payload), payload.model_dump_json().encode()) == payload
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"null", b'{"node": 1}', b"\xff"])
+def test_what_is_no_report_is_left_to_pydantic_which_says_why(body: bytes) -> None:
+    assert fast_decode.read(UsageReported, body) is None
+    message = encode(event_of(PAYLOADS[0], source="agent", time=NOW))
+    with pytest.raises(Undecodable):
+        decode(UsageReported, message.headers, body)
+    with pytest.raises(ValidationError):
+        UsageReported.model_validate_json(body)
+
+
+def test_a_spelling_that_only_pydantic_knows_is_still_understood() -> None:
+    text = PAYLOADS[0].model_dump_json().replace('"sequence":7', '"sequence":"7"')
+    assert fast_decode.read(UsageReported, text.encode()) is None
+    message = encode(event_of(PAYLOADS[0], source="agent", time=NOW))
+    assert decode(UsageReported, message.headers, text.encode()).data == PAYLOADS[0]
+
+
+def test_other_events_are_none_of_its_business() -> None:
+    class Unlisted(UsageWindowed):
+        """Not in the list of those that come by the thousand."""
+
+    window = windows.window("n", 3, {}).data
+    assert fast_decode.read(Unlisted, window.model_dump_json().encode()) is None
+
+
+def test_a_prediction_from_before_models_could_be_chosen_is_read_quickly() -> None:
+    document = json.loads(PAYLOADS[2].model_dump_json())
+    for later in ("version", "confidence", "sample_age_seconds", "cause", "calibrations"):
+        del document[later]
+    found = fast_decode.read(PeakPredicted, json.dumps(document).encode())
+    assert found == PeakPredicted.model_validate(document)
+    assert found is not None
+    assert found.calibrations == {}
+    assert found.version == ""
+
+
+@pytest.mark.parametrize("payload", PAYLOADS, ids=lambda payload: payload.TYPE)
+def test_what_is_built_of_all_its_fields_is_what_pydantic_would_have_made(payload: Payload) -> None:
+    by_the_book = type(payload).model_construct(**dict(payload))
+    ours = built(type(payload), dict(payload))
+    assert ours == by_the_book == payload
+    assert ours.model_dump_json() == by_the_book.model_dump_json()
+    assert ours.model_fields_set == by_the_book.model_fields_set
+    assert ours.model_copy(deep=True) == payload
+    with pytest.raises(ValidationError, match="frozen"):
+        setattr(ours, next(iter(type(ours).model_fields)), "other")
+    event = event_of(payload, source="s", time=NOW)
+    assert built(Event, dict(event)) == event
