@@ -69,9 +69,9 @@ def test_a_metric_that_works_is_worked_off_as_before() -> None:
         (always(5), "mine cannot be read: TypeError: 'int' object is not iterable"),
         (
             always((MetricSeries("55"),)),
-            "its readings gave Series(value='55', labels={}); allowed: a Series of a number",
+            "its readings gave MetricSeries(value='55', labels={}); allowed: a MetricSeries of numbers",
         ),  # type: ignore[arg-type]
-        (always((None,)), "its readings gave None; allowed: a Series of a number"),
+        (always((None,)), "its readings gave None; allowed: a MetricSeries of numbers"),
         (always((MetricSeries(float("nan")),)), "no reading of mine"),
     ],
 )

@@ -97,7 +97,9 @@ def _readings(name: str, readings: Readings) -> Readings:
             raise MetricFailed(f"{name} cannot be read: {type(error).__name__}: {error}") from error
         for one in found:
             if not isinstance(one, MetricSeries) or not _is_number(one.value):
-                raise MetricFailed(f"{name} cannot be read: its readings gave {one!r}; allowed: a Series of a number")
+                raise MetricFailed(
+                    f"{name} cannot be read: its readings gave {one!r}; allowed: a MetricSeries of numbers"
+                )
         return found
 
     return read

@@ -38,6 +38,9 @@ CarriedOut = Annotated[
         "beyond the mode, and those with nothing to act on.",
     ),
 ]
+WhySubject = Annotated[str, Query(description="The subject of the decision.", examples=["batch-cpu"])]
+Namespace = Annotated[str | None, Query(description="If several pods have the name: the pod in this namespace.")]
+DecidedBy = Annotated[str | None, Query(description=f"Decided by this time (default now): {ALLOWED}.")]
 
 
 def decision_router(reads: ReadQueries, times: Times) -> Routes:
@@ -90,9 +93,7 @@ def decision_router(reads: ReadQueries, times: Times) -> Routes:
     @router.get("/why", role=Role.VIEWER, summary="Why a number has, or had, its value")
     async def get_why(
         node: Annotated[str, Query(description="The node of the number.")],
-        subject: Annotated[
-            str, Query(description="The subject of the decision.", examples=["batch-cpu"])
-        ] = "batch-cpu",
+        subject: WhySubject = "batch-cpu",
         at: At = None,
     ) -> Why:
         return await why(reads, node, subject, times.at(at))
@@ -105,10 +106,8 @@ def decision_router(reads: ReadQueries, times: Times) -> Routes:
     async def get_why_pod(
         pod: Annotated[str, Query(description="The pod's name or uid.", examples=["encode-video-1"], min_length=1)],
         node: Annotated[str | None, Query(description="If several pods have the name: the pod on this node.")] = None,
-        namespace: Annotated[
-            str | None, Query(description="If several pods have the name: the pod in this namespace.")
-        ] = None,
-        at: Annotated[str | None, Query(description=f"Decided by this time (default now): {ALLOWED}.")] = None,
+        namespace: Namespace = None,
+        at: DecidedBy = None,
         limit: Annotated[int, Query(ge=1, le=100, description="Maximum number of decisions.")] = 20,
     ) -> PodWhy:
         return await why_pod(reads, pod, node, namespace, times.maybe(at, "at"), limit)

@@ -34,10 +34,10 @@ class CountNodes:
         """By pool."""
         return Counter(pool for pool, _ in self._nodes.values())
 
-    async def take(self, leases: Sequence[Lease]) -> None:
+    async def acquire(self, leases: Sequence[Lease]) -> None:
         """Nothing is stored: the count begins anew."""
 
-    async def give(self, leases: Sequence[Lease]) -> None:
+    async def release(self, leases: Sequence[Lease]) -> None:
         """Nothing is stored."""
 
     def drop(self, partitions: Collection[int]) -> None:
