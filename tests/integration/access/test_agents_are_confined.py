@@ -402,10 +402,10 @@ async def refusing(bus: NatsBus) -> None:
     [
         ("password", "refuses the login; see SLACKWATER_NATS_USER"),
         ("nobody", "refuses the login"),
-        ("authority", r"not believed \(unable to get local issuer certificate\); SLACKWATER_NATS_CA"),
-        ("name", r"not believed \(Hostname mismatch.*\)"),
+        ("authority", r"not trusted \(unable to get local issuer certificate\); SLACKWATER_NATS_CA"),
+        ("name", r"not trusted \(Hostname mismatch.*\)"),
         ("certificate", "TLS failed .*SLACKWATER_NATS_CERTIFICATE"),
-        ("plaintext", "not believed"),
+        ("plaintext", "not trusted"),
     ],
 )
 async def test_who_proves_nothing_is_refused_and_told_why(broker: Broker, tmp_path: Path, wrong: str, why: str) -> None:

@@ -23,7 +23,7 @@ from slackwater.waterline.registry.metric import Dimension, Metric
 
 
 def crowd(view):
-    return (Series(sum(pod.qos is QoSClass.BE for pod in view.pods)),)
+    return (MetricSeries(sum(pod.qos is QoSClass.BE for pod in view.pods)),)
 
 
 pods = Metric("batch_pods", Dimension.NUMBER, readings=crowd, sort=GENERAL, evictable=True,

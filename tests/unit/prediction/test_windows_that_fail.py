@@ -95,7 +95,7 @@ async def test_a_defect_in_the_middle_of_a_window_makes_no_duplicate_of_it(
     node: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     last = window(node, 7, {"p": 700})
-    whole, fails = PodModels.take, []
+    whole, fails = PodModels.apply_window, []
 
     def failing(self: PodModels, number: int, *rest: object, **named: object) -> None:
         if fails and len(fails) == 2:  # the pods are taken, the node as a whole is not
@@ -109,7 +109,7 @@ async def test_a_defect_in_the_middle_of_a_window_makes_no_duplicate_of_it(
     for each in (undisturbed, state):
         await fold_windows(each, list(enumerate(STREAM, start=1)))
     await fold_windows(undisturbed, [(20, last)])
-    monkeypatch.setattr(PodModels, "take", failing)
+    monkeypatch.setattr(PodModels, "apply_window", failing)
     fails.append(0)
     with pytest.raises(ZeroDivisionError):
         await fold_windows(state, [(20, last)])
