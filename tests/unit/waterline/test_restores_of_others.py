@@ -12,7 +12,7 @@ from waterline_loop import CLOSED_LOOP, at, held, line, pod, seen, under
 
 from slackwater.waterline.actuation.cpu_quota import QuotaChange, RestoreBounds, restore_cpu, throttle_cpu
 from slackwater.waterline.analysis.demands import ActionKind
-from slackwater.waterline.execution.executor import give_back
+from slackwater.waterline.execution.restore import restore_quotas
 from slackwater.waterline.facts.pods import PodUse
 from slackwater.waterline.loop.applied_limits import Throttled, limits_of
 from slackwater.waterline.node_guard import GuardResult, guard
@@ -150,5 +150,5 @@ def test_a_way_that_works_is_left_alone_and_so_is_not_now() -> None:
 def test_outside_of_the_loop_it_is_asked_as_well() -> None:
     done = given(mine(by_a_hundred))
     (restorable,) = done.cycle.analysis.restorable
-    (step,), spared = give_back([restorable], {})
+    (step,), spared = restore_quotas([restorable], {})
     assert (limits_of(step), spared) == ((300, 400), ())
