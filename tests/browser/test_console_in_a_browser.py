@@ -342,7 +342,7 @@ def test_a_lost_stream_is_told_and_found_again(page: Page, living: Served) -> No
     page.call("Network.emulateNetworkConditions", offline=True, latency=0, downloadThroughput=0, uploadThroughput=0)
     living.loop.call_soon_threadsafe(living.streams.close)
     page.until(f"{notice}.hidden === false")
-    assert "is lost since" in page.ask(f"{notice}.innerText")
+    assert "is disconnected since" in page.ask(f"{notice}.innerText")
     page.call("Network.emulateNetworkConditions", offline=False, latency=0, downloadThroughput=-1, uploadThroughput=-1)
     page.until(LIVE)
     page.until(f"{notice}.hidden === true")

