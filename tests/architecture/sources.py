@@ -93,8 +93,18 @@ def tracked() -> Sequence[PurePosixPath]:
 
 
 @cache
+def source(path: PurePosixPath) -> Source:
+    """A file, read and parsed once for all rules."""
+    return Source(path, (ROOT / path).read_text())
+
+
+@cache
 def sources(*roots: str) -> Sequence[Source]:
     """The Python files below these roots."""
-    return [
-        Source(path, (ROOT / path).read_text()) for path in tracked() if path.suffix == ".py" and path.parts[0] in roots
-    ]
+    return [source(path) for path in tracked() if path.suffix == ".py" and path.parts[0] in roots]
+
+
+def forget_sources() -> None:
+    """Give up everything that was read and parsed."""
+    for cached in (tracked, source, sources):
+        cached.cache_clear()
