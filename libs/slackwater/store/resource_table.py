@@ -13,7 +13,7 @@ from sqlalchemy import TextClause, text
 from slackwater.model.errors import Conflict
 from slackwater.resources.kind import Kind
 from slackwater.resources.store import StoredResource
-from slackwater.store.names import news_channel, schema_of
+from slackwater.store.names import news_channel, readable_time, schema_of
 from slackwater.store.port import Database, UnitOfWork
 
 _TELL: Final = text("SELECT pg_notify(:channel, 'policy')")
@@ -32,7 +32,7 @@ def _statements(table: str) -> _Statements:
         text(f"LOCK TABLE {table} IN SHARE ROW EXCLUSIVE MODE"),
         text(
             "SELECT name, generation, document,"  # noqa: S608 - a checked name
-            " least(changed_at, '9999-12-31 00:00:00+00') AS changed_at"  # later than Python can tell
+            f" {readable_time('changed_at')} AS changed_at"
             f" FROM {table} ORDER BY name"
         ),
         text(

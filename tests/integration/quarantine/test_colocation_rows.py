@@ -144,3 +144,8 @@ async def test_a_document_that_is_broken_costs_itself_only(offering: Site, how: 
         else:
             await offering.sql.execute("UPDATE strategies SET document = $2 WHERE name = $1", name, whole)
         await offering.release(service.quarantine, item)
+        offering.clock.minutes = 2
+        before = len(offering.offers)
+        await offering.bus.publish(window("good", 2, {"p": 4500}))
+        await eventually(lambda: any(offer.node == "good" for offer in offering.offers[before:]))
+        assert not service.quarantine.nodes, "the row's time, far in the future, is no input's time"
