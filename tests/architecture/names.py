@@ -31,7 +31,7 @@ RETIRED_MODULES = frozenset(
         *("untouchable", "wanted", "words", "working"),
     }
 )
-"""Names that modules had and that nobody outside understood."""
+"""Module names of private language, replaced by terms of the field."""
 GLOSSARY: Mapping[str, str] = {
     "stranger": "external",
     "onlooker": "reader",

@@ -97,6 +97,21 @@ async def test_a_state_that_is_broken_costs_its_node_only(guarding: Site, how: s
         assert guarded.capacity_milli == 6000
 
 
+async def test_a_release_passes_over_a_last_description_that_is_refused(guarding: Site) -> None:
+    whole = await guarding.sql.fetchval("SELECT document FROM guarded_nodes WHERE node = 'bad'")
+    await guarding.sql.execute(STATES["not an object"])
+    intents = Intents()
+    async with guarding.bus.watch(IntentDeclared, intents), guarding.running(ensurance, SETTINGS) as service:
+        item = await guarding.item(service.quarantine, "guarded_nodes", "bad")
+        await guarding.bus.publish(described("bad", cpu_milli=0, number=1))
+        await guarding.sql.execute("UPDATE guarded_nodes SET document = $1 WHERE node = 'bad'", whole)
+        await guarding.release(service.quarantine, item)
+        await eventually(lambda: (last := intents.last("bad")) and last.lease_seconds > 0)
+        guarded = service.book.node("bad")
+        assert guarded is not None
+        assert guarded.capacity_milli == 8000
+
+
 @pytest.mark.parametrize("how", DOCUMENTS)
 @pytest.mark.parametrize("table", [kind.table for kind in KINDS])
 async def test_a_document_that_is_broken_costs_itself_only(guarding: Site, table: str, how: str) -> None:

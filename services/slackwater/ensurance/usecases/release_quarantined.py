@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from slackwater.bus.port import Bus
 from slackwater.ensurance.domain.node_state import GuardedNode
 from slackwater.ensurance.ports import NODES
@@ -9,6 +11,7 @@ from slackwater.ensurance.usecases.node_cache import GuardedNodeCache, GuardInte
 from slackwater.ensurance.usecases.on_described import OnDescribed
 from slackwater.ensurance.usecases.reconcile_intents import ReconcileIntents
 from slackwater.events.node_described import NodeDescribed
+from slackwater.model.errors import InvalidInput
 from slackwater.model.identifiers import partition_of
 from slackwater.store.quarantine import Item
 
@@ -44,7 +47,8 @@ class ReleaseQuarantined:
                 await self._book.acquire([partition], self._intents.clock.now())
                 event = await self._bus.latest(NodeDescribed, item.node)
                 if event is not None:
-                    await self._described(event)
+                    with suppress(InvalidInput):  # refused before as a dead letter; the stored facts count
+                        await self._described(event)
                 await self._reconcile.declare([item.node])
 
 
