@@ -291,8 +291,9 @@ class Quarantine:
             if not self._nodes[item.node]:
                 del self._nodes[item.node]
         self._to_hold.pop(item.id, None)
-        for hook in self._on_release:
-            await hook(item)
+        with self.isolating(item.table, item.row, node=item.node):  # it comes back, and nothing else ends
+            for hook in self._on_release:
+                await hook(item)
 
     def _show(self) -> None:
         """Update the gauge of rows by table; a table that once had items then shows 0."""

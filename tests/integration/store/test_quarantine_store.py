@@ -139,3 +139,20 @@ async def test_an_item_with_an_absurd_time_or_an_unknown_reason_is_listed_and_re
         assert sorted(other.nodes) == ["m"]
     finally:
         await database.close()
+
+
+async def test_an_item_whose_release_fails_comes_back_and_ends_nothing(store: QuarantineStore) -> None:
+    quarantine = quarantine_of(store)
+
+    async def fail(item: Item) -> None:
+        raise ValueError("still broken")
+
+    quarantine.on_release(fail)
+    quarantine.note("nodes", "n", "broken", node="n")
+    await quarantine.work()
+    (item,) = await store.items()
+    await quarantine.release(item.id)
+    assert quarantine.holds_node("n")
+    await quarantine.work()
+    (again,) = await store.items()
+    assert (again.id, again.detail) == (item.id, "ValueError: still broken")
