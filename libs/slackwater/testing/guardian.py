@@ -93,9 +93,10 @@ def descendants(pid: int) -> list[int]:
 def instances(folder: Path) -> set[str]:
     """Ids of the Slackwater instances whose state directory lies below `folder`."""
     found = set()
-    for file in folder.rglob("instance-id"):
-        with suppress(OSError):
-            found.add(file.read_text().strip())
+    for place, _, names in os.walk(folder):  # passes over folders that vanish; `rglob` raises
+        if "instance-id" in names:
+            with suppress(OSError):
+                found.add((Path(place) / "instance-id").read_text().strip())
     return found
 
 
