@@ -26,6 +26,7 @@ for portion in ("services", "libs", "."):
         sys.path.append(str(ROOT / portion))
 
 from contracts import protos  # noqa: E402 - as below
+from contracts.broker import broker_page  # noqa: E402
 from contracts.deployment import deployment_files, stale_files  # noqa: E402
 
 from slackwater.bus.admin.streams import load  # noqa: E402 - needs the path above when run from a bare checkout
@@ -195,6 +196,7 @@ def generated() -> Mapping[Path, str]:
     described = yaml.safe_dump(asyncapi(services), sort_keys=False, allow_unicode=True, width=110)
     files[Path("asyncapi/slackwater.yaml")] = described
     files[Path("flow.md")] = flow_page(services)
+    files[Path("broker.yaml")] = broker_page(load())
     files[Path("openapi/slackwater.json")] = _json(document())
     files[Path("../docs/reference/metrics.md")] = metrics_page()
     files[Path("../docs/reference/predictors.md")] = catalogue.reference_page()
