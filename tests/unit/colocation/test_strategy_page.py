@@ -15,8 +15,8 @@ from slackwater.offers.document import DEFAULTS, FIELDS, WITHOUT_EFFECT, strateg
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "how-to" / "set-a-colocation-strategy.md").read_text()
 _, _, _SECTION = (ROOT / "docs" / "reference" / "resources.md").read_text().partition("\n## ColocationStrategy\n")
-REFERENCE = dict(re.findall(r"^\| `(\w+)` (\|.*)$", _SECTION.partition("\n## ")[0], flags=re.M))
-"""Rows of the reference by field of `spec`."""
+REFERENCE = dict(re.findall(r"^[|-] `(\w+)` (.*)$", _SECTION.partition("\n## ")[0], flags=re.M))
+"""Lines of the reference by field of `spec`."""
 SELECTION = {"nodePool", "nodeSelector", "precedence"}
 EXAMPLE = (ROOT / "examples" / "colocation_strategy.yaml").read_text()
 
@@ -26,8 +26,10 @@ def test_every_field_is_in_the_reference_with_its_default_and_what_is_allowed(na
     one = FIELDS[name]
     row = REFERENCE[name]
     assert one.about in row
-    assert one.allowed in row
-    assert one.default is None or f"default {default_text(one.default)}" in row
+    assert one.default is None or default_text(one.default) in row
+    assert all(str(value) in row for value in one.schema.get("enum", ()))
+    bounds = [value for key, value in one.schema.items() if key.endswith(("imum", "Minimum", "Maximum"))]
+    assert all(str(bound) in row or f"{bound:g}" in row for bound in bounds)
 
 
 def test_the_reference_names_no_other_fields() -> None:
