@@ -112,8 +112,8 @@ def overview(found: Sequence[Row], resource: str) -> Iterator[str]:
 def tables(sizes: Sequence[str], found: Sequence[Row]) -> Iterator[str]:
     """What stands behind the mark."""
     yield "### Runs\n"
-    yield f"`slackwater backtest --resource RESOURCE` with `--models` as in [{DATA.name}]({DATA.name}), which also has the"
-    yield "range over seeds, the p90 of the machines and the severity. Not shown: knobs that equal the default.\n"
+    yield f"`slackwater backtest --resource RESOURCE` with `--models` as in [{DATA.name}]({DATA.name}), which also has"
+    yield "the range over seeds, the p90 of the machines and the severity. Not shown: knobs that equal the default.\n"
     yield from dict.fromkeys(sizes)
     for resource, title in (("cpu", "CPU"), ("memory", "Memory")):
         yield f"\n### {title}: violation, savings in %\n"
