@@ -113,7 +113,7 @@ class RuleSpec(Part):
 
 
 class NodeQosRulesSpec(Part):
-    """Without a selector, all nodes. `mode`, `weights` and `throttle` are said for the whole cluster, in `default`."""
+    """Without a selector: all nodes. `mode`, `weights` and `throttle` are set for the whole cluster, in `default`."""
 
     selector: LabelSelector | None = None
     rules: Annotated[tuple[RuleSpec, ...], Field(max_length=50)]
