@@ -39,9 +39,8 @@ from slackwater.waterline.ordering.chains import (
     MEMORY_BORROWERS_FIRST,
     ComparatorChain,
 )
-from slackwater.waterline.policies.podqos import PodQosSpec
+from slackwater.waterline.policies.podqos import PodQosSpec, ScopeExpression, ScopeSelector
 from slackwater.waterline.policies.quantity import quantity
-from slackwater.waterline.policies.selectors import ScopeExpression, ScopeSelector
 from slackwater.waterline.policies.values import NodePolicy, Policies, PolicyAction, Rule
 from slackwater.waterline.registry.built_in import BUILT_IN
 from slackwater.waterline.registry.metric import MetricResource, Metrics

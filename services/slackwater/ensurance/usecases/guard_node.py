@@ -45,12 +45,11 @@ from slackwater.telemetry.logs import get_logger
 from slackwater.telemetry.spans import Attributes, span
 from slackwater.telemetry.traceparent import sampled, trace_id_of
 from slackwater.waterline.analysis.demands import ActionKind
-from slackwater.waterline.cycle import Cycle
+from slackwater.waterline.cycle import Cycle, RecordedPlan
 from slackwater.waterline.decision_inputs import DecisionContext
 from slackwater.waterline.decision_record import record_of, release_record, remaining_milli, trigger_of
 from slackwater.waterline.execution.limits import ActionLimits
 from slackwater.waterline.facts.node import NodeReadings
-from slackwater.waterline.loop.decision_dedup import RecordedPlan
 from slackwater.waterline.node_guard import GuardResult, concerned, fast_path, guard, is_released, release
 from slackwater.waterline.rulebook import Rulebook
 

@@ -10,8 +10,7 @@ from slackwater.events.usage_reported import UsageReported
 from slackwater.model.tiers import QoSClass, Tier
 from slackwater.waterline.facts.node import BestEffortCpu, MetricSeries, NodeReadings
 from slackwater.waterline.facts.pods import PodUse
-from slackwater.waterline.loop.applied_limits import Throttled
-from slackwater.waterline.loop.pod_view import pod_view
+from slackwater.waterline.loop.applied_limits import Throttled, pod_view
 
 
 def partial_view(report: UsageReported, guarded: GuardedNode) -> NodeReadings:
