@@ -20,7 +20,7 @@ from slackwater.waterline.facts.amounts import ZERO, exact
 from slackwater.waterline.facts.eviction_marks import allows, eviction_policies, whole_number
 from slackwater.waterline.facts.node import BestEffortCpu, MetricSeries, NodeReadings, ResourceConsumer, usage_shares
 from slackwater.waterline.facts.pods import PodUse
-from slackwater.waterline.ordering import comparators as by
+from slackwater.waterline.ordering import chains as by
 from slackwater.waterline.ordering.chains import (
     BEST_EFFORT_CPU,
     BEST_EFFORT_MEMORY,

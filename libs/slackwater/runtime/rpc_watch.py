@@ -12,8 +12,7 @@ import grpc
 import grpc.aio
 
 from slackwater.runtime.rpc_metrics import RpcMetrics
-from slackwater.telemetry.spans import Attributes, Span, span
-from slackwater.telemetry.traceparent import new_traceparent, trace_id_of
+from slackwater.telemetry.spans import Attributes, Span, new_traceparent, span, trace_id_of
 
 UNKNOWN = "unknown"
 _CODES: dict[int, grpc.StatusCode] = {code.value[0]: code for code in grpc.StatusCode}

@@ -16,7 +16,7 @@ from waterline_crowd import NOON, crowds, use
 from slackwater.model.tiers import QoSClass, Tier
 from slackwater.waterline.analysis.demands import expose
 from slackwater.waterline.facts.pods import PodUse
-from slackwater.waterline.ordering import comparators as by
+from slackwater.waterline.ordering import chains as by
 from slackwater.waterline.ordering.chains import CHAINS, CPU, GENERAL, MEMORY, ComparatorChain
 from slackwater.waterline.policies.podqos import PodQosSpec, ScopeSelector
 

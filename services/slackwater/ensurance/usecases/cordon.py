@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from slackwater.decisions.record import DecisionRecord
-from slackwater.ensurance.domain.cordon import (
+from slackwater.ensurance.domain.node_state import (
     CordonMessage,
     CordonNotice,
+    GuardedNode,
     as_others_see_it,
     cordon_message,
     lapsed,
     renewed,
 )
-from slackwater.ensurance.domain.node_state import GuardedNode
+from slackwater.events.envelope import Event, event_of
 from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
+from slackwater.intents.controls import ENSURANCE
 from slackwater.model.identifiers import new_id
 from slackwater.waterline.cycle import Cycle
 from slackwater.waterline.decision_inputs import DecisionContext
@@ -73,6 +76,12 @@ def under_rules(
     before = guarded.state.cycle.analyzer.scheduling
     record = opened_under_record(new_id(), before, source, labels)
     return after, Cordon(None, _opened(told, record, source.now), record)
+
+
+def scheduling_event(
+    change: NodeSchedulingChanged, now: datetime, cause: Event[Any] | None
+) -> Event[NodeSchedulingChanged]:
+    return event_of(change, source=ENSURANCE.name, time=now, causedby=cause)
 
 
 def _closed(closed: CordonNotice, node: str, now: datetime) -> NodeSchedulingChanged:

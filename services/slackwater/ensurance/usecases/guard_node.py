@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from slackwater.decisions.reasons import DecisionKind
 from slackwater.decisions.record import DecisionRecord
-from slackwater.ensurance.domain.cordon import VALID_SECONDS
 from slackwater.ensurance.domain.node_state import (
+    VALID_SECONDS,
     Awaited,
     Evicting,
     GuardedNode,
@@ -26,24 +26,24 @@ from slackwater.ensurance.domain.node_state import (
 )
 from slackwater.ensurance.domain.pools import EvictedPod, PoolStanding
 from slackwater.ensurance.ports import NODES, EnsuranceMeter
-from slackwater.ensurance.usecases.cordon import Cordon, after_cycle, state_of
+from slackwater.ensurance.usecases.cordon import Cordon, after_cycle, scheduling_event, state_of
 from slackwater.ensurance.usecases.measure_effect import Effect, measure_effects
 from slackwater.ensurance.usecases.node_cache import GuardedNodeCache, GuardIntents
 from slackwater.ensurance.usecases.pool_autonomy import stepped_record
-from slackwater.ensurance.usecases.published_events import decision_event, scheduling_event
 from slackwater.ensurance.usecases.report_view import partial_view, view_of
+from slackwater.events.decision_recorded import decision_event
 from slackwater.events.envelope import Event
 from slackwater.events.intent_declared import eviction_id
 from slackwater.events.measures import Usage
 from slackwater.events.usage_reported import UsageReported
+from slackwater.intents.controls import ENSURANCE
 from slackwater.model.errors import InvalidInput
 from slackwater.model.identifiers import new_id
 from slackwater.model.quantities import Resources
 from slackwater.model.records import record
 from slackwater.store.quarantine import OF_NO_ROW
 from slackwater.telemetry.logs import get_logger
-from slackwater.telemetry.spans import Attributes, span
-from slackwater.telemetry.traceparent import sampled, trace_id_of
+from slackwater.telemetry.spans import Attributes, sampled, span, trace_id_of
 from slackwater.waterline.analysis.demands import ActionKind
 from slackwater.waterline.cycle import Cycle, RecordedPlan
 from slackwater.waterline.decision_inputs import DecisionContext
@@ -291,7 +291,7 @@ class GuardNode:
             cause: Event[Any] = report
             told: Event[Any] = report
             for number, one in enumerate(answer.decided):
-                told = decision_event(one.record, one.cause)
+                told = decision_event(one.record, one.cause, ENSURANCE.name)
                 await unit.publish(told)
                 cause = told if number == 0 else cause
             if answer.after.generation != answer.before.generation:
@@ -302,7 +302,7 @@ class GuardNode:
             if standing is not None:
                 stepped = stepped_record(self._book, standing, answer.after.node, now, report.id)
                 if stepped is not None:
-                    await unit.publish(decision_event(stepped, report))
+                    await unit.publish(decision_event(stepped, report, ENSURANCE.name))
                 standing = await unit.save_autonomy(standing)
             saved = await unit.save(answer.after, last=True)
         if stepped is not None:

@@ -11,7 +11,8 @@ from slackwater.decisions.record import DecisionRecord
 from slackwater.ensurance.domain.pools import PoolStanding
 from slackwater.ensurance.ports import EnsuranceMeter
 from slackwater.ensurance.usecases.node_cache import GuardedNodeCache
-from slackwater.ensurance.usecases.published_events import decision_event
+from slackwater.events.decision_recorded import decision_event
+from slackwater.intents.controls import ENSURANCE
 from slackwater.model.identifiers import new_id
 from slackwater.model.time import Clock
 from slackwater.waterline.autonomy_record import AutonomyStep, autonomy_step_record
@@ -67,7 +68,7 @@ class PoolAutonomy:
         if record is None:
             return False
         async with self._book.transaction() as unit:
-            await unit.publish(decision_event(record, None))
+            await unit.publish(decision_event(record, None, ENSURANCE.name))
             saved = await unit.save_autonomy(looked)
         self._book.stands(saved)
         self._meter.decided(record, None)
