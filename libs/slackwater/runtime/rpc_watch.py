@@ -52,10 +52,10 @@ class RpcWatch:
                 self._ended(name, _cancelled(context), begun)
                 raise
             except BaseException:
-                self._ended(name, _said(context), begun)
+                self._ended(name, _status_of(context), begun)
                 raise
             else:
-                self._ended(name, _said(context), begun)
+                self._ended(name, _status_of(context), begun)
 
     def _ended(self, name: str, code: grpc.StatusCode, begun: float) -> None:
         self._metrics.calls.labels(name, code.name).inc()
@@ -79,9 +79,9 @@ def traced_call(method: str, context: Any, metadata: Iterable[tuple[str, str | b
             raise
         except grpc.aio.AbortError as error:  # an answer, not a failure of this step: raised again below
             refused = error
-            _note(step, _said(context))
+            _note(step, _status_of(context))
         else:
-            _note(step, _said(context))
+            _note(step, _status_of(context))
     if refused is not None:
         raise refused
 
@@ -98,7 +98,7 @@ def _note(step: Span, code: grpc.StatusCode) -> None:
         step.failed(code.name)
 
 
-def _said(context: Any) -> grpc.StatusCode:
+def _status_of(context: Any) -> grpc.StatusCode:
     """Returns the status that ended the call; OK if none was set."""
     code = context.code()
     if isinstance(code, grpc.StatusCode):

@@ -76,12 +76,12 @@ class FollowRules:
         after = replace(under.after, policy_generation=rules.revision)
         cause: Event[DecisionRecorded] | None = None
         for record in under.records:
-            told = decision_event(record, None, ENSURANCE.name)
-            await unit.publish(told)
+            decision = decision_event(record, None, ENSURANCE.name)
+            await unit.publish(decision)
             if record is under.closing.record and under.closing.event is not None:
-                await unit.publish(scheduling_event(under.closing.event, now, told))
+                await unit.publish(scheduling_event(under.closing.event, now, decision))
             else:
-                cause = told
+                cause = decision
         await unit.publish(self._intents.event(after, now, cause, self._book.content(after, now, rules)))
         return await unit.save(after)
 
