@@ -28,6 +28,8 @@ PAGES = {
     "told": "/decisions?pod=checkout-0&spared=true&done=carried-out&pool=edge",
     "decision": f"/decisions/{identifier('edge-7', 'throttle', SURGE[0] + 25)}",
     "loop": "/loop",
+    "events": "/events",
+    "liveness": "/events?type=node.liveness_changed",
     "deadletters": "/deadletters",
     "letter": "/deadletters/2",
     "prediction": f"/decisions/{identifier('edge-7', 'prediction', 840)}",
