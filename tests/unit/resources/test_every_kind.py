@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from example_kind import EXAMPLE
 from fastapi import APIRouter
-from kind_scenes import scene_of
+from kind_scenes import EXAMPLE, scene_of
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "cli"))
 from served_routes import doing, served
@@ -87,6 +86,25 @@ async def test_its_generations_are_kept_with_author_and_change(kind: Kind) -> No
 
 
 @every_kind
+async def test_each_change_is_an_event_and_what_changes_nothing_is_none(kind: Kind) -> None:
+    scene = await opened(kind)
+    scene.store.published.clear()
+    model, document = kind.model_of(NAME), scene.document()
+    await scene.change.put(model.parse(document), by="ann", dry_run=True)
+    await scene.change.put(model.parse(document), by="ann")
+    await scene.change.put(model.parse(document), by="bob")
+    await scene.change.delete(NAME, dry_run=True)
+    await scene.change.delete(NAME, by="cid")
+    made, gone = [event.data for event in scene.store.published]
+    assert (made.service, made.kind, made.name, made.generation) == (kind.service, kind.name, NAME, 1)
+    assert (made.author, made.deleted) == ("ann", False)
+    assert made.document is not None
+    assert made.document["metadata"] == {"name": NAME, "generation": 1, "changedBy": "ann"}
+    assert (gone.generation, gone.author, gone.deleted, gone.document) == (2, "cid", True, None)
+    assert made.key() == gone.key() == f"{kind.name}/{NAME}"
+
+
+@every_kind
 async def test_the_history_of_what_an_older_version_stored_begins_at_the_start(kind: Kind) -> None:
     scene = scene_of(kind)
     row = kind.model_of(NAME).parse(scene.document()).changed_to(4, "ann")
@@ -96,6 +114,8 @@ async def test_the_history_of_what_an_older_version_stored_begins_at_the_start(k
     async with scene.client() as client:
         kept = (await client.get(f"{kind.path}/{NAME}/history")).json()["items"]
     assert [(one["generation"], one["author"]) for one in kept] == [(4, "ann")]
+    said = [event.data for event in scene.store.published if event.data.name == NAME]
+    assert [(data.generation, data.author, data.document) for data in said] == [(4, "ann", row.stored())]
 
 
 @every_kind
@@ -296,7 +316,8 @@ def reference_of(kind: Kind) -> str:
 def test_the_page_about_a_new_kind_shows_the_example() -> None:
     root = Path(__file__).parents[3]
     page = (root / "docs/how-to/add-a-kind.md").read_text()
-    example = (Path(__file__).parent / "example_kind.py").read_text()
+    files = ("example_kind.py", "example/maintenance_window.py", "test_example_kind.py")
+    example = "\n".join((Path(__file__).parent / name).read_text() for name in files)
     blocks = [block.split("```")[0].strip("\n") for block in page.split("```python\n")[1:]]
     shown = [block for block in blocks if block in example]
     assert len(shown) == 3, "model, hooks and entry as they are in the example"
