@@ -5,6 +5,7 @@ is consumed.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
@@ -142,8 +143,9 @@ def load(path: Path | None = None) -> Topology:
         raise Misconfigured(f"streams cannot be read from {path}: {error.strerror}") from error
 
 
+@cache
 def parse(text: str, origin: str) -> Topology:
-    """Returns the topology in the text of a streams.yaml; errors name `origin`. Raises
+    """Returns the topology in the text of a streams.yaml, parsed once; errors name `origin`. Raises
     Misconfigured.
     """
     try:

@@ -36,7 +36,7 @@ from slackwater.bus.consume.pull_requests import Puller
 from slackwater.bus.consume.reader_tasks import ReaderTasks
 from slackwater.bus.consume.settlement import Settler
 from slackwater.bus.consume.skip_to_latest import skip_policy
-from slackwater.bus.consume.stats import ConsumerStats, Counters
+from slackwater.bus.consume.stats import Counters
 from slackwater.bus.port import BatchHandler, Consumption, Holds, StreamHead, Worth
 from slackwater.bus.read.broadcast import Broadcasts, T
 from slackwater.bus.read.nats_stream_reader import NatsStreamReader, StreamRequest
@@ -325,7 +325,7 @@ class NatsBus:
             return False
         return self._client.is_connected  # without its reader, nats-py flushes without a ping
 
-    def stats(self) -> Mapping[str, ConsumerStats]:
+    def stats(self) -> Mapping[str, Counters]:
         """Returns settlement counts of each consumer opened by this process."""
         return {name: counters.snapshot() for name, counters in self._counters.items()}
 
