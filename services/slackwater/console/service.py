@@ -13,6 +13,7 @@ from slackwater.console.adapters.metrics import ConsoleMetrics
 from slackwater.console.adapters.offer_board import OfferBoard
 from slackwater.console.adapters.postgres import PostgresReadModel
 from slackwater.console.edge.deadletters import deadletters_router
+from slackwater.console.edge.event_pages import event_pages
 from slackwater.console.edge.events import consumers
 from slackwater.console.edge.html import html_router
 from slackwater.console.edge.http import api_router
@@ -100,6 +101,7 @@ def routers_of(
         deadletters_router(model, desk, clock),
         html_router(model, clock, desk, senders),
         strategies_router(model, clock),
+        event_pages(model, clock),
         loop_router(model, desk, clock, senders),
     ]
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
+from typing import Any
 
 from slackwater.console.ports import Writes
 from slackwater.console.usecases import translate
@@ -92,6 +93,10 @@ class RecordEvents:
 
     async def strategy_followed(self, events: Sequence[Event[StrategyFollowed]]) -> None:
         await self._writes.save_strategies([translate.strategy_view(e) for e in events])
+
+    async def listed(self, events: Sequence[Event[Any]]) -> None:
+        """Any events with LISTED."""
+        await self._writes.save_events([translate.listed_event(event) for event in events])
 
     async def health_reported(self, events: Sequence[Event[HealthReported]]) -> None:
         await self._writes.save_processes([translate.process_view(e) for e in events])

@@ -7,6 +7,7 @@ from collections import defaultdict
 from dataclasses import asdict
 
 from slackwater.console.domain.conditions import FALSE, SCHEDULING_CLOSED, TRUE, scheduling_message
+from slackwater.console.domain.event_log import ListedEvent
 from slackwater.console.domain.loop import CheckView, LeaseView, ProcessView, ServiceView
 from slackwater.console.domain.strategies import StrategyView
 from slackwater.console.domain.views import (
@@ -27,7 +28,7 @@ from slackwater.console.domain.views import (
     ZoneOffer,
 )
 from slackwater.events.effect_measured import EffectMeasured
-from slackwater.events.envelope import Event
+from slackwater.events.envelope import Event, Payload
 from slackwater.events.eviction_completed import EvictionCompleted
 from slackwater.events.health_reported import HealthReported, ServiceHealth
 from slackwater.events.intent_declared import IntentDeclared
@@ -175,6 +176,27 @@ def scheduling_condition(data: NodeSchedulingChanged) -> NodeCondition:
         decision_id=data.decision_id,
         rules=data.rules,
     )
+
+
+def listed_event(event: Event[Payload]) -> ListedEvent:
+    data = event.data.model_dump(mode="json")
+    node = data.get("node")
+    return ListedEvent(
+        id=event.id,
+        type=event.data.TYPE,
+        source=event.source,
+        node=node if isinstance(node, str) else "",
+        time=event.time,
+        causedby=event.causedby,
+        trace=_trace_id(event.traceparent),
+        data=data,
+    )
+
+
+def _trace_id(traceparent: str | None) -> str | None:
+    """The trace id in a W3C traceparent."""
+    parts = (traceparent or "").split("-")
+    return parts[1] if len(parts) == 4 and len(parts[1]) == 32 else None
 
 
 def strategy_view(event: Event[StrategyFollowed]) -> StrategyView:
