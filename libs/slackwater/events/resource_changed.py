@@ -18,7 +18,6 @@ class ResourceChanged(Payload):
     TYPE: ClassVar[str] = "resource.changed"
     STREAM: ClassVar[str] = "STATE"
     KEY_PARTS: ClassVar[int] = 2
-    STREAM_ONLY: ClassVar[bool] = True
 
     service: Name
     kind: Name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "cli"))
 from served_routes import doing, served
 
 from slackwater.cli.resource_columns import columns_of
+from slackwater.events.resource_changed import ResourceChanged
 from slackwater.model.errors import InvalidInput, Unavailable
 from slackwater.resources import catalog
 from slackwater.resources.diff import changes
@@ -23,6 +25,7 @@ from slackwater.resources.reference import reference_page
 from slackwater.resources.store import KEPT_GENERATIONS, StoredResource
 from slackwater.runtime.problem_codes import PROBLEMS
 from slackwater.runtime.resource_routes import resource_router
+from slackwater.store.migrations import Schema
 from slackwater.testing.kinds import NAME, KindScene
 
 KINDS = (*catalog.KINDS, EXAMPLE)
@@ -225,6 +228,28 @@ async def test_another_replica_follows_and_an_outage_changes_nothing(kind: Kind)
 
 
 @every_kind
+async def test_what_is_stored_and_not_followed_yet_is_a_success_with_a_warning(
+    kind: Kind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene = await opened(kind)
+    url, read_all = f"{kind.path}/{NAME}", scene.store.read_all
+
+    async def away() -> list[StoredResource]:
+        raise Unavailable('the "database" went away')
+
+    async with scene.client() as client:
+        monkeypatch.setattr(scene.store, "read_all", away)
+        made = await client.put(url, json=scene.document())
+        warned = "299 - \"stored, but not followed yet: the 'database' went away\""
+        assert (made.status_code, made.headers["warning"]) == (201, warned)
+        gone = await client.delete(url)
+        assert (gone.status_code, gone.headers["warning"]) == (200, warned)
+        monkeypatch.setattr(scene.store, "read_all", read_all)
+        again = await client.put(url, json=scene.document())
+        assert (again.status_code, again.headers["etag"], "warning" in again.headers) == (201, '"3"', False)
+
+
+@every_kind
 async def test_two_documents_have_not_the_same_unique_value(kind: Kind) -> None:
     if kind.unique is None:
         return
@@ -288,6 +313,14 @@ def test_the_command_line_applies_shows_compares_and_deletes(
         assert [line.split()[-1] for line in do("history", title).stdout.splitlines()] == ["CHANGE", "created"]
         assert do("delete", document).stdout == f"{title} deleted\n"
         assert f"{title} is not there" in do("delete", document).stderr
+
+
+@pytest.mark.parametrize("service", sorted({kind.service for kind in catalog.KINDS}))
+def test_a_service_with_kinds_publishes_their_changes_and_has_their_tables(service: str) -> None:
+    package = import_module(f"slackwater.{service}")
+    assert ResourceChanged.TYPE in package.PUBLISHES
+    made = [file.read_text() for file in Schema.of(service).versions.glob("*.py")]
+    assert any("create_resource_tables(op)" in text or "create_service_tables(op)" in text for text in made)
 
 
 @pytest.mark.parametrize("kind", catalog.KINDS, ids=lambda kind: kind.name)
