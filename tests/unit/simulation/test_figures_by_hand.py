@@ -64,7 +64,7 @@ def test_json_table_and_page_say_what_was_computed_by_hand(folder: Path) -> None
     for resource in ("cpu", "memory"):
         assert {name: bold[resource][name] for name in BY_HAND} == pytest.approx(BY_HAND, abs=1e-6)
     assert answer["history"]["notes"][-1] == (
-        "in 25.0% of the cells a node has no series with a sample: it counts as not there"
+        "in 25.0% of the cells a node has no series with a sample: it counts as absent"
     )
     shown = run(folder, *asked).stdout
     page = unescape(re.sub(r"<[^>]+>", " ", (folder / "r.html").read_text())).replace("\xa0", " ")
