@@ -22,11 +22,11 @@ def question(path: str, node: str | None, pool: str | None, where: Sequence[str]
             )
         return {}
     parameters: dict[str, Any] = {"node": node, "pool": pool, "limit": limit}
-    for each in where or ():
-        name, equals, value = each.partition("=")
+    for condition in where or ():
+        name, equals, value = condition.partition("=")
         if name not in FILTERS or not equals or not value:
             allowed = ", ".join(f"{known}=…" for known in FILTERS)
-            raise InvalidInput(f"--where: {each!r} is not a filter; allowed: {allowed}", field="--where")
+            raise InvalidInput(f"--where: {condition!r} is not a filter; allowed: {allowed}", field="--where")
         parameters[name] = value
     return parameters
 

@@ -226,7 +226,7 @@ def test_the_command_line_applies_shows_compares_and_deletes(
             assert [row.split()[0] for row in rows[1:]] == [*([kind.parent] if kind.parent else []), NAME]
         assert NAME in do("describe", f"{kind.plural}/{NAME}").stdout
         assert do("delete", document).stdout == f"{title} deleted\n"
-        assert f"{title} is not there" in do("delete", document).stderr
+        assert f"{title} does not exist" in do("delete", document).stderr
 
 
 @pytest.mark.parametrize("kind", catalog.KINDS, ids=lambda kind: kind.name)

@@ -47,7 +47,7 @@ def test_the_table_has_todays_policy_the_new_one_and_the_difference(folder: Path
     done = simulate("-f", folder / "strict.yaml", "--trace", folder / "usage.csv", *SMALL)
     assert done.exit_code == 0, done.output
     lines = done.stdout.splitlines()
-    assert lines[0].startswith("usage.csv: 2 nodes, 25.083 hours from 2026-03-02T00:00:00Z, looked at every 5 s")
+    assert lines[0].startswith("usage.csv: 2 nodes, 25.083 hours from 2026-03-02T00:00:00Z, control period 5 s")
     assert "batch: 3 of the series, selected at random (--seed 1); all others are prod" in lines
     assert ["FIGURE", "default", "strict", "strict", "-", "default"] in [line.split() for line in lines]
     (throttled,) = [line.split() for line in lines if line.startswith("throttle-seconds of pods")]
