@@ -1,18 +1,13 @@
-"""What names must not be, as functions from the sources to the names that break the rule (style.md, "Names").
-
-`python tests/architecture/names.py` writes what breaks them today into remaining_names.py, which only ever shrinks.
-"""
+"""What names must not be, as functions from the sources to the names that break the rule (style.md, "Names")."""
 
 from __future__ import annotations
 
 import ast
-import json
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 
-from sources import ROOT, Source, sources
+from sources import Source, sources
 
 REFUSED_VERBS = frozenset(
     {
@@ -112,29 +107,3 @@ RULES = (
     classes_named_twice,
     classes_outside_the_glossary,
 )
-
-
-def _row(name: str) -> str:
-    row = f"            {json.dumps(name)},"
-    return row + ("  # noqa: E501\n" if len(row) > 120 else "\n")
-
-
-def write_remaining() -> None:
-    tree = checked()
-    body = "".join(
-        f'    "{rule.__name__}": frozenset(\n        {{\n'
-        + "".join(_row(name) for name in sorted(rule(tree)))
-        + "        }\n    ),\n"
-        for rule in RULES
-    )
-    body = body.replace("frozenset(\n        {\n        }\n    )", "frozenset()")
-    (Path(__file__).parent / "remaining_names.py").write_text(
-        '"""Names that break the rules of names.py and are still there. Take out what is renamed; add nothing."""\n\n'
-        "from __future__ import annotations\n\nfrom collections.abc import Mapping\n\n"
-        f"REMAINING: Mapping[str, frozenset[str]] = {{\n{body}}}\n"
-    )
-
-
-if __name__ == "__main__":
-    write_remaining()
-    print(f"wrote {ROOT / 'tests/architecture/remaining_names.py'}")  # noqa: T201

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from sources import ROOT, sources
 
-from slackwater.events.registry import EVENTS, TOLD
+from slackwater.events.registry import BROADCASTS, EVENTS
 
 READ_WITHOUT_CONSUMER = {
     ("agent", "intent.declared"),  # watched: only the last document per node counts
@@ -48,7 +48,7 @@ def declared() -> Declared:
 
 
 def trouble(seen: Declared) -> Iterator[str]:
-    known = {payload.TYPE for payload in (*EVENTS, *TOLD)}
+    known = {payload.TYPE for payload in (*EVENTS, *BROADCASTS)}
     wanted = {(service, event) for service, events in seen.consumes.items() for event in events}
     durable = {(name.removesuffix("-" + dashed(event)), event) for name, event in seen.consumers.items()}
     for service, event in sorted(wanted - durable - READ_WITHOUT_CONSUMER):

@@ -24,7 +24,7 @@ from slackwater.events.intent_declared import IntentDeclared
 from slackwater.events.intent_observed import IntentObserved
 from slackwater.events.measures import Distribution, PodUsage
 from slackwater.events.node_described import NodeDescribed
-from slackwater.events.node_liveness_changed import Liveness, NodeLivenessChanged
+from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
 from slackwater.events.peak_predicted import PeakPredicted
 from slackwater.events.pod_columns import PodsByColumns
@@ -32,7 +32,7 @@ from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.events.usage_reported import UsageReported
 from slackwater.events.usage_windowed import UsageWindowed, WindowedUsage
 from slackwater.events.waterline_crossed import WaterlineCrossed
-from slackwater.model.nodes import NodeFacts
+from slackwater.model.nodes import Liveness, NodeFacts
 from slackwater.model.quantities import Resources
 
 MOST_REMOVED = 65_536

@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import ClassVar
 
 from slackwater.events.envelope import Payload
 from slackwater.model.bounds import Moment, Name
-
-
-class Liveness(StrEnum):
-    """State by the age of the last report: fresh within the expected interval, then stale, then lost."""
-
-    FRESH = "fresh"
-    STALE = "stale"
-    LOST = "lost"
+from slackwater.model.nodes import Liveness
 
 
 class NodeLivenessChanged(Payload):

@@ -1,13 +1,22 @@
-"""The description of a node that the agent publishes at start and on every change."""
+"""The description of a node that the agent publishes at start and on every change, and the node's liveness."""
 
 from __future__ import annotations
 
 from dataclasses import field
+from enum import StrEnum
 from typing import Annotated
 
 from slackwater.model.bounds import Annotations, Count, Items, Labels, Name, OfOneMachine
 from slackwater.model.quantities import Resources
 from slackwater.model.records import record
+
+
+class Liveness(StrEnum):
+    """State by the age of the last report: fresh within the expected interval, then stale, then lost."""
+
+    FRESH = "fresh"
+    STALE = "stale"
+    LOST = "lost"
 
 
 @record(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Generic
 
 from slackwater.model.errors import Conflict, InvalidInput, NotFound, Unavailable
+from slackwater.resources.history import ResourceHistory, history_of
 from slackwater.resources.hooks import Hooks, InForce, R, V
 from slackwater.resources.in_force import ResourcesInForce, read_row
 from slackwater.resources.kind import Kind, Unique
@@ -75,6 +76,13 @@ class ChangeResources(Generic[R, V]):
             raise self._not_found(name)
         return row.generation
 
+    async def history(self, name: str) -> ResourceHistory:
+        """Its kept generations, also of a resource that is deleted. Raises NotFound, Unavailable."""
+        kept = await self._store.history(name)
+        if not kept and row_of(await self._store.read_all(), name).document is None:
+            raise self._not_found(name)
+        return history_of(kept)
+
     async def put(self, wanted: R, *, by: str = "", dry_run: bool = False) -> Change[R, V]:
         """Store a document in its next generation. A spec that is the same changes nothing.
 
@@ -106,7 +114,7 @@ class ChangeResources(Generic[R, V]):
         shown = await self._with_status([each.document for each in staged])
         return [Change(document, each.before) for document, each in zip(shown, staged, strict=True)]
 
-    async def delete(self, name: str, *, generation: int = 0, dry_run: bool = False) -> Change[R, V]:
+    async def delete(self, name: str, *, by: str = "", generation: int = 0, dry_run: bool = False) -> Change[R, V]:
         """Delete a document. Raises NotFound, and Conflict for the parent or another generation than the stored one (0:
         any)."""
         async with self._store.changing() as transaction:
@@ -116,7 +124,7 @@ class ChangeResources(Generic[R, V]):
                 raise self._not_found(name)
             refuse_stale(generation, present)
             self._refuse_parent(name)
-            gone = StoredResource(name, present.generation + 1, None)
+            gone = StoredResource(name, present.generation + 1, None, deleted_by=by)
             if dry_run:
                 return Change(None, present.document, self.in_force.as_if(with_row(rows, gone)))
             await transaction.save(gone)

@@ -43,6 +43,11 @@ class Unique:
     code: str
 
 
+ONE_PER_POOL = Unique("pool", "pool", "spec.nodePool", "node_pool_taken")
+GENERAL_CODES = {"not_found": "not_found", "needed": "conflict"}
+"""Problem codes of kinds that were served before kinds were declared."""
+
+
 @dataclass(frozen=True, slots=True)
 class Preview:
     """What a dry run of a kind also answers: what Hooks.preview computes.
@@ -63,12 +68,13 @@ class Kind:
 
     about         one sentence for help and reference pages
     model         `module:Class` of a document, a slackwater.resources.metadata.Resource
-    table         of the service's schema
+    table         of the service's schema, if the kind has one of its own; others share a table
     parent        name of the document that is for the whole cluster: it is always there and cannot be deleted
     inherits      whether all others inherit from the parent what they leave out
     parent_model  model of the parent, if it is not `model`
     parent_remedy what to do instead of deleting it
     together      several documents can be stored in one request, all or none
+    hooks         `module:Class` that is made without arguments, for a kind that the service's skeleton serves
     describe      `module:function` that makes the lines of `describe`; empty: every field, one a line
     example       the spec of a valid document that is not the parent, for the reference page and the tests
     one, several  nouns in operation ids, which then also hold path and method
@@ -82,11 +88,11 @@ class Kind:
     plural: str
     service: str
     model: str
-    table: str
     about: str
     columns: tuple[Column, ...]
     example: Mapping[str, Any] = field(hash=False)
     short: tuple[str, ...] = ()
+    table: str = ""
     parent: str = ""
     inherits: bool = True
     parent_model: str = ""

@@ -12,7 +12,7 @@ import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from slackwater.bus.consume.stats import ConsumerStats
+from slackwater.bus.consume.stats import Counters
 from slackwater.bus.port import Bus
 from slackwater.events.envelope import event_of
 from slackwater.events.health_reported import ConsumerHealth, HealthCheck, HealthReported, LeaseHealth, ServiceHealth
@@ -134,13 +134,13 @@ def _lease(row: LeaseRow) -> LeaseHealth:
     return LeaseHealth(partition=row.partition, owner=row.owner, epoch=row.epoch, since=row.since)
 
 
-def _stats(bus: Bus) -> Mapping[str, ConsumerStats]:
+def _stats(bus: Bus) -> Mapping[str, Counters]:
     """Returns the bus's counters; empty for a test bus without them."""
     stats = getattr(bus, "stats", None)
     return stats() if stats is not None else {}
 
 
-def _consumer(name: str, stats: ConsumerStats) -> ConsumerHealth:
+def _consumer(name: str, stats: Counters) -> ConsumerHealth:
     return ConsumerHealth(
         name=name,
         delivered=stats.delivered,

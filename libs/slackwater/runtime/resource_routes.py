@@ -16,9 +16,11 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 from slackwater.model.errors import InvalidInput
 from slackwater.resources.change import Change, ChangeResources
 from slackwater.resources.diff import FieldChange, changes
+from slackwater.resources.history import ResourceHistory
 from slackwater.resources.hooks import R, V
 from slackwater.resources.kind import Kind, loaded
 from slackwater.resources.metadata import Resource
+from slackwater.resources.store import KEPT_GENERATIONS
 from slackwater.runtime.etags import NOT_MODIFIED, IfMatch, IfNoneMatch, etag, matched, unchanged
 from slackwater.runtime.roles import Principal, Role
 from slackwater.runtime.routes import DryRun, Routes, caller
@@ -87,6 +89,7 @@ def resource_router(change: ChangeResources[Any, Any]) -> Routes:
     if kind.parent_model:
         _add_parent(router, Served(change, kind.model_of(kind.parent)))
     _add_reads(router, served)
+    _add_history(router, served)
     _add_put(router, served)
     _add_delete(router, served)
     if kind.together:
@@ -94,10 +97,12 @@ def resource_router(change: ChangeResources[Any, Any]) -> Routes:
     return router
 
 
-def operation(kind: Kind, verb: str, *, several: bool = False) -> dict[str, str]:
+def operation(kind: Kind, verb: str, *, several: bool = False, of: str = "") -> dict[str, str]:
     """Returns the OpenAPI names of an operation, from which clients are generated."""
-    noun = kind.several if several else kind.one
-    return {"name": f"{verb}_{noun}"} if noun else {"operation_id": f"{verb}_{kind.operations or kind.table}"}
+    noun, part = kind.several if several else kind.one, f"_{of}" if of else ""
+    if noun:
+        return {"name": f"{verb}_{noun}{part}"}
+    return {"operation_id": f"{verb}_{kind.operations or kind.table or kind.plural}{part}"}
 
 
 def _inherits(kind: Kind) -> bool:
@@ -136,6 +141,22 @@ def _add_reads(router: Routes, served: Served[Any, Any]) -> None:
         summary=f"One {kind.name}",
         **operation(kind, "read"),
     )(read_one)
+
+
+def _add_history(router: Routes, served: Served[Any, Any]) -> None:
+    kind, change = served.kind, served.change
+
+    async def read_history(name: Any) -> ResourceHistory:
+        return await change.history(name)
+
+    read_history.__annotations__["name"] = _name_in_path(kind)
+    router.get(
+        "/{name}/history",
+        role=Role.VIEWER,
+        summary=f"The history of one {kind.name}",
+        description=f"Its last {KEPT_GENERATIONS} generations, the newest first, also after it was deleted.",
+        **operation(kind, "read", of="history"),
+    )(read_history)
 
 
 def _read(present: Resource, response: Response, if_none_match: str | None) -> Any:
@@ -193,9 +214,11 @@ def _add_put(router: Routes, served: Served[Any, Any]) -> None:
 def _add_delete(router: Routes, served: Served[Any, Any]) -> None:
     kind = served.kind
 
-    async def delete(name: Any, arguments: Any, if_match: IfMatch = None, dry_run: DryRun = False) -> Any:
+    async def delete(
+        name: Any, arguments: Any, principal: By, if_match: IfMatch = None, dry_run: DryRun = False
+    ) -> Any:
         generation = await served.expected(name, if_match, 0)
-        done = await served.change.delete(name, generation=generation, dry_run=dry_run)
+        done = await served.change.delete(name, by=principal.name, generation=generation, dry_run=dry_run)
         return await served.answer(done, arguments) if dry_run else dict(done.before)
 
     delete.__annotations__ |= {

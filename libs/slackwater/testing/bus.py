@@ -20,7 +20,7 @@ from slackwater.bus.consume.metrics import BusMetrics
 from slackwater.bus.consume.partition_ownership import Unsettled
 from slackwater.bus.consume.partitions import WHOLE
 from slackwater.bus.consume.settlement import Settler
-from slackwater.bus.consume.stats import ConsumerStats, Counters
+from slackwater.bus.consume.stats import Counters
 from slackwater.bus.port import BatchHandler, Consumption, Holds, StreamHead, Worth
 from slackwater.bus.read.broadcast import BroadcastSubscription, T
 from slackwater.bus.read.replay import Replayer
@@ -262,7 +262,7 @@ class MemoryBus:
             calm = 0 if self._busy else calm + 1
             await asyncio.sleep(0)
 
-    def stats(self) -> Mapping[str, ConsumerStats]:
+    def stats(self) -> Mapping[str, Counters]:
         """Settlement counts of each consumer opened by this bus."""
         return {name: counters.snapshot() for name, counters in self._counters.items()}
 

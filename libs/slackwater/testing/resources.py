@@ -6,14 +6,18 @@ import asyncio
 import copy
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 
 from slackwater.model.errors import Conflict, Unavailable
-from slackwater.resources.store import StoredResource
+from slackwater.resources.store import KEPT_GENERATIONS, PastGeneration, StoredResource
+
+_CHANGED_AT = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class _Transaction:
     def __init__(self, rows: dict[str, StoredResource], kind: str) -> None:
         self.rows = rows
+        self.saved: list[StoredResource] = []
         self._kind = kind
 
     async def read_all(self) -> Sequence[StoredResource]:
@@ -24,6 +28,7 @@ class _Transaction:
         if document.generation != present + 1:
             raise Conflict(f"{self._kind} {document.name}: generation {document.generation - 1} is not what is stored")
         self.rows[document.name] = copy.deepcopy(document)
+        self.saved.append(self.rows[document.name])
 
 
 class MemoryResourceStore:
@@ -34,6 +39,7 @@ class MemoryResourceStore:
         self.away = False
         self.tells: list[Callable[[], None]] = []
         self._kind = kind
+        self._past: dict[str, list[PastGeneration]] = {}
         self._turn = asyncio.Lock()
 
     @asynccontextmanager
@@ -43,6 +49,8 @@ class MemoryResourceStore:
             transaction = _Transaction(dict(self.rows), self._kind)
             yield transaction
             changed, self.rows = transaction.rows != self.rows, transaction.rows
+            for row in transaction.saved:
+                self._record(row)
         if changed:
             for tell in self.tells:
                 tell()
@@ -50,6 +58,22 @@ class MemoryResourceStore:
     async def read_all(self) -> Sequence[StoredResource]:
         self._refuse_if_away()
         return [self.rows[name] for name in sorted(self.rows)]
+
+    async def history(self, name: str) -> Sequence[PastGeneration]:
+        self._refuse_if_away()
+        return self._past.get(name, [])[::-1]
+
+    async def record_missing(self) -> int:
+        self._refuse_if_away()
+        known = {(name, past.generation) for name, pasts in self._past.items() for past in pasts}
+        missing = [row for row in self.rows.values() if (row.name, row.generation) not in known]
+        for row in missing:
+            self._record(row)
+        return len(missing)
+
+    def _record(self, row: StoredResource) -> None:
+        past = PastGeneration(row.generation, row.document, row.author, row.changed_at or _CHANGED_AT)
+        self._past[row.name] = [*self._past.get(row.name, []), past][-KEPT_GENERATIONS:]
 
     def _refuse_if_away(self) -> None:
         if self.away:

@@ -15,8 +15,8 @@ from slackwater.colocation.usecases.recompute_offer import Offering, age_offers
 from slackwater.colocation.usecases.run_full_passes import RunFullPasses
 from slackwater.colocation.usecases.strategies_in_force import StrategiesInForce, StrategyHooks
 from slackwater.colocation.usecases.withdraw_offer import restore_offer, withdraw_offer
-from slackwater.resources.catalog import COLOCATION_STRATEGY
 from slackwater.resources.change import ChangeResources
+from slackwater.resources.kinds.colocation_strategy import COLOCATION_STRATEGY
 from slackwater.runtime.loops import Repeat
 from slackwater.runtime.platform import Platform
 from slackwater.runtime.replicated import Replica, ReplicatedService

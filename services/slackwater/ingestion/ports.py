@@ -9,11 +9,11 @@ from typing import Protocol
 
 from slackwater.ingestion.domain.blocks import AgentBlock
 from slackwater.ingestion.domain.columns import HistoryColumns
-from slackwater.ingestion.domain.reports import HistoryRow, KnownNode, Liveness
+from slackwater.ingestion.domain.reports import HistoryRow, KnownNode
 from slackwater.ingestion.domain.validation import Refusal
 from slackwater.ingestion.domain.windowing import Agent, Before
 from slackwater.model.identifiers import ALL_PARTITIONS
-from slackwater.model.nodes import NodeFacts
+from slackwater.model.nodes import Liveness, NodeFacts
 from slackwater.store.port import UnitOfWork
 
 

@@ -20,8 +20,8 @@ from slackwater.prediction.usecases.owned_partitions import OwnedPartitions
 from slackwater.prediction.usecases.partition_holder import PartitionHolder
 from slackwater.prediction.usecases.policies_in_force import PoliciesInForce, PredictPolicyHooks
 from slackwater.prediction.usecases.publish_due import PublishDue
-from slackwater.resources.catalog import PREDICT_POLICY
 from slackwater.resources.change import ChangeResources
+from slackwater.resources.kinds.predict_policy import PREDICT_POLICY
 from slackwater.runtime.loops import Follow, Repeat
 from slackwater.runtime.platform import Platform
 from slackwater.runtime.replicated import Replica, ReplicatedService

@@ -14,8 +14,9 @@ from slackwater.bus.consume.handlers import each
 from slackwater.bus.port import Done, Received, Reject, Retry, Settlement
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.intent_declared import IntentDeclared
-from slackwater.events.node_liveness_changed import Liveness, NodeLivenessChanged
+from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.model.errors import InvalidInput, Misconfigured, Unavailable
+from slackwater.model.nodes import Liveness
 
 NOW = datetime(2026, 1, 5, tzinfo=UTC)
 CONSUMER = "console-node-liveness-changed"

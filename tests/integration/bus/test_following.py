@@ -12,7 +12,8 @@ from slackwater.bus.codec.cloudevents import Message
 from slackwater.bus.read.stream_reader import GapCause, StreamEvent, StreamGap, StreamReader
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.intent_observed import IntentObserved
-from slackwater.events.node_liveness_changed import Liveness, NodeLivenessChanged
+from slackwater.events.node_liveness_changed import NodeLivenessChanged
+from slackwater.model.nodes import Liveness
 
 NOW = datetime(2026, 1, 5, tzinfo=UTC)
 BOTH = (NodeLivenessChanged, IntentObserved)

@@ -13,7 +13,8 @@ from slackwater.bus.consume.dead_letters import DeadLetter
 from slackwater.bus.port import Done, Received, Settlement
 from slackwater.events.effect_measured import EffectMeasured
 from slackwater.events.envelope import Event, event_of, subjects_of
-from slackwater.events.node_liveness_changed import Liveness, NodeLivenessChanged
+from slackwater.events.node_liveness_changed import NodeLivenessChanged
+from slackwater.model.nodes import Liveness
 from slackwater.testing.clock import EPOCH
 
 CONSUMER = "console-effect-measured"

@@ -16,8 +16,9 @@ from slackwater.bus.codec.cloudevents import encode
 from slackwater.bus.connect.nats_bus import connect_bus
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.lease_renewed import LeaseRenewed
-from slackwater.events.node_liveness_changed import Liveness, NodeLivenessChanged
+from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.model.errors import Unavailable
+from slackwater.model.nodes import Liveness
 from slackwater.runtime.embedded_nats import EmbeddedNats
 
 NOW = datetime(2026, 1, 5, tzinfo=UTC)

@@ -14,8 +14,9 @@ from test_ingestion_service import eventually, ingesting
 
 from slackwater.bus.connect.nats_bus import connect_bus
 from slackwater.events.envelope import Event, event_of
-from slackwater.events.node_liveness_changed import Liveness, NodeLivenessChanged
+from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.ingestion.service import IngestionService
+from slackwater.model.nodes import Liveness
 from slackwater.runtime.http import build_app
 from slackwater.runtime.settings import HttpSettings
 from slackwater.testing.nats_server import purge_broker

@@ -14,12 +14,13 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from slackwater.ingestion.adapters.memory import Books
 from slackwater.ingestion.adapters.postgres import PostgresUsageLedger
 from slackwater.ingestion.domain.columns import columns_of
-from slackwater.ingestion.domain.reports import HistoryRow, KnownNode, Liveness, Pressures, SequenceTrack
+from slackwater.ingestion.domain.reports import HistoryRow, KnownNode, Pressures, SequenceTrack
 from slackwater.ingestion.domain.validation import Refusal
 from slackwater.ingestion.domain.windowing import Before, close_windows
 from slackwater.ingestion.domain.windowing_columnar import close_windows_columnar
 from slackwater.ingestion.usecases.report_mapping import report_from
 from slackwater.model.errors import InvalidInput
+from slackwater.model.nodes import Liveness
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import Tier
 from slackwater.model.time import SystemClock

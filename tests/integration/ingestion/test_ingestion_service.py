@@ -14,10 +14,11 @@ from slackwater.bus.codec.cloudevents import encode
 from slackwater.bus.connect.nats_bus import NatsBus, connect_bus
 from slackwater.bus.port import Done, Received, Settlement
 from slackwater.events.envelope import event_of
-from slackwater.events.node_liveness_changed import Liveness, NodeLivenessChanged
+from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.events.usage_windowed import UsageWindowed
 from slackwater.ingestion.service import IngestionService, build
 from slackwater.ingestion.settings import IngestionSettings
+from slackwater.model.nodes import Liveness
 from slackwater.model.time import SystemClock
 from slackwater.runtime.embedded_nats import EmbeddedNats
 from slackwater.runtime.embedded_postgres import EmbeddedPostgres

@@ -12,7 +12,8 @@ from running import Site, eventually, left_out
 from slackwater.colocation import service as colocation
 from slackwater.colocation.settings import ColocationSettings
 from slackwater.events.envelope import event_of
-from slackwater.events.node_liveness_changed import Liveness, NodeLivenessChanged
+from slackwater.events.node_liveness_changed import NodeLivenessChanged
+from slackwater.model.nodes import Liveness
 from slackwater.testing.windows import START, described, window
 
 MakeSite = Callable[[str], Awaitable[Site]]

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from slackwater.events.envelope import Event, event_of
-from slackwater.events.node_liveness_changed import Liveness, NodeLivenessChanged
+from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.events.serialized import Written
 from slackwater.model.errors import InvalidInput, Unavailable
+from slackwater.model.nodes import Liveness
 from slackwater.model.time import SystemClock
 from slackwater.store.engine import PostgresDatabase, connect_database
 from slackwater.store.migrations import Schema

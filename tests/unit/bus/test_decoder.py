@@ -16,8 +16,9 @@ from slackwater.bus.read.watch import deliver_watched
 from slackwater.events.codec.body import Undecodable
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.lease_renewed import LeaseRenewed
-from slackwater.events.node_liveness_changed import Liveness, NodeLivenessChanged
+from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.model.errors import Unavailable
+from slackwater.model.nodes import Liveness
 
 NOW = datetime(2026, 1, 5, tzinfo=UTC)
 EVENT = event_of(

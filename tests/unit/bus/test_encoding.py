@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from slackwater.bus.codec.cloudevents import decode, encode, subject_key
 from slackwater.events.codec.body import Undecodable
 from slackwater.events.envelope import Event, event_of, subject_of, subject_token
-from slackwater.events.node_liveness_changed import Liveness, NodeLivenessChanged
+from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.model.bounds import EARLIEST, LATEST
+from slackwater.model.nodes import Liveness
 
 NOW = datetime(2026, 1, 5, tzinfo=UTC)
 words = st.text(st.characters(exclude_categories=["Cs", "Cc", "Cf", "Co", "Cn", "Z"]) | st.just(" "), min_size=1)

@@ -21,8 +21,9 @@ from slackwater.bus.port import Done, Received, Reject, Retry, Settlement
 from slackwater.bus.read.replay import MOST_TRIES, Replayer
 from slackwater.events.codec import fast_decode
 from slackwater.events.envelope import event_of
-from slackwater.events.node_liveness_changed import Liveness, NodeLivenessChanged
+from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.model.errors import Conflict, Fenced, InvalidInput, Unavailable
+from slackwater.model.nodes import Liveness
 
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"
 Batch = Sequence[Received[NodeLivenessChanged]]

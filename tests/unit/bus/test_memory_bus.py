@@ -10,8 +10,9 @@ import pytest
 
 from slackwater.bus.port import Done, Received, Retry, Settlement
 from slackwater.events.envelope import Event, event_of
-from slackwater.events.node_liveness_changed import Liveness, NodeLivenessChanged
+from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.model.errors import Unavailable
+from slackwater.model.nodes import Liveness
 from slackwater.testing.broker import MemoryBroker
 from slackwater.testing.bus import MemoryBus
 from slackwater.testing.clock import FakeClock

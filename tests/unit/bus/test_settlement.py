@@ -17,12 +17,13 @@ from slackwater.bus.consume.cooperative import AT_A_STRETCH, AT_ONCE
 from slackwater.bus.consume.dead_letters import DeadLetter
 from slackwater.bus.consume.handlers import each
 from slackwater.bus.consume.settlement import AWAY_SECONDS, UNSEEN_FACTOR, Settler
-from slackwater.bus.consume.stats import ConsumerStats, Counters
+from slackwater.bus.consume.stats import Counters
 from slackwater.bus.port import BatchHandler, Done, Received, Reject, Retry, Settlement
 from slackwater.events.codec import fast_decode
 from slackwater.events.envelope import event_of
-from slackwater.events.node_liveness_changed import Liveness, NodeLivenessChanged
+from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.model.errors import Unavailable
+from slackwater.model.nodes import Liveness
 
 NOW = datetime(2026, 1, 5, tzinfo=UTC)
 GOOD = encode(
@@ -76,7 +77,7 @@ def answering(*verdicts: Settlement) -> BatchHandler[NodeLivenessChanged]:
 
 async def settle(
     handler: BatchHandler[NodeLivenessChanged], *deliveries: Told, spec: ConsumerSpec = SPEC
-) -> tuple[Letters, ConsumerStats]:
+) -> tuple[Letters, Counters]:
     letters, counters = Letters(), Counters()
     await Settler(NodeLivenessChanged, "c", spec, handler, letters, counters).settle(deliveries)
     return letters, counters.snapshot()

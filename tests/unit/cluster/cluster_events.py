@@ -14,14 +14,14 @@ from slackwater.events.intent_declared import CpuThrottle, Eviction, IntentDecla
 from slackwater.events.intent_observed import IntentObserved, ObservedLimit
 from slackwater.events.measures import Distribution, PodUsage, Pressure, Usage
 from slackwater.events.node_described import NodeDescribed
-from slackwater.events.node_liveness_changed import Liveness, NodeLivenessChanged
+from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
 from slackwater.events.peak_predicted import PeakPredicted, PodPeak
 from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.events.usage_reported import UsageReported
 from slackwater.events.usage_windowed import UsageWindowed, WindowedPod, WindowedUsage
 from slackwater.events.waterline_crossed import WaterlineCrossed
-from slackwater.model.nodes import CpuTopology, NodeFacts
+from slackwater.model.nodes import CpuTopology, Liveness, NodeFacts
 from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import QoSClass, Tier

@@ -14,11 +14,12 @@ from slackwater.colocation.usecases.recompute_offer import Offering
 from slackwater.decisions.record import DecisionRecord
 from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.envelope import Event, event_of
-from slackwater.events.node_liveness_changed import Liveness, NodeLivenessChanged
+from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.events.peak_predicted import PeakPredicted, PodPeak
 from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.events.usage_windowed import UsageWindowed
 from slackwater.model.identifiers import new_id
+from slackwater.model.nodes import Liveness
 from slackwater.model.quantities import Resources
 from slackwater.offers.strategy import Strategy
 from slackwater.testing.clock import FakeClock

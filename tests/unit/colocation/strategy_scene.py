@@ -22,8 +22,8 @@ from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.envelope import Event
 from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.events.strategy_checked import StrategyChecked
-from slackwater.resources.catalog import COLOCATION_STRATEGY
 from slackwater.resources.change import Change, ChangeResources
+from slackwater.resources.kinds.colocation_strategy import COLOCATION_STRATEGY
 from slackwater.testing.clock import FakeClock
 from slackwater.testing.resources import MemoryResourceStore
 from slackwater.testing.windows import START, described, window

@@ -16,7 +16,7 @@ from slackwater.colocation.usecases.recompute_offer import age_offers, revisit
 from slackwater.decisions.reasons import Reason
 from slackwater.events.envelope import event_of
 from slackwater.events.node_described import NodeDescribed
-from slackwater.events.node_liveness_changed import Liveness
+from slackwater.model.nodes import Liveness
 from slackwater.model.quantities import Resources
 from slackwater.offers.node import NodeState
 from slackwater.offers.strategy import Strategy

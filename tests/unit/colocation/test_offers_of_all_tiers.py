@@ -15,8 +15,8 @@ from slackwater.colocation.usecases.recompute_offer import age_offers, recompute
 from slackwater.decisions.reasons import Reason
 from slackwater.decisions.record import DecisionRecord
 from slackwater.events.envelope import Event, event_of
-from slackwater.events.node_liveness_changed import Liveness
 from slackwater.events.usage_windowed import UsageWindowed
+from slackwater.model.nodes import Liveness
 from slackwater.model.quantities import Resources
 from slackwater.offers.node import NodeState
 from slackwater.offers.strategy import CountingPolicy, MidMode, Strategy

@@ -19,8 +19,9 @@ from slackwater.console.edge.stream import StreamQuery, Streams
 from slackwater.console.edge.stream_routes import BY_REQUEST, KNOWN
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.intent_observed import IntentObserved
-from slackwater.events.node_liveness_changed import Liveness, NodeLivenessChanged
+from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.model.errors import InvalidInput, Unavailable
+from slackwater.model.nodes import Liveness
 from slackwater.testing.bus import MemoryBus
 from slackwater.testing.clock import EPOCH, FakeClock
 

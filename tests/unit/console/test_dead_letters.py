@@ -17,7 +17,8 @@ from slackwater.console.edge.stream import Streams
 from slackwater.console.service import routers_of
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.intent_declared import IntentDeclared
-from slackwater.events.node_liveness_changed import Liveness, NodeLivenessChanged
+from slackwater.events.node_liveness_changed import NodeLivenessChanged
+from slackwater.model.nodes import Liveness
 from slackwater.runtime.http import build_app
 from slackwater.runtime.settings import HttpSettings
 from slackwater.testing.broker_admin import MemoryAdmin

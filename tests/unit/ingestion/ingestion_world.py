@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 
 from slackwater.bus.consume.handlers import Verdicts
 from slackwater.bus.consume.stats import Counters
-from slackwater.events.node_liveness_changed import Liveness, NodeLivenessChanged
+from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.ingestion.adapters.memory import Books
 from slackwater.ingestion.adapters.metrics import IngestionMetrics
 from slackwater.ingestion.domain.liveness import LivenessLimits
@@ -22,6 +22,7 @@ from slackwater.ingestion.usecases.describe_node import DescribeNode
 from slackwater.ingestion.usecases.keep_history import KeepHistory
 from slackwater.ingestion.usecases.watch_liveness import WatchLiveness
 from slackwater.ingestion.usecases.window_traces import WindowTraces
+from slackwater.model.nodes import Liveness
 from slackwater.telemetry.metrics import Meters
 from slackwater.testing.clock import FakeClock
 from slackwater.testing.reports import received, report

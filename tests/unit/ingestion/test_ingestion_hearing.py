@@ -8,10 +8,10 @@ from datetime import datetime, timedelta
 from ingestion_world import SILENCE, World
 
 from slackwater.bus.port import Received
-from slackwater.events.node_liveness_changed import Liveness
 from slackwater.events.usage_reported import UsageReported
 from slackwater.ingestion.usecases.consumer_lag import ConsumerLag
 from slackwater.ingestion.usecases.watch_liveness import WatchLiveness
+from slackwater.model.nodes import Liveness
 from slackwater.testing.reports import received, report
 
 

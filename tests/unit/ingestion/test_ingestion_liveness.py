@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.ingestion.domain.liveness import LivenessLimits, after_silence, liveness_of
-from slackwater.ingestion.domain.reports import Liveness
+from slackwater.model.nodes import Liveness
 from slackwater.testing.clock import EPOCH
 
 LIMITS = LivenessLimits(interval_seconds=5, stale_intervals=3, lost_seconds=60)

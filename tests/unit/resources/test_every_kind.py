@@ -18,9 +18,10 @@ from slackwater.cli.resource_columns import columns_of
 from slackwater.model.errors import InvalidInput, Unavailable
 from slackwater.resources import catalog
 from slackwater.resources.diff import changes
+from slackwater.resources.history import change_text
 from slackwater.resources.kind import Kind
 from slackwater.resources.reference import reference_page
-from slackwater.resources.store import StoredResource
+from slackwater.resources.store import KEPT_GENERATIONS, StoredResource
 from slackwater.runtime.problem_codes import PROBLEMS
 from slackwater.runtime.resource_routes import resource_router
 from slackwater.testing.kinds import NAME, KindScene
@@ -56,6 +57,45 @@ async def test_a_document_is_made_read_and_removed_and_its_generations_go_on(kin
         assert (await client.delete(url)).status_code == 404
         anew = await client.put(url, json=scene.document())
         assert (anew.status_code, anew.headers["etag"]) == (201, '"3"'), "a generation never means two things"
+
+
+@every_kind
+async def test_its_generations_are_kept_with_author_and_change(kind: Kind) -> None:
+    scene = await opened(kind)
+    url = f"{kind.path}/{NAME}"
+    model = kind.model_of(NAME)
+    async with scene.client() as client:
+        missing = await client.get(f"{url}/history")
+        assert (missing.status_code, missing.json()["code"]) == (404, kind.code("not_found"))
+        await scene.change.put(model.parse(scene.document()), by="ann")
+        await scene.change.put(model.parse(scene.document()), by="bob")
+        await scene.change.put(model.parse(scene.document()), by="bob", dry_run=True)
+        await scene.change.delete(NAME, by="cid", dry_run=True)
+        await scene.change.delete(NAME, by="cid")
+        kept = (await client.get(f"{url}/history")).json()["items"]
+        assert [(one["generation"], one["author"], one["deleted"]) for one in kept] == [
+            (2, "cid", True),
+            (1, "ann", False),
+        ], "the newest first; what changes nothing and a dry run leave none"
+        assert [change_text(one) for one in kept] == ["deleted", "created"]
+        assert (kept[0]["document"], kept[1]["document"]["metadata"]["name"]) == (None, NAME)
+        for place in range(KEPT_GENERATIONS):
+            await (scene.change.delete(NAME) if place % 2 else scene.change.put(model.parse(scene.document())))
+        kept = (await client.get(f"{url}/history")).json()["items"]
+        assert [one["generation"] for one in kept] == [*range(KEPT_GENERATIONS + 2, 2, -1)]
+        assert kept[-1]["changes"] is None, "the generation before is not kept"
+
+
+@every_kind
+async def test_the_history_of_what_an_older_version_stored_begins_at_the_start(kind: Kind) -> None:
+    scene = scene_of(kind)
+    row = kind.model_of(NAME).parse(scene.document()).changed_to(4, "ann")
+    scene.store.rows[NAME] = StoredResource(NAME, 4, row.stored())
+    await scene.open()
+    await scene.open()
+    async with scene.client() as client:
+        kept = (await client.get(f"{kind.path}/{NAME}/history")).json()["items"]
+    assert [(one["generation"], one["author"]) for one in kept] == [(4, "ann")]
 
 
 @every_kind
@@ -225,6 +265,7 @@ def test_the_command_line_applies_shows_compares_and_deletes(
             assert rows[0].split()[0] == "NAME"
             assert [row.split()[0] for row in rows[1:]] == [*([kind.parent] if kind.parent else []), NAME]
         assert NAME in do("describe", f"{kind.plural}/{NAME}").stdout
+        assert [line.split()[-1] for line in do("history", title).stdout.splitlines()] == ["CHANGE", "created"]
         assert do("delete", document).stdout == f"{title} deleted\n"
         assert f"{title} does not exist" in do("delete", document).stderr
 
@@ -243,6 +284,7 @@ async def test_the_api_describes_its_routes(kind: Kind) -> None:
     paths, schemas = described["paths"], described["components"]["schemas"]
     assert set(paths[kind.path]) == ({"get", "post"} if kind.together else {"get"})
     assert set(paths[f"{kind.path}/{{name}}"]) == {"get", "put", "delete"}
+    assert set(paths[f"{kind.path}/{{name}}/history"]) == {"get"}
     assert any(name.removesuffix("-Output").removesuffix("-Input") == kind.model_of().__name__ for name in schemas)
 
 

@@ -5,9 +5,10 @@ is consumed.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -22,7 +23,11 @@ _CHECKOUT = Path(__file__).parents[4] / "contracts" / "streams.yaml"
 
 
 class StreamSpec(BaseModel):
-    """One JetStream stream. Ages in seconds, sizes in bytes, None = unlimited."""
+    """One JetStream stream. Ages in seconds, sizes in bytes, None = unlimited.
+
+    `subjects`: those of the events that declare the stream, and what streams.yaml adds for messages
+    that are not events.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -138,16 +143,37 @@ def load(path: Path | None = None) -> Topology:
         raise Misconfigured(f"streams cannot be read from {path}: {error.strerror}") from error
 
 
+@cache
 def parse(text: str, origin: str) -> Topology:
-    """Returns the topology in the text of a streams.yaml; errors name `origin`. Raises
+    """Returns the topology in the text of a streams.yaml, parsed once; errors name `origin`. Raises
     Misconfigured.
     """
     try:
-        topology = Topology.model_validate(yaml.safe_load(text))
+        topology = Topology.model_validate(_with_subjects(yaml.safe_load(text)))
     except (yaml.YAMLError, ValidationError) as error:
         raise Misconfigured(f"{origin}: {error}") from error
     _check(topology, origin)
     return topology
+
+
+def _with_subjects(document: Any) -> Any:
+    """Returns the document of a streams.yaml with the subjects of the events in their streams. Other
+    mistakes of the document are left to its validation.
+    """
+    streams = document.get("streams") if isinstance(document, dict) else None
+    if not isinstance(streams, dict):
+        return document
+    return {**document, "streams": {name: _with_event_subjects(name, spec) for name, spec in streams.items()}}
+
+
+def _with_event_subjects(stream: str, spec: Any) -> Any:
+    given = spec.get("subjects", []) if isinstance(spec, dict) else None
+    return {**spec, "subjects": [*given, *event_subjects(stream)]} if isinstance(given, list) else spec
+
+
+def event_subjects(stream: str) -> list[str]:
+    """Returns the subjects of the events that declare this stream."""
+    return [f"sw.v1.{payload.TYPE}.>" for payload in EVENTS if stream == payload.STREAM]
 
 
 def _check(topology: Topology, origin: str) -> None:

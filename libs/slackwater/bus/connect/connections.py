@@ -14,8 +14,7 @@ from nats.errors import Error as NatsError
 from slackwater.bus.admin.streams import ConsumerSpec
 from slackwater.bus.connect.access import without_login
 from slackwater.bus.connect.connect_errors import ConnectErrors
-from slackwater.bus.connect.encrypted_client import EncryptedClient
-from slackwater.bus.connect.nats_client import SteadyClient
+from slackwater.bus.connect.nats_client import EncryptedClient, SteadyClient
 from slackwater.model.errors import Unavailable
 from slackwater.telemetry.logs import get_logger
 

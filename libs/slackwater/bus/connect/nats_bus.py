@@ -36,7 +36,7 @@ from slackwater.bus.consume.pull_requests import Puller
 from slackwater.bus.consume.reader_tasks import ReaderTasks
 from slackwater.bus.consume.settlement import Settler
 from slackwater.bus.consume.skip_to_latest import skip_policy
-from slackwater.bus.consume.stats import ConsumerStats, Counters
+from slackwater.bus.consume.stats import Counters
 from slackwater.bus.port import BatchHandler, Consumption, Holds, StreamHead, Worth
 from slackwater.bus.read.broadcast import Broadcasts, T
 from slackwater.bus.read.nats_stream_reader import NatsStreamReader, StreamRequest
@@ -46,7 +46,6 @@ from slackwater.bus.read.stream_head import latest_of, stream_head
 from slackwater.bus.read.watch import deliver_watched
 from slackwater.events.codec.fast_decode import Read
 from slackwater.events.envelope import Event, Payload, partition_subjects, subjects_of
-from slackwater.events.registry import FROM_AGENTS
 from slackwater.events.serialized import Written, written
 from slackwater.model.errors import Misconfigured, Unavailable
 from slackwater.model.identifiers import ALL_PARTITIONS
@@ -165,7 +164,7 @@ class NatsBus:
     ) -> AsyncIterator[Consumption]:
         spec = self._spec(payload, consumer)
         counters = self._counted(consumer)
-        if payload in FROM_AGENTS:
+        if payload.FROM_AGENT:
             await self._block_watch.load()
         gate = self._gate(payload, consumer)
         settler = Settler(
@@ -295,7 +294,7 @@ class NatsBus:
         return await stream_head(self._js, payloads)
 
     async def latest(self, payload: type[P], node: str) -> Event[P] | None:
-        if payload in FROM_AGENTS:
+        if payload.FROM_AGENT:
             await self._block_watch.load()
         return None if self.blocks.hides(payload, node) else await latest_of(self._js, payload, node)
 
@@ -326,7 +325,7 @@ class NatsBus:
             return False
         return self._client.is_connected  # without its reader, nats-py flushes without a ping
 
-    def stats(self) -> Mapping[str, ConsumerStats]:
+    def stats(self) -> Mapping[str, Counters]:
         """Returns settlement counts of each consumer opened by this process."""
         return {name: counters.snapshot() for name, counters in self._counters.items()}
 

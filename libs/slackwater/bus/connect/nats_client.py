@@ -1,11 +1,15 @@
-"""A NATS client that survives late answers and malformed bytes."""
+"""NATS clients that survive late answers and malformed bytes, and send nothing before the connection is encrypted."""
 
 from __future__ import annotations
 
 import asyncio
+from logging import LogRecord
 from typing import Any
 
 from nats.aio.client import Client
+from nats.errors import SecureConnRequiredError
+
+from slackwater.telemetry.logs import leave_out
 
 
 class SteadyClient(Client):
@@ -39,3 +43,23 @@ class SteadyClient(Client):
 
 def _readable(text: bytes) -> bytes:
     return bytes(text).decode("ascii", "replace").encode("ascii", "replace")
+
+
+class EncryptedClient(SteadyClient):
+    """Client for tls:// URLs. The plain client accepts a broker that claims to have no TLS, and
+    sends it the password.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        # nats-py upgrades a plain stream to TLS, so asyncio warns at each end of a connection.
+        leave_out("asyncio", _is_worth_logging)
+
+    def _connect_command(self) -> bytes:
+        if not self._server_info.get("tls_required"):
+            raise SecureConnRequiredError
+        return super()._connect_command()
+
+
+def _is_worth_logging(line: LogRecord) -> bool:
+    return "eof_received() has no effect" not in line.getMessage()

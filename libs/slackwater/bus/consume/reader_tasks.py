@@ -7,11 +7,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from nats.errors import Error as NatsError
 
-from slackwater.bus.consume.pull_requests import ConsumerGone, Interrupted, Pauses
+from slackwater.bus.consume.pull_requests import ConsumerGone, Interrupted
 from slackwater.bus.read.ordered_reader import OrderedReader
 from slackwater.model.errors import Unavailable
 from slackwater.telemetry.logs import get_logger
@@ -19,6 +20,7 @@ from slackwater.telemetry.logs import get_logger
 log = get_logger(__name__)
 
 DRAIN_SECONDS = 2.0
+FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.05, 5.0
 
 Work = Callable[[], Awaitable[bool]]
 """Runs one round; returns whether there was any work."""
@@ -28,6 +30,20 @@ class Interruptible(Protocol):
     """A reader that waits for the broker and can be interrupted when its answer may be lost."""
 
     def interrupt(self, reason: str) -> None: ...
+
+
+@dataclass(slots=True)
+class Pauses:
+    """Growing pauses between failed attempts, so that no fault becomes a busy loop."""
+
+    failures: int = 0
+
+    def reset(self) -> None:
+        self.failures = 0
+
+    async def next(self) -> None:
+        self.failures += 1
+        await asyncio.sleep(min(FIRST_PAUSE_SECONDS * 2 ** min(self.failures, 10), LONGEST_PAUSE_SECONDS))
 
 
 class ReaderTasks:

@@ -4,6 +4,7 @@ subject.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
@@ -26,10 +27,36 @@ goodput was 0.78 to 0.97 of its peak (three runs); with 1 s 0.23 to 0.25 core, a
 the peak (two). Urgent messages do not wait for a jump.
 """
 
+BATCHES_REMEMBERED = 16
+LEAST_BATCHES = 4
+"""Minimum number of batches before a throughput is reported."""
+
 Rewind = Callable[[int], Awaitable[int]]
 """Moves a partition's consumer in the broker to the newest message of each subject; returns their
 number.
 """
+
+
+class Throughput:
+    """Throughput of one consumer, from which follows how many seconds of work its backlog is.
+
+    The best of the recent batches counts. A batch that waited for an unavailable database says
+    nothing about the throughput, and a fast reader after a long outage must not be judged unable to
+    catch up. Batches smaller than `smallest` are ignored: fixed costs dominate them.
+    """
+
+    def __init__(self, smallest: int) -> None:
+        self._smallest = max(1, smallest)
+        self._seconds: deque[float] = deque(maxlen=BATCHES_REMEMBERED)
+
+    def handled(self, messages: int, seconds: float) -> None:
+        """Record a batch of `messages` that took `seconds`."""
+        if messages >= self._smallest:
+            self._seconds.append(seconds / messages)
+
+    def behind_seconds(self, waiting: int) -> float:
+        """Returns how long `waiting` messages will take; 0 while the throughput is unknown."""
+        return waiting * min(self._seconds) if len(self._seconds) >= LEAST_BATCHES else 0.0
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ from slackwater.colocation.adapters.node_rows import KeyedFollowerStore
 from slackwater.colocation.adapters.states import readable_facts
 from slackwater.colocation.ports import Followers
 from slackwater.offers.node import NodeState
-from slackwater.resources.catalog import COLOCATION_STRATEGY
+from slackwater.resources.kinds.colocation_strategy import COLOCATION_STRATEGY
 from slackwater.store.port import Database
 from slackwater.store.resource_table import PostgresResourceStore
 

@@ -88,7 +88,7 @@ class ColocationStrategySpec(Part):
 
 def _schema_of(name: str) -> Mapping[str, Any]:
     one = FIELDS[name]
-    about = f"{one.about}; {one.allowed}" + ("" if one.default is None else f"; default {default_text(one.default)}")
+    about = one.about + ("" if one.default is None else f"; default {default_text(one.default)}")
     return {"anyOf": [dict(one.schema), {"type": "null"}], "title": name, "description": about}
 
 

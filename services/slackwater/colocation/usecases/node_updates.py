@@ -7,9 +7,10 @@ from datetime import timedelta
 
 from slackwater.events.envelope import Event
 from slackwater.events.node_described import NodeDescribed
-from slackwater.events.node_liveness_changed import Liveness, NodeLivenessChanged
+from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.events.peak_predicted import PeakPredicted
 from slackwater.events.usage_windowed import UsageWindowed, WindowedUsage
+from slackwater.model.nodes import Liveness
 from slackwater.model.pods import LABEL_NUMA, Pod
 from slackwater.model.quantities import Resources
 from slackwater.offers.node import (

@@ -7,8 +7,8 @@ from typing import Annotated
 from fastapi import Path, Query
 
 from slackwater.console.edge.parameters import ALLOWED
-from slackwater.events.node_liveness_changed import Liveness
 from slackwater.model.errors import InvalidInput
+from slackwater.model.nodes import Liveness
 from slackwater.model.tiers import QoSClass, Tier
 
 NodeName = Annotated[str, Path(description="The node's name, as `GET /v1/nodes` shows it.", examples=["edge-7"])]

@@ -9,12 +9,12 @@ from datetime import date, datetime, timedelta
 from typing import cast
 
 from slackwater.ingestion.domain.columns import HistoryColumns, columns_of, rows_of
-from slackwater.ingestion.domain.reports import HistoryRow, KnownNode, Liveness
+from slackwater.ingestion.domain.reports import HistoryRow, KnownNode
 from slackwater.ingestion.domain.validation import Refusal
 from slackwater.ingestion.domain.windowing import Agent, Before
 from slackwater.ingestion.ports import Ledgers, PodPresence
 from slackwater.model.identifiers import ALL_PARTITIONS, partition_of
-from slackwater.model.nodes import NodeFacts
+from slackwater.model.nodes import Liveness, NodeFacts
 from slackwater.store.port import UnitOfWork
 from slackwater.testing.store import MemoryUnitOfWork
 

@@ -25,13 +25,13 @@ from slackwater.ingestion.adapters.rows import (
     pod_of,
 )
 from slackwater.ingestion.domain.columns import HistoryColumns
-from slackwater.ingestion.domain.reports import HistoryRow, KnownNode, Liveness
+from slackwater.ingestion.domain.reports import HistoryRow, KnownNode
 from slackwater.ingestion.domain.validation import Refusal
 from slackwater.ingestion.domain.windowing import Agent, Before
 from slackwater.ingestion.ports import Ledgers, PodPresence
 from slackwater.model.errors import InvalidInput
 from slackwater.model.identifiers import ALL_PARTITIONS
-from slackwater.model.nodes import NodeFacts
+from slackwater.model.nodes import Liveness, NodeFacts
 from slackwater.model.pods import Pod
 from slackwater.store.copy_rows import copy_binary, copy_rows
 from slackwater.store.names import lock_key, partition_of_sql

@@ -18,7 +18,6 @@ from slackwater.ingestion.domain.columns import NO_LIMIT, ReportPodColumns
 from slackwater.ingestion.domain.reports import (
     HistoryRow,
     KnownNode,
-    Liveness,
     MeasuredApp,
     MeasuredPod,
     Pressures,
@@ -26,7 +25,7 @@ from slackwater.ingestion.domain.reports import (
     SequenceTrack,
     UsageSeries,
 )
-from slackwater.model.nodes import NodeFacts
+from slackwater.model.nodes import Liveness, NodeFacts
 from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from slackwater.ingestion.domain.reports import Liveness
+from slackwater.model.nodes import Liveness
 from slackwater.model.records import record
 
 

@@ -4,21 +4,13 @@ from __future__ import annotations
 
 from dataclasses import field
 from datetime import datetime, timedelta
-from enum import StrEnum
 from typing import NamedTuple
 
+from slackwater.model.nodes import Liveness
 from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
 from slackwater.model.records import record
 from slackwater.model.tiers import Tier
-
-
-class Liveness(StrEnum):
-    """Age of the last report: within the expected interval, overdue, or past the limit for lost nodes."""
-
-    FRESH = "fresh"
-    STALE = "stale"
-    LOST = "lost"
 
 
 class UsageSeries(NamedTuple):

@@ -11,17 +11,17 @@ from datetime import datetime, timedelta
 
 from slackwater.bus.port import Done, Received, Reject, Settlement
 from slackwater.events.envelope import Event, event_of
-from slackwater.events.node_liveness_changed import Liveness as EventLiveness
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.events.usage_reported import UsageReported
 from slackwater.ingestion.domain.columns import HistoryColumns
 from slackwater.ingestion.domain.fast_validation import Descriptions, valid_reports
-from slackwater.ingestion.domain.reports import Arrival, HistoryRow, KnownNode, Liveness, Report
+from slackwater.ingestion.domain.reports import Arrival, HistoryRow, KnownNode, Report
 from slackwater.ingestion.domain.validation import Accepted, Refusal, RefusedReport, ReportLimits, bounds_of, judge
 from slackwater.ingestion.domain.windowing import is_late
 from slackwater.ingestion.ports import IngestionMeter, Ledgers
 from slackwater.ingestion.usecases.report_mapping import history_from, report_from
 from slackwater.model.errors import InvalidInput
+from slackwater.model.nodes import Liveness
 from slackwater.model.records import record
 from slackwater.model.time import Clock
 from slackwater.store.port import Database, UnitOfWork
@@ -221,8 +221,8 @@ def liveness_changed(
     assert node.last_report_at is not None  # noqa: S101 - without a report there is no liveness
     change = NodeLivenessChanged(
         node=node.name,
-        liveness=EventLiveness(node.liveness),
-        previous=None if was is None else EventLiveness(was),
+        liveness=node.liveness,
+        previous=was,
         last_report_at=node.last_report_at,
         changed_at=now,
     )

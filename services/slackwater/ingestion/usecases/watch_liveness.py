@@ -7,10 +7,10 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from slackwater.ingestion.domain.liveness import LivenessLimits, after_silence
-from slackwater.ingestion.domain.reports import Liveness
 from slackwater.ingestion.ports import Ledgers
 from slackwater.ingestion.usecases.accept_reports import liveness_changed
 from slackwater.model.identifiers import ALL_PARTITIONS, partition_of
+from slackwater.model.nodes import Liveness
 from slackwater.model.time import Clock
 from slackwater.store.port import Database
 

@@ -16,7 +16,7 @@ from slackwater.model.errors import InvalidInput
 from slackwater.offers.document import DEFAULTS, Spec, strategy_of
 from slackwater.offers.node import NodeState
 from slackwater.offers.strategy import Strategy
-from slackwater.resources.catalog import COLOCATION_STRATEGY
+from slackwater.resources.kinds.colocation_strategy import COLOCATION_STRATEGY
 from slackwater.resources.names import BY_SETTINGS, CLUSTER
 from slackwater.simulation.adapters.api_answers import ApiReader
 from slackwater.simulation.adapters.document_files import Body, DocumentFile
