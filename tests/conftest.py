@@ -5,9 +5,12 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
+import typer.main
+import typer.testing
 from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
@@ -21,6 +24,9 @@ gc.disable()
 settings.register_profile("slackwater", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("slackwater")
 """No test is timed: an example that took long says that the machine was busy, and nothing of what it is about."""
+
+typer.testing._get_command = cache(typer.main.get_command)
+"""Each invocation of a command line built all verbs with their options again, for 30 ms."""
 
 TESTS = Path(__file__).parent
 LONGEST_FIRST = (
