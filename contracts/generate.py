@@ -54,11 +54,13 @@ class Flow:
 
 def flows(root: Path = ROOT) -> tuple[Flow, ...]:
     """The declarations of every service that has them, by name. Parsed, never imported."""
-    found = []
+    found, topology = [], load()
     for file in sorted((root / "services" / "slackwater").glob("*/__init__.py")):
         declared = _tuples(file)
         if declared.keys() & {"CONSUMES", "PUBLISHES"}:
-            found.append(Flow(file.parent.name, declared.get("CONSUMES", ()), declared.get("PUBLISHES", ())))
+            service = file.parent.name
+            consumes = topology.consumed(service, declared.get("CONSUMES", ()))
+            found.append(Flow(service, consumes, declared.get("PUBLISHES", ())))
     return tuple(found)
 
 
