@@ -18,7 +18,7 @@ class ResourceMetrics:
         )
         self._unusable = meters.gauge(
             f"slackwater_{service}_unusable_policies",
-            f"Stored {kind} documents that this replica cannot use; the last good generation stays.",
+            f"Stored {kind} documents that cannot be used here; their last good generation counts.",
             look=f"Above 0: {mostly}.",
         )
 
