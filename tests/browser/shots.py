@@ -31,6 +31,8 @@ PAGES = {
     "kinds": "/resources",
     "resources": "/resources/autonomies",
     "resource": "/resources/autonomies/edge",
+    "events": "/events",
+    "liveness": "/events?type=node.liveness_changed",
     "deadletters": "/deadletters",
     "letter": "/deadletters/2",
     "prediction": f"/decisions/{identifier('edge-7', 'prediction', 840)}",

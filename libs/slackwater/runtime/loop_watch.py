@@ -129,9 +129,9 @@ class LoopWatch:
     async def check(self) -> None:
         """Poll everything once, concurrently; what does not answer is recorded as unavailable."""
         databases = self._databases()
-        await asyncio.gather(self._look_at_bus(), *(self._look_at(name, one) for name, one in databases.items()))
+        await asyncio.gather(self._sample_bus(), *(self._sample_database(name, one) for name, one in databases.items()))
 
-    async def _look_at_bus(self) -> None:
+    async def _sample_bus(self) -> None:
         metrics = self._metrics
         try:
             found = await self._bus.backlogs()
@@ -147,7 +147,7 @@ class LoopWatch:
             metrics.limit.labels(stream).set(fill.limit_bytes)
             metrics.kept.labels(stream).set(fill.messages)
 
-    async def _look_at(self, service: str, database: WatchedDatabase) -> None:
+    async def _sample_database(self, service: str, database: WatchedDatabase) -> None:
         metrics, pool = self._metrics, database.connections()
         metrics.connections.labels(service, "in_use").set(pool.in_use)
         metrics.connections.labels(service, "idle").set(pool.idle)

@@ -178,10 +178,10 @@ class ReplicatedService:
     async def checks(self) -> Sequence[Check]:
         """Returns checks of dependencies, the service itself, its quarantine and its partitions."""
         kinds = [kind.check(self.name) for kind in self._kinds]
-        found = [*await self._dependencies(), *self._checks(), *kinds, quarantine_check(self.quarantine)]
+        checks = [*await self._dependencies(), *self._checks(), *kinds, quarantine_check(self.quarantine)]
         if self._replica.ownership is not None:
-            found.append(ownership_check(self._replica.ownership))
-        return found
+            checks.append(ownership_check(self._replica.ownership))
+        return checks
 
     def standing(self) -> MemberView | None:
         """slackwater.runtime.service.Sharded."""

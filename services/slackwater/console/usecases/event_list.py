@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from slackwater.console.domain.event_log import EventFilter, ListedEvent
@@ -13,6 +14,8 @@ from slackwater.events.envelope import Payload
 from slackwater.events.registry import EVENTS
 
 PAGE = 40
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
+"""A time in UTC as JSON has it."""
 LISTED: Mapping[str, type[Payload]] = {payload.TYPE: payload for payload in EVENTS if payload.LISTED}
 """The listed events by type."""
 _LINKED = frozenset({"node", "decision_id"})
@@ -52,8 +55,17 @@ def columns_of(payload: type[Payload]) -> tuple[str, ...]:
 
 def _line(event: ListedEvent) -> EventLine:
     decision = event.data.get("decision_id")
-    fields = {name: text for name, value in event.data.items() if name not in _LINKED and (text := _text(value))}
+    shown = {name: _text(value) for name, value in event.data.items() if name not in _LINKED}
+    fields = {name: _time(text, event.time) for name, text in shown.items() if text}
     return EventLine(event, fields, decision if isinstance(decision, str) else "")
+
+
+def _time(text: str, event_time: datetime) -> str:
+    """A time as the pages show times, with its date only if that is not the event's; other texts as they are."""
+    if not _TIME.fullmatch(text):
+        return text
+    day, clock = text[:10], text[11:19]
+    return clock if day == f"{event_time.astimezone(UTC):%Y-%m-%d}" else f"{day} {clock}"
 
 
 def _text(value: Any) -> str:

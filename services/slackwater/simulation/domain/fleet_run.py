@@ -76,13 +76,13 @@ class FleetRun:
         while self._queue:
             at, place = heapq.heappop(self._queue)
             if self._due[place] == at:
-                self._look(place, at, end)
+                self._step(place, at, end)
         for node in self.nodes:
             node.leave(end)
         self.tally.step_backs = sum(guard.step_backs for guard in self._guards.values())
         self.tally.cut()
 
-    def _look(self, place: int, at: int, end: int) -> None:
+    def _step(self, place: int, at: int, end: int) -> None:
         guard, now = self._guards[self._pool[place]], moment(at)
         mode, deadlines = guard.mode(now), tuple(guard.deadlines())
         looked = self.nodes[place].step(at, mode, deadlines)
