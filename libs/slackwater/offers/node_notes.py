@@ -61,7 +61,7 @@ def notes_of(annotations: Mapping[str, str], capacity: Resources) -> NodeNotes:
     """Returns the parsed annotations, each at most `capacity`, which is the machine's before any amplification."""
     parsed: dict[str, Any] = {}
     problems: list[str] = []
-    for name, text, kind, read in _said(annotations):
+    for name, text, kind, read in _known_annotations(annotations):
         try:
             parsed.setdefault(kind, read(text))
         except InvalidInput as error:
@@ -78,7 +78,7 @@ def notes_of(annotations: Mapping[str, str], capacity: Resources) -> NodeNotes:
     )
 
 
-def _said(annotations: Mapping[str, str]) -> Iterator[tuple[str, str, str, Callable[[str], Any]]]:
+def _known_annotations(annotations: Mapping[str, str]) -> Iterator[tuple[str, str, str, Callable[[str], Any]]]:
     """Yields the known annotations; Slackwater's prefix comes before the field's."""
     for prefix in PREFIXES:
         for name, (kind, read) in _KNOWN.items():

@@ -17,6 +17,7 @@ from slackwater.console.domain.loop import LoopTime, ProcessView
 from slackwater.console.domain.offer_table import OfferTable
 from slackwater.console.domain.pod_story import PodIdentity
 from slackwater.console.domain.pools import PoolRow, PoolSums
+from slackwater.console.domain.resources import ResourceView
 from slackwater.console.domain.strategies import StrategyView
 from slackwater.console.domain.views import (
     Counts,
@@ -84,6 +85,10 @@ class Writes(Protocol):
 
     async def save_events(self, rows: Sequence[ListedEvent]) -> None:
         """The first of an id stays."""
+        ...
+
+    async def save_resources(self, rows: Sequence[ResourceView]) -> None:
+        """Keeps the newest generations per document."""
         ...
 
     async def note_replay(self, replay: ReplayView) -> bool:
@@ -167,6 +172,22 @@ class EventReads(Protocol):
         ...
 
 
+class ResourceReads(Protocol):
+    """Reads of the documents of resource kinds."""
+
+    async def resource_counts(self) -> Mapping[str, int]:
+        """The number of documents by kind."""
+        ...
+
+    async def resources(self, kind: str) -> Sequence[ResourceView]:
+        """The documents of a kind in their newest generation, by name."""
+        ...
+
+    async def resource_generations(self, kind: str, name: str) -> Sequence[ResourceView]:
+        """The kept generations of a document, the newest first."""
+        ...
+
+
 class LoopReads(Protocol):
     """Reads of the control loop's health."""
 
@@ -183,7 +204,7 @@ class LoopReads(Protocol):
         ...
 
 
-class ReadQueries(EventReads, FleetReads, LoopReads, StrategyReads, Protocol):
+class ReadQueries(EventReads, FleetReads, LoopReads, StrategyReads, ResourceReads, Protocol):
     """Lists are sorted as their docstrings say; unknown names give None or an empty list, never an error. Conditions
     are as reported: slackwater.console.domain.conditions.as_of evaluates their expiry.
     """

@@ -18,6 +18,7 @@ from slackwater.console.edge.events import consumers
 from slackwater.console.edge.html import html_router
 from slackwater.console.edge.http import api_router
 from slackwater.console.edge.loop import loop_router
+from slackwater.console.edge.resources import resources_router
 from slackwater.console.edge.strategies import strategies_router
 from slackwater.console.edge.stream import Streams
 from slackwater.console.ports import ReadModel
@@ -102,6 +103,7 @@ def routers_of(
         html_router(model, clock, desk, senders),
         strategies_router(model, clock),
         event_pages(model, clock),
+        resources_router(model, clock),
         loop_router(model, desk, clock, senders),
     ]
 

@@ -19,6 +19,7 @@ from slackwater.console.domain.event_log import EventFilter, ListedEvent
 from slackwater.console.domain.fleet import FRESH, SHOWS, FleetLevel, NodeQuery, Totals
 from slackwater.console.domain.pod_story import PodIdentity
 from slackwater.console.domain.pools import PoolSums
+from slackwater.console.domain.resources import KEPT_GENERATIONS, ResourceView
 from slackwater.console.domain.views import DecisionFilter, EvictionView, NodeCondition, PodView, UsagePoint
 from slackwater.console.ports import ReadModel
 from slackwater.console.usecases.record_events import RecordEvents
@@ -67,6 +68,22 @@ async def test_the_condition_that_was_told_last_stays(model: ReadModel) -> None:
     found = await model.node("n1")
     assert found is not None
     assert found.conditions == (new,)
+
+
+async def test_the_last_generations_of_each_document_stay(model: ReadModel) -> None:
+    def view(generation: int, name: str = "gold", *, deleted: bool = False) -> ResourceView:
+        document = None if deleted else {"spec": {"n": generation}}
+        return ResourceView("ensurance", "Autonomy", name, generation, "ann", END, deleted, document)
+
+    await model.save_resources([view(2), view(1), view(1)])
+    await model.save_resources([view(number) for number in range(2, KEPT_GENERATIONS + 4)])
+    await model.save_resources([view(1, "gone"), view(2, "gone", deleted=True), replace(view(1), kind="PodQOS")])
+    kept = await model.resource_generations("Autonomy", "gold")
+    assert [one.generation for one in kept] == [*range(KEPT_GENERATIONS + 3, 3, -1)]
+    assert await model.resources("Autonomy") == [kept[0]]
+    assert dict(await model.resource_counts()) == {"Autonomy": 1, "PodQOS": 1}
+    assert [one.deleted for one in await model.resource_generations("Autonomy", "gone")] == [True, False]
+    assert list(await model.resource_generations("Autonomy", "nothing")) == []
 
 
 async def everything(model: ReadModel) -> dict[str, Any]:

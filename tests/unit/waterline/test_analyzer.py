@@ -17,7 +17,7 @@ from slackwater.model.tiers import QoSClass, Tier
 from slackwater.resources.selectors import LabelSelector
 from slackwater.waterline.actuation.cpu_quota import ThrottleBounds
 from slackwater.waterline.analysis.analyzer import Analysis, AnalyzerState, Excess, analyse
-from slackwater.waterline.analysis.candidates import PROTECTED_TIERS, protection
+from slackwater.waterline.analysis.demands import PROTECTED_TIERS, protection
 from slackwater.waterline.facts.node import MetricSeries
 from slackwater.waterline.facts.pods import Container, PodUse
 from slackwater.waterline.policies.podqos import PodQosSpec

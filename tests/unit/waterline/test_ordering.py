@@ -14,12 +14,11 @@ from hypothesis import strategies as st
 from waterline_crowd import NOON, crowds, use
 
 from slackwater.model.tiers import QoSClass, Tier
-from slackwater.waterline.analysis.candidates import expose
+from slackwater.waterline.analysis.demands import expose
 from slackwater.waterline.facts.pods import PodUse
-from slackwater.waterline.ordering import comparators as by
+from slackwater.waterline.ordering import chains as by
 from slackwater.waterline.ordering.chains import CHAINS, CPU, GENERAL, MEMORY, ComparatorChain
-from slackwater.waterline.policies.podqos import PodQosSpec
-from slackwater.waterline.policies.selectors import ScopeSelector
+from slackwater.waterline.policies.podqos import PodQosSpec, ScopeSelector
 
 COMPARATORS = [value for value in vars(by).values() if isinstance(value, by.Comparator)]
 chains = st.sampled_from(sorted(CHAINS)).map(lambda name: CHAINS[name]) | st.lists(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from waterline_crowd import crowds, use
 
 from slackwater.model.tiers import QoSClass, Tier
-from slackwater.waterline.analysis.candidates import OWNERS_OF_CPUS, expose, protection
+from slackwater.waterline.analysis.demands import OWNERS_OF_CPUS, expose, protection
 from slackwater.waterline.facts.pods import PodUse
 from slackwater.waterline.ordering.chains import CHAINS, ComparatorChain
 from slackwater.waterline.policies.podqos import PodQosSpec

@@ -204,9 +204,9 @@ def _check(topology: Topology, origin: str) -> None:
         subject = subjects_of(payload)
         keepers = [name for name, spec in topology.streams.items() if any(_covers(s, subject) for s in spec.subjects)]
         if keepers != [payload.STREAM]:
-            found = ", ".join(keepers) or "none"
+            kept_by = ", ".join(keepers) or "none"
             raise Misconfigured(
-                f"{origin}: {payload.TYPE} must be kept by stream {payload.STREAM} alone, found {found}"
+                f"{origin}: {payload.TYPE} must be kept by stream {payload.STREAM} alone, found {kept_by}"
             )
     for name, consumer in topology.consumers.items():
         try:
@@ -221,10 +221,10 @@ def _covers(pattern: str, subject: str) -> bool:
     """Returns whether every subject matching `subject` (wildcards allowed) also matches
     `pattern`.
     """
-    wanted, found = pattern.split("."), subject.split(".")
-    for position, part in enumerate(wanted):
+    expected, tokens = pattern.split("."), subject.split(".")
+    for position, part in enumerate(expected):
         if part == ">":
-            return len(found) > position
-        if position >= len(found) or part not in ("*", found[position]):
+            return len(tokens) > position
+        if position >= len(tokens) or part not in ("*", tokens[position]):
             return False
-    return len(wanted) == len(found)
+    return len(expected) == len(tokens)

@@ -11,8 +11,17 @@ from decimal import Decimal
 
 from slackwater.model.records import record
 from slackwater.waterline.actuation.cpu_quota import RestoreBounds, restore_cpu
-from slackwater.waterline.analysis.candidates import PROTECTED_TIERS, Exposure, expose
-from slackwater.waterline.analysis.demands import ActionKind, Demand, Restorable, acts, demands, headroom_of
+from slackwater.waterline.analysis.demands import (
+    PROTECTED_TIERS,
+    ActionKind,
+    Demand,
+    Exposure,
+    Restorable,
+    acts,
+    demands,
+    expose,
+    headroom_of,
+)
 from slackwater.waterline.analysis.sample_counters import RuleState, RuleVerdict, judge
 from slackwater.waterline.analysis.scheduling import Scheduling, SchedulingStep, step, would_close
 from slackwater.waterline.facts.node import NodeReadings

@@ -14,12 +14,19 @@ from typing import Final
 
 from slackwater.waterline.actuation.cpu_quota import amount_of
 from slackwater.waterline.analysis.analyzer import Analysis
-from slackwater.waterline.analysis.candidates import Exposure
-from slackwater.waterline.analysis.demands import ActionKind, Demand, Restorable
+from slackwater.waterline.analysis.demands import ActionKind, Demand, Exposure, Restorable
 from slackwater.waterline.execution.evict import Attempt, Budget, EvictionPass
-from slackwater.waterline.execution.ledger import ReleaseLedger, nonzero
 from slackwater.waterline.execution.limits import ActionLimits
-from slackwater.waterline.execution.plan import ExecutorState, Plan, Refused, Spared, Step, Underway
+from slackwater.waterline.execution.plan import (
+    ExecutorState,
+    Plan,
+    Refused,
+    ReleaseLedger,
+    Spared,
+    Step,
+    Underway,
+    nonzero,
+)
 from slackwater.waterline.execution.restore import restore_quotas
 from slackwater.waterline.execution.throttle import ThrottlePass
 from slackwater.waterline.facts.amounts import ZERO

@@ -15,9 +15,8 @@ from slackwater.waterline.cycle import CycleState
 from slackwater.waterline.execution.plan import ExecutorState, Underway
 from slackwater.waterline.facts.node import BestEffortCpu, MetricSeries, NodeReadings
 from slackwater.waterline.facts.pods import PodUse
-from slackwater.waterline.loop.applied_limits import GRAIN_US, Throttled
+from slackwater.waterline.loop.applied_limits import GRAIN_US, Throttled, pod_view
 from slackwater.waterline.loop.feedback import LoopState
-from slackwater.waterline.loop.pod_view import pod_view
 from slackwater.waterline.node_guard import GuardState
 
 WRITER = "agent"

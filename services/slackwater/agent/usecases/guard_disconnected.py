@@ -24,12 +24,11 @@ from slackwater.model.pods import Pod
 from slackwater.model.time import Clock
 from slackwater.waterline import rules_codec
 from slackwater.waterline.analysis.demands import ActionKind
-from slackwater.waterline.cycle import Options
+from slackwater.waterline.cycle import Options, RecordedPlan
 from slackwater.waterline.decision_inputs import DecisionContext
 from slackwater.waterline.decision_record import record_of
 from slackwater.waterline.execution.limits import AFTER_GRACE_SECONDS
 from slackwater.waterline.execution.plan import Underway
-from slackwater.waterline.loop.decision_dedup import RecordedPlan
 from slackwater.waterline.node_guard import GuardResult, GuardState, confirmed, eviction_failed, guard, refused, without
 from slackwater.waterline.policies.values import Policies
 from slackwater.waterline.registry.metric import Metrics

@@ -15,7 +15,7 @@ from slackwater.events.resources_offered import ResourcesOffered, StatusOffered,
 from slackwater.offers.node import NodeState
 from slackwater.offers.node_offer import NodeOffer
 from slackwater.offers.snapshot import NodeSnapshot
-from slackwater.telemetry.traceparent import trace_id_of
+from slackwater.telemetry.spans import trace_id_of
 
 SOURCE = "colocation"
 _IDS = uuid.UUID("5b7c1d0e-27a5-5d0b-8d0f-6a1c4f0f9b52")

@@ -10,6 +10,7 @@ from datetime import datetime
 from slackwater.console.adapters.memory_events import MemoryEvents
 from slackwater.console.adapters.memory_fleet import MemoryFleet
 from slackwater.console.adapters.memory_loop import MemoryLoop
+from slackwater.console.adapters.memory_resources import MemoryResources
 from slackwater.console.adapters.memory_strategies import MemoryStrategies
 from slackwater.console.domain.candidates import candidates_of, is_carried_out
 from slackwater.console.domain.pod_story import PodIdentity
@@ -35,7 +36,7 @@ from slackwater.decisions.record import DecisionRecord
 from slackwater.model.nodes import NodeFacts
 
 
-class MemoryReadModel(MemoryEvents, MemoryFleet, MemoryLoop, MemoryStrategies):
+class MemoryReadModel(MemoryEvents, MemoryFleet, MemoryLoop, MemoryStrategies, MemoryResources):
     """Dictionaries; every read sorts. Not for large fleets."""
 
     def __init__(self) -> None:

@@ -15,6 +15,7 @@ from slackwater.console.adapters.loop_statements import PRUNE_WINDOWS
 from slackwater.console.adapters.postgres_events import PRUNE_EVENTS, PostgresEvents
 from slackwater.console.adapters.postgres_fleet import PostgresFleet
 from slackwater.console.adapters.postgres_loop import PostgresLoop
+from slackwater.console.adapters.postgres_resources import PostgresResources
 from slackwater.console.adapters.postgres_strategies import PostgresStrategies
 from slackwater.console.adapters.queries import Row, as_json
 from slackwater.console.domain.candidates import candidates_of, is_carried_out
@@ -58,7 +59,7 @@ _OBSERVATION = TypeAdapter(ObservationView)
 _EVICTION = TypeAdapter(EvictionView)
 
 
-class PostgresReadModel(PostgresEvents, PostgresFleet, PostgresLoop, PostgresStrategies):
+class PostgresReadModel(PostgresEvents, PostgresFleet, PostgresLoop, PostgresStrategies, PostgresResources):
     """Implements slackwater.console.ports. Every method is one short transaction. Raises Unavailable."""
 
     async def save_facts(self, rows: Sequence[tuple[NodeFacts, str, datetime]]) -> None:

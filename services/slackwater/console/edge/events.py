@@ -23,6 +23,7 @@ from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
 from slackwater.events.peak_predicted import PeakPredicted
 from slackwater.events.registry import EVENTS
+from slackwater.events.resource_changed import ResourceChanged
 from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.events.strategy_followed import StrategyFollowed
 from slackwater.events.usage_reported import UsageReported
@@ -87,6 +88,7 @@ def projections(record: RecordEvents) -> dict[type[Payload], Record]:
         EvictionCompleted: record.eviction_completed,
         HealthReported: record.health_reported,
         StrategyFollowed: record.strategy_followed,
+        ResourceChanged: record.resource_changed,
     }
 
 

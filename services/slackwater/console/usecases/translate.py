@@ -9,6 +9,7 @@ from dataclasses import asdict
 from slackwater.console.domain.conditions import FALSE, SCHEDULING_CLOSED, TRUE, scheduling_message
 from slackwater.console.domain.event_log import ListedEvent
 from slackwater.console.domain.loop import CheckView, LeaseView, ProcessView, ServiceView
+from slackwater.console.domain.resources import ResourceView
 from slackwater.console.domain.strategies import StrategyView
 from slackwater.console.domain.views import (
     CalibrationView,
@@ -36,6 +37,7 @@ from slackwater.events.intent_observed import IntentObserved
 from slackwater.events.measures import PodUsage, Usage
 from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
 from slackwater.events.peak_predicted import PeakPredicted
+from slackwater.events.resource_changed import ResourceChanged
 from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.events.strategy_followed import StrategyFollowed
 from slackwater.events.usage_reported import UsageReported
@@ -201,6 +203,10 @@ def _trace_id(traceparent: str | None) -> str | None:
 
 def strategy_view(event: Event[StrategyFollowed]) -> StrategyView:
     return StrategyView(**event.data.model_dump())
+
+
+def resource_view(event: Event[ResourceChanged]) -> ResourceView:
+    return ResourceView(**event.data.model_dump())
 
 
 def effect_view(event: Event[EffectMeasured]) -> EffectView:

@@ -23,5 +23,5 @@ def state_checks(book: GuardedNodeCache, documents: DocumentsInForce) -> Sequenc
 
 def _idle_rules(book: GuardedNodeCache) -> str:
     """Rules that can act on no pod, for health. Begins with a semicolon; empty if every rule can act."""
-    found = acting_on_nobody(book.rules.policies, book.metrics) if book.ready else {}
-    return "".join(f"; rule {key} acts on nobody: {why}" for key, why in sorted(found.items()))
+    idle = acting_on_nobody(book.rules.policies, book.metrics) if book.ready else {}
+    return "".join(f"; rule {key} acts on nobody: {why}" for key, why in sorted(idle.items()))

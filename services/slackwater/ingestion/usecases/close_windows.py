@@ -19,8 +19,7 @@ from slackwater.store.port import Database
 from slackwater.store.quarantine import OF_NO_ROW, Quarantine
 from slackwater.store.quarantine_memory import unstored
 from slackwater.telemetry.logs import get_logger
-from slackwater.telemetry.spans import Attributes, span
-from slackwater.telemetry.traceparent import new_traceparent
+from slackwater.telemetry.spans import Attributes, new_traceparent, span
 
 log = get_logger(__name__)
 HISTORY = "node_usage"

@@ -20,7 +20,7 @@ from slackwater.prediction.domain.forecast import LENT_TIERS, Forecast
 from slackwater.prediction.domain.policy import PoolPolicy
 from slackwater.prediction.domain.prediction_record import Reasons, explain, reasons
 from slackwater.prediction.domain.state import LastWindow
-from slackwater.telemetry.traceparent import trace_id_of
+from slackwater.telemetry.spans import trace_id_of
 
 SOURCE = "prediction"
 SUBJECTS = {"cpu": "prod-cpu-peak", "memory": "prod-memory-peak"}

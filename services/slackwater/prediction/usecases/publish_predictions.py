@@ -76,7 +76,11 @@ async def publish_predictions(
     told: Counter[Cause] = Counter()
     async with living.looking:
         async with living.lock:
-            due = [pool_due for name in sorted(living.models.pools) if (pool_due := _look_or_note(living, name, clock))]
+            due = [
+                pool_due
+                for name in sorted(living.models.pools)
+                if (pool_due := _check_or_quarantine(living, name, clock))
+            ]
         try:
             for pool_due in due:
                 for first in range(0, len(pool_due.nodes), _AT_ONCE):
@@ -85,14 +89,14 @@ async def publish_predictions(
                     causes_now = await _publish_or_split(living, pool_due, some, now)
                     told += causes_now
                     if meter is not None:
-                        _tell_meter(meter, living.partition, pool_due, causes_now, now)
+                        _record_metrics(meter, living.partition, pool_due, causes_now, now)
         except (Fenced, Unavailable):
             living.check_again()
             raise
     return told
 
 
-def _tell_meter(meter: PredictionMeter, partition: int, due: Due, told: Mapping[Cause, int], now: datetime) -> None:
+def _record_metrics(meter: PredictionMeter, partition: int, due: Due, told: Mapping[Cause, int], now: datetime) -> None:
     for cause, nodes in told.items():
         meter.published(cause, nodes, now)
     for resource, used in due.models.items():
@@ -157,7 +161,7 @@ def check_pool(living: LivingState, name: str, clock: Clock) -> Due | None:
     return _due(pool, name, policy, found, chosen) if chosen else None
 
 
-def _look_or_note(living: LivingState, name: str, clock: Clock) -> Due | None:
+def _check_or_quarantine(living: LivingState, name: str, clock: Clock) -> Due | None:
     """Checks one pool. A pool that fails is set aside until it is released, and the others of the partition go on."""
     row = f"{living.partition}/{name}"
     if living.quarantine.holds(POOLS, row):
@@ -204,10 +208,10 @@ def _rollouts(pool: PoolModels, resource: str, seen: PodPeaks, found: Forecast) 
     by_node: dict[int, dict[int, None]] = {}
     for node, workload in zip(seen.node[changing].tolist(), workloads[changing].tolist(), strict=True):
         by_node.setdefault(node, {})[workload] = None
-    return {node: _said(pods, list(by_workload)) for node, by_workload in by_node.items()}
+    return {node: _reasons(pods, list(by_workload)) for node, by_workload in by_node.items()}
 
 
-def _said(pods: PodModels, workloads: Sequence[int]) -> str:
+def _reasons(pods: PodModels, workloads: Sequence[int]) -> str:
     named = [
         f"{pods.workloads.name(workload)} {pods.rollouts.reason_text(workload)}" for workload in workloads[:_NAMED]
     ]

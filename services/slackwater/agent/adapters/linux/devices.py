@@ -34,7 +34,7 @@ class Devices:
     def read(self) -> tuple[tuple[DiskSample, ...], tuple[LinkSample, ...]]:
         """What can be read; nothing where /sys is hidden."""
         if self._reads % LOOK_EVERY_READS == 0:
-            self._look()
+            self._discover()
         self._reads += 1
         return self._read_disks(), self._read_links()
 
@@ -57,7 +57,7 @@ class Devices:
                 found.append(LinkSample(name, received, sent, capacity))
         return tuple(found)
 
-    def _look(self) -> None:
+    def _discover(self) -> None:
         disks = tuple((name, f"{self.sys}/block/{name}/stat") for name in _with_device(self.sys / "block"))
         links = tuple(
             (name, f"{place}/statistics/rx_bytes", f"{place}/statistics/tx_bytes", bytes_per_second(Path(place)))
