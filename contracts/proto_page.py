@@ -54,18 +54,17 @@ def _services(file: FileDescriptorProto, comments: Comments) -> Iterator[str]:
 def _messages(file: FileDescriptorProto, comments: Comments) -> Iterator[str]:
     for index, message in enumerate(file.message_type):
         yield from (f"## `{message.name}`", "", _prose(comments[_MESSAGE, index]), "")
-        yield from ("| field | type | meaning |", "|---|---|---|")
         for number, field in enumerate(message.field):
-            meaning = _cell(comments[_MESSAGE, index, _MEMBER, number])
-            yield f"| `{field.name}` | {_type(field, message)} | {meaning} |"
+            meaning = _line(comments[_MESSAGE, index, _MEMBER, number])
+            yield f"- `{field.name}` ({_type(field, message)}): {meaning}"
         yield ""
 
 
 def _enums(file: FileDescriptorProto, comments: Comments) -> Iterator[str]:
     for index, enum in enumerate(file.enum_type):
-        yield from (f"## `{enum.name}`", "", _prose(comments[_ENUM, index]), "", "| value | meaning |", "|---|---|")
+        yield from (f"## `{enum.name}`", "", _prose(comments[_ENUM, index]), "")
         for number, value in enumerate(enum.value):
-            yield f"| `{value.name}` = {value.number} | {_cell(comments[_ENUM, index, _MEMBER, number])} |"
+            yield f"- {value.number} `{value.name}`: {_line(comments[_ENUM, index, _MEMBER, number])}"
         yield ""
 
 
@@ -85,5 +84,5 @@ def _prose(comment: str) -> str:
     return "\n".join(line.strip() for line in comment.strip().splitlines())
 
 
-def _cell(comment: str) -> str:
-    return " ".join(comment.split()).replace("|", "\\|")
+def _line(comment: str) -> str:
+    return " ".join(comment.split())

@@ -84,34 +84,39 @@ def rows(run: Run, answer: dict[str, Any]) -> Iterator[Row]:
         yield dict(zip(COLUMNS, figures, strict=True))
 
 
-def run_row(run: Run, answer: dict[str, Any]) -> str:
-    """Command and size of a run as a row of markdown."""
+def run_line(run: Run, answer: dict[str, Any]) -> str:
+    """Command and size of a run as a line of markdown, the same for both resources."""
     when = answer["evaluated"]
     options = " ".join(run.command("", ())[1:-2])
-    size = f"{answer['trace']['series']} | {answer['placement']['machines']}"
-    return f"| `{run.name}` | `{options}` | {size} | {when['from_day']:g} to {when['to_day']:g} |"
+    for resource in ("cpu", "memory"):
+        options = options.replace(f" --resource {resource}", "")
+    name = run.name.replace("cpu", "RESOURCE").replace("memory", "RESOURCE")
+    size = f"{answer['trace']['series']} series on {answer['placement']['machines']} machines"
+    return f"- `{name}`: `{options}`; {size}, days {when['from_day']:g} to {when['to_day']:g}"
 
 
 def overview(found: Sequence[Row], resource: str) -> Iterator[str]:
     """Violation and savings of every model (rows) in every run (columns) of a resource, as markdown."""
     names = [run.name for run in RUNS if resource in run.options and any(row["run"] == run.name for row in found)]
-    cells = {(row["run"], row["model"]): f"{row['violation']} / {row['savings']}" for row in found}
+    cells = {(row["run"], row["model"]): f"{row['violation']}, {row['savings']}" for row in found}
     models = dict.fromkeys(row["model"] for row in found if row["run"] in names)
+    default = {name: cells.get((name, OURS[0]), "") for name in names}
     yield f"| model | {' | '.join(f'`{name}`' for name in names)} |"
     yield f"|---{'|---' * len(names)}|"
     for model in models:
-        yield f"| {model} | {' | '.join(cells.get((name, model), '') for name in names)} |".replace("|  |", "| |")
+        figures = {name: cells.get((name, model), "") for name in names}
+        if model == OURS[0] or any(figures[name] not in ("", default[name]) for name in names):
+            yield f"| {model} | {' | '.join(figures.values())} |".replace("|  |", "| |")
 
 
 def tables(sizes: Sequence[str], found: Sequence[Row]) -> Iterator[str]:
     """What stands behind the mark."""
     yield "### Runs\n"
-    yield f"`slackwater backtest` with these options; `--models` are those of the run in [{DATA.name}]({DATA.name}) but"
-    yield "`oracle`. The file also has the range over seeds, the p90 of the machines and the severity.\n"
-    yield "| run | options | series | machines | days |\n|---|---|---|---|---|"
-    yield from sizes
+    yield f"`slackwater backtest --resource RESOURCE` with `--models` as in [{DATA.name}]({DATA.name}), which also has"
+    yield "the range over seeds, the p90 of the machines and the severity. Not shown: knobs that equal the default.\n"
+    yield from dict.fromkeys(sizes)
     for resource, title in (("cpu", "CPU"), ("memory", "Memory")):
-        yield f"\n### {title}: violation % / savings %\n"
+        yield f"\n### {title}: violation, savings in %\n"
         yield from overview(found, resource)
 
 
@@ -147,7 +152,7 @@ def main() -> int:
             kept.write_text(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
         if kept.is_file():
             answer = json.loads(kept.read_text())
-            sizes.append(run_row(run, answer))
+            sizes.append(run_line(run, answer))
             found += rows(run, answer)
     with DATA.open("w", newline="") as file:
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")

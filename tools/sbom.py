@@ -1,7 +1,7 @@
 """`make sbom`: the image's bill of materials in CycloneDX: locked packages with version, hashes, licence, dependencies.
 
 Licences and the dependency graph are read from the installed environment, versions and hashes from
-`requirements.lock`; a package that is installed for development only is left out.
+`requirements-image.lock`; a package that is not in the image is left out.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-LOCK = ROOT / "requirements.lock"
+LOCK = ROOT / "requirements-image.lock"
 _PIN = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)", re.MULTILINE)
 _HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
 

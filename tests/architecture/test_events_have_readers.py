@@ -7,10 +7,10 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 import pytest
-import yaml
-from sources import ROOT, sources
+from sources import sources
 
-from slackwater.events.registry import EVENTS, TOLD
+from slackwater.bus.admin.streams import load
+from slackwater.events.registry import BROADCASTS, EVENTS
 
 READ_WITHOUT_CONSUMER = {
     ("agent", "intent.declared"),  # watched: only the last document per node counts
@@ -42,13 +42,13 @@ def declared() -> Declared:
             target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
             if isinstance(target, ast.Name) and target.id in found and isinstance(node, ast.Assign | ast.AnnAssign):
                 found[target.id][source.part] = ast.literal_eval(node.value) if node.value else ()
-    document = yaml.safe_load((ROOT / "contracts" / "streams.yaml").read_text())
-    consumers = {name: spec["event"] for name, spec in document["consumers"].items()}
-    return Declared(found["CONSUMES"], found["PUBLISHES"], consumers)
+    topology = load()
+    consumes = {service: topology.consumed(service, events) for service, events in found["CONSUMES"].items()}
+    return Declared(consumes, found["PUBLISHES"], {name: spec.event for name, spec in topology.consumers.items()})
 
 
 def trouble(seen: Declared) -> Iterator[str]:
-    known = {payload.TYPE for payload in (*EVENTS, *TOLD)}
+    known = {payload.TYPE for payload in (*EVENTS, *BROADCASTS)}
     wanted = {(service, event) for service, events in seen.consumes.items() for event in events}
     durable = {(name.removesuffix("-" + dashed(event)), event) for name, event in seen.consumers.items()}
     for service, event in sorted(wanted - durable - READ_WITHOUT_CONSUMER):

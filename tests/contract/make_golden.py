@@ -11,14 +11,14 @@ from samples import sample_of
 
 from slackwater.bus.codec.cloudevents import encode
 from slackwater.events.envelope import event_of
-from slackwater.events.registry import EVENTS, TOLD
+from slackwater.events.registry import BROADCASTS, EVENTS
 
 GOLDEN = Path(__file__).parent / "golden"
 
 
 def main() -> None:
     GOLDEN.mkdir(exist_ok=True)
-    for payload in (*EVENTS, *TOLD):
+    for payload in (*EVENTS, *BROADCASTS):
         file = GOLDEN / f"{payload.TYPE}.v{payload.VERSION}.json"
         if file.exists():
             continue

@@ -6,14 +6,15 @@ import pytest
 from contracts import generate
 
 from slackwater.bus.admin.streams import load
-from slackwater.events.registry import EVENTS, TOLD
+from slackwater.events.registry import BROADCASTS, EVENTS
 from slackwater.runtime.service_list import service_list
 
 FLOWS = {flow.service: flow for flow in generate.flows()}
-TYPES = {payload.TYPE for payload in (*EVENTS, *TOLD)}
+TYPES = {payload.TYPE for payload in (*EVENTS, *BROADCASTS)}
 CONSUMERS = load().consumers
 SERVICES = (*service_list().services, *service_list().node_services)
-EVERY_DECIDER_PUBLISHES = {"health.reported", "decision.recorded"}  # each records its own decisions
+EVERY_DECIDER_PUBLISHES = {"health.reported", "decision.recorded", "state.quarantined", "resource.changed"}
+"""Each about itself."""
 
 
 @pytest.mark.parametrize("flow", FLOWS.values(), ids=lambda flow: flow.service)

@@ -13,11 +13,11 @@ from samples import sample_of
 
 from slackwater.bus.codec.cloudevents import decode, encode
 from slackwater.events.envelope import Payload
-from slackwater.events.registry import EVENTS, TOLD
+from slackwater.events.registry import BROADCASTS, EVENTS
 from slackwater.events.usage_reported import UsageReported
 
 GOLDEN = Path(__file__).parent / "golden"
-events = pytest.mark.parametrize("payload", [*EVENTS, *TOLD], ids=lambda payload: payload.TYPE)
+events = pytest.mark.parametrize("payload", [*EVENTS, *BROADCASTS], ids=lambda payload: payload.TYPE)
 
 
 def golden(payload: type[Payload]) -> dict[str, Any]:

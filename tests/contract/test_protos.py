@@ -74,8 +74,8 @@ def test_stubs_that_drift_are_told(tmp_path: Path) -> None:
 
 def test_the_reference_page_has_every_field_with_its_comment() -> None:
     page = protos.stubs()[protos.PAGE]
-    assert "| `cpu_milli` | int64 | CPU in milli-cores: 1000 is one core. |" in page
-    assert "| `decision_ids` | map of string to string |" in page
+    assert "- `cpu_milli` (int64): In milli-cores." in page
+    assert "- `decision_ids` (map of string to string)" in page
     assert "`WatchOffersRequest` → stream of `WatchOffersResponse`" in page
 
 

@@ -11,7 +11,10 @@ import pytest
 from cut_off_scene import Heard, agent, ensurance, events, is_free, overlapping, proxying, said, until
 
 from slackwater.bus.port import Bus
-from slackwater.resources.catalog import AUTONOMY, AVOIDANCE_ACTION, NODE_QOS, POD_QOS
+from slackwater.resources.kinds.autonomy import AUTONOMY
+from slackwater.resources.kinds.avoidance_action import AVOIDANCE_ACTION
+from slackwater.resources.kinds.node_qos import NODE_QOS
+from slackwater.resources.kinds.pod_qos import POD_QOS
 from slackwater.testing.postgres_server import FreshDatabase
 
 EVICTING = {

@@ -14,6 +14,8 @@ class DecisionRecorded(Payload):
     KEY_PARTS: ClassVar[int] = 2
     TYPE: ClassVar[str] = "decision.recorded"
     STREAM: ClassVar[str] = "DECISIONS"
+    FROM_AGENT: ClassVar[bool] = True
+    ALSO_FROM: ClassVar[frozenset[str]] = frozenset({"prediction", "colocation", "ensurance"})
 
     record: DecisionRecord
 

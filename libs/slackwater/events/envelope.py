@@ -18,7 +18,9 @@ from slackwater.model.identifiers import PARTITIONS, new_id, partition_of, parti
 
 
 class Payload(BaseModel):
-    """Base of every event body. Subclasses declare type, version, stream and key for the bus."""
+    """Base of every event body. Subclasses declare in class variables what the bus and the console derive the rest
+    from: subjects of streams, permissions, schemas.
+    """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -26,9 +28,20 @@ class Payload(BaseModel):
     """Subject part and schema name, e.g. `usage.reported`."""
     VERSION: ClassVar[int] = 1
     STREAM: ClassVar[str]
-    """The stream in contracts/streams.yaml that keeps this event."""
+    """The stream in contracts/streams.yaml that keeps this event. Its subjects follow from this."""
     KEY_PARTS: ClassVar[int] = 1
     """The number of parts of the key: `node` has one, `node/writer` two."""
+    COMMAND: ClassVar[bool] = False
+    """Whether the event commands a node. Only the declaring service may publish it and only agents act on it. Agents
+    have no dead letters, so that it is never replayed from there."""
+    FROM_AGENT: ClassVar[bool] = False
+    """Whether agents publish the event about their own node, which the subject names. A block stops it."""
+    ALSO_FROM: ClassVar[frozenset[str]] = frozenset()
+    """The services, as `ce-source` names them, that publish an event FROM_AGENT on the same subjects. A block does not
+    stop what a service publishes about the node."""
+    LISTED: ClassVar[bool] = False
+    """Whether the console stores and lists the event: `GET /v1/events`, `slackwater get events`, the page of events.
+    Its consumer follows from this. For rare, small events: each is a row until its retention ends."""
 
     def key(self) -> str:
         """The key that determines order and ownership: a node, quota root or workload. May contain dots."""

@@ -26,6 +26,7 @@ class EvictionCompleted(Payload):
     KEY_PARTS: ClassVar[int] = 2
     TYPE: ClassVar[str] = "eviction.completed"
     STREAM: ClassVar[str] = "DECISIONS"
+    FROM_AGENT: ClassVar[bool] = True
 
     id: Name
     node: Name

@@ -80,6 +80,7 @@ class IntentDeclared(Payload):
     KEY_PARTS: ClassVar[int] = 2
     TYPE: ClassVar[str] = "intent.declared"
     STREAM: ClassVar[str] = "INTENTS"
+    COMMAND: ClassVar[bool] = True
 
     node: Name
     writer: Name

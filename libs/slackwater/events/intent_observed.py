@@ -28,6 +28,7 @@ class IntentObserved(Payload):
     KEY_PARTS: ClassVar[int] = 2
     TYPE: ClassVar[str] = "intent.observed"
     STREAM: ClassVar[str] = "DECISIONS"
+    FROM_AGENT: ClassVar[bool] = True
 
     node: Name
     writer: Name

@@ -14,6 +14,7 @@ class NodeDescribed(Payload):
 
     TYPE: ClassVar[str] = "node.described"
     STREAM: ClassVar[str] = "STATE"
+    FROM_AGENT: ClassVar[bool] = True
 
     facts: NodeFacts
     boot_epoch: Name

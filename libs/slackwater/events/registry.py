@@ -1,73 +1,59 @@
-"""All events in the order of the control loop, and the messages without a stream. The JSON Schemas, AsyncAPI and the
-flow diagram are generated from these lists."""
+"""All events, discovered in the modules of this package. JSON Schemas, AsyncAPI, subjects of streams, permissions and
+the flow diagram are generated from these lists.
+
+A new module with a subclass of Payload is a new event; there is no list to add it to.
+"""
 
 from __future__ import annotations
 
-from slackwater.events.agent_block_changed import AgentBlockChanged
-from slackwater.events.decision_recorded import DecisionRecorded
-from slackwater.events.effect_measured import EffectMeasured
+import pkgutil
+from collections.abc import Iterable, Iterator
+from importlib import import_module
+from types import ModuleType
+
+from slackwater import events
 from slackwater.events.envelope import BroadcastPayload, Payload
-from slackwater.events.eviction_completed import EvictionCompleted
-from slackwater.events.health_reported import HealthReported
-from slackwater.events.intent_declared import IntentDeclared
-from slackwater.events.intent_observed import IntentObserved
-from slackwater.events.lease_renewed import LeaseRenewed
-from slackwater.events.node_described import NodeDescribed
-from slackwater.events.node_liveness_changed import NodeLivenessChanged
-from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
-from slackwater.events.peak_predicted import PeakPredicted
-from slackwater.events.resources_offered import ResourcesOffered
-from slackwater.events.state_quarantined import StateQuarantined
-from slackwater.events.strategy_checked import StrategyChecked
-from slackwater.events.strategy_followed import StrategyFollowed
-from slackwater.events.usage_reported import UsageReported
-from slackwater.events.usage_windowed import UsageWindowed
-from slackwater.events.waterline_crossed import WaterlineCrossed
 
-EVENTS: tuple[type[Payload], ...] = (
-    NodeDescribed,
-    UsageReported,
-    WaterlineCrossed,
-    NodeLivenessChanged,
-    UsageWindowed,
-    PeakPredicted,
-    ResourcesOffered,
-    StrategyChecked,
-    StrategyFollowed,
-    IntentDeclared,
-    IntentObserved,
-    EvictionCompleted,
-    EffectMeasured,
-    NodeSchedulingChanged,
-    DecisionRecorded,
-    AgentBlockChanged,
-    HealthReported,
-    StateQuarantined,
-)
+_WITHOUT_EVENTS = frozenset({"envelope", "measures", "pod_columns", "registry", "serialized"})
+"""Modules of this package that define no event. Importing them here would load NumPy in the agent, or this module
+again.
+"""
 
-TOLD: tuple[type[BroadcastPayload], ...] = (LeaseRenewed,)
+
+def event_modules() -> Iterator[ModuleType]:
+    """The modules that define events, by name."""
+    for module in sorted(pkgutil.iter_modules(events.__path__), key=lambda module: module.name):
+        if not module.ispkg and module.name not in _WITHOUT_EVENTS:
+            yield import_module(f"{events.__name__}.{module.name}")
+
+
+def discover(modules: Iterable[ModuleType]) -> tuple[type[Payload], ...]:
+    """The events that the modules define, by type. Raises ValueError if two have the same type."""
+    found: dict[str, type[Payload]] = {}
+    for module in modules:
+        for payload in vars(module).values():
+            if not _is_defined_in(module, payload):
+                continue
+            other = found.setdefault(payload.TYPE, payload)
+            if other is not payload:
+                raise ValueError(f"{payload.__module__} and {other.__module__} both define the event {payload.TYPE}")
+    return tuple(found[name] for name in sorted(found))
+
+
+def _is_defined_in(module: ModuleType, value: object) -> bool:
+    """Whether the value is an event class of this module, not one that it imports and not an abstract base."""
+    return (
+        isinstance(value, type)
+        and issubclass(value, Payload)
+        and value.__module__ == module.__name__
+        and "TYPE" in vars(value)
+    )
+
+
+_ALL = discover(event_modules())
+
+EVENTS: tuple[type[Payload], ...] = tuple(one for one in _ALL if not issubclass(one, BroadcastPayload))
+"""The events that a stream keeps."""
+
+BROADCASTS: tuple[type[BroadcastPayload], ...] = tuple(one for one in _ALL if issubclass(one, BroadcastPayload))
 """Messages without a stream: core NATS subscribers receive them; they have no consumers, dead letters or history."""
-
-STREAMED: tuple[type[Payload], ...] = (StrategyChecked, StateQuarantined)
-"""Events that no service consumes; operators and programs read them from the stream (`slackwater events`)."""
-
-COMMANDS: tuple[type[Payload], ...] = (IntentDeclared,)
-"""Events that command a node. Only the declaring service may publish them and only agents act on them. Agents have no
-dead letters, so that these events are never replayed from there."""
-
-FROM_AGENTS: tuple[type[Payload], ...] = (
-    NodeDescribed,
-    UsageReported,
-    WaterlineCrossed,
-    IntentObserved,
-    EvictionCompleted,
-    DecisionRecorded,
-)
-"""Events that agents publish about their own node; the node in the subject is the sender. A block stops them."""
-
-RECORDED_BY_SERVICES_TOO: tuple[type[Payload], ...] = (DecisionRecorded,)
-"""Members of FROM_AGENTS that services publish on the same subjects. A block does not stop events that a service
-publishes about the node."""
-
-RECORDERS = frozenset({"prediction", "colocation", "ensurance"})
-"""The services, as `ce-source` names them, that publish RECORDED_BY_SERVICES_TOO."""

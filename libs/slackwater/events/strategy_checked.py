@@ -18,6 +18,7 @@ class StrategyChecked(Payload):
 
     TYPE: ClassVar[str] = "strategy.checked"
     STREAM: ClassVar[str] = "DECISIONS"
+    LISTED: ClassVar[bool] = True
 
     document: Name | None = None
     generation: Count = 0

@@ -25,6 +25,7 @@ class UsageReported(Payload):
 
     TYPE: ClassVar[str] = "usage.reported"
     STREAM: ClassVar[str] = "USAGE"
+    FROM_AGENT: ClassVar[bool] = True
 
     node: Name
     boot_epoch: Name

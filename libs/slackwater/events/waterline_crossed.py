@@ -23,6 +23,7 @@ class WaterlineCrossed(UsageReported):
 
     TYPE: ClassVar[str] = "waterline.crossed"
     STREAM: ClassVar[str] = "URGENT"
+    FROM_AGENT: ClassVar[bool] = True
 
 
 def crossing_of(report: Event[UsageReported]) -> Event[WaterlineCrossed] | None:

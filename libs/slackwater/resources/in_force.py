@@ -77,7 +77,7 @@ class ResourcesInForce(Generic[R, V]):
         self._on_read.append(notify)
 
     async def load(self) -> None:
-        """Store the document that the settings make, then follow what is stored.
+        """Store the document that the settings make, complete the history, then follow what is stored.
 
         Raises Unavailable, and InvalidInput if the settings themselves cannot be used.
         """
@@ -85,6 +85,7 @@ class ResourcesInForce(Generic[R, V]):
         if first is not None:
             self._hooks.resolve(first, None)
             await save_first(self._store, first)
+        await self._store.record_missing()
         await self.catch_up()
 
     async def catch_up(self) -> None:

@@ -20,12 +20,19 @@ class Column:
     path      where the value is, such as `.spec.nodePool`; or `module:function`, which makes the text of the cell of
               the document as JSON
     priority  above 0: only in wide tables
+    of_status whether the cell depends on the status, which is not stored
     """
 
     title: str
     path: str
     type: Literal["string", "integer", "number", "boolean"] = "string"
     priority: int = 0
+    of_status: bool = False
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether the stored document has what the cell shows."""
+        return not self.of_status and not self.path.startswith(".status")
 
 
 NAME = Column("NAME", ".metadata.name")
@@ -41,6 +48,11 @@ class Unique:
     noun: str
     field: str
     code: str
+
+
+ONE_PER_POOL = Unique("pool", "pool", "spec.nodePool", "node_pool_taken")
+GENERAL_CODES = {"not_found": "not_found", "needed": "conflict"}
+"""Problem codes of kinds that were served before kinds were declared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +75,13 @@ class Kind:
 
     about         one sentence for help and reference pages
     model         `module:Class` of a document, a slackwater.resources.metadata.Resource
-    table         of the service's schema
+    table         of the service's schema, if the kind has one of its own; others share a table
     parent        name of the document that is for the whole cluster: it is always there and cannot be deleted
     inherits      whether all others inherit from the parent what they leave out
     parent_model  model of the parent, if it is not `model`
     parent_remedy what to do instead of deleting it
     together      several documents can be stored in one request, all or none
+    hooks         `module:Class` that is made without arguments, for a kind that the service's skeleton serves
     describe      `module:function` that makes the lines of `describe`; empty: every field, one a line
     example       the spec of a valid document that is not the parent, for the reference page and the tests
     one, several  nouns in operation ids, which then also hold path and method
@@ -82,11 +95,11 @@ class Kind:
     plural: str
     service: str
     model: str
-    table: str
     about: str
     columns: tuple[Column, ...]
     example: Mapping[str, Any] = field(hash=False)
     short: tuple[str, ...] = ()
+    table: str = ""
     parent: str = ""
     inherits: bool = True
     parent_model: str = ""

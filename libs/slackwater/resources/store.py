@@ -9,21 +9,43 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from slackwater.model.errors import Conflict
 from slackwater.resources.metadata import Resource
+
+KEPT_GENERATIONS: Final = 20
+"""Length of the history of each resource."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredResource:
     """A row. `document` None: deleted; generations go on from here. `changed_at`: when the store took this generation
-    (None: the row was not read from a store)."""
+    (None: the row was not read from a store). `deleted_by`: the author of a deletion; other authors are in the
+    document."""
 
     name: str
     generation: int
     document: Mapping[str, Any] | None
     changed_at: datetime | None = field(default=None, compare=False)
+    deleted_by: str = field(default="", compare=False)
+
+    @property
+    def author(self) -> str:
+        """Who made this generation; empty if unknown."""
+        metadata = self.document.get("metadata") if self.document is not None else {"changedBy": self.deleted_by}
+        said = metadata.get("changedBy") if isinstance(metadata, Mapping) else ""
+        return said if isinstance(said, str) else ""
+
+
+@dataclass(frozen=True, slots=True)
+class PastGeneration:
+    """One generation in the history of a resource. `document` None: it was deleted."""
+
+    generation: int
+    document: Mapping[str, Any] | None
+    author: str
+    changed_at: datetime
 
 
 class ResourceTransaction(Protocol):
@@ -34,7 +56,8 @@ class ResourceTransaction(Protocol):
         ...
 
     async def save(self, row: StoredResource) -> None:
-        """Store the next generation of a resource (1: the first), and notify every replica. Raises Conflict."""
+        """Store the next generation of a resource (1: the first) and its history, publish it, and notify every
+        replica. Raises Conflict."""
         ...
 
 
@@ -45,6 +68,17 @@ class ResourceStore(Protocol):
 
     async def read_all(self) -> Sequence[StoredResource]:
         """As they are now, by name."""
+        ...
+
+    async def history(self, name: str) -> Sequence[PastGeneration]:
+        """The last KEPT_GENERATIONS generations of a resource, the newest first."""
+        ...
+
+    async def record_missing(self) -> int:
+        """Put present generations into the history that are not in it, and publish them; returns how many.
+
+        A version without history stored them.
+        """
         ...
 
 

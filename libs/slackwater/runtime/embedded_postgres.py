@@ -61,7 +61,14 @@ _SETTINGS = {
     "log_timezone": "'UTC'",
 }
 _LOG_LIMIT_BYTES = 8 * 2**20
+_RECOVERY_SECONDS = 300.0
+"""An interrupted recovery starts again, so a bound below its duration would never let the server start."""
+_KILLED_STARTS = 5
 _READY_LINE = 7  # of postmaster.pid, counted from 0: "starting", "ready", "stopping"
+
+
+class _KilledError(Exception):
+    """A signal ended the server while it started."""
 
 
 def dsn_of(state_dir: Path) -> str | None:
@@ -171,6 +178,17 @@ class EmbeddedPostgres:
             self._initialise(account, binaries)
         _change_owner(self._data, account.owner)
         self._write_settings(account)
+        for _ in range(_KILLED_STARTS):
+            with contextlib.suppress(_KilledError):
+                return self._launch_on_free_port(account, binaries)
+            self._stop_orphan()
+        raise Unavailable(
+            f"PostgreSQL on {self._data} was killed {_KILLED_STARTS} times while it started; nothing committed is "
+            "lost, because recovery starts again each time: find what kills it (the kernel log names processes killed "
+            "for memory), then start again"
+        )
+
+    def _launch_on_free_port(self, account: Account, binaries: Path) -> None:
         for port in self._ports():
             if self._launch(account, binaries, port):
                 self._port = port
@@ -225,7 +243,7 @@ class EmbeddedPostgres:
 
     def _launch(self, account: Account, binaries: Path, port: int) -> bool:
         """Returns True when ready, False when the port was taken in between. Raises Unavailable
-        with the end of the log.
+        with the end of the log, and _KilledError.
         """
         if self.log_file.exists() and self.log_file.stat().st_size > _LOG_LIMIT_BYTES:
             self.log_file.replace(self.log_file.with_suffix(".log.1"))
@@ -236,7 +254,7 @@ class EmbeddedPostgres:
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=_environment(), cwd="/",
                 start_new_session=True,  # Ctrl-C reaches only this process, which stops the server in order
             )  # fmt: skip
-        deadline = time.monotonic() + 60  # crash recovery may take its time
+        deadline = time.monotonic() + _RECOVERY_SECONDS
         while process.poll() is None and time.monotonic() < deadline:
             if self._ready(process.pid):
                 self._process = process
@@ -244,6 +262,8 @@ class EmbeddedPostgres:
             time.sleep(0.01)
         if process.poll() is None:
             _end(process)
+        elif process.returncode < 0:
+            raise _KilledError
         output = self.log_file.read_bytes()[offset:].decode(errors="replace").strip()
         if "Address already in use" in output or "could not bind" in output:
             return False

@@ -16,9 +16,11 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 from slackwater.model.errors import InvalidInput
 from slackwater.resources.change import Change, ChangeResources
 from slackwater.resources.diff import FieldChange, changes
+from slackwater.resources.history import ResourceHistory
 from slackwater.resources.hooks import R, V
 from slackwater.resources.kind import Kind, loaded
 from slackwater.resources.metadata import Resource
+from slackwater.resources.store import KEPT_GENERATIONS
 from slackwater.runtime.etags import NOT_MODIFIED, IfMatch, IfNoneMatch, etag, matched, unchanged
 from slackwater.runtime.roles import Principal, Role
 from slackwater.runtime.routes import DryRun, Routes, caller
@@ -87,6 +89,7 @@ def resource_router(change: ChangeResources[Any, Any]) -> Routes:
     if kind.parent_model:
         _add_parent(router, Served(change, kind.model_of(kind.parent)))
     _add_reads(router, served)
+    _add_history(router, served)
     _add_put(router, served)
     _add_delete(router, served)
     if kind.together:
@@ -94,10 +97,12 @@ def resource_router(change: ChangeResources[Any, Any]) -> Routes:
     return router
 
 
-def operation(kind: Kind, verb: str, *, several: bool = False) -> dict[str, str]:
+def operation(kind: Kind, verb: str, *, several: bool = False, of: str = "") -> dict[str, str]:
     """Returns the OpenAPI names of an operation, from which clients are generated."""
-    noun = kind.several if several else kind.one
-    return {"name": f"{verb}_{noun}"} if noun else {"operation_id": f"{verb}_{kind.operations or kind.table}"}
+    noun, part = kind.several if several else kind.one, f"_{of}" if of else ""
+    if noun:
+        return {"name": f"{verb}_{noun}{part}"}
+    return {"operation_id": f"{verb}_{kind.operations or kind.table or kind.plural}{part}"}
 
 
 def _inherits(kind: Kind) -> bool:
@@ -138,6 +143,22 @@ def _add_reads(router: Routes, served: Served[Any, Any]) -> None:
     )(read_one)
 
 
+def _add_history(router: Routes, served: Served[Any, Any]) -> None:
+    kind, change = served.kind, served.change
+
+    async def read_history(name: Any) -> ResourceHistory:
+        return await change.history(name)
+
+    read_history.__annotations__["name"] = _name_in_path(kind)
+    router.get(
+        "/{name}/history",
+        role=Role.VIEWER,
+        summary=f"The history of one {kind.name}",
+        description=f"Its last {KEPT_GENERATIONS} generations, the newest first, also after it was deleted.",
+        **operation(kind, "read", of="history"),
+    )(read_history)
+
+
 def _read(present: Resource, response: Response, if_none_match: str | None) -> Any:
     tag = etag(present.metadata.generation)
     if unchanged(if_none_match, tag):
@@ -165,6 +186,7 @@ def _put_endpoint(served: Served[Any, Any]) -> Callable[..., Any]:
             return await served.answer(done, arguments)
         response.status_code = 201 if done.is_new else 200
         stored: Any = done.document
+        _warn(response, done)
         response.headers["etag"] = etag(stored.metadata.generation)
         return stored
 
@@ -193,9 +215,17 @@ def _add_put(router: Routes, served: Served[Any, Any]) -> None:
 def _add_delete(router: Routes, served: Served[Any, Any]) -> None:
     kind = served.kind
 
-    async def delete(name: Any, arguments: Any, if_match: IfMatch = None, dry_run: DryRun = False) -> Any:
+    async def delete(
+        name: Any,
+        arguments: Any,
+        response: Response,
+        principal: By,
+        if_match: IfMatch = None,
+        dry_run: DryRun = False,
+    ) -> Any:
         generation = await served.expected(name, if_match, 0)
-        done = await served.change.delete(name, generation=generation, dry_run=dry_run)
+        done = await served.change.delete(name, by=principal.name, generation=generation, dry_run=dry_run)
+        _warn(response, done)
         return await served.answer(done, arguments) if dry_run else dict(done.before)
 
     delete.__annotations__ |= {
@@ -230,8 +260,9 @@ def _add_apply(router: Routes, served: Served[Any, Any]) -> None:
         tried[kind.preview.field] = (optional(served.previewed), ...)
     would_all: Any = create_model(f"WouldStore{served.many.__name__}", **tried)
 
-    async def apply(wanted: Any, principal: By, arguments: Any, dry_run: DryRun = False) -> Any:
+    async def apply(wanted: Any, response: Response, principal: By, arguments: Any, dry_run: DryRun = False) -> Any:
         done = await change.put_all(wanted.items, by=principal.name, dry_run=dry_run)
+        _warn(response, done[0])
         if not dry_run:
             return served.many(items=[each.document for each in done])
         answers: dict[str, Any] = {"items": [await served.answer(each, None, with_preview=False) for each in done]}
@@ -282,6 +313,13 @@ def _add_parent(router: Routes, served: Served[Any, Any]) -> None:
         response_model_exclude_none=True,
         description=f"Replace it. {RULES}.",
     )(replace_parent)
+
+
+def _warn(response: Response, done: Change[Any, Any]) -> None:
+    """Set the header in which Kubernetes' API also answers warnings of a change that succeeded."""
+    if done.warning:
+        plain = done.warning.encode("ascii", "replace").decode().replace("\\", " ").replace('"', "'")
+        response.headers["warning"] = f'299 - "{" ".join(plain.split())}"'
 
 
 def refuse_other_name(wanted: Resource, name: str) -> None:

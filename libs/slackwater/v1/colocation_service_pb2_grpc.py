@@ -28,9 +28,9 @@ if _version_not_supported:
 class ColocationServiceStub:
     """Offers for platforms (a scheduler, a batch system, an autoscaler).
 
-    Every call needs a token of role viewer in the metadata `authorization: Bearer TOKEN`, unless the server listens on
-    loopback without tokens. An error has a status code, a message, and in the trailing metadata `slackwater-code`
-    (stable) and, where a field of the request is invalid, `slackwater-field`.
+    Calls need a token of role viewer in the metadata `authorization: Bearer TOKEN`, unless the server listens on loopback
+    without tokens. Errors have a status code, a message, and in the trailing metadata `slackwater-code` (stable) and, for
+    an invalid field, `slackwater-field`.
     """
 
     def __init__(self, channel):
@@ -59,9 +59,9 @@ class ColocationServiceStub:
 class ColocationServiceServicer:
     """Offers for platforms (a scheduler, a batch system, an autoscaler).
 
-    Every call needs a token of role viewer in the metadata `authorization: Bearer TOKEN`, unless the server listens on
-    loopback without tokens. An error has a status code, a message, and in the trailing metadata `slackwater-code`
-    (stable) and, where a field of the request is invalid, `slackwater-field`.
+    Calls need a token of role viewer in the metadata `authorization: Bearer TOKEN`, unless the server listens on loopback
+    without tokens. Errors have a status code, a message, and in the trailing metadata `slackwater-code` (stable) and, for
+    an invalid field, `slackwater-field`.
     """
 
     def GetNode(self, request, context):
@@ -81,12 +81,11 @@ class ColocationServiceServicer:
     def WatchOffers(self, request, context):
         """The offers in force, then every change, until the caller cancels.
 
-        Without a resume token the stream begins with a `snapshot_start` and the offer of every node that matches the
-        filters; with one, with the changes since. A bookmark says that nothing is missing up to a time. A slow reader gets
-        the newest offer of each node, never an older one after a newer one.
+        Without a resume token the stream begins with a `snapshot_start` and the offer of every matching node; with one,
+        with the changes since. A slow reader gets the newest offer of each node, never an older one after a newer one.
 
-        Each message has the token to resume after it, on any replica and after a restart of the server: keep that of the
-        last message handled. UNAVAILABLE: connect again with it. RESOURCE_EXHAUSTED: the same, and read faster.
+        Keep the token of the last message handled: it resumes on any replica and after a restart. UNAVAILABLE: connect
+        again with it. RESOURCE_EXHAUSTED: the same, and read faster.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -121,9 +120,9 @@ def add_ColocationServiceServicer_to_server(servicer, server):
 class ColocationService:
     """Offers for platforms (a scheduler, a batch system, an autoscaler).
 
-    Every call needs a token of role viewer in the metadata `authorization: Bearer TOKEN`, unless the server listens on
-    loopback without tokens. An error has a status code, a message, and in the trailing metadata `slackwater-code`
-    (stable) and, where a field of the request is invalid, `slackwater-field`.
+    Calls need a token of role viewer in the metadata `authorization: Bearer TOKEN`, unless the server listens on loopback
+    without tokens. Errors have a status code, a message, and in the trailing metadata `slackwater-code` (stable) and, for
+    an invalid field, `slackwater-field`.
     """
 
     @staticmethod

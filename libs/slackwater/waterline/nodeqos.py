@@ -63,9 +63,9 @@ class ThrottleSpec(Part):
 
 
 class NodeQosSpec(Part):
-    """`mode` is how far pools may go that have no Autonomy of their own: observe records what would be done, throttle
-    does it, evict ends pods where a rule asks for it. `weights` is how pods share CPU by themselves: by their requests,
-    prod before mid before batch and free, or so that batch and free are scheduled as idle, too."""
+    """`mode` is for pools without an Autonomy: observe only records, throttle acts on limits, evict also ends pods
+    where a rule asks for it. `weights` is how pods share CPU: by request, by tier, or by tier with batch and free as
+    idle."""
 
     mode: Literal["observe", "throttle", "evict"] = "throttle"
     weights: WeightChoice = "by-tier-idle"

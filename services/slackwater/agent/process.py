@@ -29,6 +29,7 @@ from slackwater.model.errors import Misconfigured, SlackwaterError
 from slackwater.model.time import SystemClock
 from slackwater.runtime.platform import Platform
 from slackwater.runtime.settings import explained
+from slackwater.runtime.state import default_state_dir
 from slackwater.telemetry.logs import Level, configure, get_logger
 from slackwater.telemetry.metrics import note_build
 from slackwater.telemetry.spans import configure_tracing
@@ -102,5 +103,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--log-level", choices=get_args(Level), default=level, help="default: SLACKWATER_LOG_LEVEL, info"
     )
-    parser.add_argument("--state-dir", required=True, type=Path, metavar="DIR", help="where journal and registry live")
+    parser.add_argument(
+        "--state-dir",
+        default=default_state_dir(),
+        type=Path,
+        metavar="DIR",
+        help="where journal and registry live; or SLACKWATER_STATE_DIR",
+    )
     return parser

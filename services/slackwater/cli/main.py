@@ -24,7 +24,7 @@ from slackwater.model.errors import InvalidInput, SlackwaterError
 
 VERBS: Sequence[str] = (
     *("up", "run", "agent", "exec"),
-    *("apply", "diff", "delete", "get", "describe", "why", "events", "replay", "release"),
+    *("apply", "diff", "delete", "get", "describe", "history", "why", "events", "replay", "release"),
     *("block", "unblock"),
     *("simulate", "assess", "backtest"),
     *("doctor", "openapi", "nats-config", "secrets", "migrate", "backup", "restore"),
@@ -96,7 +96,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except OSError as error:
         if error.errno not in NO_ROOM:
             raise
-        sys.stderr.write(f"slackwater: {error.filename or 'the output'}: {error.strerror}; make room\n")
+        sys.stderr.write(f"slackwater: {error.filename or 'the output'}: {error.strerror}; free some space\n")
         status = _given_up()
     sys.exit(status)
 

@@ -30,7 +30,7 @@ from slackwater.bus.connect.nats_bus import NatsBus
 from slackwater.events.envelope import Payload, event_of, subject_of
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.peak_predicted import PeakPredicted
-from slackwater.events.registry import COMMANDS, EVENTS, STREAMED
+from slackwater.events.registry import EVENTS
 from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.events.usage_reported import UsageReported
 from slackwater.events.usage_windowed import UsageWindowed
@@ -48,7 +48,7 @@ DEFECTS = ("defect of a reader", "already running", '"service failed"', "service
 """What no log may hold. The first two are lines of slackwater.bus.consume.reader_tasks and of asyncio."""
 HONEST = ("honest-a", next(f"honest-{n}" for n in range(999) if partition_of(f"honest-{n}") == partition_of(NODE)))
 """The second one is in the partition of the attacker: the same consumer reads both."""
-FROM_SERVICES = tuple(payload for payload in EVENTS if payload not in (*OF_AGENTS, *COMMANDS, *STREAMED))
+FROM_SERVICES = tuple(one for one in EVENTS if one not in OF_AGENTS and not one.COMMAND)
 BEYOND = "implausible: 100 times the machine"
 KEPT = frozenset({"USAGE", "WINDOWS", "DECISIONS"})
 """Streams whose every message is read. Of the others a message may be superseded before anything has read it."""

@@ -6,6 +6,7 @@ import json
 import uuid
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
@@ -13,6 +14,7 @@ import asyncpg
 import pytest
 
 from slackwater.bus.connect.nats_bus import NatsBus
+from slackwater.cli import copies
 from slackwater.cli.composition import SHARED
 from slackwater.cli.copies import (
     MANIFEST,
@@ -106,18 +108,21 @@ async def test_an_existing_database_or_stream_is_never_overwritten(
         await create_backup(tmp_path / "copy", before, nats_url, NOW.isoformat(), quiet)
 
 
-@pytest.mark.parametrize("lost", ["stream-DLQ.tar.s2", "database.dump"])
 async def test_half_a_backup_and_a_broker_that_is_away_change_nothing(
-    databases: tuple[str, str], bus: NatsBus, nats_url: str, tmp_path: Path, lost: str
+    databases: tuple[str, str], bus: NatsBus, nats_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before, after = databases
     await create_backup(tmp_path / "copy", before, nats_url, NOW.isoformat(), quiet)
     await purge_broker(bus)
-    with pytest.raises(Unavailable, match="no NATS at"):
-        await restore_backup(tmp_path / "copy", after, "nats://127.0.0.1:1", quiet)
-    (tmp_path / "copy" / lost).unlink()
-    with pytest.raises(InvalidInput, match=f"{lost} is missing"):
-        await restore_backup(tmp_path / "copy", after, nats_url, quiet)
+    with monkeypatch.context() as patched:
+        patched.setattr(copies, "connect_bus", partial(copies.connect_bus, wait_seconds=0.5))
+        with pytest.raises(Unavailable, match="no NATS at"):
+            await restore_backup(tmp_path / "copy", after, "nats://127.0.0.1:1", quiet)
+    for lost in ("stream-DLQ.tar.s2", "database.dump"):
+        (tmp_path / "copy" / lost).rename(tmp_path / lost)
+        with pytest.raises(InvalidInput, match=f"{lost} is missing"):
+            await restore_backup(tmp_path / "copy", after, nats_url, quiet)
+        (tmp_path / lost).rename(tmp_path / "copy" / lost)
     with pytest.raises(asyncpg.InvalidCatalogNameError):
         await asyncpg.connect(after)
 

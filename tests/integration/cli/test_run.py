@@ -111,23 +111,20 @@ async def test_a_wrong_password_is_one_line_that_says_so(shared_dsn: str) -> Non
         await prepare_service(wrong, Schema.of("ingestion"))
 
 
+IMPATIENT = (
+    "from functools import partial\n"
+    "from slackwater.cli import main, single_service\n"
+    "single_service.connect_bus = partial(single_service.connect_bus, wait_seconds=0.5)\n"
+    "main.main()\n"
+)
+"""The command line, which waits for a broker for half a second instead of ten."""
+
+
 @pytest.mark.parametrize("away", ["postgres", "nats"])
 def test_a_server_that_is_away_is_one_clear_line(away: str, shared_dsn: str, nats_url: str, tmp_path: Path) -> None:
     dsn = "postgresql://nobody:secret@127.0.0.1:9/none" if away == "postgres" else shared_dsn
     url = "nats://127.0.0.1:9" if away == "nats" else nats_url
-    command = [
-        sys.executable,
-        "-m",
-        "slackwater.cli",
-        "run",
-        "console",
-        "--port",
-        "0",
-        "--postgres",
-        dsn,
-        "--nats",
-        url,
-    ]
+    command = [sys.executable, "-c", IMPATIENT, "run", "console", "--port", "0", "--postgres", dsn, "--nats", url]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "SLACKWATER_STATE_DIR": str(tmp_path)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1

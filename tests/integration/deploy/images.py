@@ -1,14 +1,17 @@
 """What stands in for images that cannot be pulled here.
 
-`slackwater:local` is taken from its Dockerfile (user, folder, environment, entry point, health check); in it is the
-wheel of this checkout, built as the Dockerfile builds it, beside the libraries of this virtual environment.
+`slackwater:local` and `slackwater-agent` are taken from their stages of the Dockerfile (user, folder, environment,
+entry point, health check). They hold the wheel of this checkout, built as the Dockerfile
+builds it, and those packages of this virtual environment that the lock of the image names.
 `postgres:18` and `nats:2` are the servers of our wheels, begun as the entry points of those images begin theirs.
 """
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import re
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -20,6 +23,7 @@ from containers import Bind
 
 from slackwater.runtime.embedded_nats import find_nats_server
 from slackwater.runtime.embedded_postgres import installed_binaries
+from slackwater.testing.dockerfile import stage_of
 
 ROOT = Path(__file__).resolve().parents[3]
 DOCKERFILE = ROOT / "deploy" / "docker" / "Dockerfile"
@@ -64,26 +68,35 @@ class Image:
 
 def images(folder: Path) -> dict[str, Image]:
     """By name; the wheel is built below `folder`."""
-    own = slackwater(folder)
-    return {"slackwater:local": own, "slackwater:latest": own, "postgres:18": postgres(), "nats:2": nats()}
+    own = slackwater(folder, "image", "requirements-image.lock")
+    agent = slackwater(folder, "agent", "requirements-agent.lock")
+    return {
+        "slackwater:local": own,
+        "slackwater:latest": own,
+        "slackwater-agent:latest": agent,
+        "postgres:18": postgres(),
+        "nats:2": nats(),
+    }
 
 
-def slackwater(folder: Path) -> Image:
-    """Held to the Dockerfile: what it does not say, the image does not have."""
-    said = DOCKERFILE.read_text().split("AS image", 1)[1].replace("\\\n", " ")
+def slackwater(folder: Path, stage: str, lock: str) -> Image:
+    """A final stage of the Dockerfile. It holds the packages of its lock and nothing else."""
+    instructions = stage_of(DOCKERFILE.read_text(), stage)
 
     def last(word: str) -> str:
-        return re.findall(rf"^{word} (.*)$", said, re.MULTILINE)[-1]
+        return [text for name, text in instructions if name == word][-1]
 
-    given = dict(pair.split("=", 1) for pair in last("ENV").split())
-    environment = {name: value.replace("$PATH", BASE_PATH) for name, value in given.items()}
+    variables = dict(pair.split("=", 1) for pair in last("ENV").split())
+    environment = {name: value.replace("$PATH", BASE_PATH) for name, value in variables.items()}
     library = f"/opt/slackwater/lib/python3.{sys.version_info.minor}/site-packages"
+    health = [text for name, text in instructions if name == "HEALTHCHECK"]
+    made = [text for name, text in instructions if name == "RUN"]
     return Image(
         entrypoint=json.loads(last("ENTRYPOINT")),
         environment=environment | {"PYTHONPATH": "/opt/wheel"},
         user=last("USER"),
         folder=last("WORKDIR"),
-        health=json.loads(last("HEALTHCHECK").split("CMD", 1)[1]),
+        health=json.loads(health[-1].split("CMD", 1)[1]) if health else (),
         files={
             "/opt/slackwater/bin/slackwater": (
                 "#!/opt/slackwater/bin/python\nimport sys\nfrom slackwater.cli.main import main\nsys.exit(main())\n"
@@ -92,19 +105,39 @@ def slackwater(folder: Path) -> Image:
         },
         folders={
             path: (int(owner), int(mode, 8))
-            for owner, mode, path in re.findall(r"install -d -o (\d+) -g \d+ -m (\d+) (\S+)", said)
+            for text in made
+            for owner, mode, path in re.findall(r"install -d -o (\d+) -g \d+ -m (\d+) (\S+)", text)
         },
         links={"/opt/slackwater/bin/python": str(_python())},
         binds={
             "/opt/wheel": Bind(wheel(folder), read_only=True),
-            library: Bind(_site_packages(), read_only=True),
+            library: Bind(packages(ROOT / lock, folder / lock), read_only=True),
             **_interpreter(),
         },
     )
 
 
+def packages(lock: Path, folder: Path) -> Path:
+    """The distributions of a lock, copied from this virtual environment as pip would install them."""
+    if folder.exists():
+        return folder
+    for name in sorted(set(re.findall(r"^([\w.-]+)==", lock.read_text(), re.MULTILINE))):
+        try:
+            files = importlib.metadata.distribution(name).files or ()
+        except importlib.metadata.PackageNotFoundError:
+            continue  # its marker names another platform
+        for file in files:
+            if ".." not in file.parts and (source := Path(str(file.locate()))).is_file():
+                target = folder / file
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(source, target)
+    return folder
+
+
 def wheel(folder: Path) -> Path:
-    """What `pip install .` of the Dockerfile puts into the image, unpacked."""
+    """What `pip install` of the Dockerfile puts into the images, unpacked."""
+    if (folder / "wheel").exists():
+        return folder / "wheel"
     build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)]
     subprocess.run(build, check=True, capture_output=True, cwd=ROOT)
     (built,) = folder.glob("*.whl")

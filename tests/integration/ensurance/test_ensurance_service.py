@@ -30,7 +30,9 @@ from slackwater.events.waterline_crossed import crossing_of
 from slackwater.model.devices import DiskUse
 from slackwater.model.identifiers import partition_of
 from slackwater.model.time import SystemClock
-from slackwater.resources.catalog import AVOIDANCE_ACTION, NODE_QOS, POD_QOS
+from slackwater.resources.kinds.avoidance_action import AVOIDANCE_ACTION
+from slackwater.resources.kinds.node_qos import NODE_QOS
+from slackwater.resources.kinds.pod_qos import POD_QOS
 from slackwater.runtime.platform import Platform
 from slackwater.store.engine import connect_database
 from slackwater.testing.postgres_server import FreshDatabase

@@ -12,7 +12,7 @@ from sqlalchemy import text
 
 from slackwater.ensurance.settings import EnsuranceSettings
 from slackwater.model.time import SystemClock
-from slackwater.resources.catalog import NODE_QOS
+from slackwater.resources.kinds.node_qos import NODE_QOS
 from slackwater.store.engine import connect_database
 from slackwater.store.migrations import Schema
 from slackwater.store.resource_table import PostgresResourceStore

@@ -13,7 +13,7 @@ from slackwater.ensurance import service as ensurance
 from slackwater.ensurance.settings import EnsuranceSettings
 from slackwater.ensurance.usecases.documents_in_force import KINDS
 from slackwater.events.intent_declared import IntentDeclared
-from slackwater.resources.catalog import NODE_QOS
+from slackwater.resources.kinds.node_qos import NODE_QOS
 from slackwater.testing.windows import described
 
 MakeSite = Callable[[str], Awaitable[Site]]

@@ -6,13 +6,15 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import asyncpg
 import pytest
 
-from slackwater.model.errors import Conflict
+from slackwater.model.errors import Conflict, Unavailable
 from slackwater.runtime.embedded_postgres import EmbeddedPostgres
 
 
@@ -47,6 +49,40 @@ async def test_it_survives_stop_kill_and_a_stale_pid_file(closed_directory: Path
         server.start()
         assert await query(server, "SELECT value FROM kept") == 42
         assert await query(server, "SHOW fsync") == "on"
+
+
+@pytest.mark.parametrize("kills", [2, 100])
+def test_a_server_killed_while_it_starts_is_started_again(closed_directory: Path, kills: int) -> None:
+    """As the kernel does for memory: within the recovery after a crash, again and again."""
+    server = EmbeddedPostgres(closed_directory)
+    server.start()
+    server.kill()
+    killed, ended = set[int](), threading.Event()
+
+    def kill() -> None:
+        while not ended.is_set() and len(killed) < kills:
+            for entry in Path("/proc").glob("[0-9]*"):
+                with suppress(OSError):
+                    mine = (entry / "comm").read_text().strip() == "postgres"
+                    if mine and (entry / "cwd").readlink().is_relative_to(closed_directory):
+                        os.kill(int(entry.name), signal.SIGKILL)
+                        killed.add(int(entry.name))
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    try:
+        if kills > 2:
+            with pytest.raises(Unavailable, match="was killed 5 times while it started; nothing committed is lost"):
+                server.start()
+        else:
+            server.start()
+            assert server.running
+    finally:
+        ended.set()
+        killer.join()
+    assert len(killed) >= 2
+    server.start()
+    server.stop()
 
 
 async def test_only_loopback_is_listened_on_and_the_password_is_ours_alone(closed_directory: Path) -> None:

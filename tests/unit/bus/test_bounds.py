@@ -22,7 +22,7 @@ from slackwater.events.codec.body import Undecodable, check_text
 from slackwater.events.codec.columnar_reader import ColumnarReader
 from slackwater.events.codec.deferred_pods import DeferredReader
 from slackwater.events.envelope import Payload, event_of
-from slackwater.events.registry import EVENTS, TOLD
+from slackwater.events.registry import BROADCASTS, EVENTS
 from slackwater.events.usage_reported import UsageReported
 from slackwater.model import bounds
 from slackwater.model.bounds import EARLIEST, LATEST, FreeForm, OfOneMachine, TimeSpan, ValueRule
@@ -80,7 +80,7 @@ def unbounded_fields(shape: Any, path: str) -> Iterator[str]:
         yield from unbounded(kind, f"{path}.{name}")
 
 
-@pytest.mark.parametrize("payload", [*EVENTS, *TOLD], ids=lambda payload: payload.TYPE)
+@pytest.mark.parametrize("payload", [*EVENTS, *BROADCASTS], ids=lambda payload: payload.TYPE)
 def test_every_value_of_every_event_has_bounds(payload: type[Payload]) -> None:
     assert list(unbounded_fields(payload, payload.TYPE)) == []
 

@@ -26,7 +26,7 @@ from slackwater.cli.broker import Certificates, registry, write_config
 from slackwater.events.envelope import own_subjects, subject_of, subject_token, subjects_of
 from slackwater.events.eviction_completed import EvictionCompleted, EvictionOutcome
 from slackwater.events.intent_declared import IntentDeclared, eviction_id
-from slackwater.events.registry import COMMANDS, EVENTS, STREAMED, TOLD
+from slackwater.events.registry import BROADCASTS, EVENTS
 from slackwater.model.errors import InvalidInput, Misconfigured
 from slackwater.model.identifiers import partition_of
 from slackwater.runtime.embedded_nats import EmbeddedNats
@@ -64,7 +64,7 @@ def test_the_parts_of_every_key_are_as_many_as_the_event_says() -> None:
     compound = {payload.TYPE for payload in EVENTS if payload.KEY_PARTS == 2}
     assert compound == {
         "intent.declared", "intent.observed", "eviction.completed", "effect.measured", "decision.recorded",
-        "state.quarantined",
+        "state.quarantined", "resource.changed",
     }  # fmt: skip
 
 
@@ -84,7 +84,7 @@ def test_a_service_may_publish_what_it_says_and_bury_what_it_consumes() -> None:
         allowed = service_subjects(part, load())
         for payload in EVENTS:
             # the operator's desk puts dead letters of any event back, of which there are none for commands
-            may = payload.TYPE in part.publishes or (part.operates and payload not in COMMANDS)
+            may = payload.TYPE in part.publishes or (part.operates and not payload.COMMAND)
             assert (subjects_of(payload) in allowed) is may, (part.name, payload.TYPE)
         letters = {subject.removeprefix("sw.v1.dlq.") for subject in allowed if subject.startswith("sw.v1.dlq.")}
         assert all(letter.startswith(f"{part.name}-") for letter in letters)
@@ -113,7 +113,7 @@ def test_nobody_may_delete_or_purge_a_stream() -> None:
 
 def test_an_agents_account_has_only_what_names_its_node() -> None:
     mine = agent_imports(AGENT, "n.1")
-    kept = set(AGENT.consumes) - {payload.TYPE for payload in TOLD}
+    kept = set(AGENT.consumes) - {payload.TYPE for payload in BROADCASTS}
     assert len(mine) == len(AGENT.publishes) + 3 * len(kept)
     assert all(subject_token("n.1") in subject for subject in mine)
     assert not set(mine) & set(agent_imports(AGENT, "n.2"))
@@ -133,7 +133,7 @@ def test_an_agent_hears_what_is_told_of_its_partition_and_says_none_of_it() -> N
 def test_only_ensurance_renews_leases_and_no_service_hears_it() -> None:
     may = {part.name for part in SERVICES if any("lease" in subject for subject in service_subjects(part, load()))}
     assert may == {"ensurance"}
-    assert not {event for part in SERVICES for event in part.consumes} & {payload.TYPE for payload in TOLD}
+    assert not {event for part in SERVICES for event in part.consumes} & {payload.TYPE for payload in BROADCASTS}
 
 
 def test_a_simulated_fleet_hears_of_every_partition_because_its_nodes_are_in_all() -> None:
@@ -218,7 +218,6 @@ def test_a_part_is_read_off_its_package() -> None:
 def test_commands_are_what_the_agents_act_on_and_no_service() -> None:
     """So whatever can become a dead letter of a service can be replayed, and nothing else."""
     heard = {event for part in SERVICES for event in part.consumes}
-    acted_on = {payload.TYPE for payload in EVENTS} - {payload.TYPE for payload in STREAMED}
-    told = {payload.TYPE for payload in TOLD}
-    assert {payload.TYPE for payload in COMMANDS} == acted_on - heard == set(AGENT.consumes) - told
-    assert not {payload.TYPE for payload in STREAMED} & heard
+    acted_on = {payload.TYPE for payload in EVENTS}
+    told = {payload.TYPE for payload in BROADCASTS}
+    assert {payload.TYPE for payload in EVENTS if payload.COMMAND} == acted_on - heard == set(AGENT.consumes) - told

@@ -17,6 +17,11 @@ from slackwater.runtime.embedded_nats import LIMITS
 SOURCE = Path(__file__).parents[3] / "contracts" / "streams.yaml"
 
 
+def unused_stream() -> dict[str, Any]:
+    """A stream that no event names."""
+    return {"storage": "file", "max_bytes": 1000, "discard": "old"}
+
+
 def changed(*path: str, to: Any) -> str:
     document = copy.deepcopy(yaml.safe_load(SOURCE.read_text()))
     target = document
@@ -37,8 +42,10 @@ def test_the_committed_topology_is_valid_and_found_without_a_path() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (changed("streams", "USAGE", "subjects", to=["sw.v1.usage.other.>"]), "usage.reported must be kept by"),
-        (changed("streams", "STATE", "subjects", to=["sw.v1.>"]), "node.described|USAGE"),
+        (changed("streams", "WINDOWS", to=None), "usage.windowed must be kept by stream WINDOWS alone, found none"),
+        (changed("streams", "DLQ", "subjects", to="sw.v1.dlq.>"), "streams.DLQ.subjects"),
+        (changed("streams", "SPARE", to=unused_stream()), "streams.SPARE.subjects"),
+        (changed("streams", "STATE", "subjects", to=["sw.v1.>"]), "DECISIONS alone, found DECISIONS, STATE"),
         (changed("streams", "DLQ", to=None), "dead letters"),
         (changed("consumers", "console-node-described", "event", to="node.descibed"), "node.descibed"),
         (changed("consumers", "console-node-described", "ack_wait", to=3), "ack_wait"),
@@ -49,6 +56,14 @@ def test_the_committed_topology_is_valid_and_found_without_a_path() -> None:
 def test_a_mistake_in_the_topology_is_named(text: str, message: str) -> None:
     with pytest.raises(Misconfigured, match=message):
         parse(text, "streams.yaml")
+
+
+def test_a_stream_stores_the_events_that_name_it() -> None:
+    streams = load().streams
+    assert streams["WINDOWS"].subjects == ("sw.v1.usage.windowed.>",)
+    assert streams["DLQ"].subjects == ("sw.v1.dlq.>",)
+    stored = sorted(subject for spec in streams.values() for subject in spec.subjects)
+    assert stored == sorted([f"sw.v1.{payload.TYPE}.>" for payload in EVENTS] + ["sw.v1.dlq.>"])
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

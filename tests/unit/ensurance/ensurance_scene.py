@@ -38,8 +38,8 @@ from slackwater.model.nodes import CpuTopology, NodeFacts
 from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import DEFAULT_PRIORITY, Tier, default_qos
-from slackwater.resources.catalog import NODE_QOS
 from slackwater.resources.change import ChangeResources
+from slackwater.resources.kinds.node_qos import NODE_QOS
 from slackwater.telemetry.metrics import Meters
 from slackwater.testing.clock import FakeClock
 from slackwater.testing.resources import MemoryResourceStore
@@ -135,7 +135,7 @@ class Scene:
         self.store = KeyedGuardStore(self.database)
         self.rows = self.database.rows(GUARDED)
         self.standings = self.database.rows(STANDING)
-        self.stores = {kind: MemoryResourceStore(kind.noun) for kind in KINDS}
+        self.stores = {kind: MemoryResourceStore(kind) for kind in KINDS}
         self.start()
 
     def start(self) -> None:

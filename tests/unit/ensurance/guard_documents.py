@@ -7,8 +7,11 @@ from typing import Any
 
 from ensurance_scene import Scene
 
-from slackwater.resources.catalog import AUTONOMY, AVOIDANCE_ACTION, NODE_QOS, POD_QOS
 from slackwater.resources.kind import Kind
+from slackwater.resources.kinds.autonomy import AUTONOMY
+from slackwater.resources.kinds.avoidance_action import AVOIDANCE_ACTION
+from slackwater.resources.kinds.node_qos import NODE_QOS
+from slackwater.resources.kinds.pod_qos import POD_QOS
 
 EVICT: Mapping[str, Any] = {"eviction": {"terminationGracePeriodSeconds": 5}, "disableScheduling": False}
 BE: Mapping[str, Any] = {

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from slackwater.decisions.record import DecisionRecord, Input
 from slackwater.events.measures import Distribution
-from slackwater.resources.catalog import NODE_QOS
+from slackwater.resources.kinds.node_qos import NODE_QOS
 
 CROWDS = st.dictionaries(st.sampled_from([f"b{number}" for number in range(6)]), st.integers(0, 340), min_size=1)
 

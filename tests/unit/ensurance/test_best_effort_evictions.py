@@ -13,7 +13,7 @@ from slackwater.events.envelope import Event
 from slackwater.events.measures import Distribution, Usage
 from slackwater.events.usage_reported import UsageReported
 from slackwater.model.tiers import QoSClass
-from slackwater.resources.catalog import NODE_QOS
+from slackwater.resources.kinds.node_qos import NODE_QOS
 
 MEMORY = 8 << 30
 """Of the node."""

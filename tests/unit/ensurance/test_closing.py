@@ -26,7 +26,9 @@ from slackwater.ensurance.domain.node_state import (
 from slackwater.events.envelope import event_of
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
-from slackwater.resources.catalog import AUTONOMY, AVOIDANCE_ACTION, NODE_QOS
+from slackwater.resources.kinds.autonomy import AUTONOMY
+from slackwater.resources.kinds.avoidance_action import AVOIDANCE_ACTION
+from slackwater.resources.kinds.node_qos import NODE_QOS
 from slackwater.waterline.analysis.scheduling import Scheduling
 
 CLOSE: dict[str, Any] = {"coolDownSeconds": 3}

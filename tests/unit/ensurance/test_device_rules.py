@@ -17,7 +17,9 @@ from slackwater.events.measures import Pressure
 from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
 from slackwater.model.devices import DiskUse, LinkUse
 from slackwater.model.pods import Pod
-from slackwater.resources.catalog import AVOIDANCE_ACTION, NODE_QOS, POD_QOS
+from slackwater.resources.kinds.avoidance_action import AVOIDANCE_ACTION
+from slackwater.resources.kinds.node_qos import NODE_QOS
+from slackwater.resources.kinds.pod_qos import POD_QOS
 from slackwater.testing.clock import EPOCH
 from slackwater.waterline.facts.node import NodeReadings
 from slackwater.waterline.node_guard import GuardState

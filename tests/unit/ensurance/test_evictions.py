@@ -14,7 +14,10 @@ from slackwater.events.effect_measured import EffectMeasured
 from slackwater.events.envelope import event_of
 from slackwater.events.eviction_completed import EvictionCompleted, EvictionOutcome
 from slackwater.model.identifiers import ALL_PARTITIONS
-from slackwater.resources.catalog import AUTONOMY, AVOIDANCE_ACTION, NODE_QOS, POD_QOS
+from slackwater.resources.kinds.autonomy import AUTONOMY
+from slackwater.resources.kinds.avoidance_action import AVOIDANCE_ACTION
+from slackwater.resources.kinds.node_qos import NODE_QOS
+from slackwater.resources.kinds.pod_qos import POD_QOS
 
 CROWD = {"b1": 300, "b2": 200, "b3": 100}
 

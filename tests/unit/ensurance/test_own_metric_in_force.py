@@ -10,7 +10,7 @@ import pytest
 from guard_documents import DocumentScene
 
 from slackwater.model.errors import InvalidInput
-from slackwater.resources.catalog import NODE_QOS
+from slackwater.resources.kinds.node_qos import NODE_QOS
 from slackwater.waterline.policies.rules import NodeQosRules
 
 MODULE = """

@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 from ensurance_scene import Scene
 
-from slackwater.resources.catalog import NODE_QOS
+from slackwater.resources.kinds.node_qos import NODE_QOS
 from slackwater.runtime.http import build_app
 from slackwater.runtime.resource_routes import resource_router
 from slackwater.runtime.service import Check

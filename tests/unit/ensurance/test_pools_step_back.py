@@ -13,7 +13,7 @@ from slackwater.ensurance.edge.pools import pools_router
 from slackwater.ensurance.usecases.pool_autonomy import PoolAutonomy
 from slackwater.events.effect_measured import EffectMeasured
 from slackwater.events.eviction_completed import EvictionOutcome
-from slackwater.resources.catalog import AUTONOMY
+from slackwater.resources.kinds.autonomy import AUTONOMY
 from slackwater.runtime.http import build_app
 from slackwater.runtime.service import Check
 from slackwater.runtime.settings import HttpSettings

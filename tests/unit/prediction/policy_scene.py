@@ -11,8 +11,8 @@ from slackwater.prediction.domain.policy import ModelChoice, PoolPolicies
 from slackwater.prediction.settings import PredictionSettings
 from slackwater.prediction.usecases.policies_in_force import PoliciesInForce, PredictPolicyHooks
 from slackwater.prediction.usecases.predict_policy import PredictPolicy
-from slackwater.resources.catalog import PREDICT_POLICY
 from slackwater.resources.change import ChangeResources
+from slackwater.resources.kinds.predict_policy import PREDICT_POLICY
 from slackwater.testing.resources import MemoryResourceStore
 
 

@@ -79,5 +79,5 @@ def test_every_setting_of_ours_is_on_the_page_and_in_the_help() -> None:
     for name in BUILT_IN:
         assert f"## {name}\n" in page
         for setting, field in predictor(name).settings.model_fields.items():
-            assert f"| `{setting}` | " in page
+            assert f"- `{setting}` (" in page
             assert f"  {setting}={field.default}  {field.description}" in shown

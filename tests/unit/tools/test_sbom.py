@@ -63,6 +63,6 @@ def test_an_installed_version_that_is_not_locked_is_refused() -> None:
 
 
 def test_our_own_lock_has_a_hash_for_everything() -> None:
-    lock = sbom.locked((ROOT / "requirements.lock").read_text())
+    lock = sbom.locked(sbom.LOCK.read_text())
     assert {"nats-py", "asyncpg", "grpcio"} <= set(lock)
     assert all(hashes for versions in lock.values() for hashes in versions.values())

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import NoReturn, Protocol, runtime_checkable
 
 from slackwater.bus.codec.cloudevents import MESSAGE_ID, Message, subject_key
-from slackwater.events.registry import FROM_AGENTS, RECORDED_BY_SERVICES_TOO, RECORDERS
+from slackwater.events.registry import EVENTS
 from slackwater.model.errors import Unavailable
 
 REPLAYED_FROM = "sw-replayed-from"
@@ -63,10 +63,8 @@ class DeadLetterRow:
     @property
     def sender(self) -> str:
         """The node whose agent sent the message, from its subject; empty if a service sent it."""
-        if not any(self.subject.startswith(f"sw.v1.{payload.TYPE}.") for payload in FROM_AGENTS):
-            return ""
-        shared = any(self.subject.startswith(f"sw.v1.{payload.TYPE}.") for payload in RECORDED_BY_SERVICES_TOO)
-        if shared and self.headers.get("ce-source") in RECORDERS:
+        event = next((payload for payload in EVENTS if self.subject.startswith(f"sw.v1.{payload.TYPE}.")), None)
+        if event is None or not event.FROM_AGENT or self.headers.get("ce-source") in event.ALSO_FROM:
             return ""
         return subject_key(self.subject).split("/", 1)[0]
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from slackwater.bus.admin.streams import Topology, durable_names, event_named
 from slackwater.bus.connect.access import AGENT_API_PREFIX, API_PREFIX, agent_user, inbox_of
 from slackwater.events.envelope import BroadcastPayload, Payload, own_subjects, subjects_of
-from slackwater.events.registry import COMMANDS, EVENTS, TOLD
+from slackwater.events.registry import BROADCASTS, EVENTS
 
 CONTROL = "CONTROL"
 BACKUP, RESTORE = "backup", "restore"
@@ -73,7 +73,7 @@ def service_subjects(part: PartSubjects, topology: Topology) -> list[str]:
         allowed |= {f"{API_PREFIX}.STREAM.MSG.GET.{stream}" for stream in topology.streams}  # where each type ends
     if part.operates:
         allowed |= {f"{API_PREFIX}.CONSUMER.LIST.{stream}" for stream in topology.streams}
-        allowed |= {subjects_of(fact) for fact in EVENTS if fact not in COMMANDS}
+        allowed |= {subjects_of(fact) for fact in EVENTS if not fact.COMMAND}
     return sorted(allowed)
 
 
@@ -154,16 +154,16 @@ def agent_exports(agent: PartSubjects) -> list[dict[str, str]]:
 
 
 def _named(event: str) -> type[Payload]:
-    return next((payload for payload in TOLD if event == payload.TYPE), None) or event_named(event)
+    return next((payload for payload in BROADCASTS if event == payload.TYPE), None) or event_named(event)
 
 
 def _kept(events: Iterable[str]) -> list[type[Payload]]:
     """Returns the payload classes of events kept by a stream and read through a consumer."""
-    return [payload for payload in map(_named, events) if payload not in TOLD]
+    return [payload for payload in map(_named, events) if payload not in BROADCASTS]
 
 
 def _broadcasts_in(events: Iterable[str]) -> list[type[BroadcastPayload]]:
-    return [payload for payload in TOLD if payload.TYPE in events]
+    return [payload for payload in BROADCASTS if payload.TYPE in events]
 
 
 def accounts_config(

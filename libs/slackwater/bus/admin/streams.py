@@ -4,10 +4,11 @@ is consumed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -22,7 +23,11 @@ _CHECKOUT = Path(__file__).parents[4] / "contracts" / "streams.yaml"
 
 
 class StreamSpec(BaseModel):
-    """One JetStream stream. Ages in seconds, sizes in bytes, None = unlimited."""
+    """One JetStream stream. Ages in seconds, sizes in bytes, None = unlimited.
+
+    `subjects`: those of the events that declare the stream, and what streams.yaml adds for messages
+    that are not events.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -85,6 +90,8 @@ class Topology(BaseModel):
 
     streams: Mapping[str, StreamSpec]
     consumers: Mapping[str, ConsumerSpec]
+    listed_by: str = ""
+    """The service that has a consumer for every event with LISTED, beside those that it declares."""
 
     def only(self, service: str) -> Topology:
         """Returns all streams, and only the consumers of one service: what it declares where each
@@ -92,6 +99,13 @@ class Topology(BaseModel):
         """
         own = {name: spec for name, spec in self.consumers.items() if name.startswith(f"{service}-")}
         return self.model_copy(update={"consumers": own})
+
+    def consumed(self, service: str, declared: Iterable[str]) -> tuple[str, ...]:
+        """Returns the event types that a service consumes: those that it declares, and for the
+        service that lists events, those that are listed.
+        """
+        listed = [payload.TYPE for payload in EVENTS if payload.LISTED] if service == self.listed_by else []
+        return tuple(dict.fromkeys((*declared, *listed)))
 
     def durable(self) -> list[str]:
         """Returns the streams that survive a broker restart, which are those in a backup."""
@@ -138,16 +152,51 @@ def load(path: Path | None = None) -> Topology:
         raise Misconfigured(f"streams cannot be read from {path}: {error.strerror}") from error
 
 
+@cache
 def parse(text: str, origin: str) -> Topology:
-    """Returns the topology in the text of a streams.yaml; errors name `origin`. Raises
+    """Returns the topology in the text of a streams.yaml, parsed once; errors name `origin`. Raises
     Misconfigured.
     """
     try:
-        topology = Topology.model_validate(yaml.safe_load(text))
+        topology = Topology.model_validate(_with_consumers(_with_subjects(yaml.safe_load(text))))
     except (yaml.YAMLError, ValidationError) as error:
         raise Misconfigured(f"{origin}: {error}") from error
     _check(topology, origin)
     return topology
+
+
+def _with_subjects(document: Any) -> Any:
+    """Returns the document of a streams.yaml with the subjects of the events in their streams. Other
+    mistakes of the document are left to its validation.
+    """
+    streams = document.get("streams") if isinstance(document, dict) else None
+    if not isinstance(streams, dict):
+        return document
+    return {**document, "streams": {name: _with_event_subjects(name, spec) for name, spec in streams.items()}}
+
+
+def _with_event_subjects(stream: str, spec: Any) -> Any:
+    given = spec.get("subjects", []) if isinstance(spec, dict) else None
+    return {**spec, "subjects": [*given, *event_subjects(stream)]} if isinstance(given, list) else spec
+
+
+def _with_consumers(document: Any) -> Any:
+    """Returns the document with a consumer of `listed_by` for every listed event that has none yet."""
+    consumers = document.get("consumers") if isinstance(document, dict) else None
+    if not isinstance(consumers, dict) or not (service := document.get("listed_by")):
+        return document
+    listed = {consumer_name(service, one): {"event": one.TYPE} for one in EVENTS if one.LISTED}
+    return {**document, "consumers": {**listed, **consumers}}
+
+
+def consumer_name(service: str, payload: type[Payload]) -> str:
+    """Returns the name of a service's consumer of an event."""
+    return f"{service}-" + payload.TYPE.replace(".", "-").replace("_", "-")
+
+
+def event_subjects(stream: str) -> list[str]:
+    """Returns the subjects of the events that declare this stream."""
+    return [f"sw.v1.{payload.TYPE}.>" for payload in EVENTS if stream == payload.STREAM]
 
 
 def _check(topology: Topology, origin: str) -> None:

@@ -46,7 +46,6 @@ from slackwater.bus.read.stream_head import latest_of, stream_head
 from slackwater.bus.read.watch import deliver_watched
 from slackwater.events.codec.fast_decode import Read
 from slackwater.events.envelope import Event, Payload, partition_subjects, subjects_of
-from slackwater.events.registry import FROM_AGENTS
 from slackwater.events.serialized import Written, written
 from slackwater.model.errors import Misconfigured, Unavailable
 from slackwater.model.identifiers import ALL_PARTITIONS
@@ -165,7 +164,7 @@ class NatsBus:
     ) -> AsyncIterator[Consumption]:
         spec = self._spec(payload, consumer)
         counters = self._counted(consumer)
-        if payload in FROM_AGENTS:
+        if payload.FROM_AGENT:
             await self._block_watch.load()
         gate = self._gate(payload, consumer)
         settler = Settler(
@@ -297,7 +296,7 @@ class NatsBus:
         return await stream_head(self._js, payloads)
 
     async def latest(self, payload: type[P], node: str) -> Event[P] | None:
-        if payload in FROM_AGENTS:
+        if payload.FROM_AGENT:
             await self._block_watch.load()
         return None if self.blocks.hides(payload, node) else await latest_of(self._js, payload, node)
 

@@ -10,7 +10,6 @@ from slackwater.bus.consume.metrics import ConsumerMeter
 from slackwater.bus.consume.stats import Counters
 from slackwater.events.agent_block_changed import AgentBlockChanged
 from slackwater.events.envelope import Payload
-from slackwater.events.registry import FROM_AGENTS, RECORDED_BY_SERVICES_TOO, RECORDERS
 
 if TYPE_CHECKING:
     from slackwater.bus.consume.settlement import Delivery
@@ -44,7 +43,7 @@ class Blocks:
         now.
         """
         change = self._last.get(node)
-        return payload in FROM_AGENTS and change is not None and change.blocked
+        return payload.FROM_AGENT and change is not None and change.blocked
 
     @property
     def is_empty(self) -> bool:
@@ -87,8 +86,8 @@ class BlockGate:
         self._counters = counters
         self._meter = meter
         self._keeps_last = keeps_last
-        self._is_from_agents = payload in FROM_AGENTS
-        self._is_from_services_too = payload in RECORDED_BY_SERVICES_TOO
+        self._is_from_agents = payload.FROM_AGENT
+        self._also_from = payload.ALSO_FROM
         self._held: dict[int, int] = {}
         """Deliveries by stream position, up to and including the one that first found the agent
         unblocked.
@@ -122,7 +121,7 @@ class BlockGate:
         """Returns whether the event's source names a service. Types that only agents publish ignore
         the source, which can be forged.
         """
-        return self._is_from_services_too and delivery.headers.get("ce-source") in RECORDERS
+        return delivery.headers.get("ce-source") in self._also_from
 
     def _released(self, delivery: Delivery) -> Delivery:
         if not self._keeps_last or delivery.deliveries == 1:

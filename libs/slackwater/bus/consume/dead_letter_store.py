@@ -13,8 +13,7 @@ from slackwater.bus.consume.dead_letters import BODY_BYTES, DeadLetter
 from slackwater.bus.consume.metrics import BusMetrics
 from slackwater.bus.consume.token_buckets import TokenBuckets
 from slackwater.events.codec.body import UNDECODABLE_CODES
-from slackwater.events.decision_recorded import DecisionRecorded
-from slackwater.events.registry import FROM_AGENTS, RECORDERS
+from slackwater.events.registry import EVENTS
 from slackwater.model.errors import Unavailable
 from slackwater.model.time import Clock
 from slackwater.telemetry.logs import get_logger
@@ -30,7 +29,7 @@ a few.
 OTHER = "other"
 CUT_BYTES = 32_768
 
-AGENT_EVENTS = frozenset(event.TYPE for event in FROM_AGENTS)
+AGENT_EVENTS = {event.TYPE: event for event in EVENTS if event.FROM_AGENT}
 
 Store = Callable[[DeadLetter, Message], Awaitable[None]]
 """Stores a letter in the form of this message. Raises Unavailable."""
@@ -102,8 +101,8 @@ def is_of_agent(letter: DeadLetter) -> bool:
     publish only decodable messages: an undecodable one counts as the agent's, whatever source it
     names.
     """
-    event = ".".join(letter.subject.split(".")[2:4])
-    if event != DecisionRecorded.TYPE:
-        return event in AGENT_EVENTS
-    names_a_service = unquote(letter.headers.get("ce-source", "")) in RECORDERS
+    event = AGENT_EVENTS.get(".".join(letter.subject.split(".")[2:4]))
+    if event is None:
+        return False
+    names_a_service = unquote(letter.headers.get("ce-source", "")) in event.ALSO_FROM
     return letter.reason in UNDECODABLE_CODES or not names_a_service

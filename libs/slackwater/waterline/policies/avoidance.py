@@ -48,7 +48,7 @@ class EvictionSpec(Part):
 
 
 class AvoidanceActionSpec(Part):
-    """`coolDownSeconds` is how long after the last trigger the node stays closed for new pods."""
+    """`coolDownSeconds`: how long after the last trigger the node stays closed to new pods."""
 
     cool_down_seconds: Annotated[float, Field(gt=0, le=86400, allow_inf_nan=False)] = 300.0
     throttle: CpuThrottleSpec | None = None

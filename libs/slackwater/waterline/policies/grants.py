@@ -17,10 +17,10 @@ _LIMITS: Final = ActionLimits()
 
 
 class AutonomySpec(Part):
-    """`nodePool` is the document's name unless it is said. Above `evictionsPerHour` in the pool, or after as many
-    evictions without relief as `reliefsMissed`, the pool only throttles for `holdSeconds`. No more begin on one node
-    than `nodeEvictionsPerCycle` at once and `nodeEvictionsPerHour`. For a metric that cannot be quantified no more pods
-    of a node are acted on in one cycle than `blanketThrottles` and, if any at all, `blanketEvictions`."""
+    """`nodePool` defaults to the document's name. Above `evictionsPerHour` in the pool, or after `reliefsMissed`
+    evictions without relief, it only throttles for `holdSeconds`. `nodeEvictionsPerCycle` and `nodeEvictionsPerHour`
+    limit evictions of one node; `blanketThrottles` and `blanketEvictions`, pods of one node and cycle for metrics that
+    cannot be quantified."""
 
     node_pool: Pool | None = None
     mode: Literal["observe", "throttle", "evict"]

@@ -23,8 +23,13 @@ Samples = Annotated[int, Field(ge=1, le=1000)]
 Seconds = Annotated[float, Field(ge=0, le=86400, allow_inf_nan=False)]
 
 
+def _metrics(info: ValidationInfo) -> Metrics:
+    metrics: Metrics | None = (info.context or {}).get("metrics")
+    return all_metrics() if metrics is None else metrics
+
+
 def _metric(name: str, info: ValidationInfo) -> Metric:
-    metrics: Metrics = (info.context or {}).get("metrics") or all_metrics()
+    metrics = _metrics(info)
     metric = metrics.get(name)
     if metric is None:
         raise ValueError(f"{name!r} is not a metric; allowed: {', '.join(metrics.names())}")
@@ -45,7 +50,7 @@ class MetricRuleSpec(Part):
     @model_validator(mode="after")
     def _fits(self, info: ValidationInfo) -> Self:
         stored = bool((info.context or {}).get("stored"))
-        if stored and (info.context or {}).get("metrics", all_metrics()).get(self.name) is None:
+        if stored and _metrics(info).get(self.name) is None:
             return self  # the metric is gone; the rule is inactive
         metric = _metric(self.name, info)
         value, target = self.amounts(metric)
@@ -108,7 +113,7 @@ class RuleSpec(Part):
 
 
 class NodeQosRulesSpec(Part):
-    """Without a selector, all nodes. `mode`, `weights` and `throttle` are said for the whole cluster, in `default`."""
+    """Without a selector: all nodes. `mode`, `weights` and `throttle` are set for the whole cluster, in `default`."""
 
     selector: LabelSelector | None = None
     rules: Annotated[tuple[RuleSpec, ...], Field(max_length=50)]

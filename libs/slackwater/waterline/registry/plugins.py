@@ -4,10 +4,10 @@ Metric.
 
 from __future__ import annotations
 
-from importlib.metadata import entry_points
 from typing import Final
 
 from slackwater.model.errors import InvalidInput, Misconfigured
+from slackwater.model.plugins import entry_points
 from slackwater.waterline.registry.built_in import BUILT_IN
 from slackwater.waterline.registry.metric import Metric, Metrics
 from slackwater.waterline.registry.plugin_sandbox import Tell, sandboxed
@@ -20,7 +20,7 @@ def all_metrics(tell: Tell = lambda metric, part, why: None) -> Metrics:
     to `tell`. Raises Misconfigured that names an unusable entry point.
     """
     found = BUILT_IN
-    for entry in sorted(entry_points(group=GROUP), key=lambda entry: (entry.name, entry.value)):
+    for entry in sorted(entry_points(GROUP), key=lambda entry: (entry.name, entry.value)):
         try:
             metric = entry.load()
         except Exception as error:

@@ -88,10 +88,12 @@ class ColocationStrategySpec(Part):
 
 def _schema_of(name: str) -> Mapping[str, Any]:
     spec_field = FIELDS[name]
-    about = f"{spec_field.about}; {spec_field.allowed}" + (
-        "" if spec_field.default is None else f"; default {default_text(spec_field.default)}"
-    )
-    return {"anyOf": [dict(spec_field.schema), {"type": "null"}], "title": name, "description": about}
+    default = "" if spec_field.default is None else f"; default {default_text(spec_field.default)}"
+    return {
+        "anyOf": [dict(spec_field.schema), {"type": "null"}],
+        "title": name,
+        "description": spec_field.about + default,
+    }
 
 
 def default_text(value: Any) -> str:

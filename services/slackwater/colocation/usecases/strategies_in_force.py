@@ -20,9 +20,9 @@ from slackwater.model.errors import InvalidInput
 from slackwater.model.time import Clock
 from slackwater.offers.document import DEFAULTS, SELECTION, Spec, field_problems, problems_of
 from slackwater.offers.node import NodeState
-from slackwater.resources.catalog import COLOCATION_STRATEGY
 from slackwater.resources.hooks import Hooks, InForce
 from slackwater.resources.in_force import ResourcesInForce
+from slackwater.resources.kinds.colocation_strategy import COLOCATION_STRATEGY
 from slackwater.resources.names import CLUSTER
 from slackwater.resources.store import ResourceMeter, ResourceStore, StoredResource
 

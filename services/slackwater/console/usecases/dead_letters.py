@@ -10,7 +10,7 @@ from typing import Any
 from slackwater.bus.admin.broker_admin import BrokerAdmin, DeadLetterRow
 from slackwater.console.domain.dead_letter_views import LetterView, ReplayAnswer, ReplayView, message_id_of, refusal
 from slackwater.console.ports import ReadModel, ReadQueries
-from slackwater.events.registry import COMMANDS
+from slackwater.events.registry import EVENTS
 from slackwater.model.errors import Conflict, NotFound
 
 TEXT_CHARACTERS = 16_000
@@ -74,7 +74,7 @@ async def replay_letter(
 
 def command_of(subject: str) -> bool:
     """Whether a message on this subject is a command to a node."""
-    return any(subject.startswith(f"sw.v1.{payload.TYPE}.") for payload in COMMANDS)
+    return any(subject.startswith(f"sw.v1.{payload.TYPE}.") for payload in EVENTS if payload.COMMAND)
 
 
 async def _found(desk: BrokerAdmin, position: int) -> DeadLetterRow:

@@ -6,10 +6,13 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final, TypeVar, cast
 
-from slackwater.resources.catalog import AUTONOMY, AVOIDANCE_ACTION, NODE_QOS, POD_QOS
 from slackwater.resources.hooks import Hooks, InForce
 from slackwater.resources.in_force import ResourcesInForce
 from slackwater.resources.kind import Kind
+from slackwater.resources.kinds.autonomy import AUTONOMY
+from slackwater.resources.kinds.avoidance_action import AVOIDANCE_ACTION
+from slackwater.resources.kinds.node_qos import NODE_QOS
+from slackwater.resources.kinds.pod_qos import POD_QOS
 from slackwater.resources.metadata import Resource
 from slackwater.resources.names import CLUSTER
 from slackwater.resources.store import ResourceStore, StoredResource
@@ -75,8 +78,10 @@ class DocumentsInForce:
             in_force.on_read(lambda problems, kind=kind: notify(kind, problems))  # type: ignore[misc]
 
     async def load(self) -> None:
-        """Store the first NodeQOS of the cluster if there is none, then read. Raises Unavailable."""
-        await self._in_force[NODE_QOS].load()
+        """Store the first NodeQOS of the cluster if there is none, complete the histories, then read. Raises
+        Unavailable."""
+        for in_force in self._in_force.values():
+            await in_force.load()
         await self.read()
 
     async def read(self) -> None:

@@ -14,9 +14,9 @@ from slackwater.prediction.usecases.predict_policy import (
     PredictPolicyStatus,
     first_document,
 )
-from slackwater.resources.catalog import PREDICT_POLICY
 from slackwater.resources.hooks import Hooks, InForce
 from slackwater.resources.in_force import ResourcesInForce
+from slackwater.resources.kinds.predict_policy import PREDICT_POLICY
 from slackwater.resources.names import CLUSTER
 from slackwater.resources.store import ResourceMeter, ResourceStore
 

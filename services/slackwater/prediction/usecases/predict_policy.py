@@ -82,7 +82,7 @@ class CadenceSpec(Part):
 class PredictPolicySpec(Part):
     """Omitted (or null) fields follow the cluster's document; in that one, the service's settings.
 
-    `violationRate` is short for the setting `violation_rate` of the models, for both resources or by resource.
+    `violationRate` sets the models' `violation_rate`, for both resources or by resource.
     """
 
     node_pool: Pool | None = None

@@ -7,12 +7,13 @@ models are also known when Slackwater runs from a checkout without package metad
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from typing import Any, NamedTuple, cast
 
 from pydantic import BaseModel, ValidationError
 
 from slackwater.model.errors import InvalidInput, Misconfigured, SlackwaterError
+from slackwater.model.plugins import entry_points
 from slackwater.peaks.plugin_sandbox import SandboxedModel
 from slackwater.peaks.port import KeptModel
 from slackwater.prediction.adapters.predictors.settings import PredictorSettings, Resource
@@ -117,7 +118,7 @@ def origin(name: str) -> str:
 
 def _known() -> Mapping[str, EntryPoint]:
     known = {name: EntryPoint(name, place, GROUP) for name, place in BUILT_IN.items()}
-    for entry in entry_points(group=GROUP):
+    for entry in entry_points(GROUP):
         if known.setdefault(entry.name, entry).value != entry.value:
             raise Misconfigured(
                 f"two distributions install a model {entry.name}: {known[entry.name].value} and {entry.value}; "

@@ -1,0 +1,1 @@
+"""Declarations of resource kinds, one module each. slackwater.resources.catalog finds them."""
