@@ -66,9 +66,16 @@ def _seconds(default: int, about: str) -> Field:
 
 
 def _one_of(default: str, values: tuple[str, ...], about: str) -> Field:
-    said, schema = [str(value) for value in values], {"type": "string", "enum": [str(value) for value in values]}
+    allowed_texts, schema = (
+        [str(value) for value in values],
+        {"type": "string", "enum": [str(value) for value in values]},
+    )
     return Field(
-        default, lambda value: isinstance(value, str) and value in said, "one of " + ", ".join(said), about, schema
+        default,
+        lambda value: isinstance(value, str) and value in allowed_texts,
+        "one of " + ", ".join(allowed_texts),
+        about,
+        schema,
     )
 
 
@@ -170,8 +177,8 @@ def problems_of(spec: Spec, base: Spec = MappingProxyType({})) -> list[InvalidIn
     If a spec only lowers the age at which nothing is offered, `strategy_of` keeps the age at which decay begins below
     it.
     """
-    if found := field_problems(spec):
-        return found
+    if problems := field_problems(spec):
+        return problems
     first, last = spec.get("degradeFromSeconds", 0), 60 * {**DEFAULTS, **base, **spec}["degradeTimeMinutes"]
     if first < last:
         return []
@@ -183,8 +190,8 @@ def _unknown(name: str) -> InvalidInput:
     """Names the closest field, or all of them if none is close."""
     close = get_close_matches(name.lower(), [known.lower() for known in FIELDS], n=1)
     near = [known for known in FIELDS if known.lower() in close]
-    said = f"did you mean {near[0]}?" if near else f"use one of {', '.join(FIELDS)}"
-    return InvalidInput(f"{name}: there is no such field; {said}", field=name)
+    hint = f"did you mean {near[0]}?" if near else f"use one of {', '.join(FIELDS)}"
+    return InvalidInput(f"{name}: there is no such field; {hint}", field=name)
 
 
 def strategy_of(spec: Spec, base: Spec = MappingProxyType({})) -> Strategy:
