@@ -37,6 +37,7 @@ LONGEST_FIRST = (
     "integration/deploy/test_compose_rehearsal.py",
     "scenario/test_backup_rehearsal.py",
     "browser/test_console_in_a_browser.py",
+    "integration/test_runners_leave_nothing.py",
     "integration/ingestion/test_ingestion_kill.py",
     "integration/bus/test_bus_faults.py",
     "integration/deploy/test_kubernetes_rehearsal.py",
@@ -44,6 +45,7 @@ LONGEST_FIRST = (
     "scenario/test_one_trace_and_its_figures.py",
     "scenario/test_cut_surge_heal.py",
     "integration/ingestion/test_ingestion_service.py",
+    "integration/ingestion/test_blocked_nodes.py",
     "integration/cli/test_run.py",
     "integration/console/test_console_service.py",
     "integration/console/test_grpc_example.py",
@@ -59,12 +61,13 @@ LONGEST_FIRST = (
 keep the others waiting."""
 TREE = "tests/architecture/"
 BUSIEST_LAST = (
-    "unit/backtest/test_strangers.py",
+    "conformance/test_total_adaptors.py",
     "unit/cli/test_backtest_verb.py",
+    "unit/simulation/test_assess_verb.py",
     "unit/peaks/test_model_properties.py",
-    "unit/ensurance/test_histories.py",
+    "contract/test_hostile_requests.py",
 )
-"""Those that compute for more than twenty seconds: they come first in the lane that begins at the end."""
+"""Those that compute for more than ten seconds: they come first in the lane that begins at the end."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
