@@ -29,6 +29,7 @@ UNITS = frozenset(
             "policies",
             "pools",
             "rows",
+            "resources",
         ),
     }
 )
