@@ -27,9 +27,9 @@ UNITS = frozenset(
             "members",
             "calls",
             "policies",
+            "resources",
             "pools",
             "rows",
-            "resources",
         ),
     }
 )
