@@ -87,7 +87,8 @@ def _fields(schema: Mapping[str, Any], definitions: Mapping[str, Any], prefix: s
         shapes = [_resolved(shape, definitions) for shape in field.get("anyOf", [field])]
         shapes = [shape for shape in shapes if shape.get("type") != "null"]
         meaning, default = _meaning(field)
-        kinds = " or ".join(dict.fromkeys(_type(shape, definitions) for shape in shapes))
+        types = dict.fromkeys(_type(shape, definitions) for shape in shapes)
+        kinds = " or ".join(each for each in types if each != "integer" or "number" not in types)
         about = [kinds, *(["required"] if name in required else []), *([f"default `{default}`"] if default else [])]
         if meaning or about != ["object"]:
             yield f"- `{prefix}{name}` ({', '.join(about)}){f': {meaning}' if meaning else ''}"

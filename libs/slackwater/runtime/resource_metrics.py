@@ -15,12 +15,12 @@ class ResourceMetrics:
         """`mostly`: the usual reason why a document of this kind cannot be used."""
         self._followed = meters.gauge(
             f"slackwater_{service}_followed_policies",
-            f"{kind} documents that this replica follows as stored.",
-            look="Replicas that differ for over a second: one misses changes.",
+            f"{kind} documents that this replica follows.",
+            look="Replicas differ for over a second: one misses changes.",
         )
         self._unusable = meters.gauge(
             f"slackwater_{service}_unusable_policies",
-            f"Stored {kind} documents that this replica cannot use; it keeps the last good generation.",
+            f"Stored {kind} documents that cannot be used here; their last good generation counts.",
             look=f"Above 0: {mostly}.",
         )
 

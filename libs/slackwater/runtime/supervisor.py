@@ -82,9 +82,9 @@ class Supervisor:
         self._limits = limits
         self._restarts = process_meters().counter(
             "slackwater_service_restarts_total",
-            "Restarts of failed services by the supervisor.",
+            "Restarts of failed services.",
             ["service"],
-            look="Any growth; the log has the failure.",
+            look="Any growth; see the log.",
         )
         self.supervised = tuple(Supervised(service) for service in services)
         for entry in self.supervised:

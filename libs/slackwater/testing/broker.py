@@ -1,4 +1,4 @@
-"""The broker in memory: streams, durable consumers, and what they have not settled."""
+"""An in-memory broker: streams, durable consumers and their unsettled messages."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class _Unsettled:
 
 @dataclass(slots=True)
 class _Consumer:
-    """One durable consumer in the broker. `partition` None reads all shards."""
+    """One durable consumer. `partition` None reads all shards."""
 
     prefix: str
     position: int
@@ -63,8 +63,8 @@ class _Consumer:
 
 
 class MemoryBroker:
-    """Streams and the positions of durable consumers. `away = True` makes every publish raise Unavailable, and
-    so does `refuses_to_store`, while what is told still gets through."""
+    """Streams and the positions of durable consumers. `away = True` makes every publish and broadcast raise
+    Unavailable; `refuses_to_store` only those that are stored."""
 
     def __init__(self, *, clock: Clock | None = None, topology: Topology | None = None) -> None:
         self.clock: Clock = clock or SystemClock()
@@ -74,7 +74,7 @@ class MemoryBroker:
         self.epoch = "first"
         self.dead_letters: list[DeadLetter] = []
         self.ears: list[tuple[str, BroadcastSubscription[Any]]] = []
-        """Who listens to what subjects."""
+        """Subscribers by subject."""
         self._streams = {name: _Stream(spec.max_messages_per_subject) for name, spec in self.topology.streams.items()}
         self._consumers: dict[str, _Consumer] = {}
         for name, spec in self.topology.consumers.items():
@@ -85,23 +85,23 @@ class MemoryBroker:
         self._listeners: set[asyncio.Event] = set()
 
     def store(self, stream: str, message: Message) -> int:
-        """Append a message as a publisher of any kind would, well-formed or not; where it stands."""
+        """Append a message, well-formed or not. Returns its position."""
         if self.away or self.refuses_to_store:
-            raise Unavailable(f"the bus is away: {message.subject} was not published")
+            raise Unavailable(f"the bus is unavailable: {message.subject} was not published")
         position = self._streams[stream].store(message, self.clock.now())
         self.wake()
         return position
 
     async def broadcast(self, message: Message) -> None:
-        """To whoever listens, and to nobody later."""
+        """Deliver to the current subscribers, without storing."""
         if self.away:
-            raise Unavailable(f"the bus is away: {message.subject} was not told")
+            raise Unavailable(f"the bus is unavailable: {message.subject} was not broadcast")
         for subject, ear in tuple(self.ears):
             if message.subject.startswith(subject.removesuffix("*")):
                 await ear.deliver(message)
 
     async def bury(self, letter: DeadLetter, message: Message | None = None) -> None:
-        """Store a dead letter, in the form of `message` where one is given. Raises Unavailable."""
+        """Store a dead letter, in the form of `message` if given. Raises Unavailable."""
         self.store("DLQ", message or letter.message())
         self.dead_letters.append(letter)
 
@@ -119,7 +119,7 @@ class MemoryBroker:
             self._listeners.discard(event)
 
     def after(self, stream: str, prefix: str, sequence: int, partition: int | None = None) -> list[tuple[int, Message]]:
-        """Messages of a type (in one partition) behind a position, in order."""
+        """Messages of a type (in one partition) after a position, in order."""
         messages = self._streams[stream].messages
         return [
             (at, message)
@@ -130,33 +130,33 @@ class MemoryBroker:
         ]
 
     def ends(self, stream: str) -> tuple[int, int]:
-        """First and last position of a stream, as JetStream tells them."""
+        """First and last position of a stream, as JetStream reports them."""
         kept = self._streams[stream]
         return min(kept.messages, default=kept.last_sequence + 1), kept.last_sequence
 
     def position_at(self, stream: str, moment: datetime) -> int:
-        """The last position that was stored before a time."""
+        """The last position stored before a time."""
         earlier = [at for at, stored in self._streams[stream].stored_at.items() if stored < moment]
         return max([*earlier, self.ends(stream)[0] - 1])
 
     def begin_anew(self, stream: str) -> None:
-        """Another stream of the same name, empty, as after a broker lost its store."""
+        """Replace the stream by an empty one of the same name, as after the loss of a broker's store."""
         self._streams[stream] = _Stream(self._streams[stream].keep_per_subject)
         self.epoch = f"after {self.epoch}"
 
     def truncate(self, stream: str, before: int) -> None:
-        """Let go of every message before a position, as age and size do."""
+        """Remove every message before a position, as retention does."""
         kept = self._streams[stream]
         kept.messages = {at: message for at, message in kept.messages.items() if at >= before}
 
     def fetch(self, name: str, batch: int, partition: int | None = None) -> list[MemoryDelivery]:
-        """What is due for a durable consumer (or one partition of it): redeliveries first, then what is new."""
+        """The messages due for a durable consumer (or one partition of it): redeliveries first, then new ones."""
         stream, spec, now = self.topology.stream_of(name), self.topology.consumers[name], self.clock.monotonic()
         name = name if partition is None else durable_name(name, partition)
         consumer = self._consumers[name]
         messages = self._streams[stream].messages
         for sequence in [sequence for sequence in consumer.unsettled if sequence not in messages]:
-            del consumer.unsettled[sequence]  # the stream let go of it, as JetStream does
+            del consumer.unsettled[sequence]  # removed from the stream, as JetStream does
         due = [sequence for sequence, unsettled in sorted(consumer.unsettled.items()) if unsettled.due <= now]
         fresh = [at for at, _ in self.after(stream, consumer.prefix, consumer.position, consumer.partition)]
         taken = (due + fresh)[:batch]
@@ -169,38 +169,40 @@ class MemoryBroker:
         left = len(due) + len(fresh) - len(taken)
         ack_wait, stored_at = spec.ack_wait_seconds, self._streams[stream].stored_at
         return [
-            MemoryDelivery(self, name, each, messages[each], left, ack_wait, stored_at[each].timestamp())
-            for each in taken
+            MemoryDelivery(self, name, delivery, messages[delivery], left, ack_wait, stored_at[delivery].timestamp())
+            for delivery in taken
         ]
 
     def seconds_to_next(self, name: str, partitions: Collection[int] | None = None) -> float | None:
-        """How long until something unsettled is due again."""
+        """Seconds until an unsettled message is due again."""
         names = [name] if partitions is None else [durable_name(name, partition) for partition in partitions]
-        unsettled = [one for durable in names for one in self._consumers[durable].unsettled.values()]
+        unsettled = [message for durable in names for message in self._consumers[durable].unsettled.values()]
         return max(0.0, min(u.due for u in unsettled) - self.clock.monotonic()) if unsettled else None
 
     def consumer_state(self, name: str) -> ConsumerState:
-        """As the operator's desk shows it: a partitioned one as the sum of its partitions."""
+        """The state as the admin interface shows it; that of a partitioned consumer is the sum of its partitions."""
         stream = self.topology.stream_of(name)
         parts = [self._consumers[durable] for durable in durable_names(name, self.topology.consumers[name])]
-        unsettled = [one for part in parts for one in part.unsettled.values()]
+        unsettled = [message for part in parts for message in part.unsettled.values()]
         pending = sum(len(self.after(stream, part.prefix, part.position, part.partition)) for part in parts)
-        return ConsumerState(name, stream, pending, len(unsettled), sum(one.deliveries > 1 for one in unsettled))
+        return ConsumerState(
+            name, stream, pending, len(unsettled), sum(message.deliveries > 1 for message in unsettled)
+        )
 
     def settled_up_to(self, name: str) -> int:
-        """The position before the oldest that is unsettled, or the last that was taken."""
+        """The position before the oldest unsettled message, or the last delivered position."""
         consumer = self._consumers[name]
         return min(consumer.unsettled, default=consumer.position + 1) - 1
 
     def consumed_all(self) -> None:
-        """As if every consumer had handled everything."""
+        """Mark all messages as handled by every consumer."""
         for name, spec in self.topology.consumers.items():
             last = self._streams[self.topology.stream_of(name)].last_sequence
             for durable in {name, *durable_names(name, spec)}:
                 self._consumers[durable].position = last
 
     def start_new_consumers(self) -> None:
-        """Put every consumer with `deliver: new` at the end of its stream, as a first declaration does."""
+        """Set every consumer with `deliver: new` to the end of its stream, as its first declaration does."""
         for name, spec in self.topology.consumers.items():
             if spec.deliver == "new":
                 last = self._streams[self.topology.stream_of(name)].last_sequence
@@ -222,7 +224,7 @@ class MemoryBroker:
 
 @dataclass(frozen=True, slots=True)
 class MemoryDelivery:
-    """One message in hand."""
+    """One delivered, unsettled message."""
 
     broker: MemoryBroker
     consumer: str

@@ -1,4 +1,4 @@
-"""The operator's desk on the broker in memory."""
+"""The admin interface of the in-memory broker."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from slackwater.testing.broker import MemoryBroker
 
 
 class MemoryAdmin:
-    """See slackwater.bus.admin.broker_admin.BrokerAdmin. Letters carry no time: the broker in memory keeps none."""
+    """See slackwater.bus.admin.broker_admin.BrokerAdmin. Dead letters have no time, because this broker keeps none."""
 
     def __init__(self, broker: MemoryBroker) -> None:
         self._broker = broker
@@ -23,8 +23,8 @@ class MemoryAdmin:
         return len(self._letters())
 
     async def letters(self, before: int | None = None, limit: int = 50) -> Sequence[DeadLetterRow]:
-        found = [letter for letter in self._letters() if before is None or letter.position < before]
-        return found[::-1][:limit]
+        letters = [letter for letter in self._letters() if before is None or letter.position < before]
+        return letters[::-1][:limit]
 
     async def letter(self, position: int) -> DeadLetterRow | None:
         return next((letter for letter in self._letters() if letter.position == position), None)

@@ -1,5 +1,6 @@
-"""A process connected to the broker in memory (testing/broker): the same promises as the real bus, and held to the same
-tests (tests/integration/bus), without a server, in virtual time if the clock is virtual.
+"""A process connected to the in-memory broker (testing/broker), in virtual time if the clock is virtual.
+
+It passes the same tests as the real bus (tests/integration/bus).
 """
 
 from __future__ import annotations
@@ -76,12 +77,12 @@ class MemoryBus:
 
     @property
     def dead_letters(self) -> Sequence[DeadLetter]:
-        """What was given up, in order."""
+        """The dead letters, in order."""
         return tuple(self.broker.dead_letters)
 
     @property
     def blocks(self) -> Blocks:
-        """Which agents are blocked, as the broker says now."""
+        """The blocked agents."""
         stands_at = self.broker.epoch, self.broker.ends(AgentBlockChanged.STREAM)[1]
         if stands_at == self._blocks_read:
             return self._blocks
@@ -165,9 +166,9 @@ class MemoryBus:
 
         async def work() -> float | None:
             nonlocal position
-            found = self.broker.after(payload.STREAM, f"sw.v1.{payload.TYPE}.", position)
-            last = {message.subject: at for at, message in found} if position == 0 else None
-            for at, message in found:
+            messages = self.broker.after(payload.STREAM, f"sw.v1.{payload.TYPE}.", position)
+            last = {message.subject: at for at, message in messages} if position == 0 else None
+            for at, message in messages:
                 position = max(position, at)
                 tokens = message.subject.split(".")[5:]
                 superseded = last is not None and last[message.subject] != at
@@ -186,12 +187,12 @@ class MemoryBus:
     async def subscribe(
         self, payload: type[T], handler: Callable[[Event[T]], Awaitable[None]], *, partition: int
     ) -> AsyncIterator[None]:
-        heard = broadcast_subjects(payload, partition), BroadcastSubscription(payload, {object(): handler})
-        self.broker.ears.append(heard)
+        subscribed = broadcast_subjects(payload, partition), BroadcastSubscription(payload, {object(): handler})
+        self.broker.ears.append(subscribed)
         try:
             yield
         finally:
-            self.broker.ears.remove(heard)
+            self.broker.ears.remove(subscribed)
 
     @asynccontextmanager
     async def replay(
@@ -209,9 +210,9 @@ class MemoryBus:
 
         async def work() -> float | None:
             nonlocal position
-            while found := self.broker.after(payload.STREAM, f"sw.v1.{payload.TYPE}.", position, partition)[:batch]:
-                again = await replayer.handle([MemoryDelivery(self.broker, "", at, m, 0) for at, m in found])
-                position = found[-1][0] if again is None else again
+            while messages := self.broker.after(payload.STREAM, f"sw.v1.{payload.TYPE}.", position, partition)[:batch]:
+                again = await replayer.handle([MemoryDelivery(self.broker, "", at, m, 0) for at, m in messages])
+                position = messages[-1][0] if again is None else again
                 if again is not None:
                     return 0.1
             return None
@@ -230,22 +231,22 @@ class MemoryBus:
         bodies: bool = True,
     ) -> AsyncIterator[StreamReader]:
         if self.broker.away:
-            raise Unavailable("the bus is away")
+            raise Unavailable("the bus is unavailable")
         async with self.broker.listening() as changed:
             yield MemoryStreamReader(self.broker, changed, payloads, after or {}, since, keys, bodies)
 
     async def mark(self, payloads: Sequence[type[Payload]]) -> StreamHead:
         if self.broker.away:
-            raise Unavailable("the bus is away")
-        found = [self.broker.after(each.STREAM, f"sw.v1.{each.TYPE}.", 0)[-1:] for each in payloads]
-        return StreamHead(self.broker.epoch, max((last[0][0] for last in found if last), default=0))
+            raise Unavailable("the bus is unavailable")
+        newest = [self.broker.after(payload.STREAM, f"sw.v1.{payload.TYPE}.", 0)[-1:] for payload in payloads]
+        return StreamHead(self.broker.epoch, max((last[0][0] for last in newest if last), default=0))
 
     async def latest(self, payload: type[P], node: str) -> Event[P] | None:
         if self.broker.away:
-            raise Unavailable("the bus is away")
+            raise Unavailable("the bus is unavailable")
         subject = own_subjects(payload, node).removesuffix(".*" * (payload.KEY_PARTS - 1))
-        found = self.broker.after(payload.STREAM, subject, 0)
-        own = [message for _, message in found if f"{message.subject}.".startswith(f"{subject}.")]
+        messages = self.broker.after(payload.STREAM, subject, 0)
+        own = [message for _, message in messages if f"{message.subject}.".startswith(f"{subject}.")]
         return None if not own or self.blocks.hides(payload, node) else decoded_or_none(payload, own[-1])
 
     async def settled_up_to(self, consumer: str) -> int:
@@ -255,19 +256,19 @@ class MemoryBus:
         return not self.broker.away
 
     async def idle(self) -> None:
-        """Wait until every open consumer, watch and replay has handled what is due by the clock."""
+        """Wait until every open consumer, watch and replay has handled the messages that are due."""
         calm = 0
-        while calm < 10:  # a round that was just woken counts as busy only once it runs
+        while calm < 10:  # a task that was just woken counts as busy only when it runs
             calm = 0 if self._busy else calm + 1
             await asyncio.sleep(0)
 
     def stats(self) -> Mapping[str, Counters]:
-        """What became of the messages of each consumer opened by this bus."""
+        """Settlement counts of each consumer opened by this bus."""
         return {name: counters.snapshot() for name, counters in self._counters.items()}
 
     @asynccontextmanager
     async def _running(self, work: Callable[[], Awaitable[float | None]]) -> AsyncIterator[None]:
-        """Repeat `work` whenever something was published or is due; a defect of a handler surfaces on leaving."""
+        """Repeat `work` when a message is published or due. An exception of a handler is raised at the exit."""
         leaving = asyncio.Event()
         async with self.broker.listening() as changed:
             task = asyncio.create_task(self._repeat(work, changed, leaving))

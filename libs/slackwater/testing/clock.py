@@ -1,4 +1,4 @@
-"""A clock that stands still until a test moves it."""
+"""A clock that only tests advance."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ EPOCH = datetime(2026, 1, 5, tzinfo=UTC)
 
 
 class FakeClock:
-    """Wall and monotonic time move together, only through `advance`; sleepers wake in order of their deadline."""
+    """Wall and monotonic time advance together, only through `advance`. Sleepers wake in order of their deadlines."""
 
     def __init__(self, start: datetime = EPOCH) -> None:
         self._start = start
@@ -34,7 +34,7 @@ class FakeClock:
         await future
 
     async def advance(self, seconds: float) -> None:
-        """Move time; every sleeper that is due runs, in order, before this returns."""
+        """Advance the time. Every due sleeper runs, in order, before this returns."""
         target = self._elapsed + seconds
         await _settle()
         while self._sleepers and self._sleepers[0][0] <= target:
@@ -48,6 +48,6 @@ class FakeClock:
 
 
 async def _settle(turns: int = 20) -> None:
-    """Let what was started or woken run until it sleeps again; a chain of more than `turns` hops needs more time."""
+    """Let started and woken tasks run until they sleep. A chain of more than `turns` steps needs another call."""
     for _ in range(turns):
         await asyncio.sleep(0)

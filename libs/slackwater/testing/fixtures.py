@@ -1,4 +1,4 @@
-"""Our pytest plugin: fixtures for real servers and their twins (`-p slackwater.testing.fixtures`)."""
+"""The pytest plugin with fixtures for real servers and their in-memory versions (`-p slackwater.testing.fixtures`)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = [
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Give pytest-asyncio a loop to come back to: it would make one itself and leave it open (a ResourceWarning)."""
+    """Set an event loop, because pytest-asyncio would create one and leave it open (a ResourceWarning)."""
     session.config.stash[_LOOP] = loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
 

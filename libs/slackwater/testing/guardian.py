@@ -1,11 +1,12 @@
-"""Runs a measuring command so that no process, cgroup, mount or temporary folder of it is left, however it ends.
+"""Runs a command so that it leaves no process, cgroup, mount or temporary folder behind, however it ends.
 
-    the process that was started ── the guardian ── the command ── servers, services, workloads
+    first process ── guardian ── command ── servers, services, workloads
 
-The first one forwards signals and returns the command's exit status. The guardian has a process group of its own and
-adopts orphans, so everything the command starts stays below it, daemons and sessions of their own included. It ends
-the command when the first process is signalled or dies (SIGKILL included), and sweeps: processes, cgroups of instances
-whose state lies in the run's folder, mounts, the folder. When the guardian is killed the first process sweeps.
+The first process forwards signals and returns the command's exit status. The guardian has its own process group and
+adopts orphans (child subreaper), so that all descendants of the command stay below it, including daemons. When the
+first process gets a signal or dies (SIGKILL included), the guardian ends the command and sweeps: it ends processes and
+removes cgroups of instances with state in the run's folder, mounts, and the folder. If the guardian is killed, the
+first process sweeps.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _MNT_DETACH = 2
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One guarded command: its arguments, the folder for its temporary files, the signal mask it starts with."""
+    """One guarded command: its arguments, its temporary folder, and its initial signal mask."""
 
     command: tuple[str, ...]
     folder: Path
@@ -45,9 +46,9 @@ class Run:
 
 
 def guarded(name: str, command: Sequence[str]) -> int:
-    """Run `command` below a guardian; its exit status, or 128 + the number of the signal that ended it.
+    """Run `command` below a guardian. Returns its exit status, or 128 + the number of the signal that ended it.
 
-    `TMPDIR` of the command is a new folder called after `name`. Call it in a process with one thread.
+    `TMPDIR` of the command is a new folder named after `name`. Must be called in a single-threaded process.
     """
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, _WAITED)
     adopt_orphans()
@@ -75,46 +76,46 @@ def sweep(folder: Path) -> None:
 
 
 def descendants(pid: int) -> list[int]:
-    """Processes below `pid` that have not ended, parents first."""
+    """Living descendants of `pid`, parents first."""
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with suppress(OSError, ValueError, IndexError):
                 state, parent = (entry / "stat").read_text().rpartition(")")[2].split()[:2]
                 children.setdefault(int(parent), []).append(int(entry.name) if state not in "ZX" else 0)
-    found, open_ = [], [pid]
+    living, open_ = [], [pid]
     while open_:
         below = [child for child in children.get(open_.pop(0), ()) if child]
-        found += below
+        living += below
         open_ += below
-    return found
+    return living
 
 
 def instances(folder: Path) -> set[str]:
     """Ids of the Slackwater instances whose state directory lies below `folder`."""
-    found = set()
+    ids = set()
     for place, _, names in os.walk(folder):  # passes over folders that vanish; `rglob` raises
         if "instance-id" in names:
             with suppress(OSError):
-                found.add((Path(place) / "instance-id").read_text().strip())
-    return found
+                ids.add((Path(place) / "instance-id").read_text().strip())
+    return ids
 
 
 def cgroups_of(ids: set[str]) -> list[Path]:
     """The root cgroup of each instance, once per mounted hierarchy."""
     names = {f"slackwater-{identity}" for identity in ids if identity}
-    found = []
+    roots = []
     for directory, below, _ in os.walk(CGROUPS) if names else ():
-        found += [Path(directory) / name for name in below if name in names]
+        roots += [Path(directory) / name for name in below if name in names]
         below[:] = [name for name in below if name not in names]
-    return found
+    return roots
 
 
 # ---------------------------------------------------------------------- the first process
 
 
 def _wait_for(guardian: int) -> int:
-    """Forward signals to the guardian until it ends; its exit status."""
+    """Forward signals to the guardian until it ends. Returns its exit status."""
     while True:
         number = signal.sigwait(_WAITED)
         if number in _ASKED:
@@ -129,7 +130,7 @@ def _wait_for(guardian: int) -> int:
 
 
 def _guard(run: Run, first: int) -> NoReturn:
-    """Start the command, wait for its end, sweep, and end with its exit status."""
+    """Start the command, wait for its end, sweep, and exit with its status."""
     status = 1
     try:
         os.setpgid(0, 0)
@@ -148,7 +149,7 @@ def _guard(run: Run, first: int) -> NoReturn:
 
 
 def _start(run: Run) -> int:
-    """The pid of the command, which the kernel kills when the guardian ends."""
+    """Start the command, which the kernel kills when the guardian ends. Returns its pid."""
     guardian, pid = os.getpid(), os.fork()
     if pid:
         return pid
@@ -164,15 +165,17 @@ def _start(run: Run) -> int:
 
 
 def _wait_or_end(command: int, first: int) -> int:
-    """The command's exit status. A signal, or the end of the first process, is one SIGINT to the command; a second
-    signal, or its patience, is SIGKILL."""
+    """Wait for the command. Returns its exit status.
+
+    A signal, or the end of the first process, sends SIGINT to the command; a second signal or the timeout, SIGKILL.
+    """
     deadline, asked = float("inf"), 0
     while True:
-        told = signal.sigtimedwait(_WAITED, min(_LOOK_SECONDS, max(0.0, deadline - time.monotonic())))
+        info = signal.sigtimedwait(_WAITED, min(_LOOK_SECONDS, max(0.0, deadline - time.monotonic())))
         ended = dict(_reaped())
         if command in ended:
             return 128 + asked if asked else ended[command]
-        number = told.si_signo if told is not None else 0
+        number = info.si_signo if info is not None else 0
         orphaned = os.getppid() != first
         if (number in _ASKED or orphaned) and not asked:
             asked, deadline = number if number in _ASKED else signal.SIGTERM, time.monotonic() + _ORDERLY_SECONDS
@@ -183,33 +186,33 @@ def _wait_or_end(command: int, first: int) -> int:
 
 
 def _reaped() -> Iterator[tuple[int, int]]:
-    """Children that have ended, adopted ones included, each with its exit status (128 + signal where it was killed)."""
+    """Yields ended children, including adopted ones, with their exit status (128 + signal if killed)."""
     with suppress(ChildProcessError):
-        while (found := os.waitpid(-1, os.WNOHANG))[0]:
-            code = os.waitstatus_to_exitcode(found[1])
-            yield found[0], code if code >= 0 else 128 - code
+        while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+            code = os.waitstatus_to_exitcode(ended[1])
+            yield ended[0], code if code >= 0 else 128 - code
 
 
 # ---------------------------------------------------------------------- the sweep
 
 
 def _end_descendants() -> None:
-    """In good order first, because PostgreSQL and the agent have more to put back than their processes."""
+    """End descendants gracefully first, because PostgreSQL and the agent clean up more than their processes."""
     for final, patience in ((False, _GRACE_SECONDS), (True, _KILL_SECONDS)):
         deadline, signalled = time.monotonic() + patience, set[int]()
         while (left := descendants(os.getpid())) and time.monotonic() < deadline:
             for pid in left if final else [pid for pid in left if pid not in signalled]:
                 signalled.add(pid)
                 with suppress(ProcessLookupError, PermissionError):
-                    os.kill(pid, signal.SIGKILL if final else _good_order(pid))
+                    os.kill(pid, signal.SIGKILL if final else _graceful_signal(pid))
                     os.kill(pid, signal.SIGCONT)
             time.sleep(_POLL_SECONDS)
             dict(_reaped())
     dict(_reaped())
 
 
-def _good_order(pid: int) -> signal.Signals:
-    """PostgreSQL waits for its clients at SIGTERM, and not at SIGINT."""
+def _graceful_signal(pid: int) -> signal.Signals:
+    """The signal for an orderly stop: SIGINT for PostgreSQL, because at SIGTERM it waits for its clients."""
     try:
         name = Path(f"/proc/{pid}/comm").read_text().strip()
     except OSError:
@@ -218,7 +221,7 @@ def _good_order(pid: int) -> signal.Signals:
 
 
 def _remove_cgroup(root: Path) -> None:
-    """Kill what is left in a cgroup and remove it with all below it."""
+    """Kill all processes in a cgroup and remove it with its children."""
     deadline = time.monotonic() + _KILL_SECONDS
     while root.exists() and time.monotonic() < deadline:
         for procs in root.rglob("cgroup.procs"):

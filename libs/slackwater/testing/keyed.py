@@ -1,4 +1,4 @@
-"""Keyed rows in memory: the same promises as PostgreSQL's, over slackwater.testing.store.MemoryDatabase."""
+"""Keyed rows in memory (slackwater.testing.store.MemoryDatabase), with the same guarantees as in PostgreSQL."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class MemoryRows:
-    """The committed rows of one table. A row of `broken` is there and cannot be read."""
+    """The committed rows of one table. Rows in `broken` exist but cannot be read."""
 
     values: dict[str, Any] = field(default_factory=dict)
     broken: dict[str, Exception] = field(default_factory=dict)
 
 
 class Unit(Protocol):
-    """The part of slackwater.testing.store.MemoryUnitOfWork that is needed here."""
+    """The part of slackwater.testing.store.MemoryUnitOfWork that keyed rows need."""
 
     checks: list[Callable[[], None]]
 
@@ -36,7 +36,7 @@ class Unit(Protocol):
 
 
 class MemoryKeyedRows(Generic[T]):
-    """slackwater.store.keyed.KeyedRows. Units of work run one at a time, so a lock has nothing to do."""
+    """See slackwater.store.keyed.KeyedRows. Locks are unnecessary, because units of work run one at a time."""
 
     def __init__(
         self, unit: Unit, rows: MemoryRows, table: KeyedTable[T], quarantine: Quarantine, changed: dict[str, T]
@@ -55,14 +55,14 @@ class MemoryKeyedRows(Generic[T]):
         if partitions is not None:
             return self._readable([key for key in self._keys() if partition_of(key) in partitions])
         problems: dict[str, str] = {}
-        found = self._readable(self._keys(), problems)
+        values = self._readable(self._keys(), problems)
         if not self._table.of_nodes:
             self._quarantine.follow(self._table.name, problems)
-        return found
+        return values
 
     async def page(self, after: str, limit: int) -> Mapping[str, T]:
-        found = self._readable([key for key in self._keys() if key > after])
-        return dict(islice(found.items(), limit))
+        values = self._readable([key for key in self._keys() if key > after])
+        return dict(islice(values.items(), limit))
 
     async def column(self, key: str, name: str) -> Any:
         value = self._value(key)
@@ -142,7 +142,7 @@ class MemoryKeyedRows(Generic[T]):
             self._unit.concerns(*keys)
 
     def _readable(self, keys: Iterable[str], problems: dict[str, str] | None = None) -> dict[str, T]:
-        table, found = self._table, dict[str, T]()
+        table, values = self._table, dict[str, T]()
         for key in keys:
             if table.skips_held and table.of_nodes and self._quarantine.holds_node(key):
                 continue
@@ -153,7 +153,7 @@ class MemoryKeyedRows(Generic[T]):
                 else:
                     problems[key] = described(error)
                 if table.unreadable is not None:
-                    found[key] = table.unreadable(key, self._version(value), described(error))
+                    values[key] = table.unreadable(key, self._version(value), described(error))
             elif value is not None:
-                found[key] = value
-        return found
+                values[key] = value
+        return values

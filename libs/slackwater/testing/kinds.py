@@ -23,12 +23,12 @@ NAME = "gold"
 
 
 class KindScene:
-    """One replica that serves and follows one kind."""
+    """One replica that serves and follows one resource kind."""
 
     def __init__(
         self, kind: Kind, hooks: Hooks[Any, Any] | None = None, store: MemoryResourceStore | None = None
     ) -> None:
-        """Without `hooks`, those that the kind declares are made without arguments."""
+        """`hooks` None: creates the declared hooks without arguments."""
         self.kind = kind
         self.store = store or MemoryResourceStore(kind)
         self.hooks: Hooks[Any, Any] = hooks or (loaded(kind.hooks)() if kind.hooks else Hooks())
@@ -40,7 +40,7 @@ class KindScene:
         return self
 
     def document(self, generation: int = 0, name: str = NAME, **spec: Any) -> dict[str, Any]:
-        """The kind's example as an operator writes it."""
+        """The example document of the kind."""
         metadata: Mapping[str, Any] = {"name": name} | ({"generation": generation} if generation else {})
         return {
             "apiVersion": API_VERSION,

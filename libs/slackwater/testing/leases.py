@@ -1,4 +1,4 @@
-"""Leases in memory, by any clock: the same promises as slackwater.store.leases."""
+"""Leases in memory, with any clock and the same guarantees as slackwater.store.leases."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from slackwater.runtime.ownership import Lease, LeaseRow, ReplicaMember, View, i
 
 
 class LeaseBook:
-    """What the database holds."""
+    """The stored members and leases."""
 
     def __init__(self, clock: Clock, partitions: int = PARTITIONS) -> None:
         self.clock = clock
@@ -38,7 +38,7 @@ class LeaseBook:
 
 
 class MemoryLeases:
-    """slackwater.runtime.partition_sharding.LeaseStore."""
+    """See slackwater.runtime.partition_sharding.LeaseStore."""
 
     def __init__(self, book: LeaseBook, member: str, away: Callable[[], bool] = lambda: False) -> None:
         self.member = member
@@ -48,7 +48,7 @@ class MemoryLeases:
 
     def _answer(self) -> None:
         if self._away():
-            raise Unavailable("the in-memory database plays away")
+            raise Unavailable("the in-memory database is simulated as away")
 
     async def beat(self, ttl_seconds: float) -> View:
         self._answer()
@@ -87,4 +87,4 @@ class MemoryLeases:
         self._news.clear()
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Does nothing, because nothing is open."""

@@ -17,7 +17,7 @@ from slackwater.testing.servers import Servers, nats_container
 
 @pytest.fixture(scope="session")
 def nats_url(test_servers: Servers, servers_home: Path) -> Iterator[str]:
-    """A server of this session, or the one that the tests were given (its streams are deleted!)."""
+    """The session's server, or the configured external one (its streams are deleted!)."""
     if test_servers.kind == "given":
         yield test_servers.nats_url
         return

@@ -1,6 +1,6 @@
-"""The fold of slackwater.cluster in plain Python: the newest event of each source, kept whole and joined when asked.
+"""The fold of slackwater.cluster in plain Python: keeps the newest event of each source and joins them on request.
 
-It is what the arrays are compared with, and the peer that they are measured against.
+It is the reference for the correctness and the speed of the arrays.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ NOTHING: Amount = (None, None)
 
 @dataclass(frozen=True, slots=True)
 class PlainPod:
-    """A pod that runs. None: not known."""
+    """A running pod. None: unknown."""
 
     described: Pod
     usage: Amount = NOTHING
     cpu_limit: int | str | None = None
-    """`unlimited` where the report says so."""
+    """`unlimited` if the report says so."""
     window_p95: Amount = NOTHING
     peak: Amount = NOTHING
     cold_start: bool = False
@@ -48,7 +48,7 @@ class PlainPod:
 
 @dataclass(frozen=True, slots=True)
 class PlainNode:
-    """A node that any event named. None: not known."""
+    """A node that any event named. None: unknown."""
 
     facts: NodeFacts | None
     ages: Mapping[str, float]
@@ -104,7 +104,7 @@ _ORDER: Mapping[type, Callable[[Any], Any]] = {
 
 @dataclass(slots=True)
 class PlainCluster:
-    """Keeps every newest event as it is."""
+    """Keeps the newest events unchanged."""
 
     known: dict[str, _Known] = field(default_factory=dict)
     removed: dict[str, datetime] = field(default_factory=dict)
@@ -128,7 +128,7 @@ class PlainCluster:
         self.known.pop(name, None)
 
     def view(self, now: datetime) -> Mapping[str, PlainNode]:
-        """All nodes by name."""
+        """Returns all nodes by name."""
         return {name: _node(known, now) for name, known in self.known.items()}
 
 
@@ -176,24 +176,24 @@ def _pods(known: _Known, now: datetime) -> Mapping[str, PlainPod]:
         running = {uid: pod.pod for uid, pod in windowed.items()}
     else:
         running = {uid: pod.pod for uid, pod in reported.items()}
-    found = {}
+    pods = {}
     for uid, described in running.items():
         measured, peak = reported.get(uid), peaks.get(uid)
         limit = measured.cpu_limit_milli if measured else None
-        wanted = [
+        limits_wanted = [
             throttle.cpu_limit_milli
             for document in documents.values()
             for throttle in document.throttles
             if throttle.pod_uid == uid
         ]
-        found[uid] = PlainPod(
+        pods[uid] = PlainPod(
             described=described,
             usage=_average(measured.usage if measured else None),
             cpu_limit="unlimited" if measured and limit is None else limit,
             window_p95=_p95(windowed[uid].usage if uid in windowed else None),
             peak=_amount(peak and peak.peak),
             cold_start=peak is not None and peak.cold_start,
-            wanted_cpu_limit=min(wanted, default=None),
+            wanted_cpu_limit=min(limits_wanted, default=None),
             limit_failed=any(
                 limit.pod_uid == uid and limit.error is not None
                 for writer, answer in answers.items()
@@ -206,7 +206,7 @@ def _pods(known: _Known, now: datetime) -> Mapping[str, PlainPod]:
                 for eviction in document.evictions
             ),
         )
-    return found
+    return pods
 
 
 _SOURCES: Mapping[type, str] = {
@@ -223,7 +223,7 @@ _SOURCES: Mapping[type, str] = {
 
 
 def _ages(known: _Known, now: datetime) -> Mapping[str, float]:
-    """In seconds; a source that is not there has none."""
+    """Ages in seconds; a missing source has none."""
     ages: dict[str, float] = {}
     for (kind, _), data in known.newest.items():
         age = (now - _time(data)).total_seconds()

@@ -20,14 +20,14 @@ from slackwater.store.provision import prepare_database
 from slackwater.testing.servers import Servers, postgres_container
 
 FreshDatabase = Callable[[Sequence[Schema | str]], Awaitable[dict[str, str]]]
-"""`addresses = await fresh_database(["ingestion"])`: a new database with these schemas at head, and their DSNs."""
+"""`addresses = await fresh_database(["ingestion"])`: a new database with these schemas at head. Returns their DSNs."""
 
 _NUMBERS = itertools.count(1)
 
 
 @pytest.fixture(scope="session")
 def postgres_server(test_servers: Servers, servers_home: Path) -> Iterator[EmbeddedPostgres | None]:
-    """The session's embedded server, None when the tests run on another. Not to be killed by tests."""
+    """The session's embedded server; None if the tests use another one. Tests must not kill it."""
     if test_servers.kind != "embedded":
         yield None
         return
@@ -37,7 +37,7 @@ def postgres_server(test_servers: Servers, servers_home: Path) -> Iterator[Embed
 
 @pytest.fixture(scope="session")
 def postgres_dsn(test_servers: Servers, postgres_server: EmbeddedPostgres | None) -> Iterator[str]:
-    """Administrator's address of a running server; its database may not exist yet."""
+    """The administrator's address of a running server; its database may not exist yet."""
     if postgres_server is not None:
         yield postgres_server.dsn
     elif test_servers.kind == "containers":
@@ -49,7 +49,7 @@ def postgres_dsn(test_servers: Servers, postgres_server: EmbeddedPostgres | None
 
 @pytest.fixture(scope="session")
 def postgres_templates() -> dict[tuple[Schema, ...], str]:
-    """Databases already migrated for a set of schemas, to be copied."""
+    """Template databases by set of migrated schemas."""
     return {}
 
 
@@ -57,7 +57,7 @@ def postgres_templates() -> dict[tuple[Schema, ...], str]:
 async def fresh_database(
     postgres_dsn: str, postgres_templates: dict[tuple[Schema, ...], str]
 ) -> AsyncIterator[FreshDatabase]:
-    """Databases for one test, copied from a migrated template and dropped afterwards."""
+    """Creates databases for one test from a migrated template and drops them afterwards."""
     made: list[str] = []
     admin = await asyncpg.connect(_at(postgres_dsn, "postgres"))
 
@@ -81,7 +81,7 @@ async def fresh_database(
 
 
 async def _copy(admin: asyncpg.Connection[asyncpg.Record], template: str, name: str) -> None:
-    """A template must have no sessions; those of its migrations end a moment after they were closed."""
+    """Copy a template. It must have no sessions, and those of its migrations end shortly after their close."""
     for attempt in itertools.count(1):
         try:
             await admin.execute(f"CREATE DATABASE {name} TEMPLATE {template}")

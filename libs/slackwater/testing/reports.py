@@ -1,4 +1,4 @@
-"""Well-formed usage reports, to be bent by tests."""
+"""Valid usage reports, which tests modify."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GIB = 2**30
 
 
 def distribution(level: int, samples: int = 5) -> Distribution:
-    """All samples at one level."""
+    """A distribution with all samples at one level."""
     return Distribution(avg=level, p50=level, p90=level, p95=level, p99=level, max=level, last=level, count=samples)
 
 
@@ -90,6 +90,6 @@ def described(node: str, at: datetime, cpu_milli: int = 4000, memory_bytes: int 
 
 
 def received(data: UsageReported, *, key: str | None = None, deliveries: int = 1) -> Received[UsageReported]:
-    """As the bus hands it over; `key` overrides the one of the subject."""
+    """A report as the bus delivers it; `key` overrides that of the subject."""
     event = event_of(data, source="tests", time=data.sampled_at)
     return Received(event, 0, deliveries, data.node if key is None else key)

@@ -1,4 +1,4 @@
-"""The store of resources in memory: the same promises as PostgreSQL, for tests."""
+"""The resource store in memory, with the same guarantees as in PostgreSQL."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class _Transaction:
 
 
 class MemoryResourceStore:
-    """`away=True` makes it answer like a database that is down; `tells` are called after each change."""
+    """`away=True` simulates a database that is down. `tells` are called after each change."""
 
     def __init__(self, kind: Kind | None = None) -> None:
         """With a kind, `published` holds the events of its changes."""

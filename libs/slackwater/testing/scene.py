@@ -1,5 +1,5 @@
-"""Services in memory, built and run as their composition roots say: a bus, a clock that the test moves, and a database
-for each service. A scene rewires nothing."""
+"""Services in memory, built by their own composition roots: one bus, one clock that the test advances, and one
+database per service."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TURNS = 1000
 
 
 class Scene:
-    """What composition roots are handed (`platform`), in memory. `answers` by service say what its own SQL answers."""
+    """The in-memory `platform` of composition roots. `answers` by service are the results of its own SQL statements."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class Scene:
         self.platform = Platform(self.bus, self.clock, self.database, Path("/nowhere"))
 
     def database(self, service: str) -> MemoryDatabase:
-        """Of one service; it outlives its processes."""
+        """The database of one service; it outlives its processes."""
         if service not in self._databases:
             database = self._databases[service] = MemoryDatabase(clock=self.clock)
             answer_common(database.answers, database.announce)
@@ -48,7 +48,7 @@ class Scene:
 
     @asynccontextmanager
     async def running(self, build: Callable[[Any, Platform], S], settings: Any) -> AsyncIterator[S]:
-        """A service that has started and taken its partitions; stopped in good order at the end."""
+        """Runs a service that has started and acquired its partitions; stops it in order at the end."""
         service, started = build(settings, self.platform), asyncio.Event()
         running = asyncio.create_task(service.run(started.set), name=service.name)
         for _ in range(_TURNS):
@@ -57,7 +57,7 @@ class Scene:
             await self.clock.advance(0)
         if running.done():
             running.result()
-        assert started.is_set(), f"{service.name} does not start"  # noqa: S101 - a test is told
+        assert started.is_set(), f"{service.name} does not start"  # noqa: S101 - a failed test
         try:
             yield service
         finally:
@@ -67,7 +67,7 @@ class Scene:
             running.result()
 
     async def settle(self) -> None:
-        """Until everything that was published has been handled, and what came of it too."""
+        """Wait until all published events and the events that result from them have been handled."""
         published = -1
         while published != len(self.bus.published):
             published = len(self.bus.published)
@@ -75,6 +75,6 @@ class Scene:
             await self.clock.advance(0)
 
     async def advance(self, seconds: float) -> None:
-        """Time passes, and what is due is done."""
+        """Advance the time and run the work that is due."""
         await self.clock.advance(seconds)
         await self.settle()

@@ -1,8 +1,8 @@
-"""Which servers the tests run against; the one variable is SLACKWATER_TEST_SERVERS.
+"""The servers that tests use, selected by the variable SLACKWATER_TEST_SERVERS.
 
 embedded                                    (or unset) PostgreSQL and nats-server from their wheels
 containers                                  `postgres:18` and `nats:2`, started through testcontainers
-postgresql://admin@host/db,nats://host:4222 servers that are given; databases are made, **streams are deleted**
+postgresql://admin@host/db,nats://host:4222 external servers; databases are created, **streams are deleted**
 
 Tests that kill or starve a server always start their own from the wheels.
 """
@@ -32,7 +32,7 @@ ROOM_BYTES = 2 << 30
 
 @dataclass(frozen=True, slots=True)
 class Servers:
-    """Where the servers of a test session come from; the addresses are set where they are given."""
+    """The source of a session's servers, with the addresses of external ones."""
 
     kind: Literal["embedded", "containers", "given"]
     postgres_dsn: str = ""
@@ -40,7 +40,7 @@ class Servers:
 
 
 def chosen(value: str) -> Servers:
-    """The servers that the variable's value names. Raises Misconfigured with what is allowed."""
+    """Parses the value of the variable. Raises Misconfigured with the allowed values."""
     if value in ("", "embedded"):
         return Servers("embedded")
     if value == "containers":
@@ -56,19 +56,21 @@ def chosen(value: str) -> Servers:
 
 @pytest.fixture(scope="session")
 def test_servers() -> Servers:
-    """What SLACKWATER_TEST_SERVERS says."""
+    """The servers that SLACKWATER_TEST_SERVERS selects."""
     return chosen(os.environ.get(VARIABLE, ""))
 
 
 @pytest.fixture(scope="session")
 def servers_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Where the session's own servers keep their files: in memory where there is room. They are emptied for every test,
-    and that waited for the disk: all streams made and deleted took 0.12 to 0.15 s there, and 0.2 to 2.6 s on a disk
-    that others wrote to. What tests kill keeps its files on the disk."""
+    """The folder of the session's own servers, in memory if there is room.
+
+    They are emptied for every test, which waits for the disk: creating and deleting all streams took 0.12 to 0.15 s in
+    memory and 0.2 to 2.6 s on a busy disk. Servers that tests kill use the disk.
+    """
     if not _has_room(MEMORY):
         yield tmp_path_factory.mktemp("servers")
         return
-    for left in MEMORY.glob(f"{_MARK}*"):  # by a session that was killed
+    for left in MEMORY.glob(f"{_MARK}*"):  # left by a killed session
         if not Path(f"/proc/{left.name.split('-')[2]}").exists():
             shutil.rmtree(left, ignore_errors=True)
     home = Path(tempfile.mkdtemp(prefix=f"{_MARK}{os.getpid()}-", dir=MEMORY))
@@ -90,7 +92,7 @@ def _has_room(folder: Path) -> bool:
 
 @contextmanager
 def postgres_container() -> Iterator[str]:
-    """The administrator's address of a PostgreSQL in a container that ends with the context."""
+    """Runs PostgreSQL in a container during the context; yields the administrator's address."""
     from testcontainers.community.postgres import PostgresContainer
 
     container = PostgresContainer(POSTGRES_IMAGE, username="slackwater", password="slackwater", driver=None)  # noqa: S106 - lives for one test session, on loopback
@@ -100,7 +102,7 @@ def postgres_container() -> Iterator[str]:
 
 @contextmanager
 def nats_container() -> Iterator[str]:
-    """The address of a nats-server with JetStream in a container that ends with the context."""
+    """Runs nats-server with JetStream in a container during the context; yields its address."""
     from testcontainers.core.container import DockerContainer
     from testcontainers.core.wait_strategies import LogMessageWaitStrategy
 

@@ -1,4 +1,4 @@
-"""Spans kept in memory instead of being sent."""
+"""Keeps spans in memory instead of sending them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from slackwater.telemetry.spans import tracing_to
 
 @pytest.fixture
 def exporter() -> Iterator[InMemorySpanExporter]:
-    """All spans end here while the test runs."""
-    found = InMemorySpanExporter()
+    """Receives all spans while the test runs."""
+    spans = InMemorySpanExporter()
     provider = TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(found))
+    provider.add_span_processor(SimpleSpanProcessor(spans))
     with tracing_to(provider):
-        yield found
+        yield spans

@@ -1,8 +1,8 @@
-"""SQL of adapters over a database in memory: a test says what each statement answers.
+"""Answers SQL statements of adapters over an in-memory database.
 
-Keyed rows need none of this. It is for what a service asks in SQL of its own: an answer is a function of the unit of
-work and the statement's values, found by a pattern of the statement's text. What `answer_common` knows is what every
-service asks: documents, quarantine, outbox, notifications.
+It is for services with SQL of their own; keyed rows do not need it. An answer is a function of the unit of work and the
+statement's values, selected by a pattern for the statement's text. `answer_common` adds the statements of every
+service: documents, quarantine, outbox, notifications.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class StatementUnit(Protocol):
 
 
 Answer = Callable[[StatementUnit, re.Match[str], Mapping[str, Any]], Sequence[Any]]
-"""The rows that a statement returns or changes; it registers its writes with `unit.on_commit`."""
+"""Returns the rows that a statement returns or changes. Registers its writes with `unit.on_commit`."""
 
 
 class MemoryResult(Sequence[Any]):
@@ -53,7 +53,7 @@ class MemoryResult(Sequence[Any]):
 
 @dataclass
 class Answers:
-    """By pattern, the newest first."""
+    """Answers by pattern; the newest matching one applies."""
 
     known: list[tuple[re.Pattern[str], Answer]] = field(default_factory=list)
 
@@ -65,7 +65,7 @@ class Answers:
         for pattern, answer in self.known:
             if match := pattern.search(text):
                 return MemoryResult(answer(unit, match, values))
-        raise AssertionError(f"a database in memory has no answer to: {text}")
+        raise AssertionError(f"the in-memory database has no answer for: {text}")
 
 
 class MemoryConnection:
@@ -80,7 +80,7 @@ class MemoryConnection:
 
 
 def answer_common(answers: Answers, announce: Callable[[], None]) -> None:
-    """Add answers to what every service asks. `announce` wakes its replicas."""
+    """Add answers for the statements of every service. `announce` notifies its replicas."""
 
     def notify(unit: StatementUnit, _: re.Match[str], __: Mapping[str, Any]) -> Sequence[Any]:
         unit.on_commit(announce)

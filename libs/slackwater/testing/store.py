@@ -1,4 +1,4 @@
-"""The in-memory twin of the store: outbox and inbox with the same promises, for use cases with in-memory adapters."""
+"""The store in memory: units of work, outbox and inbox with the same guarantees as in PostgreSQL."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class MemoryUnitOfWork:
-    """Buffers until commit. In-memory adapters register their writes with `on_commit`."""
+    """Buffers changes until commit. In-memory adapters register their writes with `on_commit`."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class MemoryUnitOfWork:
         self._tables = {} if tables is None else tables
         self._answers = answers or Answers()
         self.announce = announce
-        """Wake the other replicas of the service; for `on_commit`."""
+        """Notifies the other replicas of the service; for `on_commit`."""
         self._changed: dict[str, dict[str, Any]] = {}
         self.held = {} if fence is None else dict(fence.held())
         self.concerned: set[int] = set()
@@ -47,11 +47,11 @@ class MemoryUnitOfWork:
         self.noted: set[tuple[str, str]] = set()
         self.effects: list[Callable[[], None]] = []
         self.checks: list[Callable[[], None]] = []
-        """Run before anything is committed; one that raises undoes the unit of work."""
+        """Checks that run before the commit; an exception rolls the unit of work back."""
 
     @property
     def connection(self) -> AsyncConnection:
-        """Answers the statements that `MemoryDatabase.answers` knows."""
+        """Executes the statements of `MemoryDatabase.answers`."""
         return cast(AsyncConnection, MemoryConnection(self, self._answers))
 
     async def publish(self, event: Event[Any]) -> None:
@@ -82,16 +82,16 @@ class MemoryUnitOfWork:
         return MemoryKeyedRows(self, rows, table, quarantine, self._changed.setdefault(table.name, {}))
 
     def on_commit(self, effect: Callable[[], None]) -> None:
-        """Run when, and only when, the unit of work commits."""
+        """Run the effect if the unit of work commits."""
         self.effects.append(effect)
 
 
 class MemoryDatabase:
-    """slackwater.store.port.Database in memory. Units of work run one at a time, as if all took the same lock.
+    """slackwater.store.port.Database in memory. Units of work run one at a time, as if all held the same lock.
 
-    `published` holds every committed event in order; `forward` gets them at once at commit, as if a relay had run.
-    `away=True` makes it answer like a database that is down; `goes_after_commit=True` like one that goes down
-    between the next commit and its answer.
+    `published` contains every committed event in order; `forward` receives them at commit, as if a relay had run.
+    `away=True` simulates a database that is down; `goes_after_commit=True` one that fails between the next commit and
+    its answer.
     """
 
     def __init__(self, forward: Publish | None = None, *, clock: Clock | None = None) -> None:
@@ -100,9 +100,9 @@ class MemoryDatabase:
         self.tables: dict[str, MemoryRows] = {}
         """Committed keyed rows by table."""
         self.answers = Answers()
-        """To the SQL of adapters; none by default."""
+        """Answers for the SQL of adapters; empty by default."""
         self.writes = 0
-        """Units of work that changed something."""
+        """Number of units of work with changes."""
         self.away = False
         self.goes_after_commit = False
         self._pending: list[Event[Any]] = []
@@ -117,10 +117,10 @@ class MemoryDatabase:
 
     @asynccontextmanager
     async def unit_under(self, fence: Fence | None) -> AsyncIterator[MemoryUnitOfWork]:
-        """A unit of work behind a fence."""
+        """A unit of work with a fence."""
         unit = MemoryUnitOfWork(self._handled, fence, self.tables, self.answers, self.announce)
         if self.away:
-            raise Unavailable("the in-memory database plays away")
+            raise Unavailable("the in-memory database is simulated as away")
         async with self._turn:
             yield unit
             if fence is not None:
@@ -140,14 +140,14 @@ class MemoryDatabase:
                 self._pending.remove(event)
         if self.goes_after_commit:
             self.goes_after_commit = False
-            raise Unavailable("the in-memory database plays away: whether the commit came through is not known")
+            raise Unavailable("the in-memory database is simulated as away: the result of the commit is unknown")
 
     def announce(self) -> None:
-        """Tell every replica that something changed."""
+        """Notify every replica of a change."""
         self.book.heartbeat("")
 
     def rows(self, table: KeyedTable[T]) -> dict[str, T]:
-        """The committed rows of a table by key; a test may change them."""
+        """The committed rows of a table by key; tests may change them."""
         return self.tables.setdefault(table.name, MemoryRows()).values
 
     def _check(self, unit: MemoryUnitOfWork, fence: Fence) -> None:
@@ -169,11 +169,11 @@ class MemoryDatabase:
         return MemoryRelay(self._pending, self._wake, self._relay_turn, publish)
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Does nothing, because nothing is open."""
 
 
 class FencedMemoryDatabase:
-    """The same content behind a fence."""
+    """The same database with a fence."""
 
     def __init__(self, whole: MemoryDatabase, fence: Fence) -> None:
         self._whole = whole
@@ -186,7 +186,7 @@ class FencedMemoryDatabase:
         return await self._whole.ping()
 
     def relay(self, publish: Publish) -> MemoryRelay:
-        """One works at a time, for all partitions: in memory nobody stands still."""
+        """Returns a relay for all partitions; relays of a database run one at a time."""
         return self._whole.relay(publish)
 
     def leases(self, member: str) -> MemoryLeases:
@@ -196,11 +196,11 @@ class FencedMemoryDatabase:
         return self._whole.fenced(fence)
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Does nothing, because nothing is open."""
 
 
 class MemoryRelay:
-    """Publishes in order of commit; one at a time per database."""
+    """Publishes in order of commit. Relays of a database run one at a time."""
 
     def __init__(self, pending: list[Event[Any]], wake: asyncio.Event, turn: asyncio.Lock, publish: Publish) -> None:
         self._pending = pending
@@ -229,7 +229,7 @@ class MemoryRelay:
             blocked.add(event.subject)
             return
         except InvalidInput:
-            pass  # the real one keeps it beside, marked as refused: either way it is not pending any more
+            pass  # the PostgreSQL relay keeps it, marked as refused; in both cases it is no longer pending
         self._pending.remove(event)
 
     async def backlog(self) -> Backlog:

@@ -1,6 +1,6 @@
-"""A quarter of an hour on a small fleet, as the events that tell it: one node has a surge, batch gives way and returns.
+"""Events of fifteen minutes on a small fleet: one node has a surge, batch is throttled and restored.
 
-Deterministic (no clock, no randomness): for pages, screenshots and tests that need a read model with a history.
+Deterministic (no clock, no randomness), for pages, screenshots and tests that need a read model with a history.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ REPORT_SECONDS = 5
 OFFER_SECONDS = 60
 LENGTH_SECONDS = 900
 SURGE = (420, 600)
-"""Seconds from the start in which the first node's service is busy."""
+"""The surge of the first node, in seconds from the start."""
 UNPREDICTED = (300, 360)
-"""Offers of the strained node that had no prediction to stand on."""
+"""Offers of the first node without a prediction."""
 WATERLINE = 0.12
 
 
 @dataclass(frozen=True, slots=True)
 class Character:
-    """A node of the story: its size, how busy its service is at rest, whether it meets the surge, how many NUMA zones
-    it offers, and whether its predictions fail for a while."""
+    """A node of the story: its size, the load of its service at rest, whether it has the surge, its number of NUMA
+    zones, and whether its predictions fail for a while."""
 
     name: str
     capacity_milli: int
@@ -65,14 +65,14 @@ FLEET = (
 
 
 def story(end: datetime, fleet: tuple[Character, ...] = FLEET) -> list[Event[Any]]:
-    """All events of the quarter of an hour that ends at `end`, in the order they happened."""
-    found = [event for node in fleet for event in _Node(node, end - timedelta(seconds=LENGTH_SECONDS)).events()]
-    found += health(end, LENGTH_SECONDS) + strategies(end - timedelta(seconds=LENGTH_SECONDS))
-    return sorted(found, key=lambda event: event.time)
+    """Returns all events of the fifteen minutes before `end`, in order."""
+    events = [event for node in fleet for event in _Node(node, end - timedelta(seconds=LENGTH_SECONDS)).events()]
+    events += health(end, LENGTH_SECONDS) + strategies(end - timedelta(seconds=LENGTH_SECONDS))
+    return sorted(events, key=lambda event: event.time)
 
 
 def identifier(*parts: object) -> str:
-    """The same UUID for the same parts, at every run."""
+    """Returns the same UUID for the same parts in every run."""
     return str(uuid5(NAMESPACE_URL, "/".join(map(str, parts))))
 
 
@@ -139,12 +139,12 @@ class _Node:
         return round(self.node.prod_milli * (1 + wave) + self.surge(second) * 3300)
 
     def limits(self, second: float) -> tuple[int, int] | None:
-        """The limits of the two batch pods, or None when they have none."""
-        found = None
+        """The limits of the two batch pods; None without limits."""
+        current = None
         for step, limits in self.steps():
             if second > step:
-                found = limits
-        return found
+                current = limits
+        return current
 
     def steps(self) -> tuple[tuple[float, tuple[int, int] | None], ...]:
         begin, end = SURGE
@@ -157,7 +157,7 @@ class _Node:
         )
 
     def batch(self, second: float) -> tuple[int, int]:
-        """Two hungry pods share what is free, in the proportion 3 to 2, up to their limits."""
+        """Usage of two CPU-bound pods that share the free CPU in the ratio 3 to 2, up to their limits."""
         free = self.node.capacity_milli - self.prod(second) - self.system(second) - 700
         wants = (max(150, round(free * 0.55)), max(100, round(free * 0.36)))
         limits = self.limits(second) if self.node.surges else None
@@ -169,7 +169,7 @@ class _Node:
         return 260 + round(40 * math.sin(second / 31))
 
     def pressure(self, second: float) -> float:
-        """High while the surge meets unlimited batch, low otherwise."""
+        """High while batch is unlimited during the surge, low otherwise."""
         crowded = self.surge(second) * (0.31 if self.limits(second) is None else 0.16)
         eased = 0.4 if self.limits(second) == (600, 400) else 1.0
         return round(0.02 + 0.012 * math.sin(second / 17) + crowded * eased, 4)
@@ -225,7 +225,7 @@ class _Node:
         )
 
     def offer(self, second: int) -> Iterator[Event[Any]]:
-        """A window, the prediction from it, and the offer that follows from that 0.3 s later, each with its record."""
+        """A window, the prediction from it and, 0.3 s later, the offer, each with its record."""
         peak = self.node.prod_milli + 500 + (round(0.9 * 3300) if self.surge(second) else 0)
         window = self.window(second)
         yield window
@@ -241,7 +241,7 @@ class _Node:
         yield self.event(second + 0.3, offered(moment, records), cause=forecast.id)
 
     def moment(self, second: int, peak: int, cause: str) -> StoryMoment:
-        """What an offer is made of; one node's prediction is missing for two minutes."""
+        """The inputs of an offer. The prediction of one node is missing for two minutes."""
         missing = self.node.strained and second in UNPREDICTED
         return StoryMoment(
             node=self.node.name,
@@ -258,14 +258,14 @@ class _Node:
         )
 
     def window(self, second: int) -> Event[Any]:
-        """The minute before, closed half a second ago."""
+        """The window of the last minute, closed half a second ago."""
         start = self.at(second - OFFER_SECONDS)
         number = second // OFFER_SECONDS - 1
         data = window_of(self.node.name, number, start, OFFER_SECONDS, self.prod(second), self.system(second))
         return self.event(second - 0.5, data)
 
     def throttles(self) -> Iterator[Event[Any]]:
-        """Throttle, throttle further, restore in two steps, restore whole: each with observation and effect."""
+        """Two throttles, two partial restores and a full one, each with observation and effect."""
         before: tuple[int, int] | None = None
         for written_at, after in self.steps():
             kind = DecisionKind.THROTTLE if written_at < SURGE[1] else DecisionKind.RESTORE
@@ -382,12 +382,12 @@ class _Node:
 
 
 def total(values: list[int]) -> int:
-    """What the story's records replay: the plain sum of their terms."""
+    """The result that the story's records replay: the sum of their terms."""
     return sum(values)
 
 
 def _gap(milli: int | None) -> tuple[Input, ...]:
-    """What a throttle of the story was asked for; a restore is asked for nothing."""
+    """The gap of a throttle; empty for a restore."""
     if milli is None:
         return ()
     lacking = round(milli / 1.1)

@@ -1,4 +1,4 @@
-"""Beside the story: what its one process tells of its services, and the windows that are closed."""
+"""Health events and usage windows of the story."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ GIB = 2**30
 
 
 def health(end: datetime, length_seconds: int) -> list[Event[Any]]:
-    """What the one process of the story tells of its services."""
+    """Returns the health events of the story's only process."""
     start = end - timedelta(seconds=length_seconds)
-    found = []
+    events = []
     for second in range(HEALTH_SECONDS, length_seconds + 1, HEALTH_SECONDS):
         at = start + timedelta(seconds=second)
         services = []
@@ -46,12 +46,12 @@ def health(end: datetime, length_seconds: int) -> list[Event[Any]]:
             interval_seconds=HEALTH_SECONDS,
             services=tuple(services),
         )
-        found.append(event_of(data, source="story", time=at, id=str(uuid5(NAMESPACE_URL, f"health/{second}"))))
-    return found
+        events.append(event_of(data, source="story", time=at, id=str(uuid5(NAMESPACE_URL, f"health/{second}"))))
+    return events
 
 
 def shares(start: datetime) -> dict[str, Any]:
-    """All partitions are with the one process, since it started."""
+    """The partitions, all owned by the one process since its start."""
     since = start - timedelta(hours=3)
     epoch = int(since.timestamp() * 1000)
     leases = [LeaseHealth(partition=number, owner=MEMBER, epoch=epoch, since=since) for number in range(PARTITIONS)]
@@ -59,7 +59,7 @@ def shares(start: datetime) -> dict[str, Any]:
 
 
 def window_of(node: str, number: int, start: datetime, seconds: int, prod: int, system: int) -> UsageWindowed:
-    """A whole window in which prod and the system used so many milli-cores."""
+    """A full window with this usage of prod and the system in milli-cores."""
     return UsageWindowed(
         node=node,
         number=number,

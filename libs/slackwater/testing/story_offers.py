@@ -1,4 +1,4 @@
-"""What the story's nodes offer: mid first, batch from what mid left, each amount with the record that explains it."""
+"""Offers of the story's nodes: mid first, batch from the rest, each amount with its decision record."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ MID_MILLI = 420
 PROD_REQUESTS_MILLI = 5000
 SUBJECTS = ("batch-cpu", "batch-memory", "mid-cpu", "mid-memory")
 Part = tuple[str, int, str, str]
-"""A term: name, value, note, and the event that it stands on."""
+"""A term: name, value, note, and source event."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoryMoment:
-    """When an offer was made of what: `peak` is prod's predicted CPU (milli-cores), `cause` the event behind it."""
+    """Time and inputs of an offer: `peak` is prod's predicted CPU (milli-cores), `cause` the triggering event."""
 
     node: str
     capacity: Resources
@@ -57,7 +57,7 @@ def records_of(moment: StoryMoment, batch_cpu_id: str) -> tuple[DecisionRecord, 
 
 
 def offered(moment: StoryMoment, records: tuple[DecisionRecord, ...]) -> ResourcesOffered:
-    """The event that follows from the four records."""
+    """The event with the amounts of the four records."""
     batch_cpu, batch_memory, mid_cpu, mid_memory = (record.result for record in records)
     count = moment.zones
     zones = tuple(

@@ -1,4 +1,4 @@
-"""What the story's nodes were expected to need: predictions with their records and how good such have been."""
+"""Predictions of the story's nodes, with their records and accuracy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The strategies that the story's nodes follow: the cluster's, a pool's, and one that keeps to its last good one."""
+"""The strategies of the story's nodes: the cluster's, a pool's, and one that keeps its last valid generation."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ NIGHT: dict[str, Any] = {"cpuReclaimThresholdPercent": 95}
 
 
 def strategies(start: datetime) -> list[Event[Any]]:
-    """One event for each document, as colocation tells them when it starts."""
+    """One event per document, as colocation publishes them at its start."""
     above = {**DEFAULTS, **CLUSTER}
-    found = [
+    events = [
         StrategyFollowed(
             document="default", generation=3, observed_generation=3, nodes="every node", fields=CLUSTER,
             effective=above, changed_by="mara", accepted_at=start - timedelta(days=2), told_at=start,
@@ -47,6 +47,6 @@ def strategies(start: datetime) -> list[Event[Any]]:
         ),
     ]  # fmt: skip
     return [
-        event_of(each, source="colocation", time=start, id=str(uuid5(NAMESPACE_URL, f"strategy/{each.document}")))
-        for each in found
+        event_of(event, source="colocation", time=start, id=str(uuid5(NAMESPACE_URL, f"strategy/{event.document}")))
+        for event in events
     ]

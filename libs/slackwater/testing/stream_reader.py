@@ -1,4 +1,4 @@
-"""Following in memory: the twin of slackwater.bus.read.nats_stream_reader."""
+"""The in-memory version of slackwater.bus.read.nats_stream_reader."""
 
 from __future__ import annotations
 
@@ -63,9 +63,9 @@ class MemoryStreamReader:
         return position
 
     def _gone(self, stream: str) -> Sequence[Item]:
-        """What the stream let go of, or that it is another one, since it was read last."""
+        """Messages that the stream has removed, or that it was replaced, since the last read."""
         (first, last), read = self._broker.ends(stream), self._read[stream]
-        if read > last:  # who is there reads the new one from its beginning
+        if read > last:  # a reader continues at the start of the new stream
             self._read[stream] = 0
             return [StreamGap(stream, read, 0, GapCause.BEGAN_ANEW)]
         self._read[stream], missed = resume_positions(stream, read, first, last, last_value=stream in self._last_values)

@@ -1,4 +1,4 @@
-"""Small makers of nodes, windows and their events, for tests of what consumes them."""
+"""Builders of nodes, windows and their events, for tests of their consumers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FIRST_NUMBER = int(START.timestamp()) // 60
 
 
 def usage(cpu: int, memory: int = 2**30, samples: int = 60) -> WindowedUsage:
-    """A window in which nothing moved: every statistic is the same."""
+    """Constant usage: all statistics are equal."""
     return WindowedUsage(
         cpu_avg_milli=cpu,
         cpu_p90_milli=cpu,
@@ -34,7 +34,7 @@ def usage(cpu: int, memory: int = 2**30, samples: int = 60) -> WindowedUsage:
 
 
 def pod(uid: str, tier: Tier = Tier.PROD, request: int = 2000) -> Pod:
-    """A pod that asks for `request` milli-cores and 2 GiB, and started the day before START."""
+    """A pod that requests `request` milli-cores and 2 GiB and started the day before START."""
     qos = QoSClass.LS if tier in (Tier.PROD, Tier.MID) else QoSClass.BE
     return Pod(uid, uid, "default", f"w-{uid}", tier, qos, 9500, Resources(request, 2**31), START - timedelta(days=1))
 
@@ -47,8 +47,8 @@ def window(
     system: int | None = 300,
     host_apps: Mapping[tuple[str, Tier], int] | None = None,
 ) -> Event[UsageWindowed]:
-    """The `number`-th minute after START: prod pods by uid with their milli-cores; the same arguments, the same id.
-    `host_apps` by name and tier with theirs."""
+    """The window of the `number`-th minute after START. Prod pods by uid and `host_apps` by name and tier have their
+    milli-cores. The same arguments give the same id."""
     start = START + timedelta(minutes=number)
     measured = tuple(WindowedPod(pod=pod(uid), usage=usage(cpu)) for uid, cpu in sorted(pods.items()))
     total, apps = sum(pods.values()), host_apps or {}
@@ -71,7 +71,7 @@ def window(
 def described(
     node: str, cpu_milli: int = 8000, memory_bytes: int = 2**34, *, number: int = 0, zones: int = 1
 ) -> Event[NodeDescribed]:
-    """A node as its agent would describe it in the `number`-th minute, of NUMA zones that are alike."""
+    """The description of a node in the `number`-th minute, with equal NUMA zones."""
     at = START + timedelta(minutes=number)
     facts = NodeFacts(
         name=node,
@@ -84,7 +84,7 @@ def described(
         driver="simulated",
         agent_version="0.0.0",
         numa=tuple(
-            NumaNode(f"node{each}", Resources(cpu_milli // zones, memory_bytes // zones)) for each in range(zones)
+            NumaNode(f"node{zone}", Resources(cpu_milli // zones, memory_bytes // zones)) for zone in range(zones)
         )
         if zones > 1
         else (),
@@ -94,5 +94,5 @@ def described(
 
 
 def event_id(kind: str, node: str, number: int) -> str:
-    """The same id for the same event, so that a test can publish it twice."""
+    """Returns the same id for the same event, so that a test can publish it twice."""
     return str(uuid.uuid5(uuid.NAMESPACE_URL, f"{kind}/{node}/{number}"))

@@ -1,4 +1,4 @@
-"""Backtest decides nothing for a cluster: it judges models of peaks on recorded traces, against what really came.
+"""Backtest compares peak models on recorded traces with the usage that followed. It decides nothing for a cluster.
 
-It stands beside the services, reads files and no bus, and uses the models of prediction as they are.
+It is not a service: it reads files, uses no bus, and runs prediction's models unchanged.
 """

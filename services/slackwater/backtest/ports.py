@@ -1,4 +1,4 @@
-"""What a backtest needs from outside: models, a stopwatch, and somebody who wants to know how far it is."""
+"""The ports of a backtest: models, a stopwatch and a progress display."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from typing import Protocol
 from slackwater.peaks.port import PeakModel
 
 Stopwatch = Callable[[], float]
-"""Seconds from any zero."""
+"""Returns seconds from an arbitrary zero."""
 
 
 class BacktestProgress(Protocol):
-    """Somebody who wants to know how far it is, in cells of five minutes over all placements."""
+    """Displays progress, in cells of five minutes over all placements."""
 
     def begin(self, cells: int) -> None:
-        """The trace is read; so much is to be done."""
+        """Called when the trace has been read; `cells` is the total work."""
         ...
 
     def advance(self, cells: int) -> None:
-        """So much more is done."""
+        """Called when `cells` more are done."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """A model under the name and the settings with which it is judged; every placement gets a new one."""
+    """A model with its label and settings. Every placement uses a new instance."""
 
     label: str
     version: str
     settings: Mapping[str, object]
-    """By name, as JSON values; the defaults included."""
+    """JSON values by name, including defaults."""
     make: Callable[[], PeakModel]

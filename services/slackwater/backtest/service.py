@@ -1,4 +1,4 @@
-"""A whole backtest: read the trace, make the models, judge them under every placement."""
+"""Runs a backtest: reads the trace, builds the models, and evaluates them under every placement."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ USUAL_VMS_PER_NODE = 20
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What was asked for."""
+    """The parameters of a backtest."""
 
     trace: Path
     form: TraceFormat
     resource: TraceResource
     models: str
     per_machine: int | None
-    """None: 20, or 1 where each series is a whole machine."""
+    """None: 20, or 1 if each series is a whole machine."""
     churn_days: float | None
     seeds: int
     wrong_keys: float
@@ -37,7 +37,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class BacktestOutcome:
-    """What was judged, and what came of it."""
+    """The inputs and the result of a backtest."""
 
     order: Order
     trace: Trace
@@ -47,8 +47,8 @@ class BacktestOutcome:
 
 
 def run(order: Order, watch: BacktestProgress) -> BacktestOutcome:
-    """Raises InvalidInput for what was asked wrongly and for a bad file, Misconfigured for a missing library."""
-    models = contenders(order.models, order.resource)  # first: reading a trace to learn of a misspelt name is long
+    """Raises InvalidInput for invalid parameters or an unreadable file, Misconfigured for a missing library."""
+    models = contenders(order.models, order.resource)  # first: a misspelt name fails before the trace is read
     trace = read_trace(order.trace, order.form, order.resource)
     usual = 1 if trace.whole_machines else USUAL_VMS_PER_NODE
     per_machine = usual if order.per_machine is None else order.per_machine

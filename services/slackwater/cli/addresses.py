@@ -26,14 +26,14 @@ def address(given: str | None, option: str, variable: str) -> str:
             f"{option}: no address; give it, or set {variable} or {variable}_FILE", field=option.lstrip("-")
         )
     try:
-        found = Path(named).read_text(encoding="utf-8").strip()
+        text = Path(named).read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidInput(f"{variable}_FILE: {named}: {error}", field=option.lstrip("-")) from None
-    if not found:
+    if not text:
         raise InvalidInput(
             f"{variable}_FILE: {named} is empty; write the address as its only line", field=option.lstrip("-")
         )
-    return found
+    return text
 
 
 def addresses_or_here(postgres: str | None, nats: str | None) -> tuple[str, str]:
@@ -51,6 +51,6 @@ def addresses_or_here(postgres: str | None, nats: str | None) -> tuple[str, str]
     except NotFound:
         dsn = None
     if dsn is None:
-        said = f"--postgres: no address; give it, or set {POSTGRES_VARIABLE} or {POSTGRES_VARIABLE}_FILE"
-        raise InvalidInput(f"{said}; no `slackwater up` runs in {state_dir}", field="postgres")
+        problem = f"--postgres: no address; give it, or set {POSTGRES_VARIABLE} or {POSTGRES_VARIABLE}_FILE"
+        raise InvalidInput(f"{problem}; no `slackwater up` runs in {state_dir}", field="postgres")
     return dsn, endpoint.nats_url

@@ -32,15 +32,16 @@ def command(
         typer.Option("--nodes", min=0, max=10_000, help="with --dry-run: number of nodes shown, largest changes first"),
     ] = 20,
     output: Annotated[
-        Format, typer.Option("-o", "--output", help="json and yaml: the server's whole answer")
+        Format, typer.Option("-o", "--output", help="json and yaml: the complete answer of the server")
     ] = Format.TABLE,
     server: Annotated[
         str | None, typer.Option("--server", help="URL; default: the instance of this state directory")
     ] = None,
 ) -> None:
-    """Apply resources of any kind (docs/reference/resources.md). All are checked by the server before the first is
-    stored, and of several ColocationStrategies all are stored or none. A dry run of these shows the offers of every
-    node before and after all of them.
+    """Apply resources of any kind (docs/reference/resources.md).
+
+    The server validates all documents before it stores the first. Several ColocationStrategies are stored all or none;
+    their dry run shows the offers of every node before and after.
 
     Example: `slackwater apply -f policy.yaml --dry-run=server`
     """
@@ -51,12 +52,12 @@ def command(
     with errors_to_stderr(), reading(server) as reader:
         if not isinstance(reader, HttpReader):
             raise InvalidInput("apply needs a running instance: start one with `slackwater up`")
-        wanted = list(documents(files))
-        tried = dry_run_all(reader.client, wanted, nodes=nodes if dry_run else None)
+        requested = list(documents(files))
+        tried = dry_run_all(reader.client, requested, nodes=nodes if dry_run else None)
         answers = list(tried.answers)
-        for place, document in enumerate(wanted):
+        for place, document in enumerate(requested):
             if not dry_run:
-                _store(reader.client, place, wanted, tried, answers)
+                _store(reader.client, place, requested, tried, answers)
             if output in (Format.TABLE, Format.WIDE):
                 print(f"{document.title} {_done(tried.answers[place]['changes'], dry_run=dry_run)}")
                 print_offers(tried.answers[place])
@@ -68,25 +69,27 @@ def command(
 
 
 def _store(
-    client: httpx2.Client, place: int, wanted: Sequence[PolicyDocument], tried: DryRun, answers: list[Any]
+    client: httpx2.Client, place: int, requested: Sequence[PolicyDocument], tried: DryRun, answers: list[Any]
 ) -> None:
-    """Store the document if it changes something, and at once all that are stored together with it; what the server
-    stored replaces the trial in `answers`."""
+    """Store the document if it changes something, in one request with all documents that are stored together with it.
+
+    The server's answer replaces the dry run's in `answers`.
+    """
     from slackwater.cli.documents import put, put_together
 
     if not tried.answers[place]["changes"] or answers[place] is not tried.answers[place]:
         return
-    if wanted[place] not in tried.together:
-        answers[place] = put(client, wanted[place], dry_run=False)
+    if requested[place] not in tried.together:
+        answers[place] = put(client, requested[place], dry_run=False)
         return
-    places = [each for each, one in enumerate(wanted) if one in tried.together and tried.answers[each]["changes"]]
-    stored = put_together(client, [wanted[each] for each in places], dry_run=False)["items"]
+    places = [each for each, one in enumerate(requested) if one in tried.together and tried.answers[each]["changes"]]
+    stored = put_together(client, [requested[each] for each in places], dry_run=False)["items"]
     for each, answer in zip(places, stored, strict=True):
         answers[each] = answer
 
 
 def print_offers(trial: Mapping[str, Any]) -> None:
-    """What nodes would offer, if the server said so."""
+    """Print the offers that would result, if the answer has them."""
     from slackwater.cli.strategy_columns import tried_lines
 
     if trial.get("offers") is not None:
@@ -95,7 +98,7 @@ def print_offers(trial: Mapping[str, Any]) -> None:
 
 
 def _done(changes: Sequence[Mapping[str, Any]], *, dry_run: bool) -> str:
-    """In the words of the field."""
+    """The result in kubectl's words: created, configured or unchanged."""
     if not changes:
         return "unchanged"
     is_new = any(change["field"] == "kind" for change in changes)

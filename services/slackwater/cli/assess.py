@@ -76,11 +76,11 @@ def command(
     retries: RetriesOption = 3,
     models: Annotated[
         list[str] | None,
-        typer.Option("--model", help="model to try instead of the defaults; NAME:SETTING=VALUE; repeatable"),
+        typer.Option("--model", help="model to test instead of the defaults; NAME:SETTING=VALUE; repeatable"),
     ] = None,
     percents: Annotated[
         list[int] | None,
-        typer.Option("--percent", help="share of a node in use to try instead of 70 80 90 100; repeatable"),
+        typer.Option("--percent", help="reclaim threshold to test instead of 70 80 90 100; repeatable"),
     ] = None,
     accept: Annotated[
         float, typer.Option("--accept", metavar="SHARE", help="accepted share of node minutes beyond capacity")
@@ -100,9 +100,9 @@ def command(
             tuple(models or settings.MODELS), tuple(percents or settings.PERCENTS), accept
         )
         if prometheus is not None and trace is not None:
-            raise InvalidInput("--trace and --prometheus: give one of them", field="trace")
+            raise InvalidInput("--trace and --prometheus exclude each other: give only one", field="trace")
         if prometheus is not None:
-            refuse_given(context, _OF_TRACES, "is for --trace; a Prometheus tells which pods are on which nodes")
+            refuse_given(context, _OF_TRACES, "applies only to --trace; Prometheus has the placement of pods")
             proof = Credentials(None, bearer, ca, cert, key, PROOF_OPTIONS)
             with (
                 client(prometheus, proof, seconds_of(timeout, "timeout"), insecure=insecure) as asking,
@@ -113,7 +113,7 @@ def command(
         elif trace is None or form is None:
             raise InvalidInput("give --trace PATH with its --format, or --prometheus URL", field="trace")
         else:
-            refuse_given(context, _OF_PROMETHEUS, "is for --prometheus; a trace is read whole")
+            refuse_given(context, _OF_PROMETHEUS, "applies only to --prometheus; a trace is read completely")
             of_trace = settings.TraceOrder(
                 path=trace,
                 form=form,
@@ -145,7 +145,7 @@ def _show(found: Assessment, output: Output, html: Path | None) -> None:
 def lines(answer: Item) -> list[str]:
     """The text report: what was read, what could be lent, the advice, the nodes."""
     when = f" from {answer['start']}" if answer["start"] else ""
-    days = f"{answer['days']:.1f} days{when}; judged from day {answer['judged_from_day']:g}"
+    days = f"{answer['days']:.1f} days{when}; evaluated from day {answer['judged_from_day']:g}"
     shown = [
         f"{answer['source']}: {counted(len(answer['nodes']), 'node')}, {days}",
         *(f"! {warning}" for warning in answer["warnings"]),
@@ -156,25 +156,25 @@ def lines(answer: Item) -> list[str]:
     return [*shown, "", *of_nodes(answer), "", *LEGEND]
 
 
-def of_resource(name: str, found: Item, say: Any) -> list[str]:
-    """The figures of all nodes together, every model that was tried, and the advice."""
-    whole, used = found["capacity"], found["used"]
+def of_resource(name: str, figures: Item, say: Any) -> list[str]:
+    """The figures over all nodes, a table of the tested settings, and the recommendation."""
+    whole, used = figures["capacity"], figures["used"]
 
     def of(amount: int) -> str:
         return f"{say(amount)} ({amount / whole:.0%})" if whole else say(amount)
 
     head = (
-        f"{name.upper()}: capacity {say(whole)}, requested {of(found['requested'])}, "
+        f"{name.upper()}: capacity {say(whole)}, requested {of(figures['requested'])}, "
         f"used p50 {of(used['p50'])}, p95 {of(used['p95'])}, max {of(used['max'])}"
     )
-    advised = found["recommendation"]
+    advised = figures["recommendation"]
     field = "cpuReclaimThresholdPercent" if name == "cpu" else "memoryReclaimThresholdPercent"
-    said = (
-        ["recommended: nothing; even the default settings were beyond capacity for longer than is accepted"]
+    advice = (
+        ["recommended: nothing, because even the default settings exceed the capacity for longer than is accepted"]
         if advised is None
         else [f"recommended: {field}: {advised['percent']} with {advised['model']}", f"  because {advised['reason']}"]
     )
-    return [head, *table(found["choices"], CHOICES, wide=False, headers=True), *said]
+    return [head, *table(figures["choices"], CHOICES, wide=False, headers=True), *advice]
 
 
 def of_nodes(answer: Item) -> list[str]:
@@ -211,18 +211,18 @@ def _rate(value: float | None) -> str:
 
 
 CHOICES = [
-    TableColumn("IN USE", lambda one: f"{one['percent']}%", right=True),
-    TableColumn("MODEL", lambda one: str(one["model"])),
-    TableColumn("RECLAIMABLE", lambda one: f"{one['reclaimable_share']:.1%}", right=True),
-    TableColumn("VIOLATION", lambda one: _rate(one["violation"]), right=True),
-    TableColumn("SEVERITY", lambda one: _rate(one["severity"]), right=True),
-    TableColumn("BEYOND", lambda one: f"{one['exceeded_share'] * 100:.3f}%", right=True),
-    TableColumn("LONGEST", lambda one: f"{one['longest_episode_minutes']:g}m", right=True),
+    TableColumn("IN USE", lambda rated: f"{rated['percent']}%", right=True),
+    TableColumn("MODEL", lambda rated: str(rated["model"])),
+    TableColumn("RECLAIMABLE", lambda rated: f"{rated['reclaimable_share']:.1%}", right=True),
+    TableColumn("VIOLATION", lambda rated: _rate(rated["violation"]), right=True),
+    TableColumn("SEVERITY", lambda rated: _rate(rated["severity"]), right=True),
+    TableColumn("BEYOND", lambda rated: f"{rated['exceeded_share'] * 100:.3f}%", right=True),
+    TableColumn("LONGEST", lambda rated: f"{rated['longest_episode_minutes']:g}m", right=True),
 ]
 LEGEND: Sequence[str] = [
     "IN USE: highest share of a node that prod's predicted peak and all offers together take. RECLAIMABLE: share of",
-    "the capacity. VIOLATION: share of moments whose next 24 hours exceeded the predicted peak; SEVERITY: by how much",
-    "of it, over all moments. BEYOND: share of node minutes in which the real usage of prod and every offer, fully",
-    "used, exceeded the node's capacity; LONGEST: longest run of them. A model is judged only on data that it had not",
-    "seen before its decision.",
+    "the capacity. VIOLATION: share of instants whose next 24 hours exceeded the predicted peak; SEVERITY: shortfall",
+    "as a share of the actual peak, over all instants. BEYOND: share of node minutes in which the recorded usage of",
+    "prod plus all offers, fully used, exceeded the node's capacity; LONGEST: longest run of them. A model is",
+    "evaluated only on data after its prediction.",
 ]

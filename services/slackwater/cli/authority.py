@@ -60,7 +60,7 @@ class Authority:
 def _openssl(*arguments: str) -> None:
     tool = shutil.which("openssl")
     if tool is None:
-        raise Misconfigured("openssl is not installed, and the certificates are made with it; install it")
+        raise Misconfigured("openssl is not installed; install it, because it creates the certificates")
     done = subprocess.run([tool, *arguments], check=False, capture_output=True, text=True)
     if done.returncode:
         raise Misconfigured(f"openssl {arguments[0]} failed: {done.stderr.strip().splitlines()[-1:]}")

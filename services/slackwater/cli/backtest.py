@@ -31,34 +31,34 @@ def _list_models(wanted: bool) -> None:
 def command(
     trace: Annotated[Path, typer.Option("--trace", metavar="PATH", help="a file of the trace, or its folder")],
     form: Annotated[TraceFormat, typer.Option("--format", help="format of the trace; see docs/how-to/backtest.md")],
-    resource: Annotated[TraceResource, typer.Option("--resource", help="resource to judge")] = TraceResource.CPU,
+    resource: Annotated[TraceResource, typer.Option("--resource", help="resource to evaluate")] = TraceResource.CPU,
     models: Annotated[
-        str, typer.Option("--models", help="all, or names with commas; NAME:SETTING=VALUE gives settings")
+        str, typer.Option("--models", help="all, or names separated by commas; NAME:SETTING=VALUE sets a setting")
     ] = "all",
     per_machine: Annotated[
         int | None,
-        typer.Option("--vms-per-node", help="default 20; 1 (each its own node) where the trace has whole machines"),
+        typer.Option("--vms-per-node", help="default 20, or 1 if the trace has whole machines"),
     ] = None,
     churn: Annotated[str, typer.Option("--churn", metavar="none|2d", help="mean stay on a machine: 2d, 12h")] = "none",
-    seeds: Annotated[int, typer.Option("--seeds", help="placements to draw; figures are means over them")] = 5,
+    seeds: Annotated[int, typer.Option("--seeds", help="number of random placements; figures are means over them")] = 5,
     since: Annotated[
         str | None,
-        typer.Option("--from", metavar="DAY", help="judge from this day (8, 2013-08-09); default day 8 or 2"),
+        typer.Option("--from", metavar="DAY", help="evaluate from this day (8, 2013-08-09); default day 8 or 2"),
     ] = None,
     until: Annotated[
         str | None, typer.Option("--to", metavar="DAY", help="last day; default: a day before the end")
     ] = None,
     wrong_keys: Annotated[
-        float, typer.Option("--wrong-keys", metavar="SHARE", help="0.1: for 10 % another workload's history is used")
+        float, typer.Option("--wrong-keys", metavar="SHARE", help="0.1: predict 10 % from another workload's history")
     ] = 0.0,
     output: OutputOption = Output.TABLE,
-    html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="write a page with pictures")] = None,
+    html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="write an HTML page with charts")] = None,
     list_models: Annotated[
         bool,
         typer.Option("--list-models", callback=_list_models, is_eager=True, help="list all models and their settings"),
     ] = False,
 ) -> None:
-    """Judge models of peaks on a recorded trace: how often they were wrong, by how much, and what they save.
+    """Compare peak models on a recorded trace: how often they were too low, by how much, and what they save.
 
     Example: `slackwater backtest --trace usage.csv --format csv --models all --html report.html`
     """
@@ -114,7 +114,7 @@ class BacktestProgressBar:
         self._task = bar.add_task("reading the trace", total=None)
 
     def begin(self, cells: int) -> None:
-        self._bar.update(self._task, description="judging", total=cells)
+        self._bar.update(self._task, description="evaluating", total=cells)
 
     def advance(self, cells: int) -> None:
         self._bar.advance(self._task, cells)
@@ -128,34 +128,34 @@ def lines(answer: Item) -> list[str]:
 def heading(answer: Item) -> list[str]:
     trace, placed, when = answer["trace"], answer["placement"], answer["evaluated"]
     if placed["per_machine"] == 1:
-        who = f"{counted(placed['machines'], 'machine')}, each judged as a whole"
+        layout = f"{counted(placed['machines'], 'machine')}, one series each"
     else:
-        moved = f"mean stay {placed['churn_days']:g} days" if placed["churn_days"] else "nobody moves"
-        who = f"{placed['per_machine']} on each of {counted(placed['machines'], 'machine')}, {moved}"
+        churn = f"mean stay {placed['churn_days']:g} days" if placed["churn_days"] else "no churn"
+        layout = f"{placed['per_machine']} on each of {counted(placed['machines'], 'machine')}, {churn}"
     wrong = f", {placed['wrong_keys']:.0%} wrong keys" if placed["wrong_keys"] else ""
     drawn = "1 placement" if placed["placements"] == 1 else f"{placed['placements']} placements"
     return [
         f"{trace['file']} ({trace['format']}), {trace['resource']}: {trace['series']} series, {trace['days']:.1f} days",
-        f"{who}{wrong}; {drawn}; day {when['from_day']:g} to {when['to_day']:g}",
-        mended(trace["repairs"]),
+        f"{layout}{wrong}; {drawn}; day {when['from_day']:g} to {when['to_day']:g}",
+        repair_text(trace["repairs"]),
     ]
 
 
-def mended(repairs: Item) -> str:
+def repair_text(repairs: Item) -> str:
     """The repairs of the trace: the number of rows of each, with their share of all rows."""
     rows = repairs["rows"]
     parts = [
-        f"{repairs[name]:,} {said}" + ("" if name in ("filled", "empty_series") else f" ({repairs[name] / rows:.1%})")
-        for name, said in MENDED.items()
+        f"{repairs[name]:,} {text}" + ("" if name in ("filled", "empty_series") else f" ({repairs[name] / rows:.1%})")
+        for name, text in REPAIRS.items()
         if repairs[name]
     ]
     return f"{rows:,} {plural(rows, 'row')}" + (f"; {', '.join(parts)}" if parts else "")
 
 
-MENDED = {
+REPAIRS = {
     "unusable": "left out",
     "over_limit": "above their limit",
-    "doubled": "in a cell with another",
+    "doubled": "in a cell with another row",
     "filled": "cells filled",
     "empty_series": "series without a usable row",
 }
@@ -171,20 +171,20 @@ def _range(spread: Any) -> str:
 
 
 COLUMNS = [
-    TableColumn("MODEL", lambda one: str(one["model"])),
-    TableColumn("VIOLATION", lambda one: _percent(one["violation"]["mean"]), right=True),
-    TableColumn("SEEDS", lambda one: _range(one["violation"]), right=True),
-    TableColumn("P50", lambda one: _percent(one["violation_by_machine"]["p50"]), right=True),
-    TableColumn("P90", lambda one: _percent(one["violation_by_machine"]["p90"]), right=True),
-    TableColumn("WORST", lambda one: _percent(one["violation_by_machine"]["worst"]), right=True),
-    TableColumn("SEVERITY", lambda one: _percent(one["severity"]["mean"]), right=True),
-    TableColumn("SAVINGS", lambda one: _percent(one["savings"]["mean"]), right=True),
-    TableColumn("SEEDS", lambda one: _range(one["savings"]), right=True),
-    TableColumn("P10", lambda one: _percent(one["savings_by_machine"]["p10"]), right=True),
-    TableColumn("SECONDS", lambda one: f"{one['seconds']:.1f}", right=True),
+    TableColumn("MODEL", lambda model: str(model["model"])),
+    TableColumn("VIOLATION", lambda model: _percent(model["violation"]["mean"]), right=True),
+    TableColumn("SEEDS", lambda model: _range(model["violation"]), right=True),
+    TableColumn("P50", lambda model: _percent(model["violation_by_machine"]["p50"]), right=True),
+    TableColumn("P90", lambda model: _percent(model["violation_by_machine"]["p90"]), right=True),
+    TableColumn("WORST", lambda model: _percent(model["violation_by_machine"]["worst"]), right=True),
+    TableColumn("SEVERITY", lambda model: _percent(model["severity"]["mean"]), right=True),
+    TableColumn("SAVINGS", lambda model: _percent(model["savings"]["mean"]), right=True),
+    TableColumn("SEEDS", lambda model: _range(model["savings"]), right=True),
+    TableColumn("P10", lambda model: _percent(model["savings_by_machine"]["p10"]), right=True),
+    TableColumn("SECONDS", lambda model: f"{model['seconds']:.1f}", right=True),
 ]
 LEGEND = [
-    "VIOLATION: share of moments whose next 24 hours exceeded the prediction; P50, P90, WORST by machine.",
-    "SEVERITY: share of the real peak by which the prediction was short, mean over all moments. SAVINGS: share of the",
-    "limits that the prediction leaves free; P10 by machine. SEEDS: least and greatest of the placements.",
+    "VIOLATION: share of instants whose next 24 hours exceeded the prediction; P50, P90, WORST by machine.",
+    "SEVERITY: shortfall of the prediction as a share of the actual peak, mean over all instants. SAVINGS: share of",
+    "the limits that the prediction leaves free; P10 by machine. SEEDS: minimum and maximum over the placements.",
 ]

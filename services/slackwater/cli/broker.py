@@ -21,7 +21,7 @@ from slackwater.runtime.service_list import service_list
 
 SERVER = (
     """\
-# Made by `slackwater nats-config`. Streams are declared by the services; what may be said is in access.conf.
+# Written by `slackwater nats-config`. The services declare the streams; access.conf has users and permissions.
 host: {host}
 port: {port}
 """
@@ -58,11 +58,10 @@ def write_config(folder: Path, nodes: Sequence[str], host: str, port: int, tls: 
     Raises: InvalidInput for a node that is empty or named twice, or for a host beyond this machine without TLS.
     """
     if len(set(nodes)) != len(nodes) or not all(nodes):
-        raise InvalidInput("node: a name is empty or given twice; name each node once", field="node")
+        raise InvalidInput("node: a name is empty or given twice; give each node exactly once", field="node")
     if tls is None and not is_loopback(host):
         raise InvalidInput(
-            f"host: {host} is beyond this machine, and passwords must not travel in the clear; "
-            "give --certificate and --key",
+            f"host: {host} is not loopback, and passwords must not be sent in clear text; give --certificate and --key",
             field="host",
         )
     services, agent = registry()
@@ -90,8 +89,8 @@ def names_of_nodes(named: Sequence[str] | None, file: Path | None) -> list[str]:
 
 
 def _environment(user: str, password_file: Path) -> str:
-    found = {"USER": user, "PASSWORD_FILE": str(password_file.absolute()), "API_PREFIX": AGENT_API_PREFIX}
-    return "".join(f"SLACKWATER_NATS_{name}={value}\n" for name, value in found.items())
+    variables = {"USER": user, "PASSWORD_FILE": str(password_file.absolute()), "API_PREFIX": AGENT_API_PREFIX}
+    return "".join(f"SLACKWATER_NATS_{name}={value}\n" for name, value in variables.items())
 
 
 def _password(file: Path) -> str:

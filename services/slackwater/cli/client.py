@@ -1,4 +1,4 @@
-"""How the reading commands reach a read model: a running instance over HTTP, or the data of a stopped one.
+"""Readers of the read model for commands: a running instance over HTTP, or the data of a stopped one.
 
 Both answer the same paths with the same JSON, so the commands do not depend on the source.
 """

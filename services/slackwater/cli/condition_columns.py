@@ -1,4 +1,4 @@
-"""Whether a node takes new pods, as `get nodes` and `describe node` print it."""
+"""The scheduling state of a node, as `get nodes` and `describe node` print it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def _condition(node: Item) -> Any:
 
 
 def scheduling(node: Item) -> str:
-    """`open`, or `closed` when the node takes no new pods."""
+    """`open`, or `closed` while the node is cordoned for new pods."""
     condition = _condition(node)
     return "closed" if condition is not None and condition["status"] == "True" else "open"
 
@@ -35,7 +35,7 @@ def scheduling_lines(node: Item, now: datetime) -> list[str]:
         return [f"New pods:  taken {since}"]
     return [
         (
-            f"New pods:  not taken {since}, by {', '.join(condition['rules'])}; without renewal until"
+            f"New pods:  not taken {since}, by {', '.join(condition['rules'])}; expires unless renewed at"
             f" {clock_time(condition['valid_until'])}; slackwater why node/{node['name']} scheduling"
         )
     ]

@@ -121,11 +121,11 @@ async def _load(folder: Path, manifest: Manifest, postgres: str, say: Say) -> No
     begun = time.monotonic()
     await prepare_roles(postgres, manifest.services)
     await database.load(postgres, manifest.services, folder / DATABASE, _binaries())
-    found = await database.table_hashes(postgres, manifest.services)
-    differing = sorted(name for name in {*found, *manifest.tables} if found.get(name) != manifest.tables.get(name))
+    hashes = await database.table_hashes(postgres, manifest.services)
+    differing = sorted(name for name in {*hashes, *manifest.tables} if hashes.get(name) != manifest.tables.get(name))
     if differing:
         raise Conflict(f"after the restore these tables differ from the backup: {', '.join(differing)}")
-    say(f"database: {len(found)} tables, the same rows, {time.monotonic() - begun:.1f} s")
+    say(f"database: {len(hashes)} tables, the same rows, {time.monotonic() - begun:.1f} s")
 
 
 def read(folder: Path) -> Manifest:

@@ -31,11 +31,11 @@ def question(path: str, node: str | None, pool: str | None, where: Sequence[str]
         raise InvalidInput("--pool: events have no list by pool; allowed: offers, decisions", field="--pool")
     filters = FILTERS if path == PATH else EVENT_FILTERS
     parameters: dict[str, Any] = {"node": node, "limit": limit, **({"pool": pool} if path == PATH else {})}
-    for each in where or ():
-        name, equals, value = each.partition("=")
+    for condition in where or ():
+        name, equals, value = condition.partition("=")
         if name not in filters or not equals or not value:
             allowed = ", ".join(f"{known}=…" for known in filters)
-            raise InvalidInput(f"--where: {each!r} is not a filter; allowed: {allowed}", field="--where")
+            raise InvalidInput(f"--where: {condition!r} is not a filter; allowed: {allowed}", field="--where")
         parameters[name] = value
     return parameters
 

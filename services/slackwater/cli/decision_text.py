@@ -70,7 +70,7 @@ def print_pod(console: Console, answer: Mapping[str, Any], at: str | None = None
     console.print(Text(("now: " if at and answer["running"] else "") + _standing(answer)), soft_wrap=True)
     if not parts:
         by_then = f" by then (--at {at}); ask for a later time" if at else ""
-        console.print(Text(f"no decision that is kept has looked at it{by_then}"))
+        console.print(Text(f"no stored decision considered it{by_then}"))
         return
     console.print()
     newest = next((part for part in parts if part["chosen"] and part["carried_out"]), parts[0])
@@ -102,7 +102,7 @@ def _place(pod: Mapping[str, Any]) -> str:
 def _standing(answer: Mapping[str, Any]) -> str:
     running = answer["running"]
     if running is None:
-        return f"it does not run any more; last looked at {clock_time(answer['pod']['seen_at'])}"
+        return f"it no longer runs; last considered {clock_time(answer['pod']['seen_at'])}"
     limit, before = running["cpu_limit_milli"], running["original_cpu_limit_milli"]
     held = "its own CPU limit" if limit is not None else "no CPU limit"
     if running["throttled"]:
@@ -126,7 +126,7 @@ def sentence(part: Mapping[str, Any]) -> str:
 
 
 def _own(part: Mapping[str, Any]) -> str:
-    where = "it was no candidate" if part["place"] is None else f"place {part['place']} of {part['candidates']}"
+    where = "it was not a candidate" if part["place"] is None else f"place {part['place']} of {part['candidates']}"
     if part["keys"]:
         where += f", keys {keys(part['keys'])} ({part['order']})"
     if not part["chosen"]:
@@ -149,5 +149,5 @@ def _moved(part: Mapping[str, Any]) -> str:
 def _brought(part: Mapping[str, Any]) -> str:
     ended = f"eviction {part['ended'].replace('_', ' ')}; " if part["ended"] else ""
     if not part["relief"]:
-        return f"{ended}no effect was measured" + ("" if part["carried_out"] else ": nobody acted on the pod")
-    return f"{ended}{'' if part['chosen'] else 'others were acted on: '}{part['relief']}"
+        return f"{ended}no effect was measured" + ("" if part["carried_out"] else ": the action was not carried out")
+    return f"{ended}{'' if part['chosen'] else 'other pods were chosen: '}{part['relief']}"

@@ -30,9 +30,10 @@ def command(
         str | None, typer.Option("--server", help="URL; default: the instance of this state directory")
     ] = None,
 ) -> None:
-    """Delete the policy documents that are named in files. A pool whose PredictPolicy or ColocationStrategy is gone
-    follows the cluster's again. All are checked by the server before the first is removed; one that is not there is no
-    error.
+    """Delete the documents that files name. A missing document is not an error.
+
+    The server validates all requests before it removes the first. A pool whose PredictPolicy or ColocationStrategy is
+    deleted follows the cluster's again.
 
     Example: `slackwater delete -f gold.yaml --dry-run`
     """
@@ -49,7 +50,7 @@ def command(
             try:
                 there.append((document, delete(reader.client, document, dry_run=True, nodes=shown)))
             except NotFound:
-                message(f"{document.title} is not there")
+                message(f"{document.title} does not exist")
         for document, trial in there:
             if not dry_run:
                 delete(reader.client, document, dry_run=False)

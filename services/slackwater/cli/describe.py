@@ -1,4 +1,4 @@
-"""`slackwater describe KIND NAME`: everything known of one node, policy or model of peaks, for reading."""
+"""`slackwater describe KIND NAME`: prints one node, resource or peak model in full."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 
 from slackwater.cli.condition_columns import scheduling_lines
 from slackwater.cli.decision_list import DECISION
-from slackwater.cli.get import POD, as_recorded, ask_the_living, complete_noun, kind_of, split_target, whole
+from slackwater.cli.get import POD, as_recorded, complete_noun, kind_of, require_running_instance, split_target, whole
 from slackwater.cli.offer_columns import offer_lines
 from slackwater.cli.output import (
     UNKNOWN,
@@ -39,14 +39,14 @@ def command(
             metavar="KIND[/NAME]", help="node, predictor or a resource kind, and its name", autocompletion=complete_noun
         ),
     ],
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="which one; or KIND/NAME")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="name of the object; or KIND/NAME")] = None,
     output: Annotated[Format, typer.Option("-o", "--output", help="json and yaml: one object")] = Format.TABLE,
     server: Annotated[
         str | None, typer.Option("--server", help="URL; default: the instance of this state directory")
     ] = None,
 ) -> None:
-    """Describe a node (facts, usage by tier, the offer in force, its pods and its last decisions), a resource of any
-    kind (what it says and what it comes to), or a model of peaks (what can be set).
+    """Describe a node (facts, usage by tier, the offer in force, its pods and last decisions), a resource of any kind
+    (its fields and effective values), or a peak model (its settings).
 
     Examples: `slackwater describe node edge-7`, `slackwater describe predictor workload-profile`
     """
@@ -58,11 +58,11 @@ def command(
         whole_objects = one_object()
         if kind.names[0] not in ("nodes", *whole_objects):
             allowed = ", ".join(whole_objects)
-            raise InvalidInput(f"{what!r} cannot be described; allowed: node, {allowed}, and its name")
+            raise InvalidInput(f"{what!r} cannot be described; allowed: node, {allowed}, followed by a name")
         if not only:
-            raise InvalidInput(f"{what!r}: which one? like `slackwater describe {noun} NAME`")
+            raise InvalidInput(f"{what!r}: the name is missing; use `slackwater describe {noun} NAME`")
         with reading(server) as reader:
-            ask_the_living(kind, reader)
+            require_running_instance(kind, reader)
             if kind.names[0] in whole_objects and kind.item_path is not None:
                 found = reader.get(kind.item_path.format(quote(only, safe="")))
                 _print(found, output, whole_objects[kind.names[0]](found))
@@ -75,7 +75,7 @@ def command(
 
 
 def one_object() -> Mapping[str, Callable[[Item], list[str]]]:
-    """By plural, the kinds of which one object tells everything."""
+    """By plural, the kinds that one object describes completely."""
     return {kind.plural: lines_of(kind) for kind in catalog.KINDS} | {"predictors": predictor_lines}
 
 
@@ -128,7 +128,7 @@ def _usage(usage: Mapping[str, Any] | None, now: datetime) -> list[str]:
 
 
 def _apps(usage: Mapping[str, Any]) -> list[Any]:
-    """Host applications; a server of an older version says nothing of them."""
+    """Host applications; an older server omits them."""
     return list(usage.get("host_apps") or ())
 
 

@@ -18,7 +18,7 @@ def command(
         str | None, typer.Option("--server", help="URL; default: the instance of this state directory")
     ] = None,
 ) -> None:
-    """Show field by field what `apply` would change; status 3 if anything would, 0 if nothing.
+    """Show field by field what `apply` would change. Exit status: 3 if there are changes, 0 if there are none.
 
     Example: `slackwater diff -f policy.yaml`
     """
@@ -29,12 +29,12 @@ def command(
     with errors_to_stderr(), reading(server) as reader:
         if not isinstance(reader, HttpReader):
             raise InvalidInput("diff needs a running instance: start one with `slackwater up`")
-        found = False
-        wanted = list(documents(files))
-        for document, trial in zip(wanted, dry_run_all(reader.client, wanted).answers, strict=True):
+        differs = False
+        requested = list(documents(files))
+        for document, trial in zip(requested, dry_run_all(reader.client, requested).answers, strict=True):
             for change in trial["changes"]:
-                found = True
+                differs = True
                 before, after = json.dumps(change.get("before")), json.dumps(change.get("after"))
                 print(f"{document.title} {change['field']}: {before} -> {after}")
-        if found:
+        if differs:
             raise typer.Exit(FINDINGS)

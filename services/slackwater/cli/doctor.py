@@ -78,8 +78,8 @@ def lines(findings: Sequence[Finding], width: int, *, colours: bool) -> Iterator
 
 def _sum(findings: Sequence[Finding]) -> str:
     counts = {level: sum(finding.level == level for finding in findings) for level in ("fail", "warn", "ok")}
-    return f"{counts['ok']} ok, {counts['warn']} to know, {counts['fail']} to put right"
+    return f"{counts['ok']} ok, {counts['warn']} warnings, {counts['fail']} failures"
 
 
-def _in(colour: str, text: str, wanted: bool) -> str:
-    return f"{colour}{text}{_END}" if wanted else text
+def _in(colour: str, text: str, enabled: bool) -> str:
+    return f"{colour}{text}{_END}" if enabled else text

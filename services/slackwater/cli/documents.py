@@ -43,7 +43,7 @@ def documents(files: list[Path]) -> Iterator[PolicyDocument]:
     for file in files:
         bodies = yaml_documents(file)
         if not bodies:
-            raise InvalidInput(f"{file}: holds no document", field="filename")
+            raise InvalidInput(f"{file}: holds no document; at least one is needed", field="filename")
         for origin, body in bodies:
             yield _document(origin, body)
 
@@ -88,15 +88,18 @@ class DryRun:
     offers: Any = None
 
 
-def dry_run_all(client: httpx2.Client, wanted: Sequence[PolicyDocument], *, nodes: int | None = None) -> DryRun:
+def dry_run_all(client: httpx2.Client, requested: Sequence[PolicyDocument], *, nodes: int | None = None) -> DryRun:
     """Dry-run each document as in `put`; documents of a kind that is stored together are tried together."""
-    together = [one.kind for one in wanted if one.kind.together]
-    group = [one for one in wanted if one.kind in together[:1]]
+    together = [document.kind for document in requested if document.kind.together]
+    group = [document for document in requested if document.kind in together[:1]]
     if len(group) <= 1:
-        return DryRun([put(client, one, dry_run=True, nodes=nodes) for one in wanted], ())
+        return DryRun([put(client, document, dry_run=True, nodes=nodes) for document in requested], ())
     answer = put_together(client, group, dry_run=True, nodes=nodes)
     of_group = iter(answer["items"])
-    answers = [next(of_group) if one in group else put(client, one, dry_run=True, nodes=nodes) for one in wanted]
+    answers = [
+        next(of_group) if document in group else put(client, document, dry_run=True, nodes=nodes)
+        for document in requested
+    ]
     return DryRun(answers, group, answer["offers"])
 
 
@@ -115,7 +118,7 @@ def delete(client: httpx2.Client, document: PolicyDocument, *, dry_run: bool, no
     """
     if document.kind.parent_model and document.name == document.kind.parent:
         raise InvalidInput(
-            f"{document.origin}: {document.title} always exists and cannot be deleted; use `slackwater apply`",
+            f"{document.origin}: {document.title} cannot be deleted; change it with `slackwater apply`",
             field="kind",
         )
     return _send(client, "DELETE", document, dry_run=dry_run, nodes=nodes)

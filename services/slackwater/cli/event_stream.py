@@ -49,12 +49,12 @@ def parsed(lines: Iterable[str]) -> Iterator[Sent]:
 class Follower:
     """Reads the stream of a running instance, and resumes after the last event when a connection ends.
 
-    `tell` receives every lost connection. An error before the first answer is raised; later errors are retried.
+    `notify` receives every lost connection. An error before the first answer is raised; later errors are retried.
     """
 
     client: httpx2.Client
     params: Mapping[str, Any]
-    tell: Callable[[str], None]
+    notify: Callable[[str], None]
     place: str = ""
     pause_seconds: float = PAUSE_SECONDS
 
@@ -72,7 +72,7 @@ class Follower:
             except Unavailable as error:
                 if not opened:
                     raise
-                self.tell(f"{error.message}; trying again")
+                self.notify(f"{error.message}; reconnecting")
             time.sleep(self.pause_seconds)
 
     def _once(self) -> Iterator[Sent]:

@@ -175,9 +175,9 @@ def _offered(data: Item) -> tuple[str, str]:
 
 
 def _checked(data: Item) -> tuple[str, str]:
-    what = f"{data['document']}@{data['generation']}" if data["document"] else "words of the node about its strategy"
-    follows = f"; follows {', '.join(data['followed']) or 'nothing of it'}"
-    return ("", f"{what} can be used{follows}") if data["usable"] else ("gap", f"{what}: {data['problem']}{follows}")
+    what = f"{data['document']}@{data['generation']}" if data["document"] else "strategy override of the node"
+    follows = f"; applied: {', '.join(data['followed']) or 'nothing'}"
+    return ("", f"{what} is valid{follows}") if data["usable"] else ("gap", f"{what}: {data['problem']}{follows}")
 
 
 def _followed(data: Item) -> tuple[str, str]:
@@ -185,7 +185,7 @@ def _followed(data: Item) -> tuple[str, str]:
     if data["gone"]:
         return "", f"{what} was deleted"
     counts = data["observed_generation"]
-    kept = f"generation {counts} still counts" if counts else "what of it can be used counts"
+    kept = f"generation {counts} stays in effect" if counts else "its valid parts apply"
     return ("gap", f"{what}: {kept}") if data["problem"] else ("", f"{what} counts for {data['nodes']}")
 
 

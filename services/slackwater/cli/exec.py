@@ -16,14 +16,14 @@ CONTEXT: dict[str, Any] = {"allow_interspersed_args": False}
 
 def command(
     arguments: Annotated[list[str], typer.Argument(metavar="CMD...", help="The command, after --.")],
-    tier: Annotated[str, typer.Option(help="prod, mid, batch or free: the order of yielding.")],
+    tier: Annotated[str, typer.Option(help="prod, mid, batch or free; lower tiers are throttled first.")],
     workload: Annotated[
-        str, typer.Option(help="Name that survives restarts and replicas; predictions are kept by it.")
+        str, typer.Option(help="Name that is stable over restarts and replicas; predictions use it as key.")
     ],
     cpu: Annotated[str, typer.Option(help="CPU request, like 2, 0.5 or 500m; sets the weight.")] = "1",
     cpu_limit: Annotated[str | None, typer.Option(help="Hard CPU limit; none by default.")] = None,
     cpu_period_ms: Annotated[
-        int, typer.Option(help="Period of CPU limits; 1000 where batch is not scheduled as idle.")
+        int, typer.Option(help="Period of CPU limits in ms; 1000 if batch is not scheduled as idle.")
     ] = 100,
     memory: Annotated[str, typer.Option(help="Memory request, like 1Gi; a hard limit for batch and free.")] = "512Mi",
     qos: Annotated[str | None, typer.Option(help="LSE, LSR, LS, BE or SYSTEM; default: by tier.")] = None,

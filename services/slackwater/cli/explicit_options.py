@@ -13,9 +13,9 @@ def refuse_given(context: typer.Context, parameters: Iterable[str], because: str
     """Raises InvalidInput that names the first of these parameters that the command line sets; defaults do not
     count.
     """
-    wanted = set(parameters)
+    names = set(parameters)
     for parameter in context.command.params:
-        if parameter.name not in wanted:
+        if parameter.name not in names:
             continue
         source = context.get_parameter_source(parameter.name)
         if source is not None and source.name == "COMMANDLINE":

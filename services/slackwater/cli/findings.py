@@ -146,9 +146,7 @@ def _cpus(seen: MachineSnapshot) -> Sequence[Finding]:
     if not seen.cpus:
         return [Finding("cpus", Level.WARN, "unknown", "make /sys readable for this user")]
     if seen.cpus == 1:
-        advice = (
-            "it works, but prod and batch then always wait for each other; use two or more CPUs to see the loop work"
-        )
+        advice = "prod and batch always compete for it; use two or more CPUs to see the effect of the loop"
         return [Finding("cpus", Level.WARN, "1 online", advice)]
     return [Finding("cpus", Level.OK, f"{seen.cpus} online")]
 
@@ -158,7 +156,7 @@ def _clock(seen: MachineSnapshot) -> Sequence[Finding]:
     if seen.now.year < EARLIEST:
         return [Finding("clock", Level.FAIL, text, "set the clock (NTP): reports with wrong times are refused")]
     if seen.clock_source in {"jiffies", "refined-jiffies"}:
-        return [Finding("clock", Level.WARN, text, "the clock is coarse: short delays are measured badly here")]
+        return [Finding("clock", Level.WARN, text, "the clock is coarse: short delays are measured inaccurately")]
     return [Finding("clock", Level.OK, text)]
 
 
@@ -211,7 +209,7 @@ def _instance(seen: MachineSnapshot) -> Sequence[Finding]:
     if instance.holder is None:
         if instance.trouble:
             return [Finding("instance", Level.FAIL, instance.trouble, "run doctor as the owner of the state directory")]
-        return [Finding("instance", Level.OK, "none runs here")]
+        return [Finding("instance", Level.OK, "no instance runs here")]
     where = f"pid {instance.holder}" + (f" on {instance.url}" if instance.url else "")
     where += f", gRPC on {instance.rpc_address}" if instance.rpc_address else ""
     if instance.trouble:
@@ -233,15 +231,15 @@ def _shards(seen: MachineSnapshot) -> Sequence[Finding]:
     unowned = {service: owners[""] for service, owners in services.items() if owners.get("")}
     if unowned:
         listed = ", ".join(f"{count} of {service}" for service, count in sorted(unowned.items()))
-        advice = "their nodes wait: start a replica; `slackwater get shards` shows the last owner"
+        advice = "their nodes are not processed: start a replica; `slackwater get shards` shows the last owner"
         return [Finding("shards", Level.WARN, f"partitions without an owner: {listed}", advice)]
-    told = ", ".join(f"{name} {len(owners)}" for name, owners in sorted(services.items()))
-    return [Finding("shards", Level.OK, f"every partition has an owner; replicas: {told}")]
+    replicas = ", ".join(f"{name} {len(owners)}" for name, owners in sorted(services.items()))
+    return [Finding("shards", Level.OK, f"every partition has an owner; replicas: {replicas}")]
 
 
 def _blocked(seen: MachineSnapshot) -> Sequence[Finding]:
     """Empty while no agent is blocked."""
-    advice = "services ignore its messages; when it is repaired: `slackwater unblock NODE`"
+    advice = "services ignore its messages; after the repair run `slackwater unblock NODE`"
     return [
         Finding("blocked", Level.WARN, f"the agent of {node} is blocked: {reason}", advice)
         for node, reason in sorted(seen.instance.blocked.items())
@@ -254,7 +252,7 @@ def _access(seen: MachineSnapshot) -> Sequence[Finding]:
     if seen.asks_for_token if asks is None else asks:
         findings.append(Finding("access", Level.OK, "callers of the API need a token"))
     else:
-        text = "no token is set: on loopback every user of this machine is admin (docs/how-to/secure.md)"
+        text = "no token is set: every user of this machine is admin on loopback (docs/how-to/secure.md)"
         findings.append(Finding("access", Level.OK, text))
     return findings
 
@@ -271,11 +269,11 @@ def _leftover(seen: MachineSnapshot, owner: str, paths: Sequence[str]) -> Findin
     listed = ", ".join(paths)
     if owner == seen.instance_id:
         if owner in seen.live_cgroups:
-            advice = "commands of `slackwater exec` still run there: let them end, or start the instance to manage them"
+            advice = "commands of `slackwater exec` still run there: wait, or start the instance to manage them"
             return Finding("leftovers", Level.WARN, f"of this instance, with processes: {listed}", advice)
         advice = "start and stop `slackwater up` once: it removes them"
         return Finding("leftovers", Level.FAIL, f"of this instance, which does not run: {listed}", advice)
-    advice = "may belong to another checkout or user: ask its own `slackwater doctor` before removing anything"
+    advice = "may belong to another checkout or user: run its `slackwater doctor` before removing anything"
     what = "with processes" if owner in seen.live_cgroups else "empty"
     return Finding("leftovers", Level.WARN, f"of another instance, {what}: {listed}", advice)
 
@@ -288,7 +286,11 @@ def _journal(seen: MachineSnapshot) -> Sequence[Finding]:
 
 
 def _claims(count: int) -> str:
-    return f"{count} {'file holds' if count == 1 else 'files hold'} values of ours" if count else "nothing to restore"
+    return (
+        f"{count} {'file holds' if count == 1 else 'files hold'} values that the agent wrote"
+        if count
+        else "nothing to restore"
+    )
 
 
 _LOOKS: Sequence[Callable[[MachineSnapshot], Sequence[Finding]]] = (

@@ -29,8 +29,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ListKind:
-    """A noun of `get`: where its list is, how to tell one item, which columns it has, which events change it (empty:
-    none; a running instance has to be asked)."""
+    """A noun of `get`: the path of its list, the key of an item, its columns, and the events that change it.
+
+    Without events only a running instance has the list, and it cannot be watched.
+    """
 
     names: tuple[str, ...]
     path: str
@@ -125,14 +127,14 @@ SHARDS = (
 
 
 def _resources(kind: ResourceKind) -> ListKind:
-    """Resources: only a running instance knows them, and no event tells of them."""
+    """Resources: only a running instance has them, and they cannot be watched."""
     path, columns = kind.path, columns_of(kind)
     return ListKind(kind.names, path, path + "/{}", lambda item: str(item["metadata"]["name"]), columns, events="")
 
 
 OFFERS = "/v1/offers"
 WHOLE = ""
-"""Stands for the whole object among the rows seen."""
+"""Key of the whole object among the rows."""
 READ_ONLY_KINDS = (
     ListKind(
         names=("nodes", "node", "no"),
@@ -219,17 +221,17 @@ READ_ONLY_KINDS = (
 
 
 def all_kinds() -> Sequence[ListKind]:
-    """What can be shown: what services know, then the resources of every kind."""
+    """Everything that can be listed: the lists of the services, then the resources of every kind."""
     return (*READ_ONLY_KINDS, *map(_resources, catalog.KINDS))
 
 
 def complete_noun(begun: str) -> list[str]:
-    """The nouns that begin so, for the completion of a shell."""
+    """The nouns with this prefix, for shell completion."""
     return [kind.names[0] for kind in all_kinds() if kind.names[0].startswith(begun.lower())]
 
 
 def kind_of(word: str) -> ListKind:
-    """The noun behind any of its names. Raises InvalidInput with the nearest one."""
+    """The noun with this name or alias. Raises InvalidInput with the closest match."""
     for kind in all_kinds():
         if word.lower() in kind.names:
             return kind
@@ -242,7 +244,7 @@ def split_target(what: str, name: str | None) -> tuple[str, str | None]:
     """`node/NAME` or `nodes NAME` as (noun, name)."""
     noun, slash, inside = what.partition("/")
     if slash and name:
-        raise InvalidInput(f"{what!r} and {name!r}: give the name once, as {noun}/NAME or {noun} NAME")
+        raise InvalidInput(f"{what!r} and {name!r}: two names; give one, as {noun}/NAME or {noun} NAME")
     return noun, inside if slash else name
 
 
@@ -255,13 +257,13 @@ def command(
             autocompletion=complete_noun,
         ),
     ],
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="only this one")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="only this object")] = None,
     output: Annotated[Format, typer.Option("-o", "--output", help="json and yaml are the API's object")] = Format.TABLE,
     no_headers: Annotated[bool, typer.Option("--no-headers", help="omit the header")] = False,
     watch: Annotated[bool, typer.Option("-w", "--watch", help="print changes until Ctrl-C")] = False,
     node: Annotated[str | None, typer.Option("--node", help="pods, decisions and events: only of this node")] = None,
     pool: Annotated[
-        str | None, typer.Option("--pool", help="decisions: only of this pool; offers: with their sums")
+        str | None, typer.Option("--pool", help="decisions: only those of this pool; offers: also their sums")
     ] = None,
     where: Annotated[
         list[str] | None,
@@ -276,10 +278,9 @@ def command(
         str | None, typer.Option("--server", help="URL; default: the instance of this state directory")
     ] = None,
 ) -> None:
-    """Show nodes, pods, offers, decisions, stored events (events), dead letters, which agents are blocked and why
-    (blocked), what services have set aside (quarantine), which replica owns which shards, how far each pool may go now
-    (pools), by which models peaks can be predicted (predictors), or the resources of a kind:
-    docs/reference/resources.md has them all.
+    """List nodes, pods, offers, decisions, stored events (events), dead letters, blocked agents (blocked), quarantined
+    rows (quarantine), the owners of shards (shards), the autonomy of pools (pools), peak models (predictors), or the
+    resources of a kind (docs/reference/resources.md).
 
     Examples: `slackwater get nodes`, `slackwater get node/edge-7 -o json`, `slackwater get decisions --node edge-7 -w`,
     `slackwater get events --where types=state.* --where since=1d`,
@@ -292,29 +293,31 @@ def command(
         params = question(kind_of(noun).path, node, pool, where, limit)
         kind = kind_of(noun) if params else of_pool(kind_of(noun), pool)
         with reading(server) as reader:
-            ask_the_living(kind, reader, watch=watch)
+            require_running_instance(kind, reader, watch=watch)
             seen = _show(reader, kind, only, node, params, output, not no_headers)
             if watch:
                 _watch(reader, kind, only, node, params, output, seen)
 
 
 def of_pool(kind: ListKind, pool: str | None) -> ListKind:
-    """The same, of one pool alone. Raises InvalidInput for what has no list by pool."""
+    """Restricts the list to one pool. Raises InvalidInput if the list has no pool filter."""
     if pool is None:
         return kind
     if kind.path != OFFERS:
-        raise InvalidInput(f"--pool: {kind.names[0]} have no list by pool; allowed: offers, decisions", field="--pool")
+        raise InvalidInput(
+            f"--pool: {kind.names[0]} cannot be filtered by pool; allowed: offers, decisions", field="--pool"
+        )
     from urllib.parse import quote
 
     return replace(kind, path=f"/v1/pools/{quote(pool, safe='')}/offers")
 
 
-def ask_the_living(kind: ListKind, reader: Reader, *, watch: bool = False) -> None:
-    """Raises InvalidInput if this kind cannot be had from what a stopped instance left, or cannot be watched."""
+def require_running_instance(kind: ListKind, reader: Reader, *, watch: bool = False) -> None:
+    """Raises InvalidInput if only a running instance has this list, or if it cannot be watched."""
     if not kind.events and not reader.live:
-        raise InvalidInput(f"{kind.names[0]} are known to a running instance only: start one with `slackwater up`")
+        raise InvalidInput(f"{kind.names[0]} need a running instance: start one with `slackwater up`")
     if not kind.events and watch:
-        raise InvalidInput(f"--watch: no event tells of {kind.names[0]}; ask again instead", field="--watch")
+        raise InvalidInput(f"--watch: {kind.names[0]} cannot be watched; repeat the command instead", field="--watch")
 
 
 def _fetch(reader: Reader, kind: ListKind, only: str | None, node: str | None, params: Mapping[str, Any]) -> Any:
@@ -330,7 +333,7 @@ def _fetch(reader: Reader, kind: ListKind, only: str | None, node: str | None, p
 
 
 def whole(reader: Reader, path: str) -> dict[str, Any]:
-    """Every page of a list as one."""
+    """All pages of a list, combined."""
     if path == QUARANTINE:
         return {"items": set_aside(reader)}
     items: list[Item] = []
@@ -344,9 +347,9 @@ def whole(reader: Reader, path: str) -> dict[str, Any]:
 
 
 def _only(items: Sequence[Item], kind: ListKind, only: str) -> Any:
-    found = [item for item in items if kind.key(item) == only]
-    if found:
-        return found[0] if len(found) == 1 else {"items": found}
+    items_found = [item for item in items if kind.key(item) == only]
+    if items_found:
+        return items_found[0] if len(items_found) == 1 else {"items": items_found}
     close = difflib.get_close_matches(only, [kind.key(item) for item in items], n=3, cutoff=0.5)
     hint = "; did you mean " + " or ".join(repr(each) for each in close) + "?" if close else ""
     raise NotFound(f"{kind.names[1]} {only!r} is not known{hint}")
@@ -380,14 +383,14 @@ def _show(
 
 
 def _nothing(kind: ListKind, node: str | None, params: Mapping[str, Any]) -> str:
-    """A filter that nothing passes may hold a slip: it is named, so that nobody takes it for an empty fleet."""
+    """The message for an empty list. Names the filter, because a typo in it must not look like an empty fleet."""
     asked = {"node": node, **{name: value for name, value in params.items() if name != "limit"}}
     filters = [f"{name} {value}" for name, value in asked.items() if value]
     return f"no {kind.names[0]} with {', '.join(filters)}" if filters else f"no {kind.names[0]} yet"
 
 
 def as_recorded(items: Sequence[Item], reader: Reader) -> Sequence[Item]:
-    """Nobody watches the nodes of a stopped instance: their liveness is shown in the past tense."""
+    """Marks the liveness of nodes as past if the instance is stopped, because its data are not current."""
     if reader.live:
         return items
     return [{**item, "liveness": f"was {item['liveness']}"} if item.get("liveness") else item for item in items]
@@ -402,9 +405,10 @@ def _watch(
     output: Format,
     seen: dict[str, str],
 ) -> None:
-    """After each piece of news, print the rows that changed (in json and yaml the whole object if any did).
+    """Print the rows that changed after each event; as json and yaml the whole object.
 
-    The first look comes as soon as news do: what changed since the answer that was shown is told by no news."""
+    The list is read again when the stream opens, because no event reports changes since the first answer.
+    """
     if not reader.live:
         raise InvalidInput("--watch needs a running instance: start one with `slackwater up`")
     for _ in reader.follow(kind.events):

@@ -6,7 +6,7 @@ from slackwater.cli.output import UNKNOWN, Item, TableColumn, clock_time
 
 
 def selected_nodes(document: Item) -> str:
-    """Labels in brief; `*` for all nodes."""
+    """The node selector in short form; `*` for all nodes."""
     selector = document["spec"].get("selector")
     if selector is None:
         return "*"
@@ -15,7 +15,7 @@ def selected_nodes(document: Item) -> str:
 
 
 def rules(document: Item) -> str:
-    """The rules of a NodeQOS in brief."""
+    """The rules of a NodeQOS in short form."""
     return " ".join(map(_rule, document["spec"]["rules"])) or "none"
 
 
@@ -26,7 +26,7 @@ def _rule(rule: Item) -> str:
 
 
 def selected_pods(document: Item) -> str:
-    """The conditions on pods of a PodQOS."""
+    """The pod selectors of a PodQOS."""
     spec = document["spec"]
     conditions = [
         f"{expression['scopeName']} {expression['operator']} {','.join(expression['values'])}"
@@ -42,7 +42,7 @@ def allowed_actions(document: Item) -> str:
 
 
 def effects(document: Item) -> str:
-    """What an AvoidanceAction does."""
+    """The effects of an AvoidanceAction."""
     spec, parts = document["spec"], []
     if spec.get("throttle") is not None:
         parts.append("throttle")
@@ -55,7 +55,7 @@ def effects(document: Item) -> str:
 
 
 def pool(document: Item) -> str:
-    """The pool that an Autonomy is for."""
+    """The pool of an Autonomy."""
     return str(document["spec"].get("nodePool") or document["metadata"]["name"])
 
 
@@ -72,4 +72,4 @@ POOL = (
     TableColumn("UNTIL", lambda item: clock_time(item["stepped_back_until"])),
     TableColumn("BECAUSE", lambda item: item["because"] or UNKNOWN),
 )
-"""How far each may go now; while it has stepped back, until when and why."""
+"""The current mode of each pool; after a step back also its end and reason."""

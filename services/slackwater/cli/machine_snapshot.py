@@ -96,20 +96,20 @@ def cgroups_of_ours(hierarchy: Hierarchy) -> Mapping[str, Sequence[str]]:
 
 
 def _binaries() -> tuple[Mapping[str, str], Mapping[str, str]]:
-    found, trouble = {}, {}
+    binaries, trouble = {}, {}
     try:
         server = installed_binaries() / "postgres"
         if server.is_file():
-            found["postgres"] = str(server)
+            binaries["postgres"] = str(server)
         else:
             trouble["postgres"] = f"{server} is missing"
     except Misconfigured as error:
         trouble["postgres"] = error.message
     try:
-        found["nats"] = str(find_nats_server())
+        binaries["nats"] = str(find_nats_server())
     except Misconfigured as error:
         trouble["nats"] = error.message
-    return found, trouble
+    return binaries, trouble
 
 
 def _docker_engine() -> str | None:

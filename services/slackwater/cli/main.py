@@ -96,7 +96,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except OSError as error:
         if error.errno not in NO_ROOM:
             raise
-        sys.stderr.write(f"slackwater: {error.filename or 'the output'}: {error.strerror}; make room\n")
+        sys.stderr.write(f"slackwater: {error.filename or 'the output'}: {error.strerror}; free some space\n")
         status = _given_up()
     sys.exit(status)
 

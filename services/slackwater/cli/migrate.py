@@ -34,7 +34,7 @@ def command(
         dsn = address(postgres, "--postgres", POSTGRES_VARIABLE)
         schemas = [Schema.of(part.name) for part in SHARED if part.has_schema]
         asyncio.run(prepare_database(dsn, schemas))
-        found = asyncio.run(revisions(dsn, schemas))
+        versions = asyncio.run(revisions(dsn, schemas))
         for schema in schemas:
-            newer = "" if found[schema.service] == schema.head() else f", newer than this version ({schema.head()})"
-            message(f"{schema.service}: at {found[schema.service]}{newer}")
+            newer = "" if versions[schema.service] == schema.head() else f", newer than this version ({schema.head()})"
+            message(f"{schema.service}: at {versions[schema.service]}{newer}")

@@ -76,7 +76,7 @@ def sums_line(answer: Item) -> str:
         f" batch {memory(batch['memory_bytes'])} and mid {memory(mid['memory_bytes'])}"
         f" of {memory(capacity['memory_bytes'])}"
     )
-    return text + (f"; {sums['overoffered']} OFFER MORE THAN THEY HAVE" if sums["overoffered"] else "")
+    return text + (f"; {sums['overoffered']} NODES OFFER MORE THAN THEIR CAPACITY" if sums["overoffered"] else "")
 
 
 def offer_lines(offer: Mapping[str, Any] | None, now: datetime) -> list[str]:
@@ -93,8 +93,8 @@ def offer_lines(offer: Mapping[str, Any] | None, now: datetime) -> list[str]:
     if offer["degraded"]:
         lines.append(f"  degraded: {offer['degraded']}")
     if status := offer["status"]:
-        said, before = _resources(status["batch"]), _resources(status["before"])
-        lines.append(f"  status:  batch {said} (CPU times {status['cpu_ratio']}; {before} before what others hold)")
+        batch, before = _resources(status["batch"]), _resources(status["before"])
+        lines.append(f"  status:  batch {batch} (CPU times {status['cpu_ratio']}; {before} before the usage of others)")
     if offer["strategies"]:
         lines.append(f"  strategy: {' < '.join(offer['strategies'])}")
     if offer["zones"]:

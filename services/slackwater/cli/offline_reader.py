@@ -44,7 +44,9 @@ class OfflineReader:
         return answer_of(self.runner.run(self._ask(path, params)))
 
     def follow(self, types: str) -> Iterator[Mapping[str, Any]]:
-        raise InvalidInput(f"nothing to watch: the instance is stopped, so no {types} will come", field="--watch")
+        raise InvalidInput(
+            f"--watch: the instance is stopped and produces no {types}; start it with `slackwater up`", field="--watch"
+        )
 
     async def _ask(self, path: str, params: Params | None) -> httpx2.Response:
         transport = httpx2.ASGITransport(app=self.app)
@@ -70,4 +72,4 @@ async def _console_database(superuser_dsn: str) -> PostgresDatabase:
 
 
 async def _never_asked() -> NoReturn:
-    raise AssertionError("nobody asks a stopped instance for its health")
+    raise AssertionError("a stopped instance has no health checks")

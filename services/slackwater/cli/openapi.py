@@ -13,7 +13,7 @@ def document() -> dict[str, Any]:
     from slackwater.runtime.settings import HttpSettings
 
     async def never_asked() -> NoReturn:
-        raise AssertionError("the description is made without running anything")
+        raise AssertionError("generating the document must not run anything")
 
     routers = [router for service in offline_services() for router in service.routers()]
     description: dict[str, Any] = openapi_of(build_app(routers, never_asked, HttpSettings.local()))

@@ -1,4 +1,4 @@
-"""Policies and models of peaks, as `get` and `describe` print them."""
+"""PredictPolicies and peak models, as `get` and `describe` print them."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ def policy_lines(policy: Item) -> list[str]:
 def _own(policy: Item, resource: str) -> bool:
     spec = policy["spec"]
     rate: Any = spec.get("violationRate")
-    said = rate.get(resource) if isinstance(rate, dict) else rate
-    return said is not None or bool((spec.get("models") or {}).get(resource))
+    configured = rate.get(resource) if isinstance(rate, dict) else rate
+    return configured is not None or bool((spec.get("models") or {}).get(resource))
 
 
 def _model_lines(resource: str, model: Item | None, own: bool) -> Iterator[str]:

@@ -13,13 +13,13 @@ from slackwater.model.errors import InvalidInput, Unavailable
 
 def command(
     what: Annotated[str, typer.Argument(metavar="deadletter/ID", help="as in `slackwater get deadletters`")],
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="only show the effect")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="show the effect, change nothing")] = False,
     again: Annotated[bool, typer.Option("--again", help="even if it was replayed before")] = False,
     server: Annotated[
         str | None, typer.Option("--server", help="URL; default: the instance of this state directory")
     ] = None,
 ) -> None:
-    """Publish a dead letter again to where it came from. Needs the role operator where tokens are required.
+    """Publish a dead letter again to its original subject. Needs the role operator if tokens are required.
 
     Example: `slackwater replay deadletter/12 --dry-run`
     """
@@ -29,7 +29,7 @@ def command(
         position = position_of(what)
         with reading(server) as reader:
             if not isinstance(reader, HttpReader):
-                raise Unavailable("no instance is running: nothing can be replayed; start it with `slackwater up`")
+                raise Unavailable("no instance is running; start it with `slackwater up`, then replay the dead letter")
             options = {"dryRun": "true" if dry_run else None, "again": "true" if again else None}
             answer = reader.post(f"/v1/deadletters/{position}/replay", options)
         print(f"deadletter/{position}: {answer['message']}")

@@ -53,7 +53,7 @@ def command(
         LogLevel, typer.Option(envvar="SLACKWATER_LOG_LEVEL", help="Minimum log level, to stderr.")
     ] = LogLevel.WARNING,
 ) -> None:
-    """Run one service against a PostgreSQL and a NATS that others share.
+    """Run one service against a shared PostgreSQL and NATS.
 
     Creates the service's schema (if the role of --postgres may) and the streams, serves /livez, /readyz, /metrics and
     the service's routes, and prints its address. Exit status: 0 after a signal or after --seconds.

@@ -1,13 +1,13 @@
-"""The files of `slackwater secrets`, one folder for each who reads them:
+"""The files of `slackwater secrets`, in one folder per reader:
 
-ca/                 the authority; keep its key, nobody reads it at run time
+ca/                 the authority; store its key safely, nothing reads it at run time
 postgres/           password of the administrator
 migrate/            dsn of the administrator
-backup/ restore/    the same, and nats-password, ca.crt: who copies everything, who puts it back
-nats/               nats-server.conf, access.conf (who may say what), certificate
+backup/ restore/    the same, and nats-password, ca.crt
+nats/               nats-server.conf, access.conf (users and permissions), certificate
 <service>/          dsn, nats-password, ca.crt, tokens (digests only)
 fleet/ agents/NODE/ nats-password, ca.crt
-tokens/             viewer, operator, admin: the tokens themselves, for people
+tokens/             viewer, operator, admin: the tokens themselves, for operators
 """
 
 from __future__ import annotations

@@ -61,9 +61,7 @@ SinceOption = Annotated[
 StepOption = Annotated[
     str | None, typer.Option("--step", metavar="5m", help="interval of recorded history; default: every window")
 ]
-ModelOption = Annotated[
-    str, typer.Option("--model", help="model of peaks on a trace; NAME:SETTING=VALUE gives settings")
-]
+ModelOption = Annotated[str, typer.Option("--model", help="peak model for a trace; NAME:SETTING=VALUE sets a setting")]
 BeginOption = Annotated[
     str | None, typer.Option("--from", metavar="DAY", help="first day of the trace that counts (8, 2013-08-09)")
 ]
@@ -100,9 +98,9 @@ def command(
     html: PageOption = None,
     server: ServerOption = None,
 ) -> None:
-    """Replay history with other documents. With a ColocationStrategy: what it would have lent, and when that was too
-    much. Under other policies (NodeQOS, PodQOS, AvoidanceAction, Autonomy): how long pods would have been throttled,
-    how many evicted, and how long nodes were above the waterline.
+    """Replay history with other documents. A ColocationStrategy: what it would have lent, and when that exceeded the
+    capacity. Policies (NodeQOS, PodQOS, AvoidanceAction, Autonomy): how long pods would have been throttled, how many
+    evicted, and how long nodes would have been above a waterline.
 
     Example: `slackwater simulate -f careful.yaml -f bold.yaml --since 24h --html report.html`
 
@@ -115,13 +113,16 @@ def command(
         check_page(html)
         if (trace is None) is (since is None):
             raise InvalidInput(
-                "give --trace PATH with its --format, or --since 24h for what was recorded", field="since"
+                "no history is named; give --trace PATH with its --format, or --since 24h for recorded history",
+                field="since",
             )
         order, resources = None, tuple(TraceResource) if resource is None else (resource,)
         if trace is None:
-            refuse_given(context, _OF_TRACES, "is for --trace; recorded history has its own nodes and predictions")
+            refuse_given(
+                context, _OF_TRACES, "applies only to --trace; recorded history has its own nodes and predictions"
+            )
         else:
-            refuse_given(context, ("server",), "is for --since, the recorded history")
+            refuse_given(context, ("server",), "applies only to --since, the recorded history")
             if form is None:
                 raise InvalidInput("--format: is missing; give the format of the trace", field="format")
             order = TraceOrder(trace, form, resources, per_node, days_of(churn), seed, model, begin, end)
@@ -172,18 +173,18 @@ def _strategies(asked: SimulationRequest, options: PolicyOptions, html: Path | N
                 "--step: applies to --since, recorded history; a trace has a sample every 5m", field="step"
             )
         with progress_bar() as bar:
-            found = simulate_trace(asked.files, asked.order, Stages(bar))
+            simulation = simulate_trace(asked.files, asked.order, Stages(bar))
     else:
         seconds = seconds_of(asked.since, "since")
         apart = None if asked.step is None else seconds_of(asked.step, "step")
         with asked.recorded() as reader, progress_bar() as bar:
             order = RecordedOrder(reader, seconds, apart)
-            found = simulate_recorded(asked.files, order, SystemClock().now(), Stages(bar))
+            simulation = simulate_recorded(asked.files, order, SystemClock().now(), Stages(bar))
     if html is not None:
         from slackwater.simulation.edge.simulation_page import page
 
-        html.write_text(page(found), encoding="utf-8")
-    return report_of(found).model_dump(mode="json", by_alias=True)
+        html.write_text(page(simulation), encoding="utf-8")
+    return report_of(simulation).model_dump(mode="json", by_alias=True)
 
 
 def _policies(asked: SimulationRequest, options: PolicyOptions, html: Path | None) -> Item:
@@ -195,18 +196,18 @@ def _policies(asked: SimulationRequest, options: PolicyOptions, html: Path | Non
     if asked.order is not None:
         given = options.terms(asked.order.seed)
         with progress_bar() as bar:
-            found = simulate_policies_on_trace(asked.files, asked.order, given, Stages(bar))
+            simulation = simulate_policies_on_trace(asked.files, asked.order, given, Stages(bar))
     else:
         options.refuse_those_of_traces()
         given, seconds = options.terms(1), seconds_of(asked.since, "since")
         with asked.recorded() as reader, progress_bar() as bar:
             now = SystemClock().now()
-            found = simulate_policies_recorded(asked.files, reader, seconds, given, now, Stages(bar))
+            simulation = simulate_policies_recorded(asked.files, reader, seconds, given, now, Stages(bar))
     if html is not None:
         from slackwater.simulation.edge.policy_page import policy_page
 
-        html.write_text(policy_page(found), encoding="utf-8")
-    return policy_report_of(found).model_dump(mode="json", by_alias=True)
+        html.write_text(policy_page(simulation), encoding="utf-8")
+    return policy_report_of(simulation).model_dump(mode="json", by_alias=True)
 
 
 def lines(answer: Item) -> list[str]:
@@ -289,10 +290,10 @@ FIGURES = (
     ("exceeded_share", "share of node minutes", _small),
     ("any_node_minutes", "minutes with any such node", _count),
     ("longest_episode_minutes", "longest episode, minutes", _count),
-    ("excess_hours", "too much by, {unit}", _one),
-    ("changes_per_hour", "changes an hour and node", _one),
+    ("excess_hours", "excess, {unit}", _one),
+    ("changes_per_hour", "changes per hour and node", _one),
 )
 LEGEND: Sequence[str] = [
-    "Beyond capacity: real usage of prod and every offer, fully used, exceeded the node's capacity. The replay does",
-    "not throttle and reclaims nothing before the next offer: it shows the effect of the offers alone.",
+    "Beyond capacity: recorded usage of prod plus all offers, fully used, exceeded the node's capacity. The replay",
+    "does not throttle and reclaims nothing before the next offer: it shows the effect of the offers alone.",
 ]

@@ -16,7 +16,7 @@ def lines(answer: Item) -> list[str]:
     shown = [*heading(answer["history"]), "", *_table("FIGURE", figures(policies, last), policies, last)]
     shown += ["", *_table("ABOVE", times(policies, last), policies, last)]
     done = actions(policies)
-    shown += ["", *_table("DECISIONS (PODS)", done, policies, None)] if done else ["", "No policy did anything."]
+    shown += ["", *_table("DECISIONS (PODS)", done, policies, None)] if done else ["", "No policy acted."]
     gaps = open_gaps(policies)
     if gaps:
         shown += ["", "STAYED OPEN", *gaps]
@@ -25,9 +25,9 @@ def lines(answer: Item) -> list[str]:
 
 def heading(history: Item) -> list[str]:
     when = f" from {history['start']}" if history["start"] else ""
-    looks = f"looked at every {history['look_seconds']:g} s, samples of {history['period_seconds']:g} s"
+    steps = f"control period {history['look_seconds']:g} s, samples of {history['period_seconds']:g} s"
     hours = f"{history['hours']:,g} {plural(history['hours'], 'hour')}"
-    first = f"{history['source']}: {counted(history['nodes'], 'node')}, {hours}{when}, {looks}"
+    first = f"{history['source']}: {counted(history['nodes'], 'node')}, {hours}{when}, {steps}"
     return [first, *history["notes"]]
 
 
@@ -35,11 +35,11 @@ def figures(policies: Sequence[Item], last: Item) -> list[Item]:
     return [
         {
             "what": said,
-            "values": [text(one[name]) for one in policies],
+            "values": [text(policy[name]) for policy in policies],
             "difference": signed(text, last["figures"][name]),
         }
         for name, said, text, always in FIGURES
-        if always or any(one[name] for one in policies)
+        if always or any(policy[name] for policy in policies)
     ]
 
 
@@ -47,26 +47,28 @@ def times(policies: Sequence[Item], last: Item) -> list[Item]:
     """Three rows for each waterline of any policy that the replayed data can measure."""
     rows: list[Item] = []
     for place, first in enumerate(policies[0]["waterlines"]):
-        found = [one["waterlines"][place] for one in policies]
+        times_by_policy = [times_above["waterlines"][place] for times_above in policies]
         if first["nodes"] == 0:
             continue
         rows.append(
             {
                 "what": f"{first['metric']} {waterline(first)}, s",
-                "values": [_count(one["seconds"]) for one in found],
+                "values": [_count(times_above["seconds"]) for times_above in times_by_policy],
                 "difference": signed(_count, last["above_seconds"][place]),
             }
         )
-        rows.append({"what": "  share of the time", "values": [_share(one["share"]) for one in found]})
-        longest = [_count(one["longest_episode_seconds"]) for one in found]
+        rows.append(
+            {"what": "  share of the time", "values": [_share(times_above["share"]) for times_above in times_by_policy]}
+        )
+        longest = [_count(times_above["longest_episode_seconds"]) for times_above in times_by_policy]
         rows.append({"what": "  longest episode, s", "values": longest})
     return rows
 
 
-def waterline(said: Item) -> str:
+def waterline(excess: Item) -> str:
     """The waterline's value as policies write it."""
-    value = float(said["value"])
-    match said["unit"]:
+    value = float(excess["value"])
+    match excess["unit"]:
         case "ratio":
             return f"{value * 100:g}%"
         case "milli-cores":
@@ -90,7 +92,7 @@ def open_gaps(policies: Sequence[Item]) -> list[str]:
     shown = []
     for policy in policies:
         for gap in policy["gaps"][:SHOWN_GAPS]:
-            most = "" if gap["largest"] is None else f", at most {_amount(gap)}"
+            most = "" if gap["largest"] is None else f", up to {_amount(gap)}"
             head = f"{policy['name']}: {gap['kind']} for {gap['metric']}, {_count(gap['seconds'])} s{most}"
             shown.append(f"{head}: {gap['because']}")
         if len(policy["gaps"]) > SHOWN_GAPS:
@@ -142,14 +144,14 @@ FIGURES: Sequence[tuple[str, str, Callable[[float], str], bool]] = (
     ("throttled_core_seconds", "throttled core-seconds", _count, True),
     ("evictions", "evictions", _count, True),
     ("evicted_core_seconds", "core-seconds lost to evictions", _count, False),
-    ("returned", "evicted pods that came back", _count, False),
-    ("batch_core_hours", "core-hours that batch did", _one, True),
-    ("prod_lacked_core_seconds", "core-seconds that prod lacked", _count, True),
+    ("returned", "evicted pods that returned", _count, False),
+    ("batch_core_hours", "core-hours used by batch", _one, True),
+    ("prod_lacked_core_seconds", "core-seconds of unmet prod demand", _count, True),
     ("unrelieved_seconds", "seconds with an open gap", _count, True),
-    ("closed_seconds", "seconds closed for new pods", _count, False),
-    ("step_backs", "steps back from evicting", _count, False),
+    ("closed_seconds", "seconds closed to new pods", _count, False),
+    ("step_backs", "step-backs from evict", _count, False),
 )
 LEGEND: Sequence[str] = [
-    "Seconds are of single pods or nodes. Every policy is measured against the waterlines of all policies; a node that",
-    "crosses one counts as above it at least until the next look. The demand is the same under all policies.",
+    "Seconds are summed over pods or nodes. Every policy is measured against the waterlines of all policies; a node",
+    "that crosses one counts as above it until the next control step. The demand is the same under all policies.",
 ]

@@ -95,7 +95,7 @@ def refuse_a_database_open_to_all(dsn: str, environment: Mapping[str, str]) -> N
     proven = parts.password or query.get("password") or environment.get("PGPASSWORD") or environment.get("PGPASSFILE")
     if not (local or encrypted or proven):
         raise Misconfigured(
-            "refuses a PostgreSQL beyond this machine without a password or TLS: give a password in the address "
+            "--postgres: this PostgreSQL is on another host, without a password or TLS: give a password in the address "
             "(SLACKWATER_POSTGRES_DSN_FILE keeps it off the command line) or sslmode=verify-full",
             field="postgres",
         )

@@ -1,4 +1,4 @@
-"""ColocationStrategies, and the result of trying one, as `get`, `describe` and `apply --dry-run` print them."""
+"""ColocationStrategies and their dry runs, as `get`, `describe` and `apply --dry-run` print them."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ def _status(strategy: Item, name: str) -> Any:
 
 def state(strategy: Item) -> str:
     """Whether the stored generation is in effect, and whether nodes follow it."""
-    problems = [one for one in _status(strategy, "conditions") or () if one["status"] == "False"]
-    if any(one["type"] == "Followed" for one in problems):
+    problems = [condition for condition in _status(strategy, "conditions") or () if condition["status"] == "False"]
+    if any(condition["type"] == "Followed" for condition in problems):
         observed = _status(strategy, "observedGeneration")
         return f"keeps to generation {observed}" if observed else "partly followed"
-    return "followed" if not problems else "followed, nodes object"
+    return "followed" if not problems else "followed, with node overrides that are invalid"
 
 
 def precedence(strategy: Item) -> str:
@@ -93,9 +93,9 @@ def tried_lines(offers: Item) -> Iterator[str]:
         yield ""
         yield from table(nodes, (*node, *changes, *ends), wide=False, headers=True)
     if offers["left_out"]:
-        yield f"and {counted(offers['left_out'], 'node that changes', 'nodes that change')} less or nothing"
+        yield f"and {counted(offers['left_out'], 'node')} with smaller changes or none"
     if offers["unknown"]:
-        yield f"{counted(offers['unknown'], 'node was', 'nodes were')} not measured yet"
+        yield f"{counted(offers['unknown'], 'node has', 'nodes have')} no measurements yet"
 
 
 def _lends_to_mid(pool: Item) -> bool:

@@ -28,12 +28,12 @@ FormatOption = Annotated[
 ResourceOption = Annotated[TraceResource | None, typer.Option("--resource", help="only this resource of the trace")]
 PerNodeOption = Annotated[
     int | None,
-    typer.Option("--vms-per-node", help="default 20; 1 (each its own node) where the trace has whole machines"),
+    typer.Option("--vms-per-node", help="default 20, or 1 if the trace has whole machines"),
 ]
 ChurnOption = Annotated[str, typer.Option("--churn", metavar="none|2d", help="mean stay on a node: 2d, 12h")]
-SeedOption = Annotated[int, typer.Option("--seed", help="seed of the placement; from 0")]
+SeedOption = Annotated[int, typer.Option("--seed", help="seed of the placement; at least 0")]
 OutputOption = Annotated[Output, typer.Option("-o", "--output", help="json follows a documented schema")]
-PageOption = Annotated[Path | None, typer.Option("--html", metavar="FILE", help="write a page with pictures")]
+PageOption = Annotated[Path | None, typer.Option("--html", metavar="FILE", help="write an HTML page with charts")]
 
 
 def check_page(html: Path | None) -> None:

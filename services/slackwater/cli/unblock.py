@@ -6,8 +6,8 @@ from slackwater.cli.block import DRY_RUN, NODE, SERVER, send
 
 
 def command(node: NODE, dry_run: DRY_RUN = False, server: SERVER = None) -> None:
-    """End the block of a node's agent. The node is back with its next report; messages sent during the block are not
-    read. Needs the role admin where tokens are required.
+    """End the block of a node's agent. The node is live again after its next report; messages that were sent during the
+    block are not read. Needs the role admin if tokens are required.
 
     Example: `slackwater unblock edge-7`
     """

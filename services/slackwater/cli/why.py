@@ -52,13 +52,13 @@ def command(
         typer.Argument(
             metavar="SUBJECT",
             help="nodes: batch-cpu (the default), batch-memory, mid-cpu, mid-memory, prod-cpu-peak, prod-memory-peak; "
-            "cpu and scheduling once something was decided about them there",
+            "cpu and scheduling after the first decision about them",
             show_default=False,
         ),
     ] = None,
     at: Annotated[str | None, typer.Option("--at", help="at a past time: 2026-01-05T10:32:00Z, or -5m")] = None,
-    node: Annotated[str | None, typer.Option("--node", help="pods: choose by node among several of the name")] = None,
-    namespace: Annotated[str | None, typer.Option("-n", "--namespace", help="pods: choose by namespace")] = None,
+    node: Annotated[str | None, typer.Option("--node", help="pods: select by node among pods of the same name")] = None,
+    namespace: Annotated[str | None, typer.Option("-n", "--namespace", help="pods: select by namespace")] = None,
     output: Annotated[Format, typer.Option("-o", "--output", help="json and yaml are the API's object")] = Format.TABLE,
     server: Annotated[
         str | None, typer.Option("--server", help="URL; default: the instance of this state directory")
@@ -74,11 +74,11 @@ def command(
     with errors_to_stderr():
         noun, name = _asked(target)
         if noun != "pod" and (node or namespace):
-            raise InvalidInput("--node and --namespace say which of several pods is meant: use them with pod/NAME")
+            raise InvalidInput("--node and --namespace select one of several pods: use them with pod/NAME")
         if noun != "node" and subject is not None:
-            raise InvalidInput(f"{subject!r}: a subject says which number of a node is meant: use it with node/NAME")
+            raise InvalidInput(f"{subject!r}: a subject selects a number of a node: use it with node/NAME")
         if noun == "decision" and at is not None:
-            raise InvalidInput("--at: is not allowed with a decision, which is shown with its effects; leave --at out")
+            raise InvalidInput("--at: not allowed with decision/ID, which is shown with its effects; remove --at")
         with reading(server) as reader:
             if noun == "node":
                 answer = reader.get("/v1/why", {"node": name, "subject": subject or "batch-cpu", "at": at})
@@ -104,9 +104,9 @@ def _asked(target: str) -> tuple[str, str]:
 def _console() -> Console:
     from rich.console import Console
 
-    wanted = colours_wanted()
+    coloured = colours_wanted()
     return Console(
-        color_system="auto" if wanted else None, highlight=False, width=None if sys.stdout.isatty() else ENDLESS
+        color_system="auto" if coloured else None, highlight=False, width=None if sys.stdout.isatty() else ENDLESS
     )
 
 
@@ -273,4 +273,4 @@ def print_chain(console: Console, answer: Mapping[str, Any]) -> None:
     if answer.get("trace_id"):
         console.print(Text(f"trace {answer['trace_id']}", style="dim"), soft_wrap=True)
     if not answer["complete"]:
-        console.print(Text("the chain is not complete yet: ask again in a few seconds", style="yellow"))
+        console.print(Text("the chain is not complete yet; repeat the command in a few seconds", style="yellow"))

@@ -92,7 +92,7 @@ class Contest:
             await stage.workloads.crowd(BATCH_PODS, limit)
             if not await _all_live(stage.kernel, use, BATCH_SHARE * stage.workloads.cpus):
                 return PolicyComparison(
-                    left_out=f"{BATCH_PODS} batch pods were not busy in {_START_PATIENCE_SECONDS:g} s"
+                    left_out=f"{BATCH_PODS} batch pods were not busy within {_START_PATIENCE_SECONDS:g} s"
                 )
             for policy in cycle((PRECISE, ALL_OR_NOTHING)):
                 if policy == PRECISE:
@@ -106,7 +106,7 @@ class Contest:
                 await stage.api.apply(document)
                 if not await self._surge(policy, document, use):
                     left_out = (
-                        f"ended early: batch had not everything back {_FREE_PATIENCE_SECONDS:g} s after a surge under "
+                        f"ended early: batch was not fully restored {_FREE_PATIENCE_SECONDS:g} s after a surge under "
                         f"{policy}"
                     )
                     break
@@ -123,7 +123,7 @@ class Contest:
         """Run the surge with batch frozen."""
         stage = self.stage
         number = len(self.seen) // 2 + 1
-        stage.doing = f"the service alone, surge {number}"
+        stage.doing = f"service alone, surge {number}"
         settled = time.monotonic() + _SETTLE_SECONDS
         with stage.kernel.batch_stands_still(), QuotaWatch(stage.kernel):  # the watch costs CPU in both cases
             load = await stage.workloads.load(self.port, self._stretches(), settled, f"alone-{number}")
@@ -195,7 +195,7 @@ class Contest:
         below = "never" if found.seconds_to_below is None else f"after {found.seconds_to_below:.1f} s"
         self.stage.narrator.write_line(
             f"{last.policy}, surge {number}: below the waterline {below if found.crossed else '(never above)'}, "
-            f"{found.pods} of {BATCH_PODS} pods touched, batch lost {found.lost:.1f} CPU-s, {found.needed:.1f} needed"
+            f"{found.pods} of {BATCH_PODS} pods throttled, batch lost {found.lost:.1f} CPU-s, {found.needed:.1f} needed"
         )
 
     def _concluded(self, use: UseWatch, left_out: str) -> PolicyComparison:

@@ -133,15 +133,15 @@ class Production:
         await surge.first()
         self._set_waterline()
         crunch = await self.workloads.batch()
-        await self._batch_lives()
-        await surge.phase(PLAIN, "shared plainly: weights by request, nobody is touched")
+        await self._wait_for_batch()
+        await surge.phase(PLAIN, "plain sharing: CPU weights by request, no throttling")
         await self.api.set_mode("observe", "by-tier", self.waterline)
         await asyncio.sleep(parts.settle)
-        await surge.phase(WEIGHTS, "tier weights only")
+        await surge.phase(WEIGHTS, "tier weights only, no throttling")
         found = await self._pair(surge, 1)
         if summary.is_too_slow(self.phases):
             self.narrator.write_line(
-                "too slow: Slackwater or the machine? Two more pairs, about a minute; the middle one of three decides"
+                "p99 above its bound: measuring two more pairs (about a minute), the median decides"
             )
             longer = replace(surge, parts=schedule.in_doubt(parts))
             for number in range(2, PAIRS + 1):
@@ -154,13 +154,13 @@ class Production:
         result = result.model_copy(update={"took_seconds": round(time.monotonic() - began, 1)})
         write_atomically(self.state_dir / SUMMARY_FILE, result.model_dump_json(indent=1) + "\n")
         if self.seconds is None:
-            await self._go_on(surge, result)
+            await self._repeat(surge, result)
         return result
 
     async def _pair(self, surge: Surge, number: int) -> summary.Reaction:
         """Measure the service alone and, immediately after, the same surge under Slackwater."""
         with self.kernel.batch_stands_still():
-            doing = "the service alone, batch stands still: what Slackwater is held against"
+            doing = "service alone, batch is stopped: the reference for Slackwater"
             await surge.phase(nth(ALONE, number), doing)
         await asyncio.sleep(_LAST_SURGE_IS_OVER_SECONDS)
         with QuotaWatch(self.kernel) as watch:
@@ -175,7 +175,7 @@ class Production:
         the short measurement before the first.
         """
         if not parts.comparison:
-            return PolicyComparison(left_out=f"left out: it needs SECONDS={schedule.COMPARED_SECONDS} or more")
+            return PolicyComparison(left_out=f"skipped: it needs SECONDS={schedule.COMPARED_SECONDS} or more")
         cpus, phases = self.workloads.cpus, self.phases.values()
         rates = schedule.compared(
             cpus,
@@ -185,8 +185,9 @@ class Production:
             BATCH_SHARE * cpus,
         )
         self.narrator.write_line(
-            f"all or nothing and precise in turn, above {policies.COMPARED.waterline:.0%} of the machine's CPU: "
-            f"{BATCH_PODS} batch pods that want {BATCH_SHARE:.0%} of it, surges of {rates.surge:.0f} requests/s"
+            f"comparing all-or-nothing and precise throttling above {policies.COMPARED.waterline:.0%} of the machine's "
+            f"CPU: {BATCH_PODS} batch pods with a demand of {BATCH_SHARE:.0%} of it, surges of {rates.surge:.0f} "
+            "requests/s"
         )
         deadline, self.told_waterline = time.monotonic() + parts.comparison, None
         found = await Contest(self, port, rates.surge, rates.rest, deadline).perform(crunch)
@@ -212,13 +213,13 @@ class Production:
         alone = self.gauge.pressures(*self.last_surge)
         self.waterline = self.told_waterline = schedule.waterline([sample.some for sample in alone])
         self.narrator.write_line(
-            f"waterline on prod's CPU pressure: {self.waterline:.3f} (from the pressure it makes alone)"
+            f"waterline on prod's CPU pressure: {self.waterline:.3f} (from its pressure without batch)"
         )
 
     last_surge: tuple[float, float] = (0.0, 0.0)
     """Times in monotonic seconds."""
 
-    async def _batch_lives(self) -> None:
+    async def _wait_for_batch(self) -> None:
         for _ in range(200):
             if self.kernel.batch_limits() and self.kernel.read().batch_cpu > 0.2:
                 return
@@ -259,13 +260,13 @@ class Production:
         write_atomically(self.state_dir / SUMMARY_FILE, found.model_dump_json(indent=1) + "\n")
         return found
 
-    async def _go_on(self, surge: Surge, found: RunSummary) -> None:
+    async def _repeat(self, surge: Surge, found: RunSummary) -> None:
         """Without a duration: print the table, then repeat surges until cancelled."""
         self.narrator.__exit__()
         table.show(found, table.console())
         self.narrator.__enter__()
         while True:
-            await surge.phase(SLACKWATER, "Slackwater, on and on (Ctrl-C ends it)", keep=False)
+            await surge.phase(SLACKWATER, "Slackwater, repeated until Ctrl-C", keep=False)
             await asyncio.sleep(10)
 
     @asynccontextmanager
@@ -308,7 +309,7 @@ class Surge:
         Its latencies are not compared with later ones, because a virtual machine may run at half speed by then.
         """
         parts = replace(self.parts, surge=self.parts.first)
-        load, began, ended = await replace(self, parts=parts)._begin("first", "the service by itself", tail=0.0)
+        load, began, ended = await replace(self, parts=parts)._begin("first", "service alone", tail=0.0)
         await self._until(ended + 0.1)
         await load.process.wait()
         self.production.last_surge = (began, ended)
@@ -327,7 +328,7 @@ class Surge:
         doing = "Slackwater: tier weights and the waterline"
         load, began, ended = await self._begin(name, doing, tail=self.parts.restore_patience)
         await self._until(ended + 0.1)
-        production.doing = "surge over, batch gets its CPU back"
+        production.doing = "surge over, restoring batch"
         for _ in range(int(self.parts.restore_patience / 0.05)):
             if watch.all_original():
                 break

@@ -66,9 +66,9 @@ class Narrator:
         because = ""
         if pressure is not None and waterline is not None:
             because = f" (prod pressure {pressure.some:.2f}, waterline {waterline:.2f})"
-        mode = " [only observed]" if item["reason"].endswith("observed_only") else ""
+        mode = " [observe mode: not carried out]" if item["reason"].endswith("observed_only") else ""
         for what in actions_words(item["actions"]):
-            self.write_line(f"{item['kind']} {what}{because}{mode} decision {item['id']}")
+            self.write_line(f"{item['kind']} {what}{because}{mode}, decision {item['id']}")
 
 
 def actions_words(actions: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -84,14 +84,14 @@ def actions_words(actions: Sequence[Mapping[str, Any]]) -> list[str]:
             for action, limit in zip(actions, limits, strict=True)
         ]
     before, after = (_sum(list(side)) for side in zip(*limits, strict=True))
-    return [f"{len(actions)} pods of {actions[0]['tier']} {change(before, after)} in all"]
+    return [f"{len(actions)} {actions[0]['tier']} pods {change(before, after)} in total"]
 
 
 def limits_words(limits: Mapping[str, int | None]) -> list[str]:
     """The CPU limits of the batch pods as text: per pod, or their sum if there are many."""
     if len(limits) <= _ONE_BY_ONE:
         return [f"batch/{pod} {limit_words(limit)}" for pod, limit in limits.items()]
-    return [f"{len(limits)} pods of batch {limit_words(_sum(list(limits.values())))} in all"]
+    return [f"{len(limits)} batch pods {limit_words(_sum(list(limits.values())))} in total"]
 
 
 def _sum(limits: Sequence[int | None]) -> int | None:

@@ -42,7 +42,7 @@ from slackwater.runtime.state import Endpoint, write_atomically
 
 _STEP_SECONDS = 0.25
 _FLEET_PATIENCE_SECONDS = 30
-_NOTE = "no cgroups to write: latency and pressure are computed; root or a delegated cgroup tree enables the real thing"
+_NOTE = "no writable cgroups: latency and pressure are computed; to measure, run as root or delegate a cgroup tree"
 
 
 async def direct(endpoint: Endpoint, state_dir: Path, seconds: int | None, summary_file: str) -> int:
@@ -50,12 +50,12 @@ async def direct(endpoint: Endpoint, state_dir: Path, seconds: int | None, summa
     started_at = datetime.now(UTC)
     async with Api(endpoint, started_at) as api:
         with Narrator() as narrator:
-            tides = Tides(api, narrator)
+            demo = FleetDemo(api, narrator)
             before = await api.policy()
-            found = await tides.perform(started_at, seconds)
+            found = await demo.perform(started_at, seconds)
             write_atomically(state_dir / summary_file, found.model_dump_json(indent=1) + "\n")
             if seconds is None:
-                narrator.write_line("the tides go on under Slackwater until Ctrl-C")
+                narrator.write_line("the simulation continues under Slackwater until Ctrl-C")
                 table.show(found, table.console())
                 await asyncio.Event().wait()
             await api.apply(before)
@@ -86,7 +86,7 @@ class SimulatedMoment:
 
 
 @dataclass(slots=True)
-class Tides:
+class FleetDemo:
     """One run on the fleet."""
 
     api: Api
@@ -102,10 +102,10 @@ class Tides:
         await self._fleet()
         self.narrator.write_line(f"driver: simulated, {len(self.nodes)} nodes; {_NOTE}")
         await self.api.set_mode("observe", "by-request")
-        await self._surge(PLAIN, Policy.BY_REQUEST, "shared plainly: weights by request, nobody is touched")
+        await self._surge(PLAIN, Policy.BY_REQUEST, "plain sharing: CPU weights by request, no throttling")
         line = schedule.waterline([self.phases[ALONE].pressure_mean or 0.0])
         await self.api.set_mode("observe", "by-tier", line)
-        await self._surge(WEIGHTS, Policy.BY_TIER, "tier weights only")
+        await self._surge(WEIGHTS, Policy.BY_TIER, "tier weights only, no throttling")
         await asyncio.sleep(1.5)
         await self.api.set_mode("throttle", "by-tier", line)
         reacted = await self._surge(SLACKWATER, Policy.BY_TIER, "Slackwater: tier weights and the waterline", line)
@@ -124,7 +124,7 @@ class Tides:
             waterline=line,
             phases=self.phases,
             reaction=reacted,
-            comparison=PolicyComparison(left_out="left out: it needs real cgroups"),
+            comparison=PolicyComparison(left_out="skipped: it needs real cgroups"),
             counts=await self.api.counts(),
             offers=await self.api.offers(),
             conclusion=summary.conclusion(self.phases),

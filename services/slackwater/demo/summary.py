@@ -148,7 +148,7 @@ def phase(
 
 def cpu_seconds_per_request(phases: Iterable[Phase]) -> float:
     """CPU cost per request in these surges, with and without batch. Raises ValueError without any request."""
-    seen = [(each.prod_cpu * each.seconds, each.requests) for each in phases if each.requests]
+    seen = [(phase.prod_cpu * phase.seconds, phase.requests) for phase in phases if phase.requests]
     if not seen:
         raise ValueError("phases: none of them has a request to count")
     return sum(cpu for cpu, _ in seen) / sum(requests for _, requests in seen)
@@ -166,8 +166,10 @@ def nth(name: str, number: int) -> str:
 
 def pairs(phases: Mapping[str, Phase]) -> list[tuple[Phase, Phase]]:
     """The pairs (alone, under Slackwater) of which both were measured, in order of measurement."""
-    found = [(phases.get(nth(ALONE, number)), phases.get(nth(SLACKWATER, number))) for number in range(1, PAIRS + 1)]
-    return [(alone, ours) for alone, ours in found if alone and ours and _both_known(alone, ours)]
+    candidates = [
+        (phases.get(nth(ALONE, number)), phases.get(nth(SLACKWATER, number))) for number in range(1, PAIRS + 1)
+    ]
+    return [(alone, ours) for alone, ours in candidates if alone and ours and _both_known(alone, ours)]
 
 
 def deciding_pair(phases: Mapping[str, Phase]) -> tuple[Phase, Phase] | None:
@@ -218,18 +220,20 @@ def why_not_measurable(summary: RunSummary) -> str:
     Reasons: steal above 3 % of the CPUs in a surge of a pair; failed requests of the service alone; or a p99 of the
     service alone that exceeds Slackwater's bound when it is measured again.
     """
-    measured, cpus, found = pairs(summary.phases), float(summary.machine.get("cpus", 0)), []
+    measured, cpus, reasons = pairs(summary.phases), float(summary.machine.get("cpus", 0)), []
     stolen = max((phase.stolen_cpu for pair in measured for phase in pair), default=0.0)
     if cpus and stolen > MOST_STEAL * cpus:
         share = stolen / cpus
-        found.append(f"the host took {share:.1%} of the CPUs in a surge (steal), more than {MOST_STEAL:.0%}")
+        reasons.append(f"the host took {share:.1%} of the CPUs in a surge (steal), more than {MOST_STEAL:.0%}")
     if errors := sum(pair[0].errors for pair in measured):
-        found.append(f"{errors} of {sum(pair[0].requests for pair in measured)} requests failed with the service alone")
+        reasons.append(
+            f"{errors} of {sum(pair[0].requests for pair in measured)} requests failed with the service alone"
+        )
     alone = [_p99s(pair)[0] for pair in measured]
     if alone and max(alone) > allowed_p99_ms(min(alone)):
-        said = ", ".join(f"{p99:.1f}" for p99 in alone)
-        found.append(f"the service alone had p99 {said} ms: it drifts by more than the bound allows Slackwater")
-    return "; ".join(found)
+        values = ", ".join(f"{p99:.1f}" for p99 in alone)
+        reasons.append(f"the p99 of the service alone varied ({values} ms) by more than the bound allows Slackwater")
+    return "; ".join(reasons)
 
 
 def last_line(summary: RunSummary) -> str:
@@ -243,15 +247,15 @@ def _latency(summary: RunSummary) -> list[str]:
     measured, pair = pairs(summary.phases), deciding_pair(summary.phases)
     if pair is None:
         return ["the service's latency was not measured alone and under Slackwater"]
-    found = []
+    problems = []
     if is_too_slow(summary.phases):
         alone, ours = _p99s(pair)
-        found.append(
+        problems.append(
             f"p99 under Slackwater {ours:.1f} ms is above {allowed_p99_ms(alone):.1f} ms "
             f"({P99_FACTOR:g} x {alone:.1f} ms alone + {P99_ALLOWANCE_MS:g} ms)"
-            + (f": the middle one of {reported_pairs(measured)}" if len(measured) == PAIRS else "")
+            + (f": the median of {reported_pairs(measured)}" if len(measured) == PAIRS else "")
         )
-    return [*found, *_failed_requests(summary)]
+    return [*problems, *_failed_requests(summary)]
 
 
 def _failed_requests(summary: RunSummary) -> list[str]:
@@ -268,7 +272,7 @@ def reported_pairs(measured: Sequence[tuple[Phase, Phase]]) -> str:
     return ", ".join(f"{ours:.1f} of {allowed_p99_ms(alone):.1f}" for alone, ours in p99s)
 
 
-def nothing_was_to_be_taken(summary: RunSummary) -> bool:
+def needed_no_throttle(summary: RunSummary) -> bool:
     """Whether prod's pressure under Slackwater stayed close to its waterline, so that no throttle was needed.
 
     On a quiet machine the weights may be enough: an excess of a tenth asks for less than a hundredth of the node, which
@@ -284,59 +288,63 @@ def _loop(summary: RunSummary) -> list[str]:
     counts, reaction = summary.counts, summary.reaction
     conditions = [
         (counts.reports > 0, "no report arrived"),
-        (counts.windows > 0, "no window of usage was closed"),
-        (counts.predictions > 0, "no peak was predicted"),
-        (bool(summary.offers), "no offer to batch is in force"),
+        (counts.windows > 0, "no usage window was closed"),
+        (counts.predictions > 0, "no peak was published"),
+        (bool(summary.offers), "no batch offer is in force"),
     ]
     taken = (
         (counts.decisions.get("throttle", 0) > 0, "no throttle was decided"),
         (reaction.seconds_to_lowered is not None, "no batch quota was lowered"),
         (counts.decisions.get("restore", 0) > 0, "no restore was decided"),
-        (reaction.seconds_to_restored is not None, "the batch quotas did not all come back after the surge"),
+        (reaction.seconds_to_restored is not None, "not all batch quotas were restored after the surge"),
     )
-    conditions += () if nothing_was_to_be_taken(summary) else taken
+    conditions += () if needed_no_throttle(summary) else taken
     return [text for holds, text in conditions if not holds]
 
 
 def _left_behind(summary: RunSummary) -> list[str]:
-    found = [f"left behind: {what}" for what in summary.leftovers]
+    problems = [f"left behind: {what}" for what in summary.leftovers]
     if summary.restored_exactly is None:
-        found.append("whether every file was restored is unknown: the agent left no restore report")
+        problems.append("the agent wrote no restore report: whether every file was restored is unknown")
     elif not summary.restored_exactly:
-        found.append("not every file holds what it held before")
-    return found
+        problems.append("not every file has its original value")
+    return problems
 
 
 def disturbance(phases: Mapping[str, Phase], cpus: float) -> str:
     """A warning about other work on the machine during the surges; empty if there was none."""
     most = max((phase.other_cpu for phase in phases.values()), default=0.0)
     stolen = max((phase.stolen_cpu for phase in phases.values()), default=0.0)
-    found = []
+    sources = []
     if most > _DISTURBING_SHARE * cpus:
-        found.append(f"Other work took up to {most:.2f} of {cpus:g} CPUs during the surges")
+        sources.append(f"Other work used up to {most:.2f} of {cpus:g} CPUs during the surges")
     if stolen > _STOLEN_SHARE * cpus:
-        found.append(f"the host took up to {stolen:.2f} of {cpus:g} CPUs from this virtual machine (steal)")
-    told = " and ".join(found)
-    return f"{told[0].upper()}{told[1:]}: the figures are disturbed by it." if told else ""
+        sources.append(f"the host took up to {stolen:.2f} of {cpus:g} CPUs from this virtual machine (steal)")
+    causes = " and ".join(sources)
+    return f"{causes[0].upper()}{causes[1:]}; this disturbs the figures." if causes else ""
 
 
 def conclusion(phases: Mapping[str, Phase]) -> str:
     """One or two sentences on the cost of plain sharing, the effect of weights and the effect of the waterline."""
     pair = deciding_pair(phases)
     if pair is None or any(phases.get(name) is None or phases[name].p99_ms is None for name in (PLAIN, WEIGHTS)):
-        return "Not every phase was measured, so nothing can be concluded."
+        return "No conclusion: not every phase was measured."
     plain, weights, (alone, ours) = phases[PLAIN].p99_ms or 0.0, phases[WEIGHTS].p99_ms or 0.0, _p99s(pair)
     cost = plain - alone
-    first = f"Plain sharing takes p99 from {alone:.1f} to {plain:.1f} ms."
+    first = f"Plain sharing raises p99 from {alone:.1f} to {plain:.1f} ms."
     if cost <= _NOTICEABLE_MS:
-        return f"{first} On this machine it costs the service next to nothing{_pressure_words(phases, pair)}."
+        return f"{first} On this machine the effect is negligible{_pressure_words(phases, pair)}."
     by_weights, by_both = (plain - weights) / cost, (plain - ours) / cost
     if by_both < 0.5:
-        second = f"Slackwater gives back only {_percent(by_both)} of that, the weights alone {_percent(by_weights)}"
+        second = (
+            f"Slackwater removes only {_percent(by_both)} of the increase, the weights alone {_percent(by_weights)}"
+        )
     elif by_weights >= 0.8 and by_both - by_weights < 0.1:
-        second = f"Tier weights alone give back {_percent(by_weights)} of that, the waterline adds little in latency"
+        second = f"Tier weights alone remove {_percent(by_weights)} of the increase; the waterline adds little"
     else:
-        second = f"Tier weights alone give back {_percent(by_weights)} of that, with the waterline {_percent(by_both)}"
+        second = (
+            f"Tier weights alone remove {_percent(by_weights)} of the increase, with the waterline {_percent(by_both)}"
+        )
     return f"{first} {second}{_pressure_words(phases, pair)}."
 
 

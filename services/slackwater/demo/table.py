@@ -20,7 +20,7 @@ from slackwater.demo.summary import (
     RunSummary,
     disturbance,
     last_line,
-    nothing_was_to_be_taken,
+    needed_no_throttle,
     nth,
     pairs,
     reported_pairs,
@@ -28,7 +28,7 @@ from slackwater.demo.summary import (
 from slackwater.model.quantities import format_cpu, format_memory
 
 TITLES = {
-    PLAIN: "shared plainly",
+    PLAIN: "plain sharing",
     WEIGHTS: "tier weights only",
     ALONE: "service alone",
     SLACKWATER: "Slackwater",
@@ -57,7 +57,7 @@ def show(summary: RunSummary, console: Console) -> None:
 def lines(summary: RunSummary) -> list[str]:
     """The lines below the table of phases."""
     reaction, counts = summary.reaction, summary.counts
-    found = [
+    texts = [
         f"driver: {summary.driver}{f' ({summary.driver_note})' if summary.driver_note else ''}",
         f"surge -> quota lowered: {_seconds(reaction.seconds_to_lowered)}",
         f"surge -> relief (pressure at or below {summary.waterline or 0:.3f}): {_seconds(reaction.seconds_to_relief)}",
@@ -65,34 +65,34 @@ def lines(summary: RunSummary) -> list[str]:
         f"{counts.reports} reports, {counts.windows} windows, {counts.predictions} predictions, {counts.offers} offers",
         "decisions: " + (", ".join(f"{n} {kind}" for kind, n in sorted(counts.decisions.items()) if n) or "none"),
     ]
-    if nothing_was_to_be_taken(summary):
+    if needed_no_throttle(summary):
         highest = summary.phases[SLACKWATER].pressure_p90 or 0
-        found.append(f"prod hardly waited above the waterline (p90 {highest:.3f}): nothing was to be taken from batch")
+        texts.append(f"prod's CPU pressure stayed near the waterline (p90 {highest:.3f}): no throttle was needed")
     if len(measured := pairs(summary.phases)) == PAIRS:
-        found.append(f"p99 under Slackwater of what it may be: {reported_pairs(measured)} ms; the middle one decides")
+        texts.append(f"p99 under Slackwater and its bound, by pair: {reported_pairs(measured)} ms; the median decides")
     for offer in summary.offers[:3]:
         ids = ", ".join(f"{subject} {decision}" for subject, decision in sorted(offer.decision_ids.items()))
-        found.append(
+        texts.append(
             f"last offer of {offer.node}: {format_cpu(offer.cpu_milli)} CPU, "
             f"{format_memory(offer.memory_bytes)} ({ids})"
         )
     if summary.finished:
         restored = {True: "true", False: "FALSE", None: "unknown"}[summary.restored_exactly]
-        found.append(
+        texts.append(
             f"restored_exactly: {restored} ({summary.restored_files} files); left behind: {len(summary.leftovers)}"
         )
-    found.extend(versus.lines(summary.comparison))
+    texts.extend(versus.lines(summary.comparison))
     if summary.conclusion:
-        found.append(summary.conclusion)
+        texts.append(summary.conclusion)
     if disturbed := disturbance(summary.phases, float(summary.machine.get("cpus", 0)) or math.inf):
-        found.append(disturbed)
+        texts.append(disturbed)
     if summary.took_seconds is not None and summary.seconds is not None:
         more = "; two more pairs were measured" if len(pairs(summary.phases)) == PAIRS else ""
-        found.append(f"took {summary.took_seconds:.0f} s of the {summary.seconds} s that were asked for{more}")
-    found.extend(f"FAILED: {failure}" for failure in summary.failures)
+        texts.append(f"took {summary.took_seconds:.0f} s of the requested {summary.seconds} s{more}")
+    texts.extend(f"FAILED: {failure}" for failure in summary.failures)
     if summary.finished:
-        found.append(last_line(summary))
-    return found
+        texts.append(last_line(summary))
+    return texts
 
 
 def phases_of(phases: Mapping[str, Phase]) -> Table:

@@ -19,9 +19,9 @@ TITLES = {ALL_OR_NOTHING: "all or nothing", PRECISE: "precise"}
 
 def compared(comparison: PolicyComparison) -> Table:
     """A table with a row per figure, a column per policy, and the goal for the precise one."""
-    count = sum(one.surges for one in comparison.outcomes.values())
+    count = sum(outcome.surges for outcome in comparison.outcomes.values())
     table = Table(
-        title=f"all or nothing and precise in turn, {count} surges of {comparison.surge_seconds:g} s, "
+        title=f"all or nothing and precise alternately, {count} surges of {comparison.surge_seconds:g} s, "
         f"waterline {comparison.waterline:.0%}",
         title_justify="left",
     )
@@ -29,9 +29,9 @@ def compared(comparison: PolicyComparison) -> Table:
     names = [name for name in TITLES if name in comparison.outcomes]
     for name in names:
         table.add_column(TITLES[name], justify="right")
-    table.add_column("wanted", justify="right")
-    for title, figures, wanted in _rows(comparison, names):
-        table.add_row(title, *figures, wanted)
+    table.add_column("goal", justify="right")
+    for title, figures, goal in _rows(comparison, names):
+        table.add_row(title, *figures, goal)
     return table
 
 
@@ -39,52 +39,52 @@ def _rows(comparison: PolicyComparison, names: list[str]) -> list[tuple[str, lis
     outcomes = [comparison.outcomes[name] for name in names]
     alone, middle, pods = comparison.alone_p99_ms, comparison.alone_p99_median_ms, comparison.batch_pods
 
-    def row(title: str, figures: list[str], wanted: str = "") -> tuple[str, list[str], str]:
-        return title, figures, wanted
+    def row(title: str, figures: list[str], goal: str = "") -> tuple[str, list[str], str]:
+        return title, figures, goal
 
     return [
-        row("surges (above the waterline)", [f"{one.surges} ({one.crossed})" for one in outcomes]),
+        row("surges (above the waterline)", [f"{outcome.surges} ({outcome.crossed})" for outcome in outcomes]),
         row(
             "prod p99, ms" + ("" if alone is None else f" (alone {alone:.1f})"),
-            [_number(one.p99_ms) for one in outcomes],
+            [_number(outcome.p99_ms) for outcome in outcomes],
             "" if alone is None else f"<= {P99_FACTOR * alone:.1f}",
         ),
         row(
-            "of the median surge" + ("" if middle is None else f" (alone {middle:.1f})"),
-            [_number(one.p99_median_ms) for one in outcomes],
+            "prod p99 of the median surge" + ("" if middle is None else f" (alone {middle:.1f})"),
+            [_number(outcome.p99_median_ms) for outcome in outcomes],
         ),
-        *_where_nothing_was_taken(comparison, outcomes),
-        row("batch CPU needed, CPU-s", [f"{one.needed:.1f}" for one in outcomes]),
-        row("batch CPU lost, CPU-s", [f"{one.lost:.1f}" for one in outcomes]),
+        *_steal_rows(comparison, outcomes),
+        row("batch CPU needed, CPU-s", [f"{outcome.needed:.1f}" for outcome in outcomes]),
+        row("batch CPU lost, CPU-s", [f"{outcome.lost:.1f}" for outcome in outcomes]),
         row(
             "lost above needed",
-            [_ratio(one.above_needed_ratio) for one in outcomes],
+            [_ratio(outcome.above_needed_ratio) for outcome in outcomes],
             f"<= {MOST_LOST_ABOVE_NEEDED:.0%}",
         ),
-        row("batch pods touched a surge", [f"{one.pods_a_surge:.1f} of {pods}" for one in outcomes]),
-        row("quotas lowered", [str(one.actions) for one in outcomes]),
-        row("surge -> below, s (p50)", [_number(one.below_p50_seconds) for one in outcomes]),
-        row("surge -> below, s (p99 = worst)", [_worst(one) for one in outcomes], f"<= {BELOW_WITHIN_SECONDS:g}"),
-        row("above the waterline, s", [f"{one.seconds_above:.1f}" for one in outcomes]),
+        row("batch pods throttled per surge", [f"{outcome.pods_a_surge:.1f} of {pods}" for outcome in outcomes]),
+        row("quotas lowered", [str(outcome.actions) for outcome in outcomes]),
+        row("surge -> below, s (p50)", [_number(outcome.below_p50_seconds) for outcome in outcomes]),
+        row(
+            "surge -> below, s (p99 = worst)", [_worst(outcome) for outcome in outcomes], f"<= {BELOW_WITHIN_SECONDS:g}"
+        ),
+        row("above the waterline, s", [f"{outcome.seconds_above:.1f}" for outcome in outcomes]),
     ]
 
 
-def _where_nothing_was_taken(
-    comparison: PolicyComparison, outcomes: list[ComparisonOutcome]
-) -> list[tuple[str, list[str], str]]:
+def _steal_rows(comparison: PolicyComparison, outcomes: list[ComparisonOutcome]) -> list[tuple[str, list[str], str]]:
     """Adds two rows if there was steal."""
-    if comparison.alone_stolen + sum(one.stolen for one in outcomes) <= 0:
+    if comparison.alone_stolen + sum(outcome.stolen for outcome in outcomes) <= 0:
         return []
     alone = comparison.alone_p99_undisturbed_ms
     return [
         (
-            "where the host took nothing" + ("" if alone is None else f" (alone {alone:.1f})"),
-            [_number(one.p99_undisturbed_ms) for one in outcomes],
+            "prod p99 without steal" + ("" if alone is None else f" (alone {alone:.1f})"),
+            [_number(outcome.p99_undisturbed_ms) for outcome in outcomes],
             "" if alone is None else f"<= {P99_FACTOR * alone:.1f}",
         ),
         (
-            f"taken by the host, CPU-s (alone {comparison.alone_stolen:.1f})",
-            [f"{one.stolen:.1f}" for one in outcomes],
+            f"steal, CPU-s (alone {comparison.alone_stolen:.1f})",
+            [f"{outcome.stolen:.1f}" for outcome in outcomes],
             "",
         ),
     ]
@@ -92,49 +92,49 @@ def _where_nothing_was_taken(
 
 def lines(comparison: PolicyComparison) -> list[str]:
     """The notes on the table: why the comparison is missing or partial, and how its figures are defined."""
-    found = [f"all or nothing against precise: {comparison.left_out}"] if comparison.left_out else []
+    notes = [f"all or nothing against precise: {comparison.left_out}"] if comparison.left_out else []
     if comparison.outcomes:
-        wanted, kept = comparison.batch_wanted_cpus, comparison.target * comparison.cpus
-        found.append(
-            f"needed, of each second: machine - batch + {wanted:.2f} (all that batch wants) - {kept:.2f} CPU "
-            f"({comparison.target:.0%} of the machine, what is released down to); lost: {wanted:.2f} - batch; both "
-            "from the surge until batch has everything back"
+        demand, target = comparison.batch_wanted_cpus, comparison.target * comparison.cpus
+        notes.append(
+            f"needed, per second: machine - batch + {demand:.2f} (demand of batch) - {target:.2f} CPU "
+            f"({comparison.target:.0%} of the machine, the target); lost: {demand:.2f} - batch; both "
+            "from the start of the surge until batch is fully restored"
         )
-        found.append(judged(comparison))
-    if _took_everything(comparison):
-        found.append(
-            "precise: the service needed nearly all that batch wants, so there was nothing to be precise about: this "
-            "machine became slower after the requests were measured, or does other work"
+        notes.append(judged(comparison))
+    if _needed_nearly_all(comparison):
+        notes.append(
+            "precise: the service needed nearly all the CPU of batch, so both policies act alike: the machine became "
+            "slower after the requests were measured, or it does other work"
         )
-    return found
+    return notes
 
 
-def _took_everything(comparison: PolicyComparison) -> bool:
+def _needed_nearly_all(comparison: PolicyComparison) -> bool:
     """Whether the surges left batch almost no CPU.
 
     Both policies then throttle all of it, and the cool-down decides the result.
     """
-    one = comparison.outcomes.get(PRECISE)
-    if one is None:
+    outcome = comparison.outcomes.get(PRECISE)
+    if outcome is None:
         return False
-    return one.needed >= _NEARLY_ALL * comparison.batch_wanted_cpus * comparison.surge_seconds * one.surges > 0
+    return outcome.needed >= _NEARLY_ALL * comparison.batch_wanted_cpus * comparison.surge_seconds * outcome.surges > 0
 
 
 def judged(comparison: PolicyComparison) -> str:
     """The verdict on each of the three goals; other work on the machine affects the figures."""
-    one = comparison.outcomes.get(PRECISE)
-    if one is None or not one.actions:
-        return "precise: not measured" if one is None else "precise: it never had to act, so nothing was proved"
+    outcome = comparison.outcomes.get(PRECISE)
+    if outcome is None or not outcome.actions:
+        return "precise: not measured" if outcome is None else "precise: it never had to act, so nothing was measured"
     words = {True: "met", False: "MISSED", None: "not measured"}
-    protected = _is_protected(one.p99_ms, comparison.alone_p99_ms)
-    undisturbed = _is_protected(one.p99_undisturbed_ms, comparison.alone_p99_undisturbed_ms)
+    protected = _is_protected(outcome.p99_ms, comparison.alone_p99_ms)
+    undisturbed = _is_protected(outcome.p99_undisturbed_ms, comparison.alone_p99_undisturbed_ms)
     aside = ""
-    if one.stolen + comparison.alone_stolen > 0 and undisturbed is not None:
-        aside = f" ({words[undisturbed]} where the host took nothing)"
+    if outcome.stolen + comparison.alone_stolen > 0 and undisturbed is not None:
+        aside = f" ({words[undisturbed]} without steal)"
     verdicts = (
-        ("below the waterline in time", None if one.crossed == 0 else _in_time(one), ""),
+        ("below the waterline in time", None if outcome.crossed == 0 else _in_time(outcome), ""),
         ("p99 protected", protected, aside),
-        ("no more lost than needed", _within(one.above_needed_ratio), ""),
+        ("lost no more than needed", _within(outcome.above_needed_ratio), ""),
     )
     return "precise: " + ", ".join(f"{what} {words[holds]}{more}" for what, holds, more in verdicts)
 
@@ -143,17 +143,17 @@ def _is_protected(p99_ms: float | None, alone_ms: float | None) -> bool | None:
     return None if p99_ms is None or alone_ms is None else p99_ms <= P99_FACTOR * alone_ms
 
 
-def _in_time(one: ComparisonOutcome) -> bool:
-    return one.never_below == 0 and (one.below_p99_seconds or 0.0) <= BELOW_WITHIN_SECONDS
+def _in_time(outcome: ComparisonOutcome) -> bool:
+    return outcome.never_below == 0 and (outcome.below_p99_seconds or 0.0) <= BELOW_WITHIN_SECONDS
 
 
 def _within(ratio: float | None) -> bool | None:
     return None if ratio is None else ratio <= MOST_LOST_ABOVE_NEEDED
 
 
-def _worst(one: ComparisonOutcome) -> str:
-    never = f", {one.never_below} never" if one.never_below else ""
-    return f"{_number(one.below_p99_seconds)}{never}"
+def _worst(outcome: ComparisonOutcome) -> str:
+    never = f", {outcome.never_below} never" if outcome.never_below else ""
+    return f"{_number(outcome.below_p99_seconds)}{never}"
 
 
 def _ratio(value: float | None) -> str:

@@ -44,7 +44,7 @@ class Workloads:
                 facts = json.loads(announced.read_text())
                 return int(facts["port"]), int(facts["rounds"])
             if process.returncode is not None:
-                raise Unavailable(f"the demo service ended with {process.returncode} before it was ready")
+                raise Unavailable(f"the demo service exited with {process.returncode} before it was ready")
             await asyncio.sleep(0.05)
         raise Unavailable(f"the demo service was not ready after {_START_SECONDS:g} s")
 

@@ -41,7 +41,7 @@ class PredictionService(ReplicatedService):
         metrics, calibration = PredictionMetrics(process_meters()), CalibrationMetrics(process_meters())
         reports = SnapshotReports(metrics)
         catalogue, documents = Catalogue(), replica.resource_store(PREDICT_POLICY)
-        why = "a model is not installed on this replica, or a newer version wrote the document"
+        why = "a model is not installed, or a newer version wrote the document"
         meter = ResourceMetrics(process_meters(), replica.name, PREDICT_POLICY.name, why)
         hooks = PredictPolicyHooks(catalogue, settings.first_policy())
         self.policies = policies = PoliciesInForce(documents, hooks, meter)

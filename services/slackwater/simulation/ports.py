@@ -1,4 +1,4 @@
-"""What a simulation needs from outside: a history, period by period or scene by scene, and somebody who watches."""
+"""The ports of a simulation: a history by period or by scene, and a progress display."""
 
 from __future__ import annotations
 
@@ -10,93 +10,93 @@ from slackwater.simulation.domain.scenes import SceneNode, UsageScene
 
 
 class SimulationProgress(Protocol):
-    """Somebody who wants to know how far it is."""
+    """Displays progress."""
 
     def begin(self, what: str, steps: int | None) -> None:
-        """Something new is done; None: nobody knows how long it is."""
+        """Starts a new phase. `steps` is its length; None: unknown."""
         ...
 
     def advance(self, steps: int) -> None:
-        """So much more is done."""
+        """Called when `steps` more are done."""
         ...
 
 
 class History(Protocol):
-    """What nodes had and used, and what was predicted of them: everything but offers, which a strategy makes of it."""
+    """Capacity, usage and predictions of nodes: all inputs of the offers, which a strategy computes from it."""
 
     @property
     def title(self) -> str:
-        """Where it is from, for people."""
+        """The source of the history, for display."""
         ...
 
     @property
     def nodes(self) -> Sequence[str]:
-        """Their names, in the order of every period's rows."""
+        """Names of the nodes, in the order of the rows of every period."""
         ...
 
     @property
     def period_seconds(self) -> float:
-        """How long each period is."""
+        """Length of a period."""
         ...
 
     @property
     def steps(self) -> int:
-        """How many periods there are."""
+        """Number of periods."""
         ...
 
     @property
     def start_seconds(self) -> float:
-        """When the first one that counts begins, seconds since 1970 (or since the trace's own zero)."""
+        """Start of the first period that counts, in seconds since 1970 or since the start of the trace."""
         ...
 
     @property
     def first(self) -> int:
-        """The first period that counts; before it only predictions are learned and offers are made."""
+        """The first period that counts; earlier periods are warm-up of predictions and offers."""
         ...
 
     @property
     def notes(self) -> Sequence[str]:
-        """What a reader of the figures should know of it."""
+        """Limitations of the history, for display with the figures."""
         ...
 
     def periods(self) -> Iterator[Period]:
-        """In the order of time."""
+        """Yields the periods in order of time."""
         ...
 
 
 class SceneHistory(Protocol):
-    """What the pods of nodes wanted: everything but limits and evictions, which a policy makes of it."""
+    """The demand of the pods of nodes: all inputs of limits and evictions, which a policy decides from it."""
 
     @property
     def title(self) -> str:
-        """Where it is from, for people."""
+        """The source of the history, for display."""
         ...
 
     @property
     def nodes(self) -> Sequence[SceneNode]:
-        """In the order of every moment's scenes."""
+        """The nodes, in the order of the scenes of every instant."""
         ...
 
     @property
     def period_seconds(self) -> int:
-        """How long each scene is."""
+        """Length of a scene."""
         ...
 
     @property
     def steps(self) -> int:
-        """How many moments there are."""
+        """Number of instants."""
         ...
 
     @property
     def start_seconds(self) -> float:
-        """When the first one begins, seconds since 1970 (or since the trace's own zero)."""
+        """Start of the first scene, in seconds since 1970 or since the start of the trace."""
         ...
 
     @property
     def notes(self) -> Sequence[str]:
-        """What a reader of the figures should know of it."""
+        """Limitations of the history, for display with the figures."""
         ...
 
     def scenes(self) -> Iterator[Sequence[UsageScene | None]]:
-        """In the order of time; None: the node is not there."""
+        """Yields the scenes of all nodes in order of time; None: the node is absent."""
         ...

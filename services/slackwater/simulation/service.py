@@ -1,4 +1,4 @@
-"""The composition root of simulation and assessment: a history, documents, and what the command line asks of them."""
+"""Composition root of simulation and assessment: combines a history with documents, one function per command."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ from slackwater.waterline.registry.plugins import all_metrics
 
 
 def simulate_trace(files: Sequence[DocumentFile], order: TraceOrder, watch: SimulationProgress) -> Simulation:
-    """Raises InvalidInput for what was asked wrongly and for bad files, Misconfigured for a missing library."""
-    wanted = [default_variant(), *variants(files)]  # first: reading a trace to learn of a misspelt field is long
+    """Raises InvalidInput for invalid options and files, Misconfigured for a missing library."""
+    tried = [default_variant(), *variants(files)]  # first: a misspelt field fails before the trace is read
     history = history_of(order, watch)
-    return Simulation(history, replay(history, wanted, watch))
+    return Simulation(history, replay(history, tried, watch))
 
 
 def assess_trace(order: TraceOrder, tried: AssessmentOptions, watch: SimulationProgress) -> Assessment:
@@ -56,7 +56,7 @@ def assess_trace(order: TraceOrder, tried: AssessmentOptions, watch: SimulationP
 def assess_prometheus(
     order: PrometheusOrder, tried: AssessmentOptions, now_seconds: float, watch: SimulationProgress
 ) -> Assessment:
-    """Reads only. Raises InvalidInput, Misconfigured, Unavailable, NotFound."""
+    """Assesses from metrics in a Prometheus, read only. Raises InvalidInput, Misconfigured, Unavailable, NotFound."""
     models = models_of(tried)
     end = int(now_seconds) // order.step_seconds * order.step_seconds
     span = TimeRange(end - order.since_seconds, end, order.step_seconds)
@@ -69,9 +69,9 @@ def assess_prometheus(
 def simulate_recorded(
     files: Sequence[DocumentFile], order: RecordedOrder, now: datetime, watch: SimulationProgress
 ) -> Simulation:
-    """Against the strategies in force. A file replaces the documents of its names; one whose only document selects no
-    node is tried as the cluster's. Raises InvalidInput, NotFound, and what the API raises."""
-    documents = read_all(files)  # first: reading a history to learn of a misspelt field is long
+    """Compares with the strategies in force. A file replaces the documents of the same names. A single document that
+    selects no node is simulated as the cluster's. Raises InvalidInput, NotFound, and what the API raises."""
+    documents = read_all(files)  # first: a misspelt field fails before the history is read
     history = recorded(order.reads, order.since_seconds, order.step_seconds, now, watch)
     in_force = documents_in_force(order.reads)
     base = base_of(in_force)
@@ -86,8 +86,8 @@ def simulate_recorded(
 def simulate_policies_on_trace(
     files: Sequence[DocumentFile], order: TraceOrder, given: PolicyTerms, watch: SimulationProgress
 ) -> PolicySimulation:
-    """Against the policy that ensurance begins with. A trace has no labels and no pools: every NodeQOS is for all of
-    its nodes, and the only Autonomy of a file for their pool. Raises InvalidInput, Misconfigured."""
+    """Compares with ensurance's default policy. A trace has no labels and no pools: every NodeQOS applies to all nodes,
+    and the only Autonomy of a file to all nodes as one pool. Raises InvalidInput, Misconfigured."""
     metrics = all_metrics()
     sets, variants = sets_on_trace(files, metrics)
     history = history_of(order, watch)
@@ -106,8 +106,8 @@ def simulate_policies_recorded(
     now: datetime,
     watch: SimulationProgress,
 ) -> PolicySimulation:
-    """Against the policies in force. A file replaces the documents of its kinds and names, as `apply` would. Raises
-    InvalidInput, NotFound, and what the API raises."""
+    """Compares with the policies in force. A file replaces documents of the same kinds and names, as `apply` does.
+    Raises InvalidInput, NotFound, and what the API raises."""
     metrics = all_metrics()
     documents = [(file, read_policies(file, metrics)) for file in files]
     sets, variants = sets_in_place(documents, set_in_force(reads, metrics), metrics)

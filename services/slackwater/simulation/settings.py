@@ -1,4 +1,4 @@
-"""What can be asked of a simulation or an assessment, validated."""
+"""The validated options of a simulation or an assessment."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 MODELS = (USUAL_MODEL, f"{USUAL_MODEL}:knob=0.20", *(f"{USUAL_MODEL}:violation_rate={rate}" for rate in (0.01, 0.05)))
 PERCENTS = (70, 80, 90, 100)
-"""What an assessment tries beside the usual margin: so much of a node may be in use."""
+"""Reclaim thresholds in percent that an assessment tests beside the default."""
 
 
 @dataclass(frozen=True, slots=True)
 class TraceOrder:
-    """A trace and what is made of it."""
+    """A trace with its layout and the evaluated range."""
 
     path: Path
     form: TraceFormat
@@ -33,16 +33,16 @@ class TraceOrder:
     per_node: int | None = None
     churn_days: float | None = None
     seed: int = 1
-    """See adapters.trace_history.Layout."""
+    """See adapters.trace_history.TraceLayout."""
     model: str = USUAL_MODEL
     since: str | None = None
     until: str | None = None
-    """Days after its beginning, or dates: what counts. What is before is learned from."""
+    """Start and end as days after the start of the trace, or dates. Earlier data is warm-up."""
 
 
 @dataclass(frozen=True, slots=True)
 class AssessmentOptions:
-    """What an assessment tries, and which risk is accepted (a share of node minutes)."""
+    """The tested settings of an assessment, and the accepted risk as a share of node minutes."""
 
     models: Sequence[str] = MODELS
     percents: Sequence[int] = PERCENTS
@@ -58,7 +58,7 @@ class AssessmentOptions:
 
 @dataclass(frozen=True, slots=True)
 class PrometheusOrder:
-    """A Prometheus and which part of it is read; `client` knows how to prove who asks."""
+    """A Prometheus and the range to read. `client` holds the credentials."""
 
     client: httpx2.Client
     since_seconds: int
@@ -69,14 +69,14 @@ class PrometheusOrder:
         if self.step_seconds < 15 or self.step_seconds > 3600:
             raise InvalidInput(f"--step: {self.step_seconds} s is not allowed; 15 s to 1 h", field="step")
         if self.since_seconds < 2 * self.step_seconds:
-            raise InvalidInput(f"--since: {self.since_seconds} s are not two steps", field="since")
+            raise InvalidInput(f"--since: {self.since_seconds} s is not allowed; at least two steps", field="since")
         if self.retries < 0:
-            raise InvalidInput(f"--retries: {self.retries} is not allowed; from 0", field="retries")
+            raise InvalidInput(f"--retries: {self.retries} is not allowed; at least 0", field="retries")
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedOrder:
-    """What an installation recorded. `step_seconds` None: every window."""
+    """The recorded history of an installation. `step_seconds` None: every window."""
 
     reads: ApiReader
     since_seconds: int
@@ -85,7 +85,7 @@ class RecordedOrder:
 
 @dataclass(frozen=True, slots=True)
 class PolicyTerms:
-    """How a policy is tried. `batch`: see adapters.trace_scenes; it is for traces."""
+    """The conditions of a policy replay. `batch` applies to traces (see adapters.trace_scenes)."""
 
     terms: GuardTerms = field(default_factory=GuardTerms)
     batch: BatchLayout = field(default_factory=BatchLayout)

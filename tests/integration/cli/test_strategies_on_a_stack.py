@@ -127,5 +127,5 @@ def test_a_strategy_is_tried_applied_and_explained(server: WholeServer, do: Do, 
     assert offer_of(do, "still")["batch"]["cpu_milli"] == 900
     events = do("events", "-t", "strategy.checked", "--since", "5m").stdout
     assert "still" in events
-    assert f"'much' is no ratio; a number from 0, like 0.65; follows {followed}" in events
+    assert f"'much' is no ratio; a number from 0, like 0.65; applied: {followed}" in events
     assert "  still: label slackwater.io/cpu-reclaim-ratio" in do("describe", "colocationstrategy", "quiet").stdout

@@ -66,12 +66,12 @@ def test_each_name_is_judged_once_and_every_model_is_a_new_one() -> None:
 @pytest.mark.parametrize(
     ("wanted", "said"),
     [
-        ("", "none named; there are last, limits, or all"),
-        ("lost", "there is no model 'lost'; there are last, limits, or all"),
-        ("last:factor=much", "last:factor=much: factor: .*; settings are factor"),
+        ("", "no model is named; allowed: last, limits, or all"),
+        ("lost", "there is no model 'lost'; allowed: last, limits, or all"),
+        ("last:factor=much", "last:factor=much: factor: .*; allowed settings: factor"),
         ("last:factor=-1", "factor: .*greater than or equal to 0"),
-        ("last:size=1", "size: .*settings are factor"),
-        ("limits:x=1", "settings are none"),
+        ("last:size=1", "size: .*allowed settings: factor"),
+        ("limits:x=1", "allowed settings: none"),
     ],
 )
 def test_what_cannot_be_judged_is_an_error_that_says_what_can(wanted: str, said: str) -> None:

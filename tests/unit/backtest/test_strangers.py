@@ -16,7 +16,7 @@ from slackwater.cli.main import app
 from slackwater.model.errors import Misconfigured
 from slackwater.peaks.port import Floats, Members, Peaks
 
-WHO = "model odd of odd-models 1.0"
+ORIGIN = "model odd of odd-models 1.0"
 HERE = Members(np.array([0, 0, 2]), np.arange(3), np.arange(3), np.array([1.0, 2.0, 4.0]), np.array([3.0, 0.0, 4.0]))
 
 
@@ -47,16 +47,16 @@ class Says(SaysLimits):
     ("made", "said"),
     [
         (Raises, "fold raised OSError: no disk"),
-        (SaysNonsense, "peaks gave nan for 2 of 2 machines"),
-        (Negative, "peaks gave -3.0 for 2 of 2 machines"),
-        (OfOne, "peaks gave no peak of each machine"),
-        (object, "the factory gave object, which lacks name or version"),
+        (SaysNonsense, "peaks returned nan for 2 of 2 machines"),
+        (Negative, "peaks returned -3.0 for 2 of 2 machines"),
+        (OfOne, "peaks returned no array with one peak per machine"),
+        (object, "the factory returned object, which lacks name or version"),
         (lambda: 1 / 0, "the factory raised ZeroDivisionError"),
     ],
 )
 def test_what_it_does_wrong_is_said_with_its_name(made: type, said: str) -> None:
-    with pytest.raises(Misconfigured, match=f"^{WHO}: {said}"):
-        _fed(ExternalModel(WHO, made))
+    with pytest.raises(Misconfigured, match=f"^{ORIGIN}: {said}"):
+        _fed(ExternalModel(ORIGIN, made))
 
 
 def _fed(model: ExternalModel) -> Peaks:
@@ -65,13 +65,13 @@ def _fed(model: ExternalModel) -> Peaks:
 
 
 def test_what_it_does_well_is_its_answer() -> None:
-    found = ExternalModel(WHO, SaysLast)
+    found = ExternalModel(ORIGIN, SaysLast)
     assert (found.name, found.version) == ("last", "1")
     assert _fed(found).peak.tolist() == [1.5, 0, 2]
 
 
 def test_as_in_service_a_peak_is_within_the_limits_and_nothing_where_nobody_is() -> None:
-    assert _fed(ExternalModel(WHO, lambda: Says([9.0, np.nan, 1.0]))).peak.tolist() == [3, 0, 1]
+    assert _fed(ExternalModel(ORIGIN, lambda: Says([9.0, np.nan, 1.0]))).peak.tolist() == [3, 0, 1]
 
 
 MODULE = """
@@ -127,7 +127,7 @@ VERBS = (
 def test_every_verb_says_so_in_one_line(verb: tuple[str, ...]) -> None:
     done = CliRunner().invoke(app, [*verb, *TRACE])
     assert done.exit_code == 1, done.output
-    assert done.stderr.startswith(f"slackwater: {WHO}: peaks gave nan for ")
+    assert done.stderr.startswith(f"slackwater: {ORIGIN}: peaks returned nan for ")
     assert len(done.stderr.splitlines()) == 1
     assert done.stdout == ""
 

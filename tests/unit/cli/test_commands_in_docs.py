@@ -62,6 +62,6 @@ def test_readme_asks_for_throttles_and_names_as_many_surges_as_there_are() -> No
 def test_subjects_that_help_offers_are_told_apart_by_when_they_are_known() -> None:
     group = typer.main.get_command(app)
     [subject] = [each for each in group.commands["why"].params if each.name == "subject"]  # type: ignore[attr-defined]
-    always, _, later = subject.help.partition("once something was decided")
+    always, _, later = subject.help.partition("after the first decision")
     assert later
     assert "cpu and scheduling" in always[-30:]

@@ -33,8 +33,8 @@ def test_describe_names_the_rules_and_how_to_ask_why() -> None:
     now = NOON + timedelta(seconds=5)
     (line,) = scheduling_lines(node("True"), now)
     assert line == (
-        "New pods:  not taken since 2026-01-05 12:00:00Z (5s), scheduling_waterline_crossed, by gate.full; without "
-        "renewal until 2026-01-05 12:02:00Z; slackwater why node/n1 scheduling"
+        "New pods:  not taken since 2026-01-05 12:00:00Z (5s), scheduling_waterline_crossed, by gate.full; expires "
+        "unless renewed at 2026-01-05 12:02:00Z; slackwater why node/n1 scheduling"
     )
     assert scheduling_lines({}, now) == ["New pods:  taken"]
     assert scheduling_lines(node("False", None), now)[0].startswith("New pods:  taken since 2026-01-05 12:00:00Z (5s)")

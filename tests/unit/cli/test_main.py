@@ -90,7 +90,7 @@ PRINTS = "from slackwater.cli import main; main.app = lambda **_: print('…' * 
     ("device", "encoding", "said"),
     [
         ("/dev/null", "ascii", ""),
-        ("/dev/full", "utf-8", "slackwater: the output: No space left on device; make room\n"),
+        ("/dev/full", "utf-8", "slackwater: the output: No space left on device; free some space\n"),
     ],
 )
 def test_an_output_that_takes_not_everything_is_no_traceback(device: str, encoding: str, said: str) -> None:

@@ -108,7 +108,7 @@ def test_what_is_wrong_with_the_command_itself_ends_with_2(run: Run) -> None:
     assert "node/NAME, pod/NAME or decision/ID" in failure(run("why", "edge-7"), 2)
     assert "cannot be described" in failure(run("describe", "pods", "x"), 2)
     assert run("get", "pods", "--node", "edge-77").stderr == "no pods with node edge-77\n"
-    assert "'node': which one? like `slackwater describe node NAME`" in failure(run("describe", "node"), 2)
+    assert "'node': the name is missing; use `slackwater describe node NAME`" in failure(run("describe", "node"), 2)
     assert "allowed" in failure(run("why", "node/edge-7", "--at", "yesterday"), 2)
     assert run("get", "nodes", "-o", "xml").exit_code == 2
 
@@ -234,7 +234,7 @@ def test_nouns_have_short_and_single_forms(word: str, path: str) -> None:
 
 def test_a_name_is_given_once() -> None:
     assert get.split_target("node/a", None) == ("node", "a")
-    with pytest.raises(InvalidInput, match="once"):
+    with pytest.raises(InvalidInput, match="two names"):
         get.split_target("node/a", "b")
 
 

@@ -102,13 +102,13 @@ def test_a_strategy_is_tried_made_seen_and_removed(do: Do) -> None:
         ["default", "*", "yes", "60", "65"],
         ["gold", "pool=gold", "yes", "31", "65"],
     ]
-    assert lines[1].endswith("followed, nodes object")
+    assert lines[1].endswith("followed, with node overrides that are invalid")
     assert "PRECEDENCE" in do("get", "cs", "-o", "wide").stdout
     gone = do("delete", GOLD, "--dry-run").stdout.splitlines()
     assert gone[0] == "colocationstrategy/gold would be deleted"
     assert gone[1].startswith("POOL")
     assert do("delete", GOLD).stdout == "colocationstrategy/gold deleted\n"
-    assert do("delete", GOLD).stderr == "colocationstrategy/gold is not there\n"
+    assert do("delete", GOLD).stderr == "colocationstrategy/gold does not exist\n"
 
 
 def test_a_trial_shows_every_node_before_and_after_with_the_sums_of_pools(do: Do) -> None:
@@ -125,7 +125,7 @@ def test_a_trial_shows_every_node_before_and_after_with_the_sums_of_pools(do: Do
     ]  # fmt: skip
     assert done.stdout.splitlines()[6].endswith("30.0%  cluster@1 < pool/gold@1")
     few = do("apply", GOLD, "--dry-run", "--nodes", "1").stdout.splitlines()
-    assert few[-1] == "and 2 nodes that change less or nothing"
+    assert few[-1] == "and 2 nodes with smaller changes or none"
 
 
 def test_what_the_server_answered_can_be_had_whole(do: Do) -> None:
@@ -140,7 +140,7 @@ def test_columns_of_mid_are_there_where_mid_is_offered_anything() -> None:
     pool = {"pool": "gold", "nodes": 1, "changed": 0, "before": offers, "after": offers}
     lines = list(tried_lines({"pools": [pool], "nodes": [], "left_out": 0, "unknown": 3}))
     assert "MID-CPU" in lines[0]
-    assert lines[-1] == "3 nodes were not measured yet"
+    assert lines[-1] == "3 nodes have no measurements yet"
 
 
 def test_a_description_says_what_a_strategy_comes_to_and_who_objects(do: Do) -> None:

@@ -36,7 +36,7 @@ def test_a_pod_is_told_with_its_last_decision_in_full_and_all_in_a_table(run: Ru
 def test_a_pod_that_was_only_spared_is_told_too(run: Run) -> None:
     text = well(run("why", "pod/checkout-0", "--node", "edge-7"))
     assert "spared: tier prod is protected" in text
-    assert "it was no candidate" in text
+    assert "it was not a candidate" in text
 
 
 def test_a_name_of_several_pods_is_refused_with_all_of_them(run: Run) -> None:
@@ -56,16 +56,16 @@ def test_an_unknown_pod_and_a_wrong_word_are_refused(run: Run) -> None:
 def test_what_was_not_decided_by_then_is_not_said_to_be_undecided(run: Run) -> None:
     asked = ("why", "pod/encode-video-0", "--node", "edge-7")
     text = well(run(*asked, "--at", "-2d"))
-    assert "no decision that is kept has looked at it by then (--at -2d); ask for a later time" in text
+    assert "no stored decision considered it by then (--at -2d); ask for a later time" in text
     assert text.splitlines()[1].startswith("now: batch, BE, uses "), "its usage is not that of two days ago"
     assert "by then" not in well(run(*asked))
 
 
 def test_what_would_be_ignored_is_refused(run: Run) -> None:
-    assert "'batch-cpu': a subject says which number of a node" in run("why", "pod/checkout-0", "batch-cpu").stderr
+    assert "'batch-cpu': a subject selects a number of a node" in run("why", "pod/checkout-0", "batch-cpu").stderr
     refused = run("why", f"decision/{THROTTLE}", "--at", "-5m")
     assert refused.exit_code == 2
-    assert "leave --at out" in refused.stderr
+    assert "remove --at" in refused.stderr
 
 
 def test_json_is_the_apis_object(run: Run) -> None:
@@ -121,8 +121,8 @@ def test_a_pod_nobody_looked_at_says_so(capsys: pytest.CaptureFixture[str]) -> N
     pod = {"uid": "u", "name": "web", "namespace": "", "node": "n1", "seen_at": "2026-01-05T12:00:00Z"}
     text = printed(print_pod, {"pod": pod, "running": None, "decisions": []})
     assert "pod web on node n1, uid u" in text
-    assert "it does not run any more; last looked at 2026-01-05 12:00:00Z" in text
-    assert "no decision that is kept has looked at it" in text
+    assert "it no longer runs; last considered 2026-01-05 12:00:00Z" in text
+    assert "no stored decision considered it" in text
 
 
 def test_many_candidates_are_cut_and_it_is_said(capsys: pytest.CaptureFixture[str]) -> None:

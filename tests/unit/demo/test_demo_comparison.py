@@ -184,7 +184,7 @@ def compared(precise: ComparisonOutcome) -> PolicyComparison:
 
 
 CASES: tuple[tuple[Callable[[], ComparisonOutcome], str], ...] = (
-    (good, "in time met, p99 protected met, no more lost than needed met"),
+    (good, "in time met, p99 protected met, lost no more than needed met"),
     (lambda: good(below_p99_seconds=2.1), "in time MISSED"),
     (lambda: good(never_below=1), "in time MISSED"),
     (lambda: good(crossed=0), "in time not measured"),
@@ -239,10 +239,10 @@ def test_beside_the_verdict_stands_that_of_the_undisturbed_requests_and_does_not
 ) -> None:
     precise = good(p99_ms=70.0, p99_undisturbed_ms=p99, stolen=0.4)
     found = compared(precise).model_copy(update={"alone_p99_undisturbed_ms": 28.0})
-    assert f"p99 protected MISSED ({words} where the host took nothing)" in versus.judged(found)
+    assert f"p99 protected MISSED ({words} without steal)" in versus.judged(found)
     out = StringIO()
     Console(width=100, file=out).print(versus.compared(found))
-    assert "where the host took nothing (alone 28.0)" in out.getvalue()
+    assert "prod p99 without steal (alone 28.0)" in out.getvalue()
     quiet = compared(good(p99_ms=70.0)).model_copy(update={"alone_p99_undisturbed_ms": 28.0})
     assert "host" not in versus.judged(quiet)
 
@@ -254,10 +254,10 @@ def test_the_definition_stands_beside_the_figures() -> None:
 
 
 @pytest.mark.parametrize(("needed", "is_told"), [(13.4, False), (13.5, True)])
-def test_that_a_surge_took_everything_is_told(needed: float, is_told: bool) -> None:
+def test_a_surge_that_needs_all_of_batch_is_reported(needed: float, is_told: bool) -> None:
     """Three surges of five seconds in which batch wants one CPU: 15 CPU seconds."""
     found = compared(good(needed=needed, surges=3)).model_copy(update={"batch_wanted_cpus": 1.0, "surge_seconds": 5.0})
-    assert any("nothing to be precise about" in line for line in versus.lines(found)) is is_told
+    assert any("both policies act alike" in line for line in versus.lines(found)) is is_told
 
 
 def test_both_tables_fit_into_a_narrow_terminal_with_every_name_readable() -> None:
@@ -284,6 +284,6 @@ def test_both_tables_fit_into_a_narrow_terminal_with_every_name_readable() -> No
 
 
 def test_a_comparison_that_is_left_out_says_why() -> None:
-    assert versus.lines(PolicyComparison(left_out="left out: it needs SECONDS=110 or more")) == [
-        "all or nothing against precise: left out: it needs SECONDS=110 or more"
+    assert versus.lines(PolicyComparison(left_out="skipped: it needs SECONDS=110 or more")) == [
+        "all or nothing against precise: skipped: it needs SECONDS=110 or more"
     ]

@@ -52,14 +52,14 @@ def test_a_closed_loop_has_no_failures() -> None:
 
 
 @pytest.mark.parametrize(("highest", "fails"), [(0.033, False), (0.0331, True), (None, True)])
-def test_who_is_hardly_above_the_waterline_has_nothing_to_take(highest: float | None, fails: bool) -> None:
+def test_pressure_close_to_the_waterline_needs_no_throttle(highest: float | None, fails: bool) -> None:
     phases = dict(good().phases)
     phases[SLACKWATER] = phases[SLACKWATER].model_copy(update={"pressure_p90": highest})
     idle = good(phases=phases, reaction=Reaction(), counts=good().counts.model_copy(update={"decisions": {"offer": 1}}))
     assert bool(summary.failures(idle)) is fails
-    assert any("nothing was to be taken" in line for line in table.lines(idle)) is not fails
+    assert any("no throttle was needed" in line for line in table.lines(idle)) is not fails
     lowered = idle.model_copy(update={"reaction": Reaction(seconds_to_lowered=1.0)})
-    assert any("did not all come back" in line for line in summary.failures(lowered))
+    assert any("not all batch quotas were restored" in line for line in summary.failures(lowered))
 
 
 def without(name: str) -> Callable[[], RunSummary]:
@@ -80,13 +80,13 @@ CASES: tuple[tuple[str, Callable[[], RunSummary]], ...] = (
     ("latency was not measured", without(ALONE)),
     ("latency was not measured", without(SLACKWATER)),
     ("no report", counted(reports=0)),
-    ("no window", counted(windows=0)),
+    ("no usage window", counted(windows=0)),
     ("no peak", counted(predictions=0)),
-    ("no offer", lambda: good(offers=())),
+    ("no batch offer", lambda: good(offers=())),
     ("no throttle", counted(decisions={"restore": 1})),
     ("no restore", counted(decisions={"throttle": 1})),
     ("no batch quota was lowered", reacted(seconds_to_lowered=None)),
-    ("did not all come back", reacted(seconds_to_restored=None)),
+    ("not all batch quotas were restored", reacted(seconds_to_restored=None)),
     ("left behind: cgroup /x", lambda: good(leftovers=("cgroup /x",))),
     ("not every file", lambda: good(restored_exactly=False)),
     ("unknown", lambda: good(restored_exactly=None)),
@@ -124,16 +124,18 @@ def test_one_pair_is_held_against_its_bound_by_itself() -> None:
     assert told == "p99 under Slackwater 60.0 ms is above 35.0 ms (1.5 x 20.0 ms alone + 5 ms)"
 
 
-def test_of_three_pairs_the_middle_one_decides() -> None:
+def test_the_median_of_three_pairs_decides() -> None:
     stalled_once = good(phases=in_pairs((20.0, 60.0), (20.0, 34.0), (20.0, 21.0)))
     assert summary.failures(stalled_once) == ()
-    told = "p99 under Slackwater of what it may be: 60.0 of 35.0, 34.0 of 35.0, 21.0 of 35.0 ms; the middle one decides"
+    told = (
+        "p99 under Slackwater and its bound, by pair: 60.0 of 35.0, 34.0 of 35.0, 21.0 of 35.0 ms; the median decides"
+    )
     assert told in table.lines(stalled_once)
     slow_twice = good(phases=in_pairs((20.0, 60.0), (200.0, 10.0), (30.0, 55.0)))
     [failed] = summary.failures(slow_twice)
     assert failed == (
         "p99 under Slackwater 55.0 ms is above 50.0 ms (1.5 x 30.0 ms alone + 5 ms): "
-        "the middle one of 60.0 of 35.0, 10.0 of 305.0, 55.0 of 50.0"
+        "the median of 60.0 of 35.0, 10.0 of 305.0, 55.0 of 50.0"
     )
 
 
@@ -176,14 +178,14 @@ def said(plain: float, weights: float, ours: float) -> str:
     return summary.conclusion({name: phase(name, p99) for name, p99 in p99s.items()})
 
 
-def test_the_closing_sentence_tells_who_did_it() -> None:
-    assert "weights alone give back 95 %" in said(120, 25, 24)
-    assert "adds little in latency" in said(120, 25, 24)
-    assert "weights alone give back 60 %" in said(120, 60, 30)
+def test_the_conclusion_names_what_reduced_the_latency() -> None:
+    assert "weights alone remove 95 %" in said(120, 25, 24)
+    assert "the waterline adds little" in said(120, 25, 24)
+    assert "weights alone remove 60 %" in said(120, 60, 30)
     assert "with the waterline 90 %" in said(120, 60, 30)
-    assert "next to nothing" in said(21, 21, 21)
-    assert "gives back only 20 %" in said(120, 100, 100)
-    assert "nothing can be concluded" in summary.conclusion({})
+    assert "the effect is negligible" in said(21, 21, 21)
+    assert "removes only 20 %" in said(120, 100, 100)
+    assert "No conclusion" in summary.conclusion({})
 
 
 @given(st.lists(st.tuples(st.floats(0.001, 5), st.booleans()), min_size=1, max_size=50), st.floats(0.5, 60))
@@ -205,11 +207,11 @@ def test_other_work_on_the_machine_is_told() -> None:
 
 def test_what_the_host_took_is_told_for_itself() -> None:
     stolen = {ALONE: phase(ALONE, 20).model_copy(update={"stolen_cpu": 0.4})}
-    told = "The host took up to 0.40 of 2 CPUs from this virtual machine (steal): the figures are disturbed by it."
+    told = "The host took up to 0.40 of 2 CPUs from this virtual machine (steal); this disturbs the figures."
     assert summary.disturbance(stolen, 2) == told
     both = {ALONE: stolen[ALONE].model_copy(update={"other_cpu": 0.9})}
     assert summary.disturbance(both, 2).startswith(
-        "Other work took up to 0.90 of 2 CPUs during the surges and the host"
+        "Other work used up to 0.90 of 2 CPUs during the surges and the host"
     )
 
 
@@ -242,7 +244,11 @@ EXITS: tuple[tuple[RunSummary, int, str], ...] = (
     (good(phases=in_pairs(*SLOW), machine={"cpus": 2}), 2, ""),
     (good(phases=with_steal(in_pairs(*SLOW), 0.06), machine={"cpus": 2}), 2, ""),
     (good(phases=with_steal(in_pairs(*SLOW), 0.062), machine={"cpus": 2}), 3, "the host took 3.1% of the CPUs"),
-    (good(phases=in_pairs(*DRIFTING), machine={"cpus": 2}), 3, "the service alone had p99 20.0, 36.0, 20.0 ms"),
+    (
+        good(phases=in_pairs(*DRIFTING), machine={"cpus": 2}),
+        3,
+        "the p99 of the service alone varied (20.0, 36.0, 20.0 ms)",
+    ),
     (good(phases=in_pairs(*DRIFTING), machine={"cpus": 2}, leftovers=("cgroup /x",)), 2, ""),
     (good(phases=in_pairs(*DRIFTING), machine={"cpus": 2}, counts=RunCounts()), 2, ""),
     (good(phases={}, machine={"cpus": 2}), 2, ""),

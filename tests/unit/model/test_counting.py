@@ -23,4 +23,4 @@ def test_one_node_is_no_nodes_where_it_was() -> None:
     history = {"source": "usage.csv", "nodes": 1, "hours": 1.0, "start": None, "period_seconds": 300.0, "notes": []}
     assert heading(history) == ["usage.csv: 1 node, 1 hour, offers every 300 s"]
     tried = {"pools": [], "nodes": [], "left_out": 1, "unknown": 1}
-    assert list(tried_lines(tried)) == ["and 1 node that changes less or nothing", "1 node was not measured yet"]
+    assert list(tried_lines(tried)) == ["and 1 node with smaller changes or none", "1 node has no measurements yet"]

@@ -312,7 +312,7 @@ def test_the_command_line_applies_shows_compares_and_deletes(
         assert NAME in do("describe", f"{kind.plural}/{NAME}").stdout
         assert [line.split()[-1] for line in do("history", title).stdout.splitlines()] == ["CHANGE", "created"]
         assert do("delete", document).stdout == f"{title} deleted\n"
-        assert f"{title} is not there" in do("delete", document).stderr
+        assert f"{title} does not exist" in do("delete", document).stderr
 
 
 @pytest.mark.parametrize("service", sorted({kind.service for kind in catalog.KINDS}))

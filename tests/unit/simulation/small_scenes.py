@@ -8,7 +8,7 @@ from typing import Any
 from slackwater.model.tiers import Tier
 from slackwater.simulation.domain.fleet_run import FleetRun, watched_by, waterlines_of
 from slackwater.simulation.domain.guarded_run import GuardTerms
-from slackwater.simulation.domain.scenes import SceneNode, UsageScene, WantedUse
+from slackwater.simulation.domain.scenes import PodDemand, SceneNode, UsageScene
 from slackwater.testing.reports import pod
 from slackwater.waterline.nodeqos import NodeQos
 from slackwater.waterline.policies.avoidance import AvoidanceAction
@@ -49,8 +49,8 @@ def policy(*rules: dict[str, Any], mode: str = "throttle", evict: bool = False, 
 NOTHING = policy()
 
 
-def wanted(number: int, cpu_milli: int, *, memory: int = 2**26, limit: int | None = None) -> WantedUse:
-    return WantedUse(pod(f"b{number}", Tier.BATCH), cpu_milli, memory, limit)
+def wanted(number: int, cpu_milli: int, *, memory: int = 2**26, limit: int | None = None) -> PodDemand:
+    return PodDemand(pod(f"b{number}", Tier.BATCH), cpu_milli, memory, limit)
 
 
 def scene(prod: int, *batch: int, memory: int = 2**28, limit: int | None = None) -> UsageScene:

@@ -20,7 +20,7 @@ def test_the_one_that_lends_most_within_the_accepted_risk_and_what_the_next_woul
     assert advice is not None
     assert advice.choice.percent == 80
     assert "40.0% of the capacity could be lent" in advice.reason
-    assert "in 0.050% of its minutes, at most 5 minutes on end" in advice.reason
+    assert "in 0.050% of its minutes, at most 5 minutes without a break" in advice.reason
     assert "100 %, m lends 20.0 points more, but beyond a node's capacity in 2.000%" in advice.reason
 
 
@@ -38,7 +38,7 @@ def test_a_short_history_advises_the_usual_way_whatever_a_bolder_one_did() -> No
     advice = advise([judged(60, 0.2), judged(100, 0.9)], 0.001, cautious="2.0 days are too short")
     assert advice is not None
     assert advice.choice.percent == 60
-    assert advice.reason == "2.0 days are too short; begin with the usual one and look again"
+    assert advice.reason == "2.0 days are too short; start with the default and assess again later"
 
 
 way = st.builds(judged, st.integers(0, 120), st.floats(0, 1), st.floats(0, 0.01), st.floats(0, 60))

@@ -106,7 +106,7 @@ def test_a_day_is_too_short_for_any_violation_to_be_said(tmp_path: Path) -> None
     report = AssessmentReport.model_validate_json(done.stdout)
     assert report.judged_from_day == 0
     assert all(one.violation is None and one.severity is None for found in resources(report) for one in found.choices)
-    assert any("cannot be said" in warning for warning in report.warnings)
+    assert any("violation and severity are unknown" in warning for warning in report.warnings)
 
 
 def test_what_is_used_is_told_of_the_time_that_was_recorded(tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_what_is_used_is_told_of_the_time_that_was_recorded(tmp_path: Path) -> N
     done = assess("--trace", path, *SMALL, "-o", "json")
     assert done.exit_code == 0, done.output
     report = AssessmentReport.model_validate_json(done.stdout)
-    assert any("nothing was recorded" in warning for warning in report.warnings)
+    assert any("have no records" in warning for warning in report.warnings)
     for found in resources(report):
         assert 0 < found.used.p50 <= found.used.p95 <= found.used.max
 
@@ -218,7 +218,7 @@ def test_a_bad_answer_is_one_line_and_status_1(small: SmallPrometheus) -> None:
     small.series = []
     done = assess("--prometheus", small.url, "--model", "max")
     assert done.exit_code == 1
-    assert "is kube-state-metrics scraped?" in done.stderr
+    assert "check that kube-state-metrics is scraped" in done.stderr
     small.fails = [(400, json.dumps({"status": "error", "errorType": "bad_data", "error": "no"}))]
     assert "bad_data: no" in assess("--prometheus", small.url, "--model", "max").stderr
 
@@ -235,10 +235,10 @@ def test_a_bad_answer_is_one_line_and_status_1(small: SmallPrometheus) -> None:
         (("--prometheus", "http://p", "--resource", "cpu"), "--resource: is for --trace"),
         (("--trace", "x.csv", "--format", "csv", "--since", "7d"), "--since: is for --prometheus"),
         (("--trace", "x.csv", "--format", "csv", "--bearer-token-file", "x"), "--bearer-token-file: is for"),
-        (("--trace", "x.csv", "--format", "csv", "--seed", "-1"), "--seed: -1 is not allowed; from 0"),
+        (("--trace", "x.csv", "--format", "csv", "--seed", "-1"), "--seed: -1 is not allowed; at least 0"),
         (("--prometheus", "http://p", "--since", "7"), "--since: '7' is not allowed; allowed: a duration such as 90s"),
         (("--prometheus", "http://p", "--step", "1s"), "--step: 1 s is not allowed"),
-        (("--prometheus", "http://p", "--since", "6m"), "are not two steps"),
+        (("--prometheus", "http://p", "--since", "6m"), "is not allowed; at least two steps"),
         (("--prometheus", "http://p", "--retries", "-1"), "--retries: -1 is not allowed"),
         (("--accept", "7"), "--accept: 7.0 is not a share"),
         (("--percent", "-3"), "--percent: -3 is not allowed"),

@@ -64,7 +64,7 @@ def test_json_table_and_page_say_what_was_computed_by_hand(folder: Path) -> None
     for resource in ("cpu", "memory"):
         assert {name: bold[resource][name] for name in BY_HAND} == pytest.approx(BY_HAND, abs=1e-6)
     assert answer["history"]["notes"][-1] == (
-        "in 25.0% of the cells a node has no series with a sample: it counts as not there"
+        "in 25.0% of the cells a node has no series with a sample: it counts as absent"
     )
     shown = run(folder, *asked).stdout
     page = unescape(re.sub(r"<[^>]+>", " ", (folder / "r.html").read_text())).replace("\xa0", " ")
@@ -76,8 +76,8 @@ def test_json_table_and_page_say_what_was_computed_by_hand(folder: Path) -> None
         ("share of node minutes", "16.667%", "16.667 %"),
         ("minutes with any such node", "5", "5.00"),
         ("longest episode, minutes", "5", "5.00"),
-        ("too much by, core-hours", "0.08", "0.08"),
-        ("changes an hour and node", "6.00", "6.00"),
+        ("excess, core-hours", "0.08", "0.08"),
+        ("changes per hour and node", "6.00", "6.00"),
     ):
         assert re.search(rf"^{said} +[\d.%]+ +{re.escape(in_table)} ", shown, re.M), (said, shown)
         assert re.search(rf"{said[0].upper()}{said[1:]}\s+[\d.]+( %)?\s+{re.escape(on_page)}\s", page), said

@@ -101,7 +101,7 @@ def test_a_file_replaces_the_document_of_its_name_and_is_held_against_what_is_in
     assert in_force.waterlines[0].share == 1
     assert found.differences[0].above_seconds[0] == 5 - 1800
     assert pressure.nodes == 0
-    assert "nothing here is known of prod_cpu_pressure: its rules rest" in found.history.notes
+    assert "the history has no readings of prod_cpu_pressure: rules on it do nothing" in found.history.notes
 
 
 def test_two_files_are_compared_with_each_other_and_the_page_has_its_pictures(tmp_path: Path) -> None:
@@ -126,9 +126,9 @@ def test_the_policy_in_force_tried_anew_changes_nothing(tmp_path: Path) -> None:
 def test_evictions_need_an_action_somebody_who_may_suffer_it_and_a_pool_that_may(tmp_path: Path) -> None:
     grant = "kind: Autonomy\nmetadata: {name: default}\nspec: {mode: evict}"
     bare = report(SmallInstallation([STEADY]), write(tmp_path / "a.yaml", EVICT_RULE))
-    assert "a: there is no action evict: its rules rest" in bare.history.notes
+    assert "a: there is no action evict: rules that use it do nothing" in bare.history.notes
     unallowed = report(SmallInstallation([STEADY]), write(tmp_path / "b.yaml", EVICT, EVICT_RULE))
-    assert "b: no PodQOS allows the action evict: nobody can be asked for it" in unallowed.history.notes
+    assert "b: no PodQOS allows the action evict: it applies to no pod" in unallowed.history.notes
     ungranted = report(SmallInstallation([STEADY]), write(tmp_path / "c.yaml", EVICT, EVICT_RULE, ALLOWED))
     assert any("no pool here may evict" in note for note in ungranted.history.notes)
     assert ungranted.policies[1].evictions == 0
@@ -158,8 +158,8 @@ def test_a_nodeqos_that_selects_nobody_here_is_said(tmp_path: Path) -> None:
 def test_a_silent_node_is_not_there_and_one_without_usage_is_named() -> None:
     history = scenes(Recorded("n", [3000] * 10 + [None] * 30), Recorded("m", [3000] * 40), Recorded("idle", []))
     assert [each[0] is None for each in history.scenes()][-2:] == [True, True]
-    assert "1 node is known of which no usage was recorded in this time" in history.notes
-    with pytest.raises(NotFound, match="nothing was recorded since"):
+    assert "1 known node has no recorded usage in this time" in history.notes
+    with pytest.raises(NotFound, match="no usage has been recorded since"):
         scenes(Recorded("idle", []))
 
 
@@ -167,20 +167,20 @@ def test_a_silent_node_is_not_there_and_one_without_usage_is_named() -> None:
     ("documents", "said"),
     [
         ((node_qos("150%"),), "document 1: spec.rules.0.metricRule"),
-        ((node_qos(), node_qos()), "document 2: metadata.name: .* document 1 is the NodeQOS default already"),
+        ((node_qos(), node_qos()), "document 2: metadata.name: .* document 1 already has the NodeQOS default"),
         (("kind: PredictPolicy",), "kind: 'PredictPolicy' cannot be simulated; allowed: ColocationStrategy, NodeQOS"),
         (("kind: NodeQOS",), "document 1: metadata: Field required"),
         (("kind: Autonomy\nmetadata: {name: a}\nspec: {mode: kill}",), "document 1: spec.mode: .* got 'kill'"),
         (
             (node_qos(), "kind: ColocationStrategy\nmetadata: {name: default}"),
-            "document 2 is a ColocationStrategy and .* document 1 a NodeQOS: .* give them in two calls",
+            "document 2 is a ColocationStrategy and .* document 1 a NodeQOS: .* run the command once for each",
         ),
         (
             (
                 "kind: Autonomy\nmetadata: {name: a}\nspec: {mode: evict, nodePool: p}",
                 "kind: Autonomy\nmetadata: {name: b}\nspec: {mode: evict, nodePool: p}",
             ),
-            "spec.nodePool: pool 'p' has the autonomy a already",
+            "spec.nodePool: pool 'p' already has the Autonomy a",
         ),
     ],
 )
@@ -240,5 +240,5 @@ def test_a_trace_has_one_pool_and_no_labels(tmp_path: Path) -> None:
     grants = [f"kind: Autonomy\nmetadata: {{name: {name}}}\nspec: {{mode: evict}}" for name in "ab"]
     files = load([write(tmp_path / "two.yaml", *grants)])
     order = TraceOrder(tmp_path / "none.csv", TraceFormat.CSV)
-    with pytest.raises(InvalidInput, match="an Autonomy for each of the pools a, b, and a trace has no pools"):
+    with pytest.raises(InvalidInput, match="an Autonomy for each of the pools a, b, but a trace has no pools"):
         simulate_policies_on_trace(files, order, PolicyTerms(), Silent())

@@ -111,14 +111,14 @@ def test_a_server_that_is_not_there_is_said_after_the_tries() -> None:
         (422, '{"status":"error","errorType":"execution","error":"query timed out"}', Misconfigured, "query timed out"),
         (400, '{"status":"error","errorType":"bad_data","error":"parse error"}', Misconfigured, "bad_data: parse"),
         (403, "", Misconfigured, "--bearer-token-file"),
-        (404, "<html>nothing here</html>", Misconfigured, "is the address right?"),
-        (200, "<html>a login page</html>", Misconfigured, "no answer of a Prometheus"),
+        (404, "<html>nothing here</html>", Misconfigured, "check the address"),
+        (200, "<html>a login page</html>", Misconfigured, "not a Prometheus answer"),
         (200, '{"status":"success","data":{"resultType":"vector","result":[]}}', Misconfigured, "no matrix"),
-        (200, "[1]", Misconfigured, "no answer of a Prometheus"),
+        (200, "[1]", Misconfigured, "not a Prometheus answer"),
         *(
             (200, f'{{"status":"success","data":{{"resultType":"matrix","result":[{series}]}}}}', Misconfigured, said)
             for series, said in {
-                '{"metric":{"node":"a"}}': "wanted are series with metric and values, not .*; the query was max by",
+                '{"metric":{"node":"a"}}': "expected series with metric and values, not .*; the query was max by",
                 '{"metric":{"node":"a"},"histograms":[[1,{}]]}': "not {'metric': {'node': 'a'}, 'histograms'",
                 '{"metric":{},"values":[[1767600000,"x"]]}': "series with metric and values",
                 '{"values":[[1]]}': "series with metric and values",
@@ -334,7 +334,7 @@ def _while(there: object) -> object:
     [
         ("kube_node_status", "no kube_node_status_allocatable and no …_capacity"),
         ("kube_pod_info", "no kube_pod_info"),
-        ("container_cpu", "no usage of cpu by containers: is cAdvisor scraped"),
+        ("container_cpu", "no usage of cpu by containers; check that cAdvisor is scraped"),
         ("container_memory", "no usage of memory"),
     ],
 )

@@ -156,8 +156,8 @@ def test_of_the_windows_of_a_step_the_last_one_is_known_and_the_most_of_prod_cou
 def test_a_node_without_any_usage_is_named_in_a_note_and_no_usage_at_all_is_an_error() -> None:
     history = read(STEADY, Recorded("idle", []))
     assert list(history.nodes) == ["n"]
-    assert any("1 node is known of which no usage" in note for note in history.notes)
-    with pytest.raises(NotFound, match=r"nothing was recorded since 2026-03-02 11:00 UTC.*or give --trace"):
+    assert any("1 known node has no recorded usage" in note for note in history.notes)
+    with pytest.raises(NotFound, match=r"no usage has been recorded since 2026-03-02 11:00 UTC.*or give --trace"):
         read(Recorded("idle", []))
 
 
@@ -215,7 +215,9 @@ def test_the_strategy_in_force_tried_anew_changes_nothing(tmp_path: Path) -> Non
 def test_that_the_age_of_predictions_is_not_compared_is_said(tmp_path: Path) -> None:
     other = write_strategy(tmp_path / "other.yaml", "default", predictionMaxAgeSeconds=60)
     _, report = simulated(SmallInstallation([STEADY]), other)
-    assert "predictionMaxAgeSeconds: 900 s, as in force, counts for all that are compared" in report.history.notes
+    assert (
+        "predictionMaxAgeSeconds: the value in force, 900 s, applies to all compared strategies" in report.history.notes
+    )
     _, report = simulated(SmallInstallation([STEADY]), write_strategy(tmp_path / "same.yaml", "default"))
     assert not any("predictionMaxAgeSeconds" in note for note in report.history.notes)
 

@@ -124,7 +124,7 @@ def with_a_hole(folder: Path, *, filled: bool = False) -> TraceHistory:
 def test_hours_in_which_nothing_was_recorded_are_not_lent(tmp_path: Path) -> None:
     """A recorder that was off is no idle machine."""
     history = with_a_hole(tmp_path)
-    assert any(note.startswith("in 48.9 hours nothing was recorded") for note in history.notes)
+    assert any(note.startswith("48.9 hours have no records") for note in history.notes)
     ((known, _),) = figures(history, Strategy(cpu_reclaim_threshold_percent=100))
     ((idle, _),) = figures(with_a_hole(tmp_path, filled=True), Strategy(cpu_reclaim_threshold_percent=100))
     assert known.node_hours == pytest.approx(2 * (history.steps / 12 - 48.92), abs=0.1)
@@ -140,8 +140,8 @@ def test_what_was_mended_in_a_file_is_said(tmp_path: Path) -> None:
     traces = both(path, TraceFormat.CSV, [TraceResource.CPU])
     notes = TraceHistory(placed(traces, TraceLayout(per_node=3)), "max", 0, 1).notes
     assert notes[2:] == (
-        "cpu: 1 of 159 rows were left out: no number, negative, or of a limit of 0",
-        "cpu: 2 of 159 rows were above their limit: it counts instead",
-        "cpu: 1 series had no row that could be used",
+        "cpu: 1 of 159 rows are left out: not a number, negative, or with a limit of 0",
+        "cpu: 2 of 159 rows exceed their limit and count with it",
+        "cpu: 1 series had no usable row and were left out",
         "cpu: 91% of the cells had no sample and were filled",
     )

@@ -47,8 +47,8 @@ def test_the_table_has_todays_policy_the_new_one_and_the_difference(folder: Path
     done = simulate("-f", folder / "strict.yaml", "--trace", folder / "usage.csv", *SMALL)
     assert done.exit_code == 0, done.output
     lines = done.stdout.splitlines()
-    assert lines[0].startswith("usage.csv: 2 nodes, 25.083 hours from 2026-03-02T00:00:00Z, looked at every 5 s")
-    assert "batch: 3 of the series, drawn at random (--seed 1); all others are prod" in lines
+    assert lines[0].startswith("usage.csv: 2 nodes, 25.083 hours from 2026-03-02T00:00:00Z, control period 5 s")
+    assert "batch: 3 of the series, selected at random (--seed 1); all others are prod" in lines
     assert ["FIGURE", "default", "strict", "strict", "-", "default"] in [line.split() for line in lines]
     (throttled,) = [line.split() for line in lines if line.startswith("throttle-seconds of pods")]
     assert throttled[3] == "0"
@@ -90,7 +90,10 @@ def test_batch_fills_the_offers_unless_told_otherwise(folder: Path) -> None:
     done = simulate("-f", folder / "strict.yaml", *arguments)
     assert done.exit_code == 0, done.output
     answer = json.loads(done.stdout)
-    assert any("2 pods on each node want all that the default strategy" in note for note in answer["history"]["notes"])
+    assert any(
+        "2 pods on each node, whose demand is all that the default strategy" in note
+        for note in answer["history"]["notes"]
+    )
     assert answer["policies"][0]["batch_core_hours"] > answer["policies"][1]["batch_core_hours"] > 0
 
 
@@ -113,13 +116,13 @@ def test_the_page_needs_nothing_else_and_has_its_pictures(folder: Path) -> None:
 def test_mistakes_are_said_in_one_line(folder: Path) -> None:
     policy, trace = ("-f", folder / "strict.yaml"), ("--trace", folder / "usage.csv")
     for more, said in {
-        ("--control", "7s"): "--control: 7 s do not fit into samples of 300 s; give a part of it, such as 5s or 300s",
+        ("--control", "7s"): "--control: 7 s does not divide the sample of 300 s; give a divisor, such as 5s or 300s",
         ("--control", "x"): "--control: 'x' is not allowed; allowed: a duration such as 90s",
         ("--return", "x"): "--return: 'x' is not allowed; allowed: never, or a duration such as 10m",
         ("--carry-over", "0.5"): "--carry-over: '0.5' is not allowed; allowed: whole percents, 0% to 100%",
         ("--batch", "most"): "--batch: 'most' is not allowed; `fill`, or a share",
         ("--step", "5m"): "--step: applies to strategies; policies are replayed on every window",
-        ("-f", str(folder / "bold.yaml")): "give them in two calls",
+        ("-f", str(folder / "bold.yaml")): "run the command once for each",
     }.items():
         done = simulate(*policy, *trace, *SMALL, *more)
         assert done.exit_code == 2, (more, done.output)
@@ -144,6 +147,6 @@ def test_the_page_says_what_it_leaves_out(folder: Path) -> None:
     )  # fmt: skip
     assert "reason 9" in shown
     assert "reason 10" not in shown
-    assert "and 3 more that stayed open for less time" in shown
+    assert "and 3 more, open for less time" in shown
     assert all(f"node-{n}<" in shown for n in range(MOST_NODES))
     assert "Of each policy at most 10." in shown

@@ -154,7 +154,7 @@ def test_other_mistakes_are_said_in_one_line(folder: Path) -> None:
         ("--from", "3"): "--from: 3 is outside of the trace",
         ("--from", "1", "--to", "0.5"): "--from is not before --to",
         ("--model", "none"): "--model: there is no model 'none'",
-        ("--seed", "-1"): "--seed: -1 is not allowed; from 0",
+        ("--seed", "-1"): "--seed: -1 is not allowed; at least 0",
         ("--vms-per-node", "0"): "at least 1",
         ("--html", str(folder / "no" / "x.html")): "does not exist; create it",
     }.items():

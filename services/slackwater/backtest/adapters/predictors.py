@@ -1,4 +1,4 @@
-"""Which models are judged: by name and settings, from what prediction and other distributions bring."""
+"""Resolves the models to compare, by name and settings, from those of prediction and of installed plugins."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from slackwater.traces.options import TraceResource
 
 ALL = "all"
 Predictor = tuple[type[BaseModel], Callable[[Any, Any], PeakModel]]
-"""What can be set, and what makes a model of it for a resource."""
+"""The form of the settings, and the factory that builds a model from settings for a resource."""
 
 
 class _Installed(Mapping[str, Predictor]):
-    """One is loaded when it is asked for: what others brought may be broken, and concerns only who wants it."""
+    """Loads a model on first access, so that a broken plugin fails only the commands that use it."""
 
     def __init__(self) -> None:
         self._names = registry.names()
@@ -39,37 +39,37 @@ class _Installed(Mapping[str, Predictor]):
         form, factory = registry.predictor(name)
         if name in registry.BUILT_IN:
             return form, factory
-        who = f"model {name} of {registry.origin(name)}"
-        return form, lambda settings, resource: ExternalModel(who, lambda: factory(settings, resource))
+        origin = f"model {name} of {registry.origin(name)}"
+        return form, lambda settings, resource: ExternalModel(origin, lambda: factory(settings, resource))
 
 
 def installed() -> Mapping[str, Predictor]:
-    """Every model by its name. Raises Misconfigured."""
+    """Returns every installed model by name. Raises Misconfigured."""
     return _Installed()
 
 
 def contenders(
-    wanted: str,
+    names: str,
     resource: TraceResource,
     predictors: Callable[[], Mapping[str, Predictor]] = installed,
     *,
     option: str = "models",
 ) -> Sequence[Contender]:
-    """`wanted` is `all`, or names with commas between; `name:setting=value:…` gives settings. Raises InvalidInput that
-    names the option by which it was wanted.
+    """Returns the models to compare.
 
-    All are every model as it is, and beside it those settings of its that its form names as `presets`.
+    `names` is `all` or a comma-separated list; `name:setting=value:…` sets settings. `all` stands for every model with
+    its defaults and with each of the `presets` of its form. Raises InvalidInput that names the command line option.
     """
     known = predictors()
-    asked = [label.strip() for label in wanted.split(",") if label.strip()]
-    labels = dict.fromkeys(name for label in asked for name in (_all(known) if label == ALL else [label]))
+    listed = [label.strip() for label in names.split(",") if label.strip()]
+    labels = dict.fromkeys(name for label in listed for name in (_all(known) if label == ALL else [label]))
     if not labels:
-        raise InvalidInput(f"--{option}: none named; there are {', '.join(known)}, or all", field=option)
+        raise InvalidInput(f"--{option}: no model is named; allowed: {', '.join(known)}, or all", field=option)
     return [_contender(label, known, resource, option) for label in labels]
 
 
 def described(predictors: Callable[[], Mapping[str, Predictor]] = installed) -> Iterator[str]:
-    """Lines for people: every model, and of each setting its default and what it means; of a broken one why it is."""
+    """Yields help lines: each model with its settings, their defaults and meaning; for a broken model, its error."""
     known = predictors()
     for name in known:
         try:
@@ -92,14 +92,14 @@ def _contender(label: str, known: Mapping[str, Predictor], resource: TraceResour
     name, *given = label.split(":")
     if name not in known:
         there = ", ".join(known) or "none"
-        raise InvalidInput(f"--{option}: there is no model {name!r}; there are {there}, or all", field=option)
+        raise InvalidInput(f"--{option}: there is no model {name!r}; allowed: {there}, or all", field=option)
     form, factory = known[name]
     try:
         settings = form.model_validate(dict(part.partition("=")[::2] for part in given))
     except ValidationError as error:
-        problems = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
-        can_be = ", ".join(form.model_fields) or "none"
-        raise InvalidInput(f"--{option}: {label}: {problems}; settings are {can_be}", field=option) from None
+        problems = "; ".join(f"{'.'.join(map(str, part['loc']))}: {part['msg']}" for part in error.errors())
+        allowed = ", ".join(form.model_fields) or "none"
+        raise InvalidInput(f"--{option}: {label}: {problems}; allowed settings: {allowed}", field=option) from None
     return Contender(
         label=label,
         version=factory(settings, resource.value).version,

@@ -1,1 +1,1 @@
-"""Traces on a grid, who is placed where, what a perfect forecast would have said, and how far a model was from it."""
+"""The evaluated span of a trace, the perfect forecast, and the error measures of a model. Pure."""

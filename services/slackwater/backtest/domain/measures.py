@@ -1,7 +1,7 @@
-"""How far a model was from what came, as Bashir et al. (EuroSys'21) count it.
+"""The prediction error of a model, in the measures of Bashir et al. (EuroSys'21).
 
-Violation: the peak that came in the next 24 hours is above the predicted one. Severity: by which share of the real
-peak the prediction was short; 0 where it was not. Savings: the share of the limits that need not be kept free.
+Violation: the actual peak of the next 24 hours exceeds the predicted one. Severity: the shortfall of the prediction
+as a share of the actual peak, 0 without a violation. Savings: the share of the limits that need not be kept free.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 ROUNDING = 1e-9
-"""Share of the limits by which sums in another order may differ; no violation."""
+"""Excess, as a share of the limits, that is not a violation: sums in another order differ by rounding."""
 
 
 class ErrorTally:
-    """Sums per machine of one model under one placement; instants in which a machine is empty do not count."""
+    """Error sums per machine of one model under one placement. Instants in which a machine is empty do not count."""
 
     def __init__(self, machines: int) -> None:
         self.instants = np.zeros(machines)
@@ -28,7 +28,7 @@ class ErrorTally:
         self._limits = np.zeros(machines)
 
     def add(self, peak: Floats, came: Floats, limits: Floats) -> None:
-        """One instant, each (machines,). Raises ValueError for a peak that is no number: a defect of the model."""
+        """Adds one instant; all arrays are (machines,). Raises ValueError if a peak is not a number."""
         if not np.isfinite(peak).all():
             raise ValueError("a predicted peak is not a number")
         violated = came > peak + ROUNDING * limits
@@ -54,22 +54,22 @@ class ErrorTally:
 
 @dataclass(frozen=True, slots=True)
 class ErrorScores:
-    """Of one model under one placement. Arrays are per machine that had members; all are ratios."""
+    """The errors of one model under one placement, as ratios. Arrays have one value per machine that had members."""
 
     violation: Floats
     severity: Floats
-    """Mean over all instants, those without a violation included."""
+    """Mean over all instants, including those without a violation."""
     savings: Floats
     severity_when_violated: float
-    """Mean over the instants with a violation only."""
+    """Mean over the instants with a violation."""
     cell_savings: float
-    """Of all machines together: sum of what was saved over sum of limits."""
+    """Over all machines: sum of the savings divided by the sum of the limits."""
     instants: int
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """One figure over several placements: the mean of their values, the least and the greatest."""
+    """Mean, minimum and maximum of one figure over several placements."""
 
     mean: float
     least: float
@@ -82,14 +82,14 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class ErrorDistribution:
-    """How a figure is spread over machines: quantiles under each placement, then their mean over placements."""
+    """Quantiles of a figure over machines, computed for each placement and averaged over the placements."""
 
     mean: float
     p10: float
     p50: float
     p90: float
     worst: float
-    """The greatest violation or severity; of savings the least."""
+    """The maximum of violation or severity; the minimum of savings."""
 
     @staticmethod
     def of(placements: list[Floats], *, worst_is_least: bool = False) -> ErrorDistribution:
@@ -100,16 +100,16 @@ class ErrorDistribution:
 
 @dataclass(frozen=True, slots=True)
 class ModelVerdict:
-    """All placements of one model together."""
+    """The errors of one model over all placements."""
 
     violation: Spread
-    """Of the mean over machines."""
+    """Spread of the mean over machines."""
     violation_by_machine: ErrorDistribution
     severity: Spread
     severity_by_machine: ErrorDistribution
     severity_when_violated: Spread
     savings: Spread
-    """Of the cell's savings."""
+    """Spread of the savings over all machines."""
     savings_by_machine: ErrorDistribution
 
     @staticmethod

@@ -1,6 +1,6 @@
-"""What a perfect forecast would have said: the highest that the set on a machine now came to in the next 24 hours.
+"""The perfect forecast: the actual peak, in the next 24 hours, of the workloads that are on a machine now.
 
-Of those who leave, only the time until they leave counts; whoever comes later does not count at all.
+A workload that leaves counts until it leaves. A workload that arrives later does not count.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ Floats = NDArray[np.float64]
 
 
 def oracle(usage: Amounts, stays: Stays, horizon: int = DAY_CELLS) -> Floats:
-    """(cells, machines): the peak over the `horizon` cells after each; NaN in the last `horizon` cells.
+    """Returns (cells, machines) the peak over the `horizon` cells after each cell; NaN in the last `horizon` cells.
 
-    Between two arrivals on a machine its set only shrinks, and who has left adds nothing: one sum and one sliding
-    maximum per arrival are enough.
+    Between two arrivals the set of workloads on a machine only shrinks, and a workload that has left adds 0.
+    Therefore one sum and one sliding maximum per arrival are enough.
     """
     cells = len(usage)
-    found = np.full((cells, stays.machines), np.nan)
+    peaks = np.full((cells, stays.machines), np.nan)
     order = np.argsort(stays.machine, kind="stable")
     bounds = np.searchsorted(stays.machine[order], np.arange(stays.machines + 1))
     for machine in range(stays.machines):
         here = order[bounds[machine] : bounds[machine + 1]]
-        found[: cells - horizon, machine] = _of_machine(usage, stays, here, horizon)
-    return found
+        peaks[: cells - horizon, machine] = _of_machine(usage, stays, here, horizon)
+    return peaks
 
 
 def _of_machine(usage: Amounts, stays: Stays, here: NDArray[np.intp], horizon: int) -> Floats:
@@ -50,7 +50,7 @@ def _of_machine(usage: Amounts, stays: Stays, here: NDArray[np.intp], horizon: i
 
 
 def sliding_maximum(values: Floats, width: int) -> Floats:
-    """The maximum of each `width` values in a row, by doubling: log2(width) passes over the values."""
+    """Returns the maximum of each `width` consecutive values, by doubling in log2(width) passes."""
     if len(values) < width:
         return np.empty(0)
     reached, spread = values, 1

@@ -1,4 +1,4 @@
-"""Which instants count: after the models had time to learn, and early enough that the next 24 hours are known."""
+"""The evaluated part of a trace: after the warm-up of the models, and ending 24 hours before the trace ends."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ LONG_DAYS, WARM_UP_DAYS, SHORT_WARM_UP_DAYS = 14, 8, 2
 
 @dataclass(frozen=True, slots=True)
 class JudgedSpan:
-    """Evaluated are the cells `first` <= cell < `stop`; before them models only learn."""
+    """The cells `first` <= cell < `stop` are evaluated. Earlier cells are warm-up: models only learn from them."""
 
     first: int
     stop: int
 
 
 def judged_span(trace: Trace, since: str | None, until: str | None) -> JudgedSpan:
-    """`since` and `until` are days after the trace's beginning (8, 9.5) or dates in UTC (2013-08-09).
+    """Returns the span between `since` and `until`: days after the start of the trace (8, 9.5) or dates in UTC
+    (2013-08-09).
 
-    Without `since`: 8 days of warm-up for traces of at least two weeks, else 2 days. Raises InvalidInput.
+    Default of `since`: 8 days of warm-up for traces of at least two weeks, else 2 days. Raises InvalidInput.
     """
     last = trace.cells - DAY_CELLS
     warm_up = WARM_UP_DAYS if trace.days >= LONG_DAYS else SHORT_WARM_UP_DAYS
@@ -31,7 +32,8 @@ def judged_span(trace: Trace, since: str | None, until: str | None) -> JudgedSpa
     if first >= stop:
         raise InvalidInput(
             f"nothing to evaluate from day {first / DAY_CELLS:g} to day {stop / DAY_CELLS:g} of a trace of "
-            f"{trace.days:.4g} days: the last day has no next 24 hours; choose an earlier --from or a later --to",
+            f"{trace.days:.4g} days: the last day cannot be evaluated, because the 24 hours after it are unknown; "
+            "choose an earlier --from or a later --to",
             field="from",
         )
     return JudgedSpan(first, stop)

@@ -1,4 +1,4 @@
-"""The page: one file that needs nothing else, neither a network nor a script."""
+"""Renders the result as one self-contained HTML file, without network access or scripts."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from slackwater.pages.paper import COLOURS, template
 from slackwater.traces.options import UNITS
 
 TEMPLATES = Path(__file__).parent / "templates"
-FAVOURITE = "workload-profile"
-"""The default model: the machines on the page are chosen by how it did on them, and its curve is shown first."""
+DEFAULT_MODEL = "workload-profile"
+"""The page selects its example machines by the errors of this model, and draws its curve first."""
 
 
 def page(outcome: BacktestOutcome) -> str:
-    """Raises ValueError when the outcome was not filmed."""
+    """Renders the page. Raises ValueError if the outcome has no film."""
     comparison = outcome.comparison
     if comparison.film is None:
         raise ValueError("the page needs the film of a placement")
     oracle, *judgements = comparison.judgements
-    shown = [ShownModel(one, f"c{place % COLOURS}") for place, one in enumerate(judgements)]
+    shown = [ShownModel(judgement, f"c{place % COLOURS}") for place, judgement in enumerate(judgements)]
     main = _main(judgements)
-    css = {one.judgement.label: f"{one.css} m{place}" for place, one in enumerate(shown)}
+    css = {model.judgement.label: f"{model.css} m{place}" for place, model in enumerate(shown)}
     unit = UNITS[outcome.trace.resource]
     machines = [
         {"title": title, "picture": Markup(curves(comparison.film, machine, main.label, css, unit))}  # noqa: S704 - drawn by us, see plane
@@ -48,22 +48,25 @@ def page(outcome: BacktestOutcome) -> str:
 
 
 def _main(judgements: Sequence[Judgement]) -> Judgement:
-    """The default model if it is among them, else the last one."""
-    named = (one for one in judgements if one.label.partition(":")[0] == FAVOURITE)
+    """Returns the default model if it was evaluated, else the last model."""
+    named = (judgement for judgement in judgements if judgement.label.partition(":")[0] == DEFAULT_MODEL)
     return next(named, judgements[-1])
 
 
 def chosen(film: Film, label: str) -> Sequence[tuple[str, int]]:
-    """The machines on which this model was worst, in the middle and best by shortfall, then by what it saved."""
-    said, came = film.peaks[label], film.peaks[ORACLE]
-    short = np.maximum(came - said, 0).sum(axis=0) / np.maximum(came.sum(axis=0), 1e-9)
-    wasted = np.maximum(said - came, 0).sum(axis=0) / np.maximum(came.sum(axis=0), 1e-9)
-    order = np.lexsort((wasted, short))
-    picks = {"fell short the most": order[-1], "is in the middle": order[len(order) // 2], "did best": order[0]}
-    found: dict[int, str] = {}
-    for said_of_it, machine in picks.items():
-        found.setdefault(int(machine), said_of_it)
-    return [(f"Machine {machine}, where {label} {what}", machine) for machine, what in found.items()]
+    """Returns the machines with the largest, the median and the smallest error of a model, with a title for each.
+
+    Machines are ordered by shortfall, then by excess.
+    """
+    predicted, actual = film.peaks[label], film.peaks[ORACLE]
+    shortfall = np.maximum(actual - predicted, 0).sum(axis=0) / np.maximum(actual.sum(axis=0), 1e-9)
+    excess = np.maximum(predicted - actual, 0).sum(axis=0) / np.maximum(actual.sum(axis=0), 1e-9)
+    order = np.lexsort((excess, shortfall))
+    picks = {"largest error": order[-1], "median error": order[len(order) // 2], "smallest error": order[0]}
+    ranks: dict[int, str] = {}
+    for rank, machine in picks.items():
+        ranks.setdefault(int(machine), rank)
+    return [(f"Machine {machine}: {rank} of {label}", machine) for machine, rank in ranks.items()]
 
 
 def settings_text(settings: Mapping[str, object]) -> str:

@@ -17,18 +17,18 @@ class _Part(BaseModel):
 
 
 class RepairsMade(_Part):
-    """What was not as it should be in the file."""
+    """Repairs of invalid rows and gaps in the trace."""
 
     rows: int = Field(description="rows read")
     unusable: int = Field(description="rows left out: not a number, negative, or of a limit of 0")
-    doubled: int = Field(description="rows in the same five minutes as another one of their series: their mean counts")
-    over_limit: int = Field(description="rows that used more than their limit: they count with the limit")
-    filled: int = Field(description="cells of five minutes without a row, filled with what was known before")
+    doubled: int = Field(description="rows in the same five minutes as another row of their series: their mean counts")
+    over_limit: int = Field(description="rows with more usage than their limit: they count with the limit")
+    filled: int = Field(description="cells of five minutes without a row, filled with the previous value")
     empty_series: int = Field(description="series left out because no row was usable")
 
 
 class TraceRead(_Part):
-    """What was judged on."""
+    """The trace that was evaluated."""
 
     file: str
     format: str
@@ -40,17 +40,17 @@ class TraceRead(_Part):
 
 
 class Placement(_Part):
-    """How series were put on machines."""
+    """How series were placed on machines."""
 
-    per_machine: int = Field(description="1: each series is a machine of its own")
+    per_machine: int = Field(description="1: each series is one machine")
     machines: int
-    churn_days: float | None = Field(description="mean stay on a machine; null: nobody moves")
-    placements: int = Field(description="how many were drawn, with the seeds 1, 2, …")
-    wrong_keys: float = Field(description="share of workloads predicted with the history of another one")
+    churn_days: float | None = Field(description="mean stay on a machine; null: workloads do not move")
+    placements: int = Field(description="number of random placements, with the seeds 1, 2, …")
+    wrong_keys: float = Field(description="share of workloads predicted from the history of another workload")
 
 
 class Evaluated(_Part):
-    """Which instants count; models learn from the trace's beginning."""
+    """The evaluated instants; models learn from the start of the trace."""
 
     from_day: float
     to_day: float
@@ -58,7 +58,7 @@ class Evaluated(_Part):
 
 
 class Spreading(_Part):
-    """A figure over the placements."""
+    """A figure over all placements."""
 
     mean: float
     least: float
@@ -66,17 +66,17 @@ class Spreading(_Part):
 
 
 class ByMachine(_Part):
-    """A figure over machines: quantiles under each placement, then their mean."""
+    """A figure over machines: quantiles for each placement, averaged over the placements."""
 
     mean: float
     p10: float
     p50: float
     p90: float
-    worst: float = Field(description="the greatest; of savings the least")
+    worst: float = Field(description="the maximum; of savings the minimum")
 
 
 class OnePlacement(_Part):
-    """The same figures for one seed."""
+    """The figures of one seed."""
 
     violation: float
     severity: float
@@ -84,24 +84,26 @@ class OnePlacement(_Part):
 
 
 class ModelJudged(_Part):
-    """One model; the first one is `oracle`, which knows what comes. Ratios are 0..1."""
+    """One model; the first is `oracle`, the perfect forecast. Ratios are 0..1."""
 
-    model: str = Field(description="as asked for")
+    model: str = Field(description="the label given on the command line")
     version: str
     settings: dict[str, Any]
-    violation: Spreading = Field(description="share of instants in which the peak of the next 24 h was above")
+    violation: Spreading = Field(
+        description="share of instants whose actual peak in the next 24 h exceeded the prediction"
+    )
     violation_by_machine: ByMachine
-    severity: Spreading = Field(description="by which share of the peak it was short, mean over all instants")
+    severity: Spreading = Field(description="shortfall as a share of the actual peak, mean over all instants")
     severity_by_machine: ByMachine
-    severity_when_violated: Spreading = Field(description="the same over the instants with a violation only")
-    savings: Spreading = Field(description="share of the limits of all machines that was not predicted as needed")
+    severity_when_violated: Spreading = Field(description="severity, mean over the instants with a violation")
+    savings: Spreading = Field(description="share of the limits of all machines above the prediction")
     savings_by_machine: ByMachine
     placements: list[OnePlacement]
-    seconds: float = Field(description="CPU time of the model itself, all placements together")
+    seconds: float = Field(description="CPU time of the model, over all placements")
 
 
 class BacktestReport(_Part):
-    """The whole answer of `slackwater backtest -o json`."""
+    """The output of `slackwater backtest -o json`."""
 
     schema_: Literal["slackwater.backtest/1"] = Field(default="slackwater.backtest/1", alias="schema")
     trace: TraceRead
@@ -111,7 +113,7 @@ class BacktestReport(_Part):
 
 
 def report_of(outcome: BacktestOutcome) -> BacktestReport:
-    """From what was measured to what is shown."""
+    """Builds the report from the outcome."""
     trace, layout, judgements = outcome.trace, outcome.layout, outcome.comparison.judgements
     repairs = trace.repairs
     return BacktestReport(
@@ -136,16 +138,16 @@ def report_of(outcome: BacktestOutcome) -> BacktestReport:
             to_day=round(outcome.span.stop / DAY_CELLS, 4),
             instants=judgements[0].placements[0].instants,
         ),
-        models=[_judged(one) for one in judgements],
+        models=[_judged(judgement) for judgement in judgements],
     )
 
 
-def _judged(one: Judgement) -> ModelJudged:
-    verdict: ModelVerdict = one.verdict
+def _judged(judgement: Judgement) -> ModelJudged:
+    verdict: ModelVerdict = judgement.verdict
     return ModelJudged(
-        model=one.label,
-        version=one.version,
-        settings=dict(one.settings),
+        model=judgement.label,
+        version=judgement.version,
+        settings=dict(judgement.settings),
         violation=_spread(verdict.violation),
         violation_by_machine=_by_machine(verdict.violation_by_machine),
         severity=_spread(verdict.severity),
@@ -153,19 +155,19 @@ def _judged(one: Judgement) -> ModelJudged:
         severity_when_violated=_spread(verdict.severity_when_violated),
         savings=_spread(verdict.savings),
         savings_by_machine=_by_machine(verdict.savings_by_machine),
-        placements=[_one(scores) for scores in one.placements],
-        seconds=round(one.seconds, 3),
+        placements=[_placement(scores) for scores in judgement.placements],
+        seconds=round(judgement.seconds, 3),
     )
 
 
-def _spread(found: Spread) -> Spreading:
-    return Spreading(mean=found.mean, least=found.least, greatest=found.greatest)
+def _spread(spread: Spread) -> Spreading:
+    return Spreading(mean=spread.mean, least=spread.least, greatest=spread.greatest)
 
 
-def _by_machine(found: ErrorDistribution) -> ByMachine:
-    return ByMachine(mean=found.mean, p10=found.p10, p50=found.p50, p90=found.p90, worst=found.worst)
+def _by_machine(errors: ErrorDistribution) -> ByMachine:
+    return ByMachine(mean=errors.mean, p10=errors.p10, p50=errors.p50, p90=errors.p90, worst=errors.worst)
 
 
-def _one(scores: ErrorScores) -> OnePlacement:
+def _placement(scores: ErrorScores) -> OnePlacement:
     violation, severity = float(scores.violation.mean()), float(scores.severity.mean())
     return OnePlacement(violation=violation, severity=severity, savings=scores.cell_savings)

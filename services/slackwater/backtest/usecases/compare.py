@@ -1,4 +1,4 @@
-"""All placements one after the other, and what they say of each model together."""
+"""Evaluates the models under every placement and combines the results of each model."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from slackwater.traces.trace import DAY_CELLS, Trace
 
 @dataclass(frozen=True, slots=True)
 class PlacementLayout:
-    """How series are put on machines."""
+    """How series are placed on machines."""
 
     per_machine: int
-    """1: each series is a machine of its own."""
+    """1: each series is one machine."""
     churn_days: float | None
-    """Mean stay; None: nobody moves."""
+    """Mean stay on a machine; None: workloads do not move."""
     seeds: int
     wrong_keys: float
-    """Share of workloads (0..1) for which predictions are made with the history of another one."""
+    """Share of workloads (0..1) that are predicted from the history of another workload."""
 
     def __post_init__(self) -> None:
         if self.per_machine < 1:
@@ -37,17 +37,19 @@ class PlacementLayout:
         if not 0 <= self.wrong_keys <= 1:
             raise InvalidInput(f"--wrong-keys: {self.wrong_keys} is not a share; 0..1", field="wrong-keys")
         if self.per_machine == 1 and self.churn_days is not None:
-            raise InvalidInput("--churn: nobody moves where each series is a machine of its own", field="churn")
+            raise InvalidInput(
+                "--churn: not allowed if each series is one machine; also give --vms-per-node above 1", field="churn"
+            )
 
     @property
     def placements(self) -> int:
-        """Where nothing is drawn, all seeds would say the same: one is enough."""
+        """The number of placements: 1 if nothing is random, because every seed would give the same result."""
         return 1 if self.per_machine == 1 and not self.wrong_keys else self.seeds
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """One model: what all placements say together, and each of them."""
+    """The result of one model: over all placements, and for each placement."""
 
     label: str
     version: str
@@ -55,17 +57,17 @@ class Judgement:
     verdict: ModelVerdict
     placements: Sequence[ErrorScores]
     seconds: float
-    """What the model itself took, all placements together."""
+    """CPU time of the model over all placements."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelComparison:
-    """The oracle first, then the models in the order in which they were asked for."""
+    """The oracle first, then the models in the requested order."""
 
     judgements: Sequence[Judgement]
     machines: int
     film: Film | None
-    """Of the first placement."""
+    """The film of the first placement."""
 
 
 def compare(
@@ -78,34 +80,34 @@ def compare(
     stopwatch: Stopwatch,
     filmed: bool = False,
 ) -> ModelComparison:
-    """Seeds are 1, 2, …: the same command gives the same figures."""
+    """Evaluates all models. The seeds are 1, 2, …, so that the same command gives the same figures."""
     watch.begin(layout.placements * span.stop)
-    found = []
+    placements = []
     for seed in range(1, layout.placements + 1):
         chance = np.random.default_rng(seed)
         stays = place(trace, layout, chance)
         keys = wrong_keys(int(trace.workload.max()) + 1, layout.wrong_keys, chance)
         first = seed == 1
-        found.append(
+        placements.append(
             judge(trace, stays, contenders, span, keys=keys, watch=watch, stopwatch=stopwatch, filmed=filmed and first)
         )
     perfect = Contender(ORACLE, "", {}, _cannot_be_made)
     judgements = [
         Judgement(
-            one.label,
-            one.version,
-            one.settings,
-            ModelVerdict.of([judged.scores[one.label] for judged in found]),
-            [judged.scores[one.label] for judged in found],
-            sum(judged.seconds.get(one.label, 0.0) for judged in found),
+            contender.label,
+            contender.version,
+            contender.settings,
+            ModelVerdict.of([judged.scores[contender.label] for judged in placements]),
+            [judged.scores[contender.label] for judged in placements],
+            sum(judged.seconds.get(contender.label, 0.0) for judged in placements),
         )
-        for one in (perfect, *contenders)
+        for contender in (perfect, *contenders)
     ]
-    return ModelComparison(judgements, found[0].machines, found[0].film)
+    return ModelComparison(judgements, placements[0].machines, placements[0].film)
 
 
 def place(trace: Trace, layout: PlacementLayout, chance: np.random.Generator) -> Stays:
-    """Who is where, as the layout wants it."""
+    """Places the series of the trace on machines according to the layout."""
     if layout.per_machine == 1:
         return each_its_own(trace.present)
     if layout.churn_days is None:
@@ -114,4 +116,4 @@ def place(trace: Trace, layout: PlacementLayout, chance: np.random.Generator) ->
 
 
 def _cannot_be_made() -> NoReturn:
-    raise AssertionError("the oracle is no model: it knows what comes")
+    raise AssertionError("the oracle is not a model and cannot be built")

@@ -1,4 +1,4 @@
-"""One placement: every model is fed the trace cell by cell and asked for its peaks, all of them in one pass."""
+"""Evaluates all models under one placement, in one pass: each model folds a cell and then predicts its peaks."""
 
 from __future__ import annotations
 
@@ -19,38 +19,38 @@ from slackwater.traces.placement import Stays
 from slackwater.traces.trace import Rows, Trace
 
 ORACLE = "oracle"
-"""The perfect forecast stands among the models under this name."""
-TOLD_EVERY = 32
-"""Cells between two words to whoever watches the progress."""
+"""The label of the perfect forecast."""
+PROGRESS_CELLS = 32
+"""Cells between two updates of the progress display."""
 
 Curves = NDArray[np.float32]
 
 
 @dataclass(slots=True)
 class Film:
-    """What happened on each machine while it was evaluated, for pictures: (cells, machines)."""
+    """Usage, limits and predicted peaks of the evaluated cells, for charts: (cells, machines)."""
 
     first: int
     usage: Curves
     limits: Curves
     peaks: dict[str, Curves]
-    """By model, the oracle among them."""
+    """By label, including the oracle."""
 
 
 @dataclass(slots=True)
 class JudgedPlacement:
-    """One placement of all models."""
+    """The results of all models under one placement."""
 
     machines: int
     scores: dict[str, ErrorScores]
     seconds: dict[str, float]
-    """What each model itself took, by label."""
+    """CPU time of each model, by label."""
     film: Film | None
 
 
 @dataclass(slots=True)
 class _Seat:
-    """A model at work."""
+    """A model with its error sums."""
 
     model: PeakModel
     tally: ErrorTally
@@ -60,13 +60,13 @@ class _Seat:
 
 @dataclass(frozen=True, slots=True)
 class JudgedMoment:
-    """One cell as the models see it."""
+    """One cell as the models receive it."""
 
     cell: int
     at_seconds: float
     members: Members
     mistaken: Members
-    """As `members`, with the keys that predictions are made with."""
+    """`members` with the workload keys that predictions use."""
     usage: NDArray[np.float64]
     limits: NDArray[np.float64]
     """(machines,) the sum of the members' limits."""
@@ -83,29 +83,31 @@ def judge(
     stopwatch: Stopwatch,
     filmed: bool = False,
 ) -> JudgedPlacement:
-    """`keys` says for each workload whose history predictions take for its own.
+    """Evaluates the models. `keys` maps each workload to the workload whose history predictions use.
 
-    Raises ValueError when a model answers what is no number, with its label.
+    Raises ValueError, with the model's label, if a predicted peak is not a number.
     """
-    came = oracle(trace.usage, stays)
-    truth = ErrorTally(stays.machines)
+    actual = oracle(trace.usage, stays)
+    oracle_tally = ErrorTally(stays.machines)
     film = _empty_film(span, stays.machines, contenders) if filmed else None
     seats = {
-        one.label: _Seat(one.make(), ErrorTally(stays.machines), film=film.peaks[one.label] if film else None)
-        for one in contenders
+        contender.label: _Seat(
+            contender.make(), ErrorTally(stays.machines), film=film.peaks[contender.label] if film else None
+        )
+        for contender in contenders
     }
     for moment in moments(trace, stays, span.stop, keys):
         judged = moment.cell >= span.first
         if judged:
-            truth.add(came[moment.cell], came[moment.cell], moment.limits)
+            oracle_tally.add(actual[moment.cell], actual[moment.cell], moment.limits)
             if film:
-                _record(film, moment, came[moment.cell], stays.machines)
+                _record(film, moment, actual[moment.cell], stays.machines)
         for label, seat in seats.items():
-            _step(label, seat, moment, came[moment.cell], stopwatch, judged=judged, at=moment.cell - span.first)
-        if (moment.cell + 1) % TOLD_EVERY == 0:
-            watch.advance(TOLD_EVERY)
-    watch.advance(span.stop % TOLD_EVERY)
-    scores = {ORACLE: truth.scores()} | {label: seat.tally.scores() for label, seat in seats.items()}
+            _step(label, seat, moment, actual[moment.cell], stopwatch, judged=judged, at=moment.cell - span.first)
+        if (moment.cell + 1) % PROGRESS_CELLS == 0:
+            watch.advance(PROGRESS_CELLS)
+    watch.advance(span.stop % PROGRESS_CELLS)
+    scores = {ORACLE: oracle_tally.scores()} | {label: seat.tally.scores() for label, seat in seats.items()}
     return JudgedPlacement(stays.machines, scores, {label: seat.seconds for label, seat in seats.items()}, film)
 
 
@@ -119,7 +121,7 @@ def _step(
     judged: bool,
     at: int,
 ) -> None:
-    """Models are asked while they only learn as well: those that learn from their own errors need it."""
+    """Folds and predicts one cell. Predicts during warm-up too, because calibrated models learn from their errors."""
     begun = stopwatch()
     seat.model.fold(moment.at_seconds, moment.members, moment.usage)
     peak = seat.model.peaks(moment.at_seconds, moment.mistaken).peak
@@ -134,7 +136,7 @@ def _step(
 
 
 def moments(trace: Trace, stays: Stays, stop: int, keys: Rows) -> Iterator[JudgedMoment]:
-    """Every cell before `stop`."""
+    """Yields every cell before `stop`."""
     wrong = bool(np.any(keys != np.arange(len(keys))))
     for now in placed_moments(trace, stays, stop):
         seats, limits = now.seats, now.machine_limits

@@ -1,4 +1,4 @@
-"""Answers of an installation's API: page by page, and as the values that they stand for."""
+"""Reads paged answers of an installation's API and converts them to model values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Said = Mapping[str, Any]
 
 
 class ApiReader(Protocol):
-    """The API of an installation."""
+    """Read access to the API of an installation."""
 
     def get(self, path: str, params: Mapping[str, str | int | None] | None = None) -> Any: ...
 

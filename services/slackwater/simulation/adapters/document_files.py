@@ -1,4 +1,4 @@
-"""Files of documents, read once and before anything else: what is in them says what is simulated."""
+"""Reads document files once, before the history. The kinds of the documents select what is simulated."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ POLICIES: Final = ("NodeQOS", "PodQOS", "AvoidanceAction", "Autonomy")
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """One document as it was written; `origin` is its file and its number in it, from 1."""
+    """One document as written. `origin` is its file and its position in the file, from 1."""
 
     origin: str
     kind: str
@@ -25,30 +25,30 @@ class Body:
 
 @dataclass(frozen=True, slots=True)
 class DocumentFile:
-    """A file (`-`: standard input) with its documents."""
+    """A file and its documents; `-` is standard input."""
 
     path: Path
     bodies: Sequence[Body]
 
     @property
     def name(self) -> str:
-        """Without its folder and its ending."""
+        """The file's name without folder and suffix."""
         return "stdin" if str(self.path) == "-" else self.path.stem
 
 
 def load(files: Sequence[Path]) -> list[DocumentFile]:
-    """Raises InvalidInput for what cannot be read, is not YAML, or holds a kind that cannot be simulated."""
+    """Raises InvalidInput if a file cannot be read, is not YAML, or holds a kind that cannot be simulated."""
     return [DocumentFile(file, _bodies(file)) for file in files]
 
 
 def are_policies(files: Sequence[DocumentFile]) -> bool:
-    """Whether they say how nodes are guarded; False: what they offer. Raises InvalidInput for both in one call."""
+    """Returns True for ensurance policies, False for strategies. Raises InvalidInput if both are mixed."""
     kinds = {body.kind: body.origin for file in files for body in file.bodies}
     guards = [kind for kind in POLICIES if kind in kinds]
     if guards and STRATEGY in kinds:
         raise InvalidInput(
-            f"kind: {kinds[STRATEGY]} is a {STRATEGY} and {kinds[guards[0]]} a {guards[0]}: what is offered and how "
-            "nodes are guarded are simulated apart; give them in two calls",
+            f"kind: {kinds[STRATEGY]} is a {STRATEGY} and {kinds[guards[0]]} a {guards[0]}: strategies and ensurance "
+            "policies cannot be simulated together; run the command once for each",
             field="kind",
         )
     return bool(guards)

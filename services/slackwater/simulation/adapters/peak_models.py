@@ -1,4 +1,4 @@
-"""The models of an assessment, by their labels."""
+"""Builds the models of an assessment from their labels."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from slackwater.traces.options import TraceResource
 
 
 def models_of(tried: AssessmentOptions) -> list[Model]:
-    """Raises InvalidInput for a name or a setting that is not known."""
+    """Raises InvalidInput for an unknown model or setting."""
     labels = list(dict.fromkeys(tried.models))
     for label in labels:
-        contenders(label, TraceResource.CPU, option="model")  # before anything long begins
+        contenders(label, TraceResource.CPU, option="model")  # fail before the history is read
     return [Model(label, _Maker(label)) for label in labels]
 
 

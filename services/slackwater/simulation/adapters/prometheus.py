@@ -1,7 +1,7 @@
-"""Range queries of the Prometheus HTTP API: paged by time, retried a bounded number of times, never more than it gives.
+"""Range queries of the Prometheus HTTP API, paged by time and retried a bounded number of times.
 
-Prometheus refuses a query of more than 11,000 points of one series; a page has far fewer, so that many series fit into
-one answer as well. See https://prometheus.io/docs/prometheus/latest/querying/api/.
+Prometheus refuses a query of more than 11,000 points per series. A page has far fewer, so that an answer with many
+series stays small. See https://prometheus.io/docs/prometheus/latest/querying/api/.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Points:
-    """Of one series, in the order of time: seconds since 1970, and values."""
+    """The points of one series in order of time: seconds since 1970, and values."""
 
     at: Floats
     value: Floats
@@ -40,7 +40,7 @@ class Points:
 
 @dataclass(frozen=True, slots=True)
 class TimeRange:
-    """From the first point to the last one, both included; seconds since 1970."""
+    """A range from the first to the last point, inclusive, in seconds since 1970."""
 
     start: int
     end: int
@@ -48,10 +48,12 @@ class TimeRange:
 
     def __post_init__(self) -> None:
         if self.step < 1 or self.end < self.start:
-            raise InvalidInput(f"--since: nothing lies between {self.start} and {self.end}", field="since")
+            raise InvalidInput(
+                f"--since: the range from {self.start} to {self.end} is empty; give an earlier start", field="since"
+            )
 
     def pages(self, points: int = PAGE_POINTS) -> Iterator[TimeRange]:
-        """Pieces of at most `points` points that follow each other without a gap and without a double."""
+        """Yields consecutive ranges of at most `points` points each, without gaps or overlaps."""
         begin = self.start
         while begin <= self.end:
             end = min(self.end, begin + (points - 1) * self.step)
@@ -61,7 +63,7 @@ class TimeRange:
 
 @dataclass(slots=True)
 class Prometheus:
-    """A server. `warnings` is what it said beside its answers, each once."""
+    """A Prometheus server. `warnings` are the distinct warnings of its answers."""
 
     client: httpx2.Client
     retries: int = 3
@@ -71,8 +73,8 @@ class Prometheus:
     warnings: list[str] = field(default_factory=list)
 
     def range(self, query: str, span: TimeRange) -> dict[tuple[tuple[str, str], ...], Points]:
-        """Every series by its labels, in the order of time. Raises Unavailable, Misconfigured, InvalidInput."""
-        found: dict[tuple[tuple[str, str], ...], list[Floats]] = {}
+        """Returns every series by its labels, in order of time. Raises Unavailable, Misconfigured, InvalidInput."""
+        parts: dict[tuple[tuple[str, str], ...], list[Floats]] = {}
         for page in span.pages():
             for series in self._page(query, page):
                 try:
@@ -80,41 +82,43 @@ class Prometheus:
                     points = np.array([(float(at), float(value)) for at, value in series["values"]], np.float64)
                 except (KeyError, TypeError, ValueError, AttributeError):
                     raise Misconfigured(
-                        f"{self.client.base_url}: the answer is not that of a Prometheus: wanted are series with metric"
+                        f"{self.client.base_url}: the answer is not from a Prometheus: expected series with metric"
                         f" and values, not {str(series)[:_SHOWN]}; the query was {query}"
                     ) from None
-                found.setdefault(labels, []).append(points.reshape(-1, 2))
+                parts.setdefault(labels, []).append(points.reshape(-1, 2))
             self.advance()
-        return {labels: Points(*np.concatenate(pages).T) for labels, pages in found.items()}
+        return {labels: Points(*np.concatenate(pages).T) for labels, pages in parts.items()}
 
     def _page(self, query: str, page: TimeRange) -> list[dict[str, Any]]:
         form = {"query": query, "start": str(page.start), "end": str(page.end), "step": str(page.step)}
         answer = self._ask("/api/v1/query_range", form)
-        for told in ("warnings", "infos"):
-            said = answer.get(told)
-            for one in map(str, said if isinstance(said, list) else []):
-                if one not in self.warnings:
-                    self.warnings.append(one)
+        for severity in ("warnings", "infos"):
+            messages = answer.get(severity)
+            for text in map(str, messages if isinstance(messages, list) else []):
+                if text not in self.warnings:
+                    self.warnings.append(text)
         data = answer.get("data")
         if not isinstance(data, dict) or data.get("resultType") != "matrix" or not isinstance(data.get("result"), list):
-            raise Misconfigured(f"{self.client.base_url}: the answer is not that of a Prometheus: no matrix in it")
+            raise Misconfigured(f"{self.client.base_url}: the answer is not from a Prometheus: it contains no matrix")
         return list(data["result"])
 
     def _ask(self, path: str, form: Mapping[str, str]) -> dict[str, Any]:
-        """The answer of a request that went well; those that may go well later are repeated."""
+        """Returns the answer of a successful request. Retries requests that failed temporarily."""
         for attempt in range(self.retries + 1):
             last = attempt == self.retries
             try:
                 response = self.client.post(path, data=dict(form))
             except httpx2.HTTPError as error:
                 if last:
-                    said = str(error) or type(error).__name__
-                    raise Unavailable(f"no answer from {self.client.base_url}: {said} ({attempt + 1} tries)") from None
+                    reason = str(error) or type(error).__name__
+                    raise Unavailable(
+                        f"no answer from {self.client.base_url}: {reason} ({attempt + 1} tries)"
+                    ) from None
             else:
                 if response.status_code not in RETRIED or last:
                     return self._read(response, attempt + 1)
             self.pause(min(LONGEST_PAUSE_SECONDS, 0.5 * 2**attempt))
-        raise AssertionError("the last try returns or raises")
+        raise AssertionError("the last attempt returns or raises")
 
     def _read(self, response: httpx2.Response, tries: int) -> dict[str, Any]:
         base = self.client.base_url
@@ -127,10 +131,10 @@ class Prometheus:
         if response.status_code in (401, 403):
             proof = "give --bearer-token-file, or --prometheus-cert and --prometheus-key"
             raise Misconfigured(f"{base}: HTTP {response.status_code}; {proof}")
-        said = f"{answer.get('errorType', 'error')}: {answer['error']}" if answer.get("error") else ""
+        problem = f"{answer.get('errorType', 'error')}: {answer['error']}" if answer.get("error") else ""
         if response.status_code in RETRIED:
-            raise Unavailable(f"{base}: HTTP {response.status_code} {said} ({tries} tries)".replace("  ", " "))
+            raise Unavailable(f"{base}: HTTP {response.status_code} {problem} ({tries} tries)".replace("  ", " "))
         if response.is_error or answer.get("status") != "success":
-            wanted = said or f"HTTP {response.status_code}, and no answer of a Prometheus; is the address right?"
-            raise Misconfigured(f"{base}: {wanted}")
+            message = problem or f"HTTP {response.status_code}, and not a Prometheus answer; check the address"
+            raise Misconfigured(f"{base}: {message}")
         return answer

@@ -1,8 +1,8 @@
-"""From what cAdvisor and kube-state-metrics left in a Prometheus to pods on nodes.
+"""Reads pods on nodes from metrics of cAdvisor and kube-state-metrics in a Prometheus.
 
-Nothing is written anywhere and five queries are all that is asked. A pod that moves is another series on its new node;
-its workload is what created it. What a pod may be predicted to use is bounded by its request, or by what it was seen to
-use until then, whichever is more: limits of containers are often missing, and usage above a request is real.
+Five queries, read only. A pod that moves becomes another series on its new node; its workload is its creator. The
+prediction for a pod is bounded by the larger of its request and its highest usage so far, because container limits are
+often missing and usage above the request occurs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from slackwater.traces.trace import CELL_SECONDS, Amounts, Repairs, Trace
 
 _CONTAINERS = 'container!="",container!="POD",pod!=""'
 _POD, _NODE = "namespace, pod, exported_namespace, exported_pod", "node, exported_node"
-"""Where the scraper does not honor labels, what was scraped is `exported_`, and the plain names are its target's."""
+"""If the scrape does not honor labels, the exporter's labels are prefixed `exported_` and the plain names are the
+target's."""
 _CONTAINER = f"{_POD}, container, exported_container"
 USAGE = {
     TraceResource.CPU: (
@@ -36,8 +37,8 @@ USAGE = {
         f"sum by ({_POD}) (max by ({_CONTAINER}, id) (container_memory_working_set_bytes{{{_CONTAINERS}}}))"
     ),
 }
-"""In milli-cores and bytes; %d is the window of the rate. The largest first: the same container may be told twice, by
-two jobs or two replicas, under other labels of their targets."""
+"""In milli-cores and bytes; %d is the window of the rate. The inner max removes duplicates: two scrape jobs or replicas
+may export the same container under different target labels."""
 REQUESTS = (
     f"sum by ({_POD}, resource) (max by ({_CONTAINER}, resource) "
     '(kube_pod_container_resource_requests{resource=~"cpu|memory"}))'
@@ -47,30 +48,30 @@ NODES = tuple(
     f'max by ({_NODE}, resource) (kube_node_status_{what}{{resource=~"cpu|memory"}})'
     for what in ("allocatable", "capacity")
 )
-"""The second is asked where the first knows nothing."""
+"""The second query is used if the first returns nothing."""
 QUERIES = len(USAGE) + 2 + 1
 LONGEST_GAP_CELLS = 6
-"""Half an hour without a sample (or, with coarser points, until the next one) is filled with what was known before;
-after that a pod was not there."""
+"""A gap of up to half an hour (with coarser points, up to the next one) is filled with the previous value. After that
+the pod counts as absent."""
 _MOST = 2.0**47
-"""Of cores, milli-cores or bytes: 128 TiB; sums of more would not fit anywhere."""
+"""The largest valid amount of milli-cores or bytes (128 TiB), so that sums fit into 64 bits."""
 _FROM_CORES = {TraceResource.CPU: 1000.0, TraceResource.MEMORY: 1.0}
 
 Flags = NDArray[np.bool_]
 Pod = tuple[str, str]
-"""Namespace and name."""
+"""Namespace and name of a pod."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Grid:
-    """Cells of five minutes over a span of queries."""
+    """Five-minute cells over the queried range."""
 
     start: int
     cells: int
     longest_gap: int
 
     def spread(self, points: Points) -> tuple[NDArray[np.float64], Flags]:
-        """The mean of the points of each cell, and where there were any; what no pod or node can have is no point."""
+        """Returns the mean of the points of each cell, and which cells have points. Impossible values are ignored."""
         values = points.value
         sound = (values >= 0) & (values <= _MOST)
         cell = ((points.at[sound] - self.start) // CELL_SECONDS).astype(np.intp)
@@ -82,7 +83,7 @@ class _Grid:
 
 @dataclass(frozen=True, slots=True)
 class _Cells:
-    """Of one pod: a value of each cell, and where it is known; 0 elsewhere. Points of weeks are ten times as much."""
+    """The values of one pod by cell, 0 where unknown, and which cells are known. A tenth of the size of the points."""
 
     values: Amounts
     known: Flags
@@ -93,7 +94,7 @@ class _Cells:
 
 @dataclass(frozen=True, slots=True)
 class _Series:
-    """A pod on a node: where it was in which cells."""
+    """A pod on a node, with the cells in which it was there."""
 
     pod: Pod
     node: int
@@ -102,22 +103,28 @@ class _Series:
 
 
 def read(server: Prometheus, span: TimeRange, title: str) -> Placed:
-    """Everything that was asked for. Raises NotFound that names what is missing, Misconfigured for labels that say too
-    little, and what the server raises."""
+    """Reads the whole range. Raises NotFound that names the missing metric, Misconfigured for insufficient labels, and
+    what the server raises."""
     start = span.start // CELL_SECONDS * CELL_SECONDS
     longest_gap = max(LONGEST_GAP_CELLS, -(-span.step // CELL_SECONDS))
     grid = _Grid(start, (span.end - start) // CELL_SECONDS + 1, longest_gap)
     allocatable = server.range(NODES[0], span)
-    notes = [f"{title}: cAdvisor and kube-state-metrics, a point every {span.step} s; all pods count as prod"]
+    notes = [f"{title}: cAdvisor and kube-state-metrics, one point every {span.step} s; all pods count as prod"]
     if not allocatable:
         allocatable = server.range(NODES[1], span)
-        notes.append("no kube_node_status_allocatable: the capacity of nodes counts, with what the kubelet keeps in it")
+        notes.append(
+            "no kube_node_status_allocatable: the node capacity is used, which includes the kubelet's reservation"
+        )
     if not allocatable:
-        raise NotFound(f"{title}: no kube_node_status_allocatable and no …_capacity: is kube-state-metrics scraped?")
+        raise NotFound(
+            f"{title}: no kube_node_status_allocatable and no …_capacity; check that kube-state-metrics is scraped"
+        )
     names, capacity, there = _nodes(grid, allocatable)
     info = server.range(PODS, span)
     if not info:
-        raise NotFound(f"{title}: no kube_pod_info: which pod is on which node is not known")
+        raise NotFound(
+            f"{title}: no kube_pod_info: the nodes of pods are unknown; check that kube-state-metrics is scraped"
+        )
     where = _on_nodes(grid, info, {name: place for place, name in enumerate(names)})
     window = max(300, 2 * span.step)
     usage = {}
@@ -127,7 +134,7 @@ def read(server: Prometheus, span: TimeRange, title: str) -> Placed:
         usage[each] = _by_pod(grid, told)
     for each, of_pods in usage.items():
         if not of_pods:
-            raise NotFound(f"{title}: no usage of {each} by containers: is cAdvisor scraped?")
+            raise NotFound(f"{title}: no usage of {each} by containers; check that cAdvisor is scraped")
     requests = _requests(grid, server.range(REQUESTS, span))
     return _placed(title, grid, where, names, capacity, there, usage, requests, notes + list(server.warnings))
 
@@ -147,14 +154,14 @@ def _nodes(
                 capacity[node, PLACES[each]] = int(last * _FROM_CORES[each])
                 there[:, node] |= known
     blank = np.zeros(there.shape, np.float32)
-    fill_gaps(there, blank, blank.copy(), grid.longest_gap)  # a short gap is no absence
+    fill_gaps(there, blank, blank.copy(), grid.longest_gap)  # a node with a short gap is not absent
     return names, capacity, there
 
 
 def _on_nodes(
     grid: _Grid, found: Mapping[tuple[tuple[str, str], ...], Points], places: Mapping[str, int]
 ) -> list[_Series]:
-    """Where each pod was; of two that say so of one cell, the later in the alphabet counts."""
+    """Returns where each pod was. If two nodes report it in one cell, the alphabetically later one counts."""
     series: dict[tuple[Pod, int], _Series] = {}
     for labels, points in sorted(found.items()):
         said = dict(labels)
@@ -169,7 +176,7 @@ def _on_nodes(
 
 
 def workload_of(labels: Labels) -> str:
-    """What created a pod; of a ReplicaSet the Deployment, whose name is before the last hyphen."""
+    """Returns the creator of a pod; for a ReplicaSet its Deployment, whose name precedes the last hyphen."""
     kind, name = labels.get("created_by_kind", ""), labels.get("created_by_name", "")
     if not name or name == "<none>":
         kind, name = "Pod", _scraped(labels, "pod")
@@ -185,21 +192,22 @@ def _pod(labels: Labels) -> Pod:
 
 
 def _scraped(labels: Labels, name: str) -> str:
-    """As the exporter said it, whatever the scraper called it."""
+    """Returns the exporter's label, even if the scrape renamed it."""
     return labels.get(f"exported_{name}") or labels.get(name, "")
 
 
 def _refuse_renamed(title: str, found: Iterable[tuple[tuple[str, str], ...]]) -> None:
-    """Of cAdvisor, groups above containers have no name of their own: under renamed labels they have the target's."""
+    """Raises Misconfigured if cAdvisor's labels were renamed: its parent cgroups have no pod label of their own, so
+    they would carry the label of the scrape target."""
     if any("exported_pod" in dict(labels) for labels in found):
         raise Misconfigured(
-            f"{title}: labels of cAdvisor were renamed as it was scraped (exported_pod): containers cannot be told "
-            "from the groups above them; set honor_labels: true for it"
+            f"{title}: the scrape renamed cAdvisor's labels (exported_pod), so containers cannot be distinguished "
+            "from their parent cgroups; set honor_labels: true for that scrape job"
         )
 
 
 def _by_pod(grid: _Grid, found: Mapping[tuple[tuple[str, str], ...], Points]) -> dict[Pod, _Cells]:
-    """Whoever is told under several labels of its target counts once."""
+    """Combines series by pod. A pod that is exported under several target labels counts once."""
     spread: dict[Pod, _Cells] = {}
     for labels, points in found.items():
         values, known = grid.spread(points)
@@ -251,7 +259,10 @@ def _placed(
         fill_gaps(known[each], used[each], asked[each].copy(), grid.longest_gap)
     present = known[TraceResource.CPU] | known[TraceResource.MEMORY]
     if not present.any():
-        raise NotFound(f"{title}: no pod with usage is on a node that is known; do labels namespace and pod agree?")
+        raise NotFound(
+            f"{title}: no pod with usage is on a known node; check that cAdvisor and kube-state-metrics use the same "
+            "labels namespace and pod"
+        )
     workloads = {name: number for number, name in enumerate(sorted({one.workload for one in where}))}
     repairs = Repairs(rows=real, filled=int(np.count_nonzero(present)) - real)
     traces = {
@@ -284,7 +295,7 @@ def _placed(
 
 
 def _held(asked: _Cells) -> Amounts:
-    """A request holds until another one is told, and was there before the first was."""
+    """Extends each request until the next one, and the first request back to the start."""
     places = np.flatnonzero(asked.known)
     if not len(places):
         return asked.values
@@ -293,7 +304,7 @@ def _held(asked: _Cells) -> Amounts:
 
 
 def _most(used: Amounts, asked: Amounts, present: Flags) -> Amounts:
-    """The request, or the most it was seen to use until then; never what comes later."""
+    """Returns the larger of the request and the highest usage so far; later usage does not count."""
     seen = np.maximum.accumulate(np.where(present, used, 0), axis=0)
     found: Amounts = np.where(present, np.maximum(asked, seen), 0).astype(np.float32)
     return found
@@ -302,28 +313,28 @@ def _most(used: Amounts, asked: Amounts, present: Flags) -> Amounts:
 def _unknown(
     where: Sequence[_Series], asked: Mapping[TraceResource, Amounts], present: Flags, there: Flags
 ) -> Iterable[str]:
-    """What is not in the metrics, and therefore in no figure."""
+    """Yields notes about data that the metrics lack and the figures therefore ignore."""
     here = [bool(seen) for seen in np.any(present, axis=0)]
     pods = len({one.pod for one, seen in zip(where, here, strict=True) if seen})
     for each in TraceResource:
         without = {one.pod for place, one in enumerate(where) if here[place] and not asked[each][:, place].any()}
         if len(without) == pods:
-            yield f"no requests of {each} are known: a pod counts with the most that it was seen to use"
+            yield f"no requests of {each} are known: a pod counts with its highest usage so far"
         elif without:
             yield f"{len(without)} of {counted(pods, 'pod')} {plural(len(without), 'has', 'have')} no request of {each}"
     if never := sum(not seen for seen in here):
         listed = counted(never, "pod is listed and was", "pods are listed and were")
-        yield f"{listed} never measured: finished ones, or metrics that are missing"
+        yield f"{listed} never measured: they had finished, or their metrics are missing"
     measured = _has_pods(where, present, there)
     if not there.all():
-        yield f"nodes were not there in {1 - there.mean():.1%} of the cells; they offer nothing then"
+        yield f"nodes were absent in {1 - there.mean():.1%} of the cells and offer nothing there"
     if (silent := int(np.count_nonzero(there & ~measured))) > 0:
         share = silent / max(1, int(np.count_nonzero(there)))
-        yield f"in {share:.1%} of the cells a node has no pod with a sample: it is counted as not there, not as empty"
+        yield f"in {share:.1%} of the cells a node has no pod with a sample: it counts as absent, not as empty"
 
 
 def _has_pods(where: Sequence[_Series], present: Flags, there: Flags) -> Flags:
-    """(cells, nodes): whether any pod of the node was measured. Even an idle node has pods of the system."""
+    """Returns (cells, nodes) whether any pod of the node was measured. Even an idle node runs system pods."""
     found = np.zeros_like(there)
     for column, one in enumerate(where):
         found[:, one.node] |= present[:, column]

@@ -1,7 +1,7 @@
-"""What an installation recorded, read from its API: windows of usage from ingestion, predictions from the console.
+"""Reads recorded history from an installation's API: usage windows from ingestion, predictions from the console.
 
-The snapshots are made by the functions of colocation that make them in service. What is not recorded: per-pod peaks (of
-prod the common peak stands for them; a pod of mid counts with its request) and when a node was given up.
+Colocation's own functions build the snapshots. Not recorded are peaks per pod (for prod the combined peak is used, a
+pod of mid counts with its request) and the time when a node was declared lost.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ from slackwater.simulation.adapters.api_answers import ApiReader, Said, pages_of
 from slackwater.simulation.ports import SimulationProgress
 
 SILENT_SECONDS = 900.0
-"""A node that was not heard of for so long is not there: nobody knows what it used."""
+"""A node without a report for this long counts as absent, because its usage is unknown."""
 _ABSENT = NodeSnapshot(Resources(), Resources(), (), Resources())
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedWindow:
-    """One window of a node, as colocation learns it; `prod` is what ran beside batch: pods and host
-    applications of prod and mid, system."""
+    """One window of a node, as colocation receives it. `prod` is the usage beside batch: pods and host applications of
+    prod and mid, and the system."""
 
     number: int
     measured: MeasuredUsage
@@ -56,7 +56,7 @@ class RecordedWindow:
 
 @dataclass(frozen=True, slots=True)
 class RecordedForecast:
-    """The peak of all of prod that was predicted at a time, from windows up to `number`."""
+    """A predicted peak of all prod pods, based on the windows up to `number`."""
 
     at: datetime
     number: int
@@ -65,7 +65,7 @@ class RecordedForecast:
 
 @dataclass(frozen=True, slots=True)
 class NodeRecord:
-    """All that is known of one node; both histories in the order of time."""
+    """One node with its windows and predictions, both in order of time."""
 
     described: NodeState
     windows: Sequence[RecordedWindow]
@@ -82,7 +82,7 @@ class RecordedHistory:
     steps: int
     period_seconds: float
     strategy: Strategy
-    """In force: how old a prediction may be is asked of it, for all that are compared."""
+    """The strategy in force. Its maximum age of predictions applies to all compared strategies."""
     notes: Sequence[str]
     first: int = 0
 
@@ -104,11 +104,12 @@ class RecordedHistory:
 
     @cached_property
     def _patient(self) -> Strategy:
-        """For how long a pod settles is asked of each strategy: snapshots say for all pods how long ago they came."""
+        """The strategy that builds the snapshots: its settle time is unlimited, so that snapshots contain the age of
+        every pod and each compared strategy applies its own settle time."""
         return replace(self.strategy, bind_settle_seconds=math.inf)
 
     def periods(self) -> Iterator[Period]:
-        """What is known at the end of each; prod is what the newest window says."""
+        """Yields the state known at the end of each period. Usage of prod is that of the newest window."""
         for step in range(1, self.steps + 1):
             now = self.start + step * self.period_seconds
             found = [self._at(place, now) for place in range(len(self.records))]
@@ -134,7 +135,7 @@ class RecordedHistory:
 
 
 def _predicted(state: NodeState, record: NodeRecord, forecast: RecordedForecast) -> NodeState:
-    """Covered are the pods of prod that were in the last window that the prediction had seen."""
+    """Adds the prediction, which covers the prod pods of the last window that it is based on."""
     place = bisect_right(record.windows, forecast.number, key=lambda window: window.number) - 1
     known = record.windows[place].measured.pods if place >= 0 else ()
     peaks = {pod.uid: KnownPeak(Resources(), cold=False) for pod in known if pod.tier != "mid"}
@@ -144,11 +145,13 @@ def _predicted(state: NodeState, record: NodeRecord, forecast: RecordedForecast)
 def recorded(
     reads: ApiReader, since_seconds: int, step_seconds: int | None, now: datetime, watch: SimulationProgress
 ) -> RecordedHistory:
-    """Of all nodes that are known. `step_seconds` None: a window. Raises NotFound where nothing was recorded, and what
-    the API raises."""
+    """Reads the history of all known nodes. `step_seconds` None: one window.
+
+    Raises NotFound if nothing was recorded, and what the API raises.
+    """
     since = now - timedelta(seconds=since_seconds)
     nodes = [node for node in pages_of(reads, "/v1/nodes", {}) if node.get("facts")]
-    watch.begin("reading what was recorded", len(nodes))
+    watch.begin("reading recorded usage", len(nodes))
     records, seconds = [], 0
     for node in nodes:
         windows, of_node = _thinned(windows_of(reads, node["name"], since, now), step_seconds or 0)
@@ -161,10 +164,10 @@ def recorded(
     with_usage_ = [record for record in records if record.windows]
     if not with_usage_:
         raise NotFound(
-            f"nothing was recorded since {since:%Y-%m-%d %H:%M} UTC: windows of usage are kept for as many days as "
-            "SLACKWATER_INGESTION_RETENTION_DAYS says; run for a while, or give --trace"
+            f"no usage has been recorded since {since:%Y-%m-%d %H:%M} UTC; usage windows are kept for "
+            "SLACKWATER_INGESTION_RETENTION_DAYS days; let it run for a while, or give --trace"
         )
-    lag = seconds // 2  # by then the prediction that follows a window is told as well
+    lag = seconds // 2  # by then the prediction that follows a window has been published
     step = seconds if step_seconds is None else max(step_seconds, seconds)
     start = min(record.windows[0].measured.end for record in with_usage_) - step + lag
     last = max(record.windows[-1].measured.end for record in with_usage_)
@@ -182,16 +185,16 @@ def recorded(
 def _notes(
     records: Sequence[NodeRecord], with_windows: Sequence[NodeRecord], start: int, seconds: int
 ) -> Iterator[str]:
-    yield f"recorded windows of {seconds} s (p95 of every pod) and the peaks that were predicted then"
+    yield f"recorded windows of {seconds} s (p95 of every pod) and the peaks predicted at the time"
     if len(with_windows) < len(records):
         without = len(records) - len(with_windows)
-        yield f"{counted(without, 'node is', 'nodes are')} known of which no usage was recorded in this time"
+        yield f"{counted(without, 'known node has', 'known nodes have')} no recorded usage in this time"
     told = [record.forecasts[0].at.timestamp() for record in with_windows if record.forecasts]
     if not told:
-        yield "no predictions were recorded in this time: requests stand in for them"
+        yield "no predictions were recorded in this time: requests are used instead"
     elif min(told) - start > SILENT_SECONDS:
         hours = (min(told) - start) / 3600
-        yield f"of the first {hours:.1f} hours no predictions are kept (they are for a day): requests stand in for them"
+        yield f"predictions are kept for a day: for the first {hours:.1f} hours requests are used instead"
 
 
 def _record(node: Said, windows: Sequence[RecordedWindow], told: Sequence[Said]) -> NodeRecord:
@@ -216,15 +219,15 @@ def _record(node: Said, windows: Sequence[RecordedWindow], told: Sequence[Said])
 
 
 def _thinned(told: Iterable[Said], step: int) -> tuple[list[RecordedWindow], int]:
-    """The last window of each step, with the most that prod used in any of them; and how long a window is."""
-    found: list[RecordedWindow] = []
+    """Returns the last window of each step, with the maximum usage of prod in the step, and the length of a window."""
+    windows: list[RecordedWindow] = []
     seconds = 0
     for said in told:
         seconds, window = int(said["seconds"]), _window(said)
-        if found and step > seconds and found[-1].measured.end // step == window.measured.end // step:
-            window = replace(window, prod=window.prod.larger_of(found.pop().prod))
-        found.append(window)
-    return found, seconds
+        if windows and step > seconds and windows[-1].measured.end // step == window.measured.end // step:
+            window = replace(window, prod=window.prod.larger_of(windows.pop().prod))
+        windows.append(window)
+    return windows, seconds
 
 
 def _window(said: Said) -> RecordedWindow:

@@ -1,6 +1,6 @@
-"""ColocationStrategy documents from files: what an operator would apply, tried before it is.
+"""Reads ColocationStrategy documents from files, to try them before they are applied.
 
-They are read and merged by the code that does so in service, so a document that is refused there is refused here.
+Colocation's own code parses and merges the documents, so a simulation refuses what the service refuses.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from slackwater.simulation.adapters.document_files import Body, DocumentFile
 from slackwater.simulation.usecases.replay import Variant
 
 BASE: Mapping[str, Any] = {**DEFAULTS, "enable": True}
-"""What a service follows by its settings as they come: every default, and switched on."""
+"""The strategy of the service's default settings: every default, and enabled."""
 
 
 def default_variant() -> Variant:
@@ -31,7 +31,7 @@ def default_variant() -> Variant:
 
 
 def variants(files: Sequence[DocumentFile]) -> list[Variant]:
-    """One for each file, for nodes that say nothing of themselves: what it has for the cluster, or its only document.
+    """Returns one variant per file, for nodes without overrides: its cluster document, or its only document.
 
     Raises InvalidInput that names file and field.
     """
@@ -40,7 +40,7 @@ def variants(files: Sequence[DocumentFile]) -> list[Variant]:
 
 
 def named_apart(found: Sequence[Variant], files: Sequence[DocumentFile], taken: Iterable[str]) -> list[Variant]:
-    """Under their own names, or with that of their file where those are not enough."""
+    """Adds the file name to the names of variants that are not unique."""
     names = [variant.name for variant in found]
     if len(set(names)) == len(names) and not set(names) & set(taken):
         return list(found)
@@ -54,7 +54,8 @@ def _for_every_node(file: DocumentFile, documents: Sequence[ColocationStrategy])
     document = next((one for one in documents if one.is_clusters), documents[0])
     if len(documents) > 1 and not document.is_clusters:
         raise InvalidInput(
-            f"{file.path}: holds {len(documents)} documents, and none is called {CLUSTER}", field="filename"
+            f"{file.path}: has {len(documents)} documents and none is named {CLUSTER}; name one {CLUSTER}",
+            field="filename",
         )
     name = file.name if document.is_clusters and file.name != "stdin" else document.metadata.name
     return Variant(name, [strategy_of(document.spec.fields(), BASE)], [document.spec.fields()])
@@ -63,9 +64,9 @@ def _for_every_node(file: DocumentFile, documents: Sequence[ColocationStrategy])
 def for_nodes(
     name: str, documents: Iterable[ColocationStrategy], nodes: Sequence[NodeState], base: Spec = BASE
 ) -> Variant:
-    """Every node with the strategy that it follows by these documents, merged as in service."""
-    kept = {one.metadata.name: kept_of(one) for one in documents}
-    pools = [one for title, one in kept.items() if title != CLUSTER]
+    """Resolves the strategy of every node from these documents, merged as in the service."""
+    kept = {document.metadata.name: kept_of(document) for document in documents}
+    pools = [document for title, document in kept.items() if title != CLUSTER]
     strategies = StrategySet(kept.get(CLUSTER), pools, base)
     found: dict[Strategy, int] = {}
     specs: list[Mapping[str, Any]] = []
@@ -80,20 +81,23 @@ def for_nodes(
 
 
 def documents_in_force(reads: ApiReader) -> list[ColocationStrategy]:
-    """Of an installation. Raises what its API raises."""
+    """Returns the documents of an installation. Raises what its API raises."""
     return [ColocationStrategy.parse(each) for each in reads.get("/v1/colocationstrategies")["items"]]
 
 
 def base_of(documents: Iterable[ColocationStrategy]) -> Spec:
-    """What the cluster's document stands on: the service's settings, which are told as long as nobody wrote one."""
-    own = next((one for one in documents if one.is_clusters and one.metadata.changed_by == BY_SETTINGS), None)
+    """Returns the settings below the cluster's document. The API returns them until a document has been written."""
+    own = next(
+        (document for document in documents if document.is_clusters and document.metadata.changed_by == BY_SETTINGS),
+        None,
+    )
     return BASE if own is None else {**BASE, **own.spec.fields()}
 
 
 def as_here(
     documents: Sequence[ColocationStrategy], nodes: Sequence[NodeState]
 ) -> tuple[Sequence[ColocationStrategy], str]:
-    """The documents; a single one that selects no node here becomes the cluster's, and the note says so."""
+    """Returns the documents. A single document that selects no node becomes the cluster's, with a note."""
     only = documents[0]
     selector = only.selector()
     if len(documents) > 1 or selector is None:
@@ -102,22 +106,22 @@ def as_here(
         return documents, ""
     spec = only.spec.model_copy(update={"node_pool": None, "node_selector": None, "precedence": None})
     for_all = only.model_copy(update={"metadata": only.metadata.model_copy(update={"name": CLUSTER}), "spec": spec})
-    return [for_all], f"{only.metadata.name} selects no node here: it is tried as the cluster's strategy"
+    return [for_all], f"{only.metadata.name} selects no node here: it is simulated as the cluster's strategy"
 
 
 def kept_of(document: ColocationStrategy) -> Kept:
-    """As it counts."""
+    """Returns the document as the service keeps it."""
     metadata, spec = document.metadata, document.spec
     return Kept(metadata.name, metadata.generation, document.selector(), spec.precedence or 0, spec.fields())
 
 
 def read_all(files: Sequence[DocumentFile]) -> list[tuple[DocumentFile, list[ColocationStrategy]]]:
-    """Every file with its documents, of which there is at least one. Raises InvalidInput."""
+    """Returns every file with its documents, at least one each. Raises InvalidInput."""
     found = [(file, [_document(body) for body in file.bodies]) for file in files]
     for file, documents in found:
         if not documents:
             raise InvalidInput(
-                f"{file.path}: holds no strategy; wanted is at least one {COLOCATION_STRATEGY.name}", field="filename"
+                f"{file.path}: holds no strategy; at least one {COLOCATION_STRATEGY.name} is needed", field="filename"
             )
     return found
 
@@ -137,8 +141,10 @@ def variants_in_place(
     states: Sequence[NodeState],
     base: Spec,
 ) -> tuple[list[Variant], list[str]]:
-    """One for each file, whose documents replace those in force of the same names; and notes for people. Raises
-    InvalidInput."""
+    """Returns one variant per file, whose documents replace those of the same names in force, and notes.
+
+    Raises InvalidInput.
+    """
     found: list[Variant] = []
     notes: list[str] = []
     for file, documents in files:
@@ -150,9 +156,10 @@ def variants_in_place(
 
 
 def notes_on_predictions(current: Variant, tried: Sequence[Variant]) -> list[str]:
-    """All variants see the same predictions, those that are young enough for the first strategy in force."""
+    """Returns a note if predictionMaxAgeSeconds differs: all variants use the predictions that the strategy in force
+    accepts."""
     age = current.strategies[0].prediction_max_age_seconds
     others = {one.prediction_max_age_seconds for variant in (current, *tried) for one in variant.strategies} - {age}
     if not others:
         return []
-    return [f"predictionMaxAgeSeconds: {age:.10g} s, as in force, counts for all that are compared"]
+    return [f"predictionMaxAgeSeconds: the value in force, {age:.10g} s, applies to all compared strategies"]

@@ -1,8 +1,7 @@
-"""A trace as a history: its series are pods of prod with their limit as request, and a model predicts their peaks.
+"""Presents a trace as a history: its series are prod pods that request their limit, and a model predicts their peaks.
 
-Series are put on made-up nodes as in the backtest; a node has as much as its series were ever given together, so prod
-alone never over-commits it. Where a series is a whole machine, nothing is known of its pods: it is one pod that
-requests the machine.
+Series are placed on generated nodes as in the backtest. The capacity of a node is the maximum combined limit of its
+series, so prod alone never overcommits it. A series that is a whole machine becomes one pod that requests the machine.
 """
 
 from __future__ import annotations
@@ -33,35 +32,33 @@ USUAL_MODEL = "workload-profile"
 
 @dataclass(frozen=True, slots=True)
 class TraceLayout:
-    """How series are put on nodes. `per_node` None: 20, or 1 where each series is a whole machine."""
+    """How series are placed on nodes. `per_node` None: 20, or 1 if each series is a whole machine."""
 
     per_node: int | None = None
     churn_days: float | None = None
-    """Mean stay; None: nobody moves."""
+    """Mean stay on a node; None: pods do not move."""
     seed: int = 1
 
     def __post_init__(self) -> None:
         if self.per_node is not None and self.per_node < 1:
             raise InvalidInput(f"--vms-per-node: {self.per_node} is not allowed; at least 1", field="vms-per-node")
         if self.seed < 0:
-            raise InvalidInput(f"--seed: {self.seed} is not allowed; from 0", field="seed")
+            raise InvalidInput(f"--seed: {self.seed} is not allowed; at least 0", field="seed")
 
 
 def both(path: Path, form: TraceFormat, resources: Sequence[TraceResource]) -> dict[TraceResource, Trace]:
-    """The trace of each resource, of the same series and cells. Raises InvalidInput, Misconfigured."""
-    return paired({each: read_trace(path, form, each) for each in resources})
+    """Reads the trace of each resource, with the same series and cells. Raises InvalidInput, Misconfigured."""
+    return paired({resource: read_trace(path, form, resource) for resource in resources})
 
 
 def placed(traces: Mapping[TraceResource, Trace], layout: TraceLayout) -> Placed:
-    """The same layout gives the same. Raises InvalidInput."""
+    """Places the series. The same layout gives the same result. Raises InvalidInput."""
     trace = next(iter(traces.values()))
     stays = _stays(trace, layout)
     alone = trace.whole_machines and stays.machines == trace.series
-    whole = "each series is a whole machine and counts as one pod that requests it"
-    made_up = (
-        f"{trace.series} series as pods of prod on {counted(stays.machines, 'node that is', 'nodes that are')} made up"
-    )
-    there = _with_somebody(stays, trace.cells)
+    whole = "each series is a whole machine and counts as one pod that requests the machine"
+    made_up = f"{trace.series} series as prod pods on {counted(stays.machines, 'generated node')}"
+    there = _occupied(stays, trace.cells)
     return Placed(
         title=trace.title,
         traces=traces,
@@ -71,7 +68,7 @@ def placed(traces: Mapping[TraceResource, Trace], layout: TraceLayout) -> Placed
         requests={},
         notes=(
             whole if trace.whole_machines else made_up,
-            "a node has as much as its pods were ever given together; system and NUMA zones are not in a trace",
+            "a node's capacity is the maximum combined limit of its pods; a trace has no system usage or NUMA zones",
             *_holes(there),
             *(note for each, one in traces.items() for note in _mended(each, one.repairs)),
         ),
@@ -79,35 +76,35 @@ def placed(traces: Mapping[TraceResource, Trace], layout: TraceLayout) -> Placed
     )
 
 
-def _with_somebody(stays: Stays, cells: int) -> NDArray[np.bool_]:
-    """(cells, nodes): a node of whose pods nothing was recorded is not there; nobody knows what it used."""
+def _occupied(stays: Stays, cells: int) -> NDArray[np.bool_]:
+    """Returns (cells, nodes) whether a node has recorded pods. Without any it counts as absent: its use is unknown."""
     moves = np.zeros((cells + 1, stays.machines), np.int32)
     np.add.at(moves, (stays.begin, stays.machine), 1)
     np.add.at(moves, (stays.end, stays.machine), -1)
-    found: NDArray[np.bool_] = np.cumsum(moves, axis=0)[:-1] > 0
-    return found
+    occupied: NDArray[np.bool_] = np.cumsum(moves, axis=0)[:-1] > 0
+    return occupied
 
 
 def _holes(there: NDArray[np.bool_]) -> Iterator[str]:
     somebody = there.any(axis=1)
     if not somebody.all():
         hours = np.count_nonzero(~somebody) * CELL_SECONDS / 3600
-        yield f"in {hours:.1f} hours nothing was recorded: nodes count as not there, not as empty"
+        yield f"{hours:.1f} hours have no records: all nodes count as absent there, not as empty"
     alone = 1 - float(there[somebody].mean())
     if alone:
-        yield f"in {alone:.1%} of the cells a node has no series with a sample: it counts as not there"
+        yield f"in {alone:.1%} of the cells a node has no series with a sample: it counts as absent"
 
 
 def _mended(resource: TraceResource, repairs: Repairs) -> Iterator[str]:
-    """What was not as it should be in the file, and what became of it. Filled cells are told by `filled_notes`; several
-    rows in one cell are usual where samples are closer than five minutes."""
+    """Yields notes on repaired rows. Not among them are filled cells, which `filled_notes` reports, and several rows in
+    one cell, which are normal for samples closer than five minutes."""
     if repairs.unusable:
-        why = "no number, negative, or of a limit of 0"
-        yield f"{resource}: {repairs.unusable:,} of {repairs.rows:,} rows were left out: {why}"
+        why = "not a number, negative, or with a limit of 0"
+        yield f"{resource}: {repairs.unusable:,} of {repairs.rows:,} rows are left out: {why}"
     if repairs.over_limit:
-        yield f"{resource}: {repairs.over_limit:,} of {repairs.rows:,} rows were above their limit: it counts instead"
+        yield f"{resource}: {repairs.over_limit:,} of {repairs.rows:,} rows exceed their limit and count with it"
     if repairs.empty_series:
-        yield f"{resource}: {repairs.empty_series:,} series had no row that could be used"
+        yield f"{resource}: {repairs.empty_series:,} series had no usable row and were left out"
 
 
 def _stays(trace: Trace, layout: TraceLayout) -> Stays:
@@ -122,7 +119,7 @@ def _stays(trace: Trace, layout: TraceLayout) -> Stays:
 
 
 def _capacity(traces: Mapping[TraceResource, Trace], stays: Stays) -> Ints:
-    """The most that the members of each node were given at one time."""
+    """Returns the maximum combined limit of the members of each node at one time."""
     most = np.zeros((stays.machines, len(PLACES)))
     for each, trace in traces.items():
         for moment in moments(trace, stays, trace.cells):

@@ -1,8 +1,8 @@
-"""A trace as scenes: its series on made-up nodes are prod, and batch is either a share of them or fills every offer.
+"""Presents a trace as scenes: its series on generated nodes are prod; batch is a share of them, or fills the offers.
 
-`fill`: beside the series, batch pods want to the last unit what colocation would have offered at each moment (by the
-default strategy). A share: so many of the series, drawn at random, are batch instead of prod. A sample holds for its
-whole five minutes: nothing is interpolated, for ramps and surges within a sample are not in a trace.
+`fill`: the demand of additional batch pods is exactly what colocation's default strategy would have offered. A share:
+that part of the series, drawn at random, is batch instead of prod. A sample is constant for its five minutes, because
+a trace does not contain changes within a sample.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from slackwater.model.tiers import DEFAULT_PRIORITY, QoSClass, Tier
 from slackwater.offers.closed_loop import Decide, Filling
 from slackwater.offers.fleet import Ints
 from slackwater.simulation.adapters.trace_history import TraceHistory
-from slackwater.simulation.domain.scenes import SceneNode, UsageScene, WantedUse
+from slackwater.simulation.domain.scenes import PodDemand, SceneNode, UsageScene
 from slackwater.simulation.usecases.placed_usage import PLACES, Now, Placed
 from slackwater.traces.options import TraceResource
 from slackwater.traces.trace import CELL_SECONDS
 
 BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
-"""Since when pods of a trace run: all alike, for it does not say."""
+"""The start time of all pods: a trace does not contain it."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchLayout:
-    """`share` of the series are batch (None: batch fills the offers, with `pods` equal pods on each node). A node has
-    the sum of its series' limits divided by `overcommit`; `seed` draws who is batch."""
+    """`share` of the series is batch (None: batch fills the offers with `pods` equal pods per node). The capacity of a
+    node is the sum of its series' limits divided by `overcommit`. `seed` selects the series that are batch."""
 
     share: float | None = None
     pods: int = 4
@@ -49,7 +49,7 @@ class BatchLayout:
 
 
 def share_of(text: str) -> float | None:
-    """Of `fill` (None), `0.3` or `30%`. Raises InvalidInput."""
+    """Parses `fill` (None), `0.3` or `30%`. Raises InvalidInput."""
     if text == "fill":
         return None
     found = re.fullmatch(r"(\d{1,3}(?:\.\d{1,6})?)(%?)", text)
@@ -69,7 +69,7 @@ class TraceScenes:
     history: TraceHistory
     layout: BatchLayout
     decide: Decide
-    """How batch is offered something, where it fills the offers."""
+    """Computes the offers that batch fills."""
 
     @property
     def title(self) -> str:
@@ -95,10 +95,10 @@ class TraceScenes:
     def notes(self) -> Sequence[str]:
         first, *_ = self.history.notes if self.layout.share is None else self.history.placed.notes
         return (
-            f"{first}; a node has what its series were ever given together{self._squeezed}",
+            f"{first}; a node's capacity is the maximum combined limit of its series{self._squeezed}",
             self._batch,
-            "a sample holds for its five minutes: what is shorter is not in a trace, and every surge begins at once",
-            "pressure of prod is modelled: it lacks what batch leaves no room for, weights are not in it",
+            "a sample is constant for five minutes: shorter peaks are not in a trace, and every surge starts at once",
+            "pressure of prod is modelled as the demand that batch leaves no room for, without CPU weights",
         )
 
     @property
@@ -110,18 +110,18 @@ class TraceScenes:
         if self.layout.share is None:
             pods = self.layout.pods
             return (
-                f"batch: {pods} pod{'s' if pods > 1 else ''} on each node want{'' if pods > 1 else 's'} all that the "
-                "default strategy would have offered"
+                f"batch: {pods} pod{'s' if pods > 1 else ''} on each node, whose demand is all that the default "
+                "strategy would have offered"
             )
         count = int(_drawn(self.history.placed, self.layout).sum())
-        return f"batch: {count} of the series, drawn at random (--seed {self.layout.seed}); all others are prod"
+        return f"batch: {count} of the series, selected at random (--seed {self.layout.seed}); all others are prod"
 
     def scenes(self) -> Iterator[Sequence[UsageScene | None]]:
         yield from self._filled() if self.layout.share is None else self._shared()
 
     def _filled(self) -> Iterator[Sequence[UsageScene | None]]:
         filling = Filling(self.decide)
-        pods: list[tuple[tuple[int, int], Sequence[WantedUse]]] = [((-1, -1), ())] * len(self.history.nodes)
+        pods: list[tuple[tuple[int, int], Sequence[PodDemand]]] = [((-1, -1), ())] * len(self.history.nodes)
         for cell, period in enumerate(self.history.periods()):
             batch = filling.step(period).batch.tolist()
             if cell < self.history.first:
@@ -134,12 +134,12 @@ class TraceScenes:
                 found.append(_scene(capacity[node], prod[node], pods[node][1]))
             yield found
 
-    def _pods(self, node: int, cpu: int, memory: int) -> Sequence[WantedUse]:
-        """Equal parts; the first ones have what does not divide."""
+    def _pods(self, node: int, cpu: int, memory: int) -> Sequence[PodDemand]:
+        """Returns equal parts; the remainder goes to the first ones."""
         count, made = self.layout.pods, []
         for number in range(count):
             milli, size = cpu // count + (number < cpu % count), memory // count + (number < memory % count)
-            made.append(WantedUse(_pod(f"batch-{node + 1}-{number + 1}", milli, size), milli, size))
+            made.append(PodDemand(_pod(f"batch-{node + 1}-{number + 1}", milli, size), milli, size))
         return made
 
     def _shared(self) -> Iterator[Sequence[UsageScene | None]]:
@@ -154,7 +154,7 @@ class TraceScenes:
             prod = self._sums(one.seats.machine[~lent], usage[~lent])
             there = placed.there
             capacity = placed.capacity if there is None else placed.capacity * there[one.cell][:, None]
-            pods: list[list[WantedUse]] = [[] for _ in placed.nodes]
+            pods: list[list[PodDemand]] = [[] for _ in placed.nodes]
             limits = np.ceil(now[TraceResource.CPU].limit).astype(np.int64) if TraceResource.CPU in now else usage[:, 0]
             for member in np.flatnonzero(lent).tolist():
                 stay, limit = int(one.seats.stay[member]), int(limits[member])
@@ -162,7 +162,7 @@ class TraceScenes:
                     name = names[int(one.seats.series[member])]
                     known[stay] = replace(_pod(f"{name}@{stay}", limit, 0), name=name)
                 cpu, memory = usage[member].tolist()
-                pods[int(one.seats.machine[member])].append(WantedUse(known[stay], cpu, memory, limit))
+                pods[int(one.seats.machine[member])].append(PodDemand(known[stay], cpu, memory, limit))
             yield [
                 _scene(size, owned, lent_to)
                 for size, owned, lent_to in zip(capacity.tolist(), prod.tolist(), pods, strict=True)
@@ -173,8 +173,8 @@ class TraceScenes:
         return np.column_stack([np.bincount(machine, usage[:, place], nodes) for place in (0, 1)]).astype(np.int64)
 
 
-def _scene(capacity: Sequence[int], prod: Sequence[int], pods: Sequence[WantedUse]) -> UsageScene | None:
-    """A node without capacity is not there."""
+def _scene(capacity: Sequence[int], prod: Sequence[int], pods: Sequence[PodDemand]) -> UsageScene | None:
+    """Returns None for an absent node, which has no capacity."""
     if not capacity[0]:
         return None
     has_memory = capacity[1] > 0
@@ -204,7 +204,7 @@ def _pod(uid: str, cpu_milli: int, memory_bytes: int) -> Pod:
 
 
 def _drawn(placed: Placed, layout: BatchLayout) -> NDArray[np.bool_]:
-    """(series,) whether each is batch."""
+    """Returns (series,) whether each series is batch."""
     series = placed.any_trace.series
     count = min(series - 1, max(1, round((layout.share or 0.0) * series)))
     found = np.zeros(series, bool)
@@ -213,7 +213,7 @@ def _drawn(placed: Placed, layout: BatchLayout) -> NDArray[np.bool_]:
 
 
 def _amounts(now: Now) -> Ints:
-    """(members, 2)"""
+    """Returns (members, 2) the usage."""
     found = np.zeros((len(next(iter(now.values())).usage), len(PLACES)), np.int64)
     for each, moment in now.items():
         found[:, PLACES[each]] = np.ceil(moment.usage)
@@ -221,13 +221,13 @@ def _amounts(now: Now) -> Ints:
 
 
 def squeezed(placed: Placed, layout: BatchLayout) -> Placed:
-    """With the capacity of its nodes divided. Raises InvalidInput for what whole machines do not allow."""
+    """Divides the capacity of the nodes by the overcommit. Raises InvalidInput if the trace does not allow a share."""
     if layout.share is not None and placed.any_trace.series < 2:
-        raise InvalidInput("--batch: a share of one series is none or all; give `fill`", field="batch")
+        raise InvalidInput("--batch: a trace of one series cannot be shared; give `fill`", field="batch")
     if layout.share is not None and placed.any_trace.whole_machines and len(placed.nodes) == placed.any_trace.series:
         raise InvalidInput(
-            "--batch: each series of this trace is a whole machine, and none of them can be batch; give `fill`, or put "
-            "several on a node with --vms-per-node",
+            "--batch: each series of this trace is a whole machine and cannot be batch; give `fill`, or place several "
+            "series on a node with --vms-per-node",
             field="batch",
         )
     if layout.overcommit == 1:

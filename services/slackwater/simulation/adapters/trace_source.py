@@ -1,4 +1,4 @@
-"""The trace that was asked for, and the part of it that counts."""
+"""Reads a trace and selects the part of it that is replayed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from slackwater.traces.trace import Trace
 
 
 def history_of(order: TraceOrder, watch: SimulationProgress) -> TraceHistory:
-    """The trace as it was asked for. Raises InvalidInput, Misconfigured."""
+    """Reads the trace of an order. Raises InvalidInput, Misconfigured."""
     layout = TraceLayout(order.per_node, order.churn_days, order.seed)
     watch.begin("reading the trace", None)
     traces = both(order.path, order.form, order.resources)
@@ -21,9 +21,12 @@ def history_of(order: TraceOrder, watch: SimulationProgress) -> TraceHistory:
 
 
 def span(trace: Trace, since: str | None, until: str | None) -> tuple[int, int]:
-    """The first cell that counts and the one after the last. Raises InvalidInput."""
+    """Returns the first cell that counts and the cell after the last one. Raises InvalidInput."""
     first = 0 if since is None else cell_at(trace, since, "from")
     stop = trace.cells if until is None else cell_at(trace, until, "to")
     if first >= stop:
-        raise InvalidInput("nothing to replay: --from is not before --to", field="from")
+        raise InvalidInput(
+            "--from: nothing to replay, because --from is not before --to; give an earlier --from or a later --to",
+            field="from",
+        )
     return first, stop

@@ -1,4 +1,4 @@
-"""All nodes under one policy: every node looks at its own time, and pools keep their guards over all of them. Pure."""
+"""Replays all nodes under one policy: nodes step at their own times, and the guard of a pool covers its nodes. Pure."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from slackwater.waterline.rulebook import Rulebook
 
 
 def waterlines_of(rulebooks: Sequence[Rulebook], metrics: Metrics) -> list[TalliedWaterline]:
-    """Every waterline of any of them, once: all are measured against all."""
-    found: dict[TalliedWaterline, None] = {}
+    """Returns the distinct waterlines of all policies: every policy is measured against all of them."""
+    waterlines: dict[TalliedWaterline, None] = {}
     for rules in rulebooks:
         for policy in rules.policies.nodes:
             for rule in policy.rules:
                 metric = metrics.get(rule.metric)
-                found[TalliedWaterline(rule.metric, rule.waterline, metric is not None and metric.reached_counts)] = (
-                    None
-                )
-    return sorted(found, key=lambda one: (one.metric, one.value))
+                waterlines[
+                    TalliedWaterline(rule.metric, rule.waterline, metric is not None and metric.reached_counts)
+                ] = None
+    return sorted(waterlines, key=lambda waterline: (waterline.metric, waterline.value))
 
 
 def watched_by(
     node: SceneNode, waterlines: Sequence[TalliedWaterline], rulebooks: Sequence[Rulebook]
 ) -> tuple[TalliedWaterline | None, ...]:
-    """The waterlines that any of the policies draws on this node; None for the others."""
+    """Returns the waterlines that any policy applies to this node; None for the others."""
     drawn = {
         (rule.metric, rule.waterline)
         for rules in rulebooks
@@ -37,12 +37,11 @@ def watched_by(
         if policy.selector is None or policy.selector.matches(node.labels)
         for rule in policy.rules
     }
-    return tuple(one if (one.metric, one.value) in drawn else None for one in waterlines)
+    return tuple(waterline if (waterline.metric, waterline.value) in drawn else None for waterline in waterlines)
 
 
 class FleetRun:
-    """One policy on its way through a history. All nodes share the grid of looks, so there is an order among them: by
-    time, then by their place."""
+    """The replay of one policy. All nodes step on one time grid and are ordered by time, then by index."""
 
     def __init__(
         self,
@@ -53,9 +52,9 @@ class FleetRun:
         waterlines: Sequence[TalliedWaterline],
         watched: Sequence[Sequence[TalliedWaterline | None]],
     ) -> None:
-        """`watched` has the waterlines of each node, see `watched_by`."""
+        """`watched` holds the waterlines of each node (see `watched_by`)."""
         self._terms = terms
-        self._pool = [one.pool for one in nodes]
+        self._pool = [node.pool for node in nodes]
         self._guards = {pool: PoolGuard(rules.autonomy_of(pool)) for pool in dict.fromkeys(self._pool)}
         tallies = [NodeTally([Above() for _ in waterlines]) for _ in nodes]
         self.tally = GuardTally(waterlines, tallies)
@@ -67,7 +66,7 @@ class FleetRun:
         self._queue: list[tuple[int, int]] = []
 
     def play(self, scenes: Sequence[UsageScene | None], begin: int, end: int) -> None:
-        """Milliseconds since 1970; what lies between is a whole number of looks."""
+        """Replays one period; `begin` and `end` are milliseconds since 1970, a whole number of steps apart."""
         for place, (node, scene) in enumerate(zip(self.nodes, scenes, strict=True)):
             node.enter(scene, begin)
             self._due[place] = None
@@ -85,11 +84,11 @@ class FleetRun:
     def _step(self, place: int, at: int, end: int) -> None:
         guard, now = self._guards[self._pool[place]], moment(at)
         mode, deadlines = guard.mode(now), tuple(guard.deadlines())
-        looked = self.nodes[place].step(at, mode, deadlines)
+        result = self.nodes[place].step(at, mode, deadlines)
         self._due[place] = None
-        self._schedule(place, looked.next_at, end)
-        if looked.evictions or looked.reliefs:
-            guard.note(now, looked.evictions, looked.reliefs)
+        self._schedule(place, result.next_at, end)
+        if result.evictions or result.reliefs:
+            guard.note(now, result.evictions, result.reliefs)
             if guard.mode(now) is not mode or tuple(guard.deadlines()) != deadlines:
                 for other, when in self._others(place, at):
                     due = self._due[other]
@@ -97,7 +96,7 @@ class FleetRun:
                         self._schedule(other, when, end)
 
     def _others(self, place: int, at: int) -> Iterator[tuple[int, int]]:
-        """Nodes of the same pool, and when each of them looks next if it misses no look."""
+        """Yields the nodes of the same pool with the time of their next step if none is skipped."""
         for other, pool in enumerate(self._pool):
             if pool == self._pool[place] and other >= place:
                 yield other, at + self._terms.every_ms if other == place else at

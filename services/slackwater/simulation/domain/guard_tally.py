@@ -1,6 +1,6 @@
-"""What became of nodes that were guarded: counted as time goes by, added up at the end. Pure.
+"""Totals of a policy replay: waterline excess, limits, evictions and open gaps by node, summed at the end. Pure.
 
-Everything is counted in whole milliseconds times whole milli-cores, so it does not depend on how time was cut.
+All sums are integers (milliseconds times milli-cores), so they do not depend on how time was divided.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ Film = NDArray[np.float32]
 CORE_SECOND = 1000 * 1000
 CORE_HOUR = CORE_SECOND * 3600
 GapKey = tuple[str, str, str]
-"""Kind of action, metric, and why the gap stayed open."""
+"""Kind of action, metric, and the reason why the gap stayed open."""
 
 
 @dataclass(frozen=True, slots=True)
 class TalliedWaterline:
-    """What all policies are measured against: it stands in at least one of them."""
+    """A waterline of at least one policy; all policies are measured against it."""
 
     metric: str
     value: Decimal
@@ -36,7 +36,10 @@ class TalliedWaterline:
 
 @dataclass(slots=True)
 class Above:
-    """One waterline on one node (or, `longest_ms` apart, on several): milliseconds with a reading, and above it."""
+    """Milliseconds with a reading and milliseconds above one waterline, on one node or summed over several.
+
+    `longest_ms` is the maximum, not the sum.
+    """
 
     known_ms: int = 0
     above_ms: int = 0
@@ -57,7 +60,7 @@ class Above:
 
 @dataclass(slots=True)
 class Gap:
-    """A gap that stayed open for one reason: how long, and the most that it was (None: it could not be told)."""
+    """A gap that stayed open for one reason: its duration and its maximum (None: unknown)."""
 
     milliseconds: int = 0
     largest: Decimal | None = None
@@ -65,7 +68,7 @@ class Gap:
 
 @dataclass(slots=True)
 class Acted:
-    """Decisions of one reason, and the pods that they were about."""
+    """Decisions of one reason, and the pods concerned."""
 
     decisions: int = 0
     pods: int = 0
@@ -75,8 +78,12 @@ class Acted:
 class NodeTally:
     """One node under one policy. Amounts are milli-core-milliseconds, `*_ms` milliseconds.
 
-    limited_ms  of pods that have a limit of ours; held: what such limits kept back; lacked: what prod did not get;
-    ran: what batch used; lost: what evicted pods would have used while they are gone; closed_ms: closed for new pods
+    limited_ms  pod time with a limit of ensurance
+    held        work prevented by such limits
+    lacked      demand of prod that was not met
+    ran         usage of batch
+    lost        demand of evicted pods while they are gone
+    closed_ms   time closed to new pods
     """
 
     waterlines: Sequence[Above]
@@ -88,20 +95,20 @@ class NodeTally:
     lost: int = 0
     closed_ms: int = 0
     unrelieved_ms: int = 0
-    """With any gap open after what was done."""
+    """Time with an open gap after all actions."""
     evictions: int = 0
     returned: int = 0
     acted: dict[Reason, Acted] = field(default_factory=dict)
     gaps: dict[GapKey, Gap] = field(default_factory=dict)
     levels: list[float] = field(default_factory=list)
-    """Of the scene that goes on, by waterline: reading x milliseconds."""
+    """For the current scene, by waterline: reading times milliseconds."""
     levels_ms: int = 0
 
     def __post_init__(self) -> None:
         self.levels = [0.0] * len(self.waterlines)
 
     def add(self, scene: UsageScene, use: Use, milliseconds: int, lost_milli: int, *, is_closed: bool) -> None:
-        """So long everything was like this."""
+        """Adds a time in which scene and use were constant."""
         self.there_ms += milliseconds
         self.limited_ms += use.limited * milliseconds
         self.held += use.held_milli * milliseconds
@@ -111,7 +118,7 @@ class NodeTally:
         self.closed_ms += milliseconds if is_closed else 0
 
     def level(self, milliseconds: int, readings: Sequence[tuple[float, bool] | None]) -> None:
-        """By waterline the reading and whether it is above; None: there is none (or it is not for this node)."""
+        """Adds, by waterline, the reading and whether it is above; None: no reading, or not for this node."""
         self.levels_ms += milliseconds
         for place, one in enumerate(readings):
             if one is not None:
@@ -121,27 +128,27 @@ class NodeTally:
     def open(self, milliseconds: int, gaps: Sequence[tuple[GapKey, Decimal | None]]) -> None:
         self.unrelieved_ms += milliseconds if gaps else 0
         for key, amount in gaps:
-            found = self.gaps.setdefault(key, Gap())
-            found.milliseconds += milliseconds
+            gap_sum = self.gaps.setdefault(key, Gap())
+            gap_sum.milliseconds += milliseconds
             if amount is not None:
-                found.largest = amount if found.largest is None else max(found.largest, amount)
+                gap_sum.largest = amount if gap_sum.largest is None else max(gap_sum.largest, amount)
 
     def act(self, reason: Reason, pods: int) -> None:
-        found = self.acted.setdefault(reason, Acted())
-        found.decisions += 1
-        found.pods += pods
+        acted = self.acted.setdefault(reason, Acted())
+        acted.decisions += 1
+        acted.pods += pods
 
     def cut(self) -> list[float]:
-        """The mean readings of the scene that ends, by waterline; NaN where nothing was read."""
+        """Ends the scene. Returns its mean readings by waterline; NaN without a reading."""
         span, self.levels_ms = self.levels_ms, 0
-        found = [level / span if span else float("nan") for level in self.levels]
+        means = [level / span if span else float("nan") for level in self.levels]
         self.levels = [0.0] * len(self.waterlines)
-        return found
+        return means
 
 
 @dataclass(frozen=True, slots=True)
 class AboveFigures:
-    """One waterline on all nodes that it is for."""
+    """One waterline over all nodes that it applies to."""
 
     waterline: TalliedWaterline
     nodes: int
@@ -157,7 +164,7 @@ class AboveFigures:
 
 @dataclass(frozen=True, slots=True)
 class GuardFigures:
-    """All nodes together; seconds are of single pods or nodes."""
+    """Totals over all nodes; seconds are summed over pods or nodes."""
 
     node_hours: float
     throttle_seconds: float
@@ -177,13 +184,13 @@ class GuardFigures:
 
 @dataclass(slots=True)
 class GuardTally:
-    """One policy on all nodes. Films are by scene: (scenes, nodes) mean readings of each waterline, and of all nodes
-    the seconds in which pods had a limit, and evictions."""
+    """One policy on all nodes. Films have one entry per scene: mean readings of each waterline by node, and over all
+    nodes the limited pod seconds and the evictions."""
 
     waterlines: Sequence[TalliedWaterline]
     nodes: Sequence[NodeTally]
     film: list[Film] = field(default_factory=list)
-    """Of each scene (waterlines, nodes)."""
+    """For each scene (waterlines, nodes)."""
     limited_seconds: list[float] = field(default_factory=list)
     evictions: list[int] = field(default_factory=list)
     step_backs: int = 0
@@ -191,7 +198,7 @@ class GuardTally:
     _evicted: int = 0
 
     def cut(self) -> None:
-        """A scene has ended on all nodes."""
+        """Called when a scene has ended on all nodes."""
         levels = np.array([one.cut() for one in self.nodes], np.float32).reshape(len(self.nodes), len(self.waterlines))
         self.film.append(levels.T)
         limited, evicted = (sum(getattr(one, name) for one in self.nodes) for name in ("limited_ms", "evictions"))
@@ -221,30 +228,30 @@ class GuardTally:
         )
 
     def _above(self, place: int) -> AboveFigures:
-        found = [one.waterlines[place] for one in self.nodes if one.waterlines[place].known_ms]
+        excesses = [node.waterlines[place] for node in self.nodes if node.waterlines[place].known_ms]
         return AboveFigures(
             waterline=self.waterlines[place],
-            nodes=len(found),
-            known_seconds=sum(one.known_ms for one in found) / 1000,
-            above_seconds=sum(one.above_ms for one in found) / 1000,
-            episodes=sum(one.episodes for one in found),
-            longest_episode_seconds=max((one.longest_ms for one in found), default=0) / 1000,
+            nodes=len(excesses),
+            known_seconds=sum(node.known_ms for node in excesses) / 1000,
+            above_seconds=sum(node.above_ms for node in excesses) / 1000,
+            episodes=sum(node.episodes for node in excesses),
+            longest_episode_seconds=max((node.longest_ms for node in excesses), default=0) / 1000,
         )
 
     def _acted(self) -> dict[Reason, Acted]:
-        found: dict[Reason, Acted] = {}
+        totals: dict[Reason, Acted] = {}
         for reason in Reason:
             parts = [one.acted[reason] for one in self.nodes if reason in one.acted]
             if parts:
-                found[reason] = Acted(sum(one.decisions for one in parts), sum(one.pods for one in parts))
-        return found
+                totals[reason] = Acted(sum(one.decisions for one in parts), sum(one.pods for one in parts))
+        return totals
 
     def _gaps(self) -> dict[GapKey, Gap]:
-        found: dict[GapKey, Gap] = {}
+        totals: dict[GapKey, Gap] = {}
         for node in self.nodes:
             for key, gap in node.gaps.items():
-                whole = found.setdefault(key, Gap())
+                whole = totals.setdefault(key, Gap())
                 whole.milliseconds += gap.milliseconds
-                known = [each for each in (whole.largest, gap.largest) if each is not None]
+                known = [value for value in (whole.largest, gap.largest) if value is not None]
                 whole.largest = max(known) if known else None
-        return dict(sorted(found.items(), key=lambda item: (-item[1].milliseconds, item[0])))
+        return dict(sorted(totals.items(), key=lambda item: (-item[1].milliseconds, item[0])))

@@ -1,4 +1,4 @@
-"""How far each pool may go while its nodes are replayed: the guards that ensurance keeps, over simulated time. Pure."""
+"""The autonomy guards of pools, as ensurance keeps them, in simulated time. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from slackwater.waterline.policies.autonomy import AutonomyPolicy, AutonomyState
 
 
 class PoolGuard:
-    """One pool. `step_backs` counts how often a guard tripped."""
+    """The guard of one pool. `step_backs` counts how often it withdrew the pool's autonomy."""
 
     def __init__(self, policy: AutonomyPolicy) -> None:
         self._policy = policy
@@ -24,14 +24,14 @@ class PoolGuard:
         return autonomy.mode_of(autonomy.review_step_back(self._state, self._policy, now), self._policy)
 
     def deadlines(self) -> Iterator[datetime]:
-        """From when on the mode may be another one by itself: a step back ends, or too many evictions are forgotten."""
+        """Yields the times at which the mode can change without an event: a step back ends, or evictions expire."""
         since = self._state.stepped_back_at
         if since is not None:
             yield since + timedelta(seconds=self._policy.hold_seconds)
             yield from (at + autonomy.HOUR for at in self._state.evictions_at)
 
     def note(self, now: datetime, evictions: int, reliefs: tuple[bool, ...]) -> None:
-        """So many evictions began, and this is what earlier ones brought."""
+        """Records started evictions and the reliefs of earlier ones."""
         if not evictions and not reliefs:
             return
         before = autonomy.review_step_back(self._state, self._policy, now)

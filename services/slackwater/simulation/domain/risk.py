@@ -1,4 +1,4 @@
-"""Which of several ways to lend is advised, and why: the one that lends most within the risk that was accepted."""
+"""Recommends, of several settings, the one that lends most within the accepted risk, with the reason."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 USUAL_ACCEPTED = 0.001
-"""Of the minutes of nodes: in so many, prod and every offer together may be more than a node has."""
+"""Default of the accepted risk: the share of node minutes in which prod plus all offers may exceed the capacity."""
 LONGEST_MINUTES = 10.0
-"""Two control periods of a trace: how long that may last without a break."""
+"""The longest accepted excess without a break: two control periods of a trace."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A way to lend: how much of a node may be in use (percent), and what predicts peaks, with its settings."""
+    """Settings to compare: the reclaim threshold in percent, and the peak model with its settings."""
 
     percent: int
     model: str
@@ -25,10 +25,10 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class RatedChoice:
-    """A choice for one resource, on data that it had not seen when it decided. Shares are 0..1.
+    """The result of a choice for one resource, on later data than it was computed from. Shares are 0..1.
 
-    `violation` is the share of moments after which 24 hours came that went above the predicted peak, `severity` by
-    which share of what came the prediction was short, over all of them; None where the history is too short to say.
+    `violation` is the share of instants whose next 24 hours exceeded the predicted peak. `severity` is the mean
+    shortfall as a share of the actual peak. Both are None if the history is too short.
     """
 
     choice: Choice
@@ -42,42 +42,42 @@ class RatedChoice:
     changes_per_hour: float
 
     def within(self, accepted: float) -> bool:
-        """Whether it was never too much for longer or more often than is accepted."""
+        """Returns whether the excess stayed within the accepted share and duration."""
         return self.exceeded_share <= accepted and self.longest_episode_minutes <= LONGEST_MINUTES
 
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """Which one, and why that and no other."""
+    """The recommended choice, with the reason."""
 
     choice: Choice
     reason: str
 
 
 def advise(judged: Sequence[RatedChoice], accepted: float, *, cautious: str = "") -> Advice | None:
-    """The first of `judged` is the usual one. `cautious` says why no other is advised, whatever it did here.
+    """Returns the recommended choice; None if even the default exceeded the accepted risk.
 
-    None: even the usual one was too much.
+    The first of `judged` is the default. `cautious`, if not empty, is the reason why only the default may be advised.
     """
     usual = judged[0]
-    within = [one for one in judged if one.within(accepted)]
+    within = [rated for rated in judged if rated.within(accepted)]
     if not within:
         return None
-    best = max(within, key=lambda one: (one.reclaimable_share, -one.exceeded_share))
+    best = max(within, key=lambda rated: (rated.reclaimable_share, -rated.exceeded_share))
     if cautious and usual in within:
-        return Advice(usual.choice, f"{cautious}; begin with the usual one and look again")
-    bolder = [one for one in judged if one.reclaimable_share > best.reclaimable_share]
-    said = f"{best.reclaimable_share:.1%} of the capacity could be lent; {_risk(best)}"
+        return Advice(usual.choice, f"{cautious}; start with the default and assess again later")
+    bolder = [rated for rated in judged if rated.reclaimable_share > best.reclaimable_share]
+    result = f"{best.reclaimable_share:.1%} of the capacity could be lent; {_risk(best)}"
     if not bolder:
-        return Advice(best.choice, f"{said}; nothing that was tried lends more")
-    next_one = min(bolder, key=lambda one: one.reclaimable_share)
-    more = next_one.reclaimable_share - best.reclaimable_share
-    bold = f"{next_one.choice.name} lends {more * 100:.1f} points more, but {_risk(next_one)}"
-    return Advice(best.choice, f"{said}; {bold}")
+        return Advice(best.choice, f"{result}; no tested setting lends more")
+    next_bolder = min(bolder, key=lambda rated: rated.reclaimable_share)
+    more = next_bolder.reclaimable_share - best.reclaimable_share
+    bold = f"{next_bolder.choice.name} lends {more * 100:.1f} points more, but {_risk(next_bolder)}"
+    return Advice(best.choice, f"{result}; {bold}")
 
 
-def _risk(one: RatedChoice) -> str:
-    if not one.exceeded_minutes:
+def _risk(rated: RatedChoice) -> str:
+    if not rated.exceeded_minutes:
         return "never beyond a node's capacity"
-    longest = f"at most {one.longest_episode_minutes:.0f} minutes on end"
-    return f"beyond a node's capacity in {one.exceeded_share:.3%} of its minutes, {longest}"
+    longest = f"at most {rated.longest_episode_minutes:.0f} minutes without a break"
+    return f"beyond a node's capacity in {rated.exceeded_share:.3%} of its minutes, {longest}"

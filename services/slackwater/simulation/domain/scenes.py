@@ -1,8 +1,8 @@
-"""What a node's pods wanted for a while, and what they get under limits. Pure; CPU in milli-cores, memory in bytes.
+"""The demand of a node's pods for a period, and their usage under limits. Pure; CPU in milli-cores, memory in bytes.
 
-Batch (tiers batch and free) is whoever may be asked to give way; prod is who it is done for; the rest (system, mid) is
-there and never touched. Batch takes what it may and wants, prod gets what that leaves of the room: the hardest batch
-there is, for weights are not modelled. What prod lacks is its pressure, 1 - got / wanted, as the planner reads it.
+Batch (tiers batch and free) are the pods that may be throttled or evicted, for the benefit of prod; the rest (system,
+mid) is never acted on. Batch uses its demand up to its limits and prod gets the remaining room: CPU weights are not
+modelled, so this is the worst case. The pressure of prod is 1 - usage / demand, as the planner reads it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from slackwater.model.pods import Pod
 
 @dataclass(frozen=True, slots=True)
 class SceneNode:
-    """Who a node is."""
+    """The identity and labels of a node."""
 
     name: str
     pool: str = ""
@@ -23,8 +23,8 @@ class SceneNode:
 
 
 @dataclass(frozen=True, slots=True)
-class WantedUse:
-    """A pod of batch in one scene: who it is, what it wants, and its own CPU limit (None: none)."""
+class PodDemand:
+    """The demand of a batch pod in one scene, with its own CPU limit (None: no limit)."""
 
     pod: Pod
     cpu_milli: int
@@ -33,20 +33,20 @@ class WantedUse:
 
     @property
     def most_milli(self) -> int:
-        """What it would use if nobody else were there and nothing were made up for."""
+        """Its usage without other pods and without deferred work."""
         return self.cpu_milli if self.limit_milli is None else min(self.cpu_milli, self.limit_milli)
 
 
 @dataclass(frozen=True, slots=True)
 class UsageScene:
-    """A node as long as nobody wants anything else.
+    """A node during a period of constant demand.
 
-    room_milli      what prod and batch can have together
-    prod_milli      what prod wants
-    rest_milli      what nobody who is asked or helped uses; below 0 where the pods say more than the node
-    rest_bytes      all memory but that of `pods`
-    mid_milli       what mid uses of the rest
-    pressure_known  False: nothing is known of how prod fared, so it has no pressure
+    room_milli      available to prod and batch together
+    prod_milli      demand of prod
+    rest_milli      usage outside prod and batch; below 0 if the pods report more than the node
+    rest_bytes      all memory except that of `pods`
+    mid_milli       part of the rest that mid uses
+    pressure_known  False: the pressure of prod is unknown
     """
 
     capacity_milli: int
@@ -55,16 +55,16 @@ class UsageScene:
     prod_milli: int
     rest_milli: int
     rest_bytes: int | None
-    pods: Sequence[WantedUse]
+    pods: Sequence[PodDemand]
     pressure_known: bool = True
     mid_milli: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Present:
-    """A pod that is there: under which uid, the limit of ours on it, and what it wants, later work included."""
+    """A running pod: its uid, the limit that ensurance set, and its demand including deferred work."""
 
-    wanted: WantedUse
+    demand: PodDemand
     uid: str
     limit_milli: int | None
     cpu_milli: int
@@ -72,7 +72,7 @@ class Present:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What became of one pod: what it uses, and what only a limit of ours keeps it from using."""
+    """The usage of one pod, and the further usage that only the limit of ensurance prevents."""
 
     present: Present
     used_milli: int
@@ -81,7 +81,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """What became of everybody. `is_cut`: batch wanted more than the whole room."""
+    """The usage of all pods. `is_cut`: the demand of batch exceeds the whole room."""
 
     shares: Sequence[Share]
     node_milli: int
@@ -91,14 +91,14 @@ class Use:
     batch_milli: int
     held_milli: int
     limited: int
-    """How many pods have a limit of ours."""
+    """Number of pods that ensurance limits."""
     is_cut: bool
     pressure: float | None
 
 
 def use_of(scene: UsageScene, present: Sequence[Present]) -> Use:
-    """See the module's docstring."""
-    asked = [_asked(one) for one in present]
+    """Returns the usage in a scene (see the module docstring)."""
+    asked = [_limited(pod) for pod in present]
     batch = sum(amount for amount, _ in asked)
     room = max(0, scene.room_milli)
     is_cut = batch > room
@@ -108,27 +108,27 @@ def use_of(scene: UsageScene, present: Sequence[Present]) -> Use:
     prod = max(0, min(scene.prod_milli, room - batch))
     memory = scene.rest_bytes
     if memory is not None:
-        memory += sum(one.wanted.memory_bytes for one in present)
+        memory += sum(pod.demand.memory_bytes for pod in present)
     return Use(
-        shares=[Share(one, amount, held) for one, (amount, held) in zip(present, asked, strict=True)],
+        shares=[Share(pod, amount, held) for pod, (amount, held) in zip(present, asked, strict=True)],
         node_milli=max(0, scene.rest_milli + prod + batch),
         node_bytes=memory,
         prod_milli=prod,
         lacked_milli=scene.prod_milli - prod,
         batch_milli=batch,
         held_milli=sum(held for _, held in asked),
-        limited=sum(one.limit_milli is not None for one in present),
+        limited=sum(pod.limit_milli is not None for pod in present),
         is_cut=is_cut,
         pressure=_pressure(scene, prod),
     )
 
 
-def _asked(one: Present) -> tuple[int, int]:
-    """What it takes under all limits, and how much more of its usual work it would do without that of ours."""
-    own = one.wanted.limit_milli
-    free = one.cpu_milli if own is None else min(one.cpu_milli, own)
-    taken = free if one.limit_milli is None else min(free, one.limit_milli)
-    return taken, max(0, one.wanted.most_milli - taken)
+def _limited(present: Present) -> tuple[int, int]:
+    """Returns the usage under all limits, and how much more regular work it would do without the limit of ensurance."""
+    own = present.demand.limit_milli
+    free = present.cpu_milli if own is None else min(present.cpu_milli, own)
+    taken = free if present.limit_milli is None else min(free, present.limit_milli)
+    return taken, max(0, present.demand.most_milli - taken)
 
 
 def _pressure(scene: UsageScene, prod_milli: int) -> float | None:

@@ -1,8 +1,7 @@
-"""When nothing can change by itself: looks that would find the same are skipped, and come to the same. Pure.
+"""Finds the steps that can be skipped without changing the result. Pure.
 
-A look decides on what is used, on its state and on the time. As long as nobody wants anything else, a look that did
-nothing and left the state as it was (but for noting the time) is followed by looks that do nothing, until one of the
-times that the state remembers is over.
+A step depends on usage, state and time. While demand is constant, a step that did nothing and changed only timestamps
+of the state is followed by steps that do nothing, until a deadline in the state passes.
 """
 
 from __future__ import annotations
@@ -18,13 +17,15 @@ _HOUR = timedelta(hours=1)
 
 
 def moved(state: GuardState, since: datetime, to: datetime) -> GuardState:
-    """The state, had its last look not been at `since` but, finding the same, at `to`: every look at which a rule is
-    above notes when that was."""
+    """Returns the state as if its last step had been at `to` instead of `since` with the same result: a step in which a
+    rule is above its waterline stores the time."""
     cycle, analyzer = state.cycle, state.cycle.analyzer
-    noted = [one.last_trigger_at for one in analyzer.rules]
+    noted = [rule.last_trigger_at for rule in analyzer.rules]
     if since == to or since not in (*noted, analyzer.scheduling.last_trigger_at, cycle.loop.last_trigger_at):
         return state
-    rules = tuple(replace(one, last_trigger_at=to) if one.last_trigger_at == since else one for one in analyzer.rules)
+    rules = tuple(
+        replace(rule, last_trigger_at=to) if rule.last_trigger_at == since else rule for rule in analyzer.rules
+    )
     scheduling, loop = analyzer.scheduling, cycle.loop
     if scheduling.last_trigger_at == since:
         scheduling = replace(scheduling, last_trigger_at=to)
@@ -34,20 +35,20 @@ def moved(state: GuardState, since: datetime, to: datetime) -> GuardState:
     return replace(state, cycle=replace(cycle, analyzer=analyzer, loop=loop))
 
 
-def deadlines(state: GuardState, rules: Rulebook, looked_at: datetime) -> Iterator[datetime]:
-    """Every time from which on the same sample may be judged otherwise. What the look at `looked_at` noted itself is
-    left out: the next one notes it anew."""
+def deadlines(state: GuardState, rules: Rulebook, stepped_at: datetime) -> Iterator[datetime]:
+    """Yields each time from which the same sample can give another decision. Times that the step at `stepped_at` set
+    are left out, because the next step sets them again."""
     cool_downs = {rule.key: rule.cool_down_seconds for node in rules.policies.nodes for rule in node.rules}
     cycle, loop, policy = state.cycle, state.cycle.loop, rules.loop
-    for one in cycle.analyzer.rules:
-        if one.last_trigger_at is not None and one.last_trigger_at != looked_at:
-            yield one.last_trigger_at + timedelta(seconds=cool_downs.get(one.rule, 0.0))
+    for rule in cycle.analyzer.rules:
+        if rule.last_trigger_at is not None and rule.last_trigger_at != stepped_at:
+            yield rule.last_trigger_at + timedelta(seconds=cool_downs.get(rule.rule, 0.0))
     scheduling = cycle.analyzer.scheduling
-    if scheduling.is_disabled and scheduling.last_trigger_at not in (None, looked_at):
-        assert scheduling.last_trigger_at is not None  # noqa: S101 - just asked
+    if scheduling.is_disabled and scheduling.last_trigger_at not in (None, stepped_at):
+        assert scheduling.last_trigger_at is not None  # noqa: S101 - checked in the condition
         for action in rules.policies.actions:
             yield scheduling.last_trigger_at + timedelta(seconds=action.cool_down_seconds)
-    if loop.last_trigger_at is not None and loop.last_trigger_at != looked_at:
+    if loop.last_trigger_at is not None and loop.last_trigger_at != stepped_at:
         waits = {*cool_downs.values(), policy.probe_seconds}
         yield from (loop.last_trigger_at + timedelta(seconds=wait * (1 << loop.backoff)) for wait in waits)
         yield loop.last_trigger_at + timedelta(seconds=policy.probe_seconds)
@@ -58,6 +59,6 @@ def deadlines(state: GuardState, rules: Rulebook, looked_at: datetime) -> Iterat
         yield loop.pending_since + timedelta(seconds=policy.pending_seconds)
     if loop.settled_at is not None:
         yield loop.settled_at + timedelta(seconds=policy.settle_seconds)
-    yield from (one.until for one in cycle.executor.underway)
-    yield from (one.until for one in cycle.executor.refused)
+    yield from (pod.until for pod in cycle.executor.underway)
+    yield from (pod.until for pod in cycle.executor.refused)
     yield from (at + _HOUR for at in cycle.executor.begun_at)

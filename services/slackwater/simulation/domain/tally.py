@@ -1,7 +1,7 @@
-"""What became of a history under one strategy, if somebody had used every offer to its last unit.
+"""Totals of a history under one strategy, if every offer had been used completely.
 
-Amounts are milli-cores and bytes, of CPU and memory in this order; times are seconds. A node in one second counts one
-second, so fleets of different sizes can be compared by shares.
+Amounts are milli-cores of CPU and bytes of memory, in this order; times are seconds. Time is summed over nodes, so that
+the shares of fleets of different sizes can be compared.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ Flags = NDArray[np.bool_]
 HOUR_SECONDS = 3600.0
 CORE, GIB = 1000.0, 2.0**30
 UNITS = np.array([CORE, GIB])
-"""What one core and one GiB are, in the units of amounts."""
+"""One core and one GiB in the units of amounts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Came:
-    """One period of all nodes, (nodes, 2): what was offered in it, whether that was too much, what changed then."""
+    """One period of all nodes, (nodes, 2): usage of prod, capacity, offers, and which offers changed."""
 
     seconds: float
     prod: Ints
@@ -34,20 +34,20 @@ class Came:
 
     @property
     def excess(self) -> Ints:
-        """By how much prod and all offers together were above the capacity; 0 where nothing was offered."""
+        """Returns by how much prod plus all offers exceeded the capacity; 0 where nothing was offered."""
         offered = self.mid + self.batch
         real = (offered > 0) & (self.capacity > 0)
         return np.where(real, np.clip(self.prod + offered - self.capacity, 0, offered), 0)
 
     @property
     def there(self) -> Flags:
-        """A node without capacity is not there."""
+        """Whether each node is present: an absent node has no capacity."""
         return self.capacity > 0
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """One resource of all nodes. Hours are core-hours or GiB-hours, of nodes together; shares are 0..1."""
+    """One resource over all nodes. Hours are core-hours or GiB-hours; shares are 0..1."""
 
     node_hours: float
     capacity_hours: float
@@ -55,15 +55,15 @@ class Figures:
     batch_hours: float
     mid_hours: float
     exceeded_minutes: float
-    """Minutes of nodes in which prod and all offers, each used to the last unit, were more than the capacity."""
+    """Node minutes in which prod plus all offers, fully used, exceeded the capacity."""
     any_node_minutes: float
-    """Minutes of the history in which at least one node was in that state."""
+    """Minutes in which this was true for at least one node."""
     excess_hours: float
-    """How much too much that was."""
+    """The amount above the capacity, times its duration."""
     episodes: int
     longest_episode_minutes: float
     batch_changes_per_hour: float
-    """Offers that were told, for each node and hour."""
+    """Published offers per node and hour."""
     mid_changes_per_hour: float
 
     @property
@@ -72,12 +72,12 @@ class Figures:
 
     @property
     def reclaimed_share(self) -> float:
-        """Of the capacity."""
+        """Share of the capacity."""
         return self.reclaimed_hours / self.capacity_hours if self.capacity_hours else 0.0
 
     @property
     def exceeded_share(self) -> float:
-        """Of the node's minutes."""
+        """Share of the node minutes."""
         return self.exceeded_minutes / (self.node_hours * 60) if self.node_hours else 0.0
 
     @property
@@ -96,7 +96,7 @@ class NodeFigures:
 
 @dataclass(slots=True)
 class _Sums:
-    """(nodes, 2), so far."""
+    """Running sums, (nodes, 2)."""
 
     batch: Floats
     mid: Floats
@@ -106,12 +106,12 @@ class _Sums:
     mid_changes: Ints
     episodes: Ints
     running: Floats
-    """Seconds that the episode that goes on has lasted."""
+    """Duration of the current excess, in seconds."""
     longest: Floats
 
 
 class Tally:
-    """Fed with one period after the other, in the order of time."""
+    """Adds up periods in order of time."""
 
     def __init__(self, nodes: int) -> None:
         batch, mid, exceeded, excess, running, longest = (np.zeros((nodes, 2)) for _ in range(6))
@@ -120,14 +120,14 @@ class Tally:
         self._seconds = self._capacity = self._prod = np.zeros(2)
         self._any = np.zeros(2)
         self.capacity_hours = np.zeros((nodes, 2))
-        """(nodes, 2) core-hours and GiB-hours that were there."""
+        """(nodes, 2) capacity in core-hours and GiB-hours."""
         self.film: list[tuple[Ints, Ints, Ints, Ints]] = []
-        """Of each period the sums over all nodes, (2,) each: prod, mid, batch, capacity."""
+        """For each period the sums over all nodes, (2,) each: prod, mid, batch, capacity."""
         self.film_exceeded: list[Ints] = []
-        """(2,): how many nodes were beyond their capacity."""
+        """For each period (2,) the number of nodes above their capacity."""
 
     def add(self, came: Came) -> None:
-        """The next period."""
+        """Adds the next period."""
         sums, seconds, excess = self._sums, came.seconds, came.excess
         over = excess > 0
         sums.batch += came.batch * came.there * seconds
@@ -150,7 +150,7 @@ class Tally:
         self.film_exceeded.append(over.sum(axis=0))
 
     def figures(self, resource: int) -> Figures:
-        """0: CPU, 1: memory."""
+        """Returns the totals of a resource; 0: CPU, 1: memory."""
         sums, unit = self._sums, UNITS[resource] * HOUR_SECONDS
         hours = float(self._seconds[resource]) / HOUR_SECONDS
 
@@ -174,16 +174,16 @@ class Tally:
 
     @property
     def reclaimed_hours(self) -> Floats:
-        """(nodes, 2) core-hours and GiB-hours."""
+        """Returns (nodes, 2) core-hours and GiB-hours."""
         return (self._sums.batch + self._sums.mid) / (UNITS * HOUR_SECONDS)
 
     @property
     def exceeded_minutes(self) -> Floats:
-        """(nodes, 2)"""
+        """Returns (nodes, 2) minutes."""
         return self._sums.exceeded / 60
 
     def worst(self, most: int) -> list[NodeFigures]:
-        """The nodes that were longest beyond their capacity, of either resource; only those that ever were."""
+        """Returns the nodes that exceeded their capacity longest, for either resource, at most `most`."""
         exceeded, reclaimed = self.exceeded_minutes, self.reclaimed_hours
         order = np.argsort(-exceeded.max(axis=1), kind="stable")[:most]
         return [

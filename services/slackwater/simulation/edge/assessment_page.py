@@ -1,4 +1,4 @@
-"""The page of an assessment."""
+"""Renders an assessment as an HTML page."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from slackwater.traces.options import UNITS
 
 
 def page(found: Assessment) -> str:
-    """One file, whole."""
+    """Returns a self-contained HTML file."""
     parts = [
         {
             "resource": each,

@@ -1,4 +1,4 @@
-"""The pictures of an assessment: risk against what could be lent, use and offers over time, nodes as bars."""
+"""The charts of an assessment: risk against lendable share, usage and offers over time, and one bar per node."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ MOST_BARS = 40
 
 
 def plane(judged: Sequence[RatedChoice], css: Sequence[str]) -> str:
-    """To the right how many minutes of nodes were beyond capacity, upwards what could be lent."""
+    """Draws the share of node minutes beyond capacity on the x axis and the lendable share on the y axis."""
     spots = []
-    for one, colour in zip(judged, css, strict=True):
-        risk = "" if one.violation is None else f", violation {one.violation:.2%}"
-        title = f"{one.choice.name}: {one.reclaimable_share:.1%}, {one.exceeded_share:.3%} beyond capacity{risk}"
-        spots.append(Spot(one.choice.name, colour, one.exceeded_share, one.reclaimable_share, title))
+    for rated, colour in zip(judged, css, strict=True):
+        risk = "" if rated.violation is None else f", violation {rated.violation:.2%}"
+        title = f"{rated.choice.name}: {rated.reclaimable_share:.1%}, {rated.exceeded_share:.3%} beyond capacity{risk}"
+        spots.append(Spot(rated.choice.name, colour, rated.exceeded_share, rated.reclaimable_share, title))
     return risk_plane(
         spots,
         "share of the capacity that could be lent",
-        "Minutes beyond capacity against what could be lent, for every way that was tried",
+        "Minutes beyond capacity against what could be lent, for every tested setting",
     )
 
 
 def over_time(found: Assessment, resource: TraceResource, frame: Frame = CURVES) -> str:
-    """All nodes together: use, use with what could be lent on top, capacity."""
+    """Draws, over all nodes: usage, usage plus lendable amount, capacity."""
     unit = UNITS[resource]
     series = found.film[resource]
     stride = max(1, math.ceil(len(series[0]) / MOST_POINTS))
@@ -56,7 +56,7 @@ def over_time(found: Assessment, resource: TraceResource, frame: Frame = CURVES)
 
 
 def node_bars(nodes: Sequence[NodeAssessed], resource: TraceResource) -> str:
-    """A row a node, by what it could lend: requested as a line, used at p95, what could be lent."""
+    """Draws one row per node, ordered by lendable amount: requests as a line, usage at p95, lendable amount."""
     place = PLACES[resource]
     ordered = sorted(nodes, key=lambda node: -node.reclaimable_share[place])[:MOST_BARS]
     frame = Frame(860, len(ordered) * ROW + 30, left=190, right=24, top=4, bottom=26)

@@ -15,7 +15,7 @@ from slackwater.traces.trace import CELL_SECONDS, DAY_CELLS
 
 
 class Used(ReportPart):
-    """Over all cells of five minutes: milli-cores or bytes."""
+    """Usage over all five-minute cells, in milli-cores or bytes."""
 
     p50: int
     p95: int
@@ -23,22 +23,24 @@ class Used(ReportPart):
 
 
 class ChoiceJudged(ReportPart):
-    """One way to lend, judged on data that it had not seen. Shares and rates are 0..1."""
+    """One tested setting, evaluated on later data than it was computed from. Shares and rates are 0..1."""
 
-    percent: int = Field(description="of a node that may be in use: cpu- or memoryReclaimThresholdPercent")
-    model: str = Field(description="that predicts peaks, with its settings")
+    percent: int = Field(description="cpuReclaimThresholdPercent or memoryReclaimThresholdPercent")
+    model: str = Field(description="peak model with its settings")
     reclaimable_share: float = Field(description="of the capacity")
     reclaimable_hours: float = Field(description="core-hours or GiB-hours")
-    violation: float | None = Field(description="share of moments after which 24 h came that went above the peak")
-    severity: float | None = Field(description="by which share of what came it was short, mean over all moments")
-    exceeded_share: float = Field(description="of node minutes: prod and every offer above the capacity")
+    violation: float | None = Field(description="share of instants whose next 24 h exceeded the predicted peak")
+    severity: float | None = Field(description="shortfall as a share of the actual peak, mean over all instants")
+    exceeded_share: float = Field(
+        description="share of node minutes in which prod plus all offers exceeded the capacity"
+    )
     exceeded_minutes: float
     longest_episode_minutes: float
-    changes_per_hour: float = Field(description="offers told, for each node and hour")
+    changes_per_hour: float = Field(description="published offers per node and hour")
 
 
 class Recommended(ReportPart):
-    """What is advised, and why."""
+    """The recommended setting, with the reason."""
 
     percent: int
     model: str
@@ -46,13 +48,13 @@ class Recommended(ReportPart):
 
 
 class ResourceReport(ReportPart):
-    """All nodes together, in milli-cores or bytes."""
+    """One resource over all nodes, in milli-cores or bytes."""
 
     capacity: int
     requested: int = Field(description="the mean over time")
     used: Used
-    choices: list[ChoiceJudged] = Field(description="the usual way first")
-    recommendation: Recommended | None = Field(description="null: even the usual way was too much")
+    choices: list[ChoiceJudged] = Field(description="the default setting first")
+    recommendation: Recommended | None = Field(description="null: even the default setting exceeded the accepted risk")
 
 
 class NodeResource(ReportPart):
@@ -61,7 +63,7 @@ class NodeResource(ReportPart):
     capacity: int
     requested: int
     used: Used
-    reclaimable_share: float = Field(description="of its capacity, as recommended, else the usual way")
+    reclaimable_share: float = Field(description="of its capacity, with the recommended setting, else with the default")
     exceeded_minutes: float
 
 
@@ -74,32 +76,32 @@ class NodeReport(ReportPart):
 
 
 class AssessmentReport(ReportPart):
-    """The whole answer of `slackwater assess -o json`."""
+    """The output of `slackwater assess -o json`."""
 
     schema_: Literal["slackwater.assessment/1"] = Field(default="slackwater.assessment/1", alias="schema")
     source: str
     start: datetime | None
     days: float
-    judged_from_day: float = Field(description="before it models only learn")
-    accepted: float = Field(description="share of node minutes that may be beyond capacity")
+    judged_from_day: float = Field(description="earlier days are warm-up")
+    accepted: float = Field(description="accepted share of node minutes beyond capacity")
     warnings: list[str]
     cpu: ResourceReport | None
     memory: ResourceReport | None
     nodes: list[NodeReport]
 
 
-def assessment_of(found: Assessment) -> AssessmentReport:
-    """From what was found to what is shown."""
-    trace = found.placed.any_trace
-    resources = {each.value: _resource(one) for each, one in found.resources.items()}
-    there = {each.value: PLACES[each] for each in found.resources}
+def assessment_of(assessment: Assessment) -> AssessmentReport:
+    """Builds the report from the assessment."""
+    trace = assessment.placed.any_trace
+    resources = {kind.value: _resource(resource) for kind, resource in assessment.resources.items()}
+    there = {kind.value: PLACES[kind] for kind in assessment.resources}
     return AssessmentReport(
-        source=found.placed.title,
+        source=assessment.placed.title,
         start=None if trace.start_seconds < 86_400 * 365 else datetime.fromtimestamp(trace.start_seconds, UTC),
         days=round(trace.days, 3),
-        judged_from_day=round(found.first / DAY_CELLS, 4),
-        accepted=found.accepted,
-        warnings=list(found.warnings),
+        judged_from_day=round(assessment.first / DAY_CELLS, 4),
+        accepted=assessment.accepted,
+        warnings=list(assessment.warnings),
         cpu=resources.get("cpu"),
         memory=resources.get("memory"),
         nodes=[
@@ -108,23 +110,23 @@ def assessment_of(found: Assessment) -> AssessmentReport:
                 cpu=_of_node(node, there["cpu"]) if "cpu" in there else None,
                 memory=_of_node(node, there["memory"]) if "memory" in there else None,
             )
-            for node in found.nodes
+            for node in assessment.nodes
         ],
     )
 
 
-def counted_days(found: Assessment) -> float:
-    """For how long choices were judged."""
-    return (found.placed.cells - found.first) * CELL_SECONDS / 86_400
+def counted_days(assessment: Assessment) -> float:
+    """Returns the evaluated time in days."""
+    return (assessment.placed.cells - assessment.first) * CELL_SECONDS / 86_400
 
 
-def _resource(one: ResourceAssessed) -> ResourceReport:
-    advice = one.advice
+def _resource(assessed: ResourceAssessed) -> ResourceReport:
+    advice = assessed.advice
     return ResourceReport(
-        capacity=one.capacity,
-        requested=one.requested,
-        used=_used(one.used),
-        choices=[_choice(each) for each in one.judged],
+        capacity=assessed.capacity,
+        requested=assessed.requested,
+        used=_used(assessed.used),
+        choices=[_choice(rated) for rated in assessed.judged],
         recommendation=advice
         and Recommended(percent=advice.choice.percent, model=advice.choice.model, reason=advice.reason),
     )
@@ -134,18 +136,18 @@ def _used(quantiles: tuple[int, int, int]) -> Used:
     return Used(p50=quantiles[0], p95=quantiles[1], max=quantiles[2])
 
 
-def _choice(one: RatedChoice) -> ChoiceJudged:
+def _choice(rated: RatedChoice) -> ChoiceJudged:
     return ChoiceJudged(
-        percent=one.choice.percent,
-        model=one.choice.model,
-        reclaimable_share=round(one.reclaimable_share, 6),
-        reclaimable_hours=round(one.reclaimable_hours, 3),
-        violation=None if one.violation is None else round(one.violation, 6),
-        severity=None if one.severity is None else round(one.severity, 6),
-        exceeded_share=round(one.exceeded_share, 8),
-        exceeded_minutes=round(one.exceeded_minutes, 3),
-        longest_episode_minutes=round(one.longest_episode_minutes, 3),
-        changes_per_hour=round(one.changes_per_hour, 4),
+        percent=rated.choice.percent,
+        model=rated.choice.model,
+        reclaimable_share=round(rated.reclaimable_share, 6),
+        reclaimable_hours=round(rated.reclaimable_hours, 3),
+        violation=None if rated.violation is None else round(rated.violation, 6),
+        severity=None if rated.severity is None else round(rated.severity, 6),
+        exceeded_share=round(rated.exceeded_share, 8),
+        exceeded_minutes=round(rated.exceeded_minutes, 3),
+        longest_episode_minutes=round(rated.longest_episode_minutes, 3),
+        changes_per_hour=round(rated.changes_per_hour, 4),
     )
 
 

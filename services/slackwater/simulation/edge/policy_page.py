@@ -1,4 +1,4 @@
-"""The page of policies."""
+"""Renders a simulation of policies as an HTML page."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from slackwater.waterline.registry.metric import Dimension
 
 TEMPLATES = Path(__file__).parent / "templates"
 SHOWN_GAPS = 10
-"""Of each policy; of how many more there are the page tells."""
+"""Maximum per policy; the page states how many more there are."""
 
 
 def policy_page(simulation: PolicySimulation) -> str:
-    """One file, whole."""
+    """Returns a self-contained HTML file."""
     shown = [ShownPolicy(one.variant.name, f"c{place % COLOURS}", one) for place, one in enumerate(simulation.replayed)]
 
     def dimension_of(name: str) -> Dimension:
@@ -48,20 +48,20 @@ def policy_page(simulation: PolicySimulation) -> str:
 
 
 def amount(value: float) -> str:
-    """Large ones without decimals."""
+    """Formats a number; large ones without decimals."""
     return f"{value:,.0f}" if abs(value) >= 100 or value == int(value) else f"{value:,.2f}"
 
 
 def signed(value: float) -> str:
-    """With its sign, unless it is shown as nothing."""
+    """Formats a number with its sign, except if it rounds to 0."""
     text = amount(abs(value))
     return text if not text.strip("0.") else f"{'+' if value > 0 else '-'}{text}"
 
 
-def waterline(said: TimeAbove) -> str:
-    """Its value as people write it."""
-    value = float(said.value)
-    match said.unit:
+def waterline(excess: TimeAbove) -> str:
+    """Formats the value of a waterline as in a policy document."""
+    value = float(excess.value)
+    match excess.unit:
         case Dimension.RATIO:
             return f"{value * 100:g} %"
         case Dimension.CPU:

@@ -1,4 +1,4 @@
-"""The pictures of policies: the worst node against its waterlines over time, throttle-seconds by hour, evictions."""
+"""The charts of policies: the worst node against its waterlines over time, throttle-seconds by hour, evictions."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ MOST_POINTS, MOST_BARS = 520, 260
 FRAME = Frame(860, 250, left=64, right=16, top=14, bottom=26)
 DAY_SECONDS = 86_400.0
 BANDS = (1, 3, 6, 12, 24, 48, 168)
-"""Hours that one group of bars may stand for."""
+"""Possible widths of one group of bars, in hours."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShownPolicy:
-    """A policy with the class that gives it its colour everywhere on the page."""
+    """A policy with the CSS class of its colour on the page."""
 
     name: str
     css: str
@@ -36,17 +36,17 @@ class ShownPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """A metric on the node that was longest above one of its waterlines, under all policies."""
+    """A metric on the node that was above one of its waterlines for longest, under all policies."""
 
     metric: str
     dimension: Dimension
     node: int
     places: Sequence[int]
-    """Of the waterlines of this metric."""
+    """Indices of the waterlines of this metric."""
 
 
 def curves(shown: Sequence[ShownPolicy], dimension_of: Callable[[str], Dimension]) -> list[Curve]:
-    """One for each metric that some node has a reading of."""
+    """Returns one curve per metric with readings."""
     waterlines = shown[0].replayed.tally.waterlines
     found = []
     for metric in dict.fromkeys(one.metric for one in waterlines):
@@ -58,7 +58,7 @@ def curves(shown: Sequence[ShownPolicy], dimension_of: Callable[[str], Dimension
 
 
 def _worst(shown: Sequence[ShownPolicy], places: Sequence[int]) -> int | None:
-    """The node that was longest above any of these waterlines under any policy; None: nobody read them."""
+    """Returns the node that was above any of these waterlines for longest under any policy; None without readings."""
     nodes = range(len(shown[0].replayed.tally.nodes))
     tallies = [one.replayed.tally for one in shown]
     known = [node for node in nodes if any(tallies[0].nodes[node].waterlines[place].known_ms for place in places)]
@@ -74,7 +74,7 @@ def _worst(shown: Sequence[ShownPolicy], places: Sequence[int]) -> int | None:
 
 
 def over_time(history: SceneHistory, shown: Sequence[ShownPolicy], curve: Curve) -> str:
-    """The mean of each sample, the largest of those that fall on one point; its waterlines as dotted lines."""
+    """Draws the mean of each sample (the maximum of the samples at one point), with waterlines as dotted lines."""
     scale, unit = _unit(curve.dimension)
     films = [_of_node(one.replayed, curve) * scale for one in shown]
     stride = max(1, math.ceil(len(films[0]) / MOST_POINTS))
@@ -98,13 +98,13 @@ def over_time(history: SceneHistory, shown: Sequence[ShownPolicy], curve: Curve)
     return svg.figure(FRAME, body, f"{curve.metric} of {history.nodes[curve.node].name} under each policy")
 
 
-def policy_text(one: TalliedWaterline, dimension: Dimension) -> str:
+def policy_text(waterline: TalliedWaterline, dimension: Dimension) -> str:
     scale, unit = _unit(dimension)
-    return f"waterline {float(one.value) * scale:g}{unit}"
+    return f"waterline {float(waterline.value) * scale:g}{unit}"
 
 
 def _unit(dimension: Dimension) -> tuple[float, str]:
-    """What a reading is multiplied with, and the unit then."""
+    """Returns the factor of a reading and the unit after it."""
     match dimension:
         case Dimension.RATIO:
             return 100.0, " %"
@@ -120,12 +120,12 @@ def _of_node(replayed: GuardReplayed, curve: Curve) -> NDArray[np.float64]:
 
 
 def _most(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """NaN only where nothing was read."""
+    """Returns the maximum of each group; NaN for groups without readings."""
     return np.asarray(np.fmax.reduce(values), np.float64)
 
 
 def _runs(values: NDArray[np.float64]) -> list[list[int]]:
-    """Places without a gap."""
+    """Returns runs of consecutive indices with readings."""
     found: list[list[int]] = [[]]
     for place, value in enumerate(values):
         if np.isnan(value):
@@ -136,26 +136,26 @@ def _runs(values: NDArray[np.float64]) -> list[list[int]]:
 
 
 def by_hour(history: SceneHistory, shown: Sequence[ShownPolicy], hours: int) -> str:
-    """Throttle-seconds of all pods in every `hours`, a bar a policy; a mark above where somebody was evicted."""
-    sums = [_banded(history, one.replayed.tally.limited_seconds, hours) for one in shown]
-    evicted = [_banded(history, one.replayed.tally.evictions, hours) for one in shown]
+    """Draws throttle-seconds of all pods per `hours`, one bar per policy, with a mark above bars with evictions."""
+    sums = [_banded(history, policy.replayed.tally.limited_seconds, hours) for policy in shown]
+    evicted = [_banded(history, policy.replayed.tally.evictions, hours) for policy in shown]
     high = max(1.0, *(float(values.max()) for values in sums))
     y = Scale(0, axes.ceiling(high), FRAME.y0, FRAME.y1 + 12)
     body = axes.amounts(FRAME, y, lambda value: f"{value:,g}")
     slot = (FRAME.x1 - FRAME.x0) / len(sums[0])
     width = slot * 0.86 / len(shown)
-    for number, (one, values, gone) in enumerate(zip(shown, sums, evicted, strict=True)):
+    for number, (policy, values, gone) in enumerate(zip(shown, sums, evicted, strict=True)):
         for band, (value, count) in enumerate(zip(values, gone, strict=True)):
             left, top = FRAME.x0 + band * slot + number * width, y(float(value))
             if value:
-                title = f"{one.name}: {value:,.0f} throttle-seconds"
-                body.append(svg.rect(left, top, max(width, 0.6), FRAME.y0 - top, f"mark {one.css}", title))
+                title = f"{policy.name}: {value:,.0f} throttle-seconds"
+                body.append(svg.rect(left, top, max(width, 0.6), FRAME.y0 - top, f"mark {policy.css}", title))
             if count:
-                title = f"{one.name}: {count:g} evicted"
+                title = f"{policy.name}: {count:g} evicted"
                 middle = left + width / 2
                 body.append(
                     svg.polygon(
-                        [(middle - 4, top - 9), (middle + 4, top - 9), (middle, top - 2)], f"mark {one.css}", title
+                        [(middle - 4, top - 9), (middle + 4, top - 9), (middle, top - 2)], f"mark {policy.css}", title
                     )
                 )
     body += _time_axis(history)
@@ -163,7 +163,7 @@ def by_hour(history: SceneHistory, shown: Sequence[ShownPolicy], hours: int) -> 
 
 
 def hours_of(history: SceneHistory) -> int:
-    """How many hours one group of bars stands for."""
+    """Returns the width of one group of bars in hours."""
     whole = history.steps * history.period_seconds / 3600
     return next((hours for hours in BANDS if whole / hours <= MOST_BARS), BANDS[-1])
 
@@ -174,7 +174,7 @@ def _banded(history: SceneHistory, values: Sequence[float], hours: int) -> NDArr
 
 
 def _time_axis(history: SceneHistory) -> list[str]:
-    """The time of day for short histories, days since their beginning for long ones."""
+    """Draws the time of day for short histories, days since the start for long ones."""
     first = history.start_seconds
     last = first + history.steps * history.period_seconds
     if last - first <= 3 * DAY_SECONDS and first > 365 * DAY_SECONDS:

@@ -18,74 +18,76 @@ _BYTES = (MetricResource.MEMORY, MetricResource.BATCH_MEMORY_REQUEST, MetricReso
 
 
 class ScenesReplayed(ReportPart):
-    """What was replayed."""
+    """The replayed history."""
 
     source: str
     nodes: int
     hours: float
-    start: datetime | None = Field(description="null where a trace does not say when it was")
-    period_seconds: float = Field(description="how long wishes stay the same: a sample of the trace, a window")
-    look_seconds: float = Field(description="how often each node is looked at within it: a report in service")
-    return_seconds: float | None = Field(description="after which an evicted pod comes back; null: never")
-    carried_percent: int = Field(description="of the work that limits kept back, done later")
+    start: datetime | None = Field(description="null if the trace has no dates")
+    period_seconds: float = Field(description="length of a sample or window, in which demand is constant")
+    look_seconds: float = Field(description="control period; in service, the interval of reports")
+    return_seconds: float | None = Field(description="time after which an evicted pod returns; null: never")
+    carried_percent: int = Field(description="share of the work prevented by limits that is done later")
     notes: list[str]
 
 
 class TimeAbove(ReportPart):
-    """A waterline that stands in any of the policies, and what was measured against it under this one."""
+    """A waterline of any of the policies, and the time above it under this policy."""
 
     metric: str
     value: str = Field(description="exact, in `unit`")
     unit: str
-    nodes: int = Field(description="that it is drawn on and that have a reading; 0: nothing here is measured by it")
-    seconds: float = Field(description="of single nodes, above it")
+    nodes: int = Field(
+        description="nodes that it applies to and that have readings; 0: the history has no readings for it"
+    )
+    seconds: float = Field(description="seconds above it, summed over nodes")
     share: float
     episodes: int
     longest_episode_seconds: float
 
 
 class ActionsOf(ReportPart):
-    """Decisions of one reason, and how many pods they were about."""
+    """Decisions of one reason, and the number of pods concerned."""
 
     decisions: int
     pods: int
 
 
 class OpenGap(ReportPart):
-    """What could not be closed, and why."""
+    """A gap that could not be closed, with the reason."""
 
     kind: str
     metric: str
     because: str
-    seconds: float = Field(description="of single nodes")
-    largest: float | None = Field(description="null: it could not be told")
+    seconds: float = Field(description="summed over nodes")
+    largest: float | None = Field(description="null: unknown")
     unit: str
 
 
 class NodeGuarded(ReportPart):
-    """A node that was long above a waterline."""
+    """One of the nodes that were above a waterline for longest."""
 
     node: str
-    above_seconds: float = Field(description="of the waterline that it was above longest")
+    above_seconds: float = Field(description="time above its worst waterline")
     throttle_seconds: float
     evictions: int
 
 
 class PolicyReplayed(ReportPart):
-    """One policy: its documents and what became of the history under it. Seconds are of single pods or nodes."""
+    """One policy: its documents and the result of the replay. Seconds are summed over pods or nodes."""
 
     name: str
     documents: list[dict[str, Any]]
-    throttle_seconds: float = Field(description="of pods that have a limit of ours")
-    throttled_core_seconds: float = Field(description="what such limits kept from being done")
+    throttle_seconds: float = Field(description="pod time with a limit of ensurance")
+    throttled_core_seconds: float = Field(description="work prevented by such limits")
     evictions: int
-    returned: int = Field(description="evicted pods that came back")
-    evicted_core_seconds: float = Field(description="what evicted pods would have done while they were gone")
-    closed_seconds: float = Field(description="of nodes that were closed for new pods")
-    batch_core_hours: float = Field(description="what batch did")
+    returned: int = Field(description="evicted pods that returned")
+    evicted_core_seconds: float = Field(description="demand of evicted pods while they were gone")
+    closed_seconds: float = Field(description="node time closed to new pods")
+    batch_core_hours: float = Field(description="usage of batch")
     prod_lacked_core_seconds: float
-    unrelieved_seconds: float = Field(description="of nodes with a gap that stayed open after all that could be done")
-    step_backs: int = Field(description="how often the guard of a pool took its evictions away")
+    unrelieved_seconds: float = Field(description="node time with a gap left open after all allowed actions")
+    step_backs: int = Field(description="how often the guard of a pool withdrew its autonomy")
     waterlines: list[TimeAbove]
     actions: dict[str, ActionsOf] = Field(description="by reason")
     gaps: list[OpenGap]
@@ -102,8 +104,7 @@ class PolicyDifference(ReportPart):
 
 
 class PolicyReport(ReportPart):
-    """The whole answer of `slackwater simulate -f nodeqos.yaml -o json`. The first policy is what the others are
-    compared with."""
+    """The output of `slackwater simulate -f nodeqos.yaml -o json`. The others are compared with the first policy."""
 
     schema_: Literal["slackwater.policy-simulation/1"] = Field(default="slackwater.policy-simulation/1", alias="schema")
     history: ScenesReplayed
@@ -126,7 +127,7 @@ COMPARED = (
 
 
 def policy_report_of(simulation: PolicySimulation) -> PolicyReport:
-    """From what was replayed to what is shown."""
+    """Builds the report from the simulation."""
     policies = [_policy(one, simulation) for one in simulation.replayed]
     first, *others = policies
     pairs = [(one, first) for one in others]
@@ -155,23 +156,23 @@ def _history(simulation: PolicySimulation) -> ScenesReplayed:
 
 
 def _unread(simulation: PolicySimulation) -> list[str]:
-    """Metrics of which nothing is known here."""
+    """Returns a note for each metric without readings."""
     read = simulation.replayed[0].tally.figures().waterlines
     missing = sorted({one.waterline.metric for one in read if not one.nodes})
-    return [f"nothing here is known of {metric}: its rules rest" for metric in missing]
+    return [f"the history has no readings of {metric}: rules on it do nothing" for metric in missing]
 
 
-def _policy(one: GuardReplayed, simulation: PolicySimulation) -> PolicyReplayed:
-    found, metrics = one.tally.figures(), simulation.metrics
+def _policy(replayed: GuardReplayed, simulation: PolicySimulation) -> PolicyReplayed:
+    figures, metrics = replayed.tally.figures(), simulation.metrics
     return PolicyReplayed(
-        name=one.variant.name,
-        documents=[dict(document) for document in one.variant.documents],
-        **{name: _rounded(getattr(found, name)) for name in COMPARED},
-        waterlines=[_above(each, metrics) for each in found.waterlines],
+        name=replayed.variant.name,
+        documents=[dict(document) for document in replayed.variant.documents],
+        **{name: _rounded(getattr(figures, name)) for name in COMPARED},
+        waterlines=[_above(part, metrics) for part in figures.waterlines],
         actions={
-            reason.value: ActionsOf(decisions=each.decisions, pods=each.pods) for reason, each in found.acted.items()
+            reason.value: ActionsOf(decisions=part.decisions, pods=part.pods) for reason, part in figures.acted.items()
         },
-        gaps=_gaps(found, metrics),
+        gaps=_gaps(figures, metrics),
         worst_nodes=[
             NodeGuarded(
                 node=simulation.history.nodes[place].name,
@@ -179,37 +180,37 @@ def _policy(one: GuardReplayed, simulation: PolicySimulation) -> PolicyReplayed:
                 throttle_seconds=node.limited_ms / 1000,
                 evictions=node.evictions,
             )
-            for place, node in worst(one.tally, MOST_NODES)
+            for place, node in worst(replayed.tally, MOST_NODES)
         ],
     )
 
 
 def worst(tally: GuardTally, most: int) -> Sequence[tuple[int, NodeTally]]:
-    """The nodes that were longest above a waterline; only those that ever were."""
+    """Returns the nodes that were above a waterline for longest, at most `most`."""
     order = sorted(enumerate(tally.nodes), key=lambda item: (-_longest(item[1]), item[0]))
     return [item for item in order[:most] if _longest(item[1])]
 
 
 def _longest(node: NodeTally) -> int:
-    return max((one.above_ms for one in node.waterlines), default=0)
+    return max((waterline.above_ms for waterline in node.waterlines), default=0)
 
 
-def _above(one: AboveFigures, metrics: Metrics) -> TimeAbove:
-    metric = metrics.get(one.waterline.metric)
+def _above(figures: AboveFigures, metrics: Metrics) -> TimeAbove:
+    metric = metrics.get(figures.waterline.metric)
     return TimeAbove(
-        metric=one.waterline.metric,
-        value=f"{one.waterline.value.normalize():f}",
+        metric=figures.waterline.metric,
+        value=f"{figures.waterline.value.normalize():f}",
         unit=Dimension.NUMBER if metric is None else metric.dimension,
-        nodes=one.nodes,
-        seconds=one.above_seconds,
-        share=round(one.share, 9),
-        episodes=one.episodes,
-        longest_episode_seconds=one.longest_episode_seconds,
+        nodes=figures.nodes,
+        seconds=figures.above_seconds,
+        share=round(figures.share, 9),
+        episodes=figures.episodes,
+        longest_episode_seconds=figures.longest_episode_seconds,
     )
 
 
-def _gaps(found: GuardFigures, metrics: Metrics) -> list[OpenGap]:
-    return [_gap(key, gap, metrics) for key, gap in found.gaps.items()]
+def _gaps(figures: GuardFigures, metrics: Metrics) -> list[OpenGap]:
+    return [_gap(key, gap, metrics) for key, gap in figures.gaps.items()]
 
 
 def _gap(key: GapKey, gap: Gap, metrics: Metrics) -> OpenGap:

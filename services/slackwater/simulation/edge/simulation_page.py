@@ -1,4 +1,4 @@
-"""The page of a simulation."""
+"""Renders a simulation of strategies as an HTML page."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TEMPLATES = Path(__file__).parent / "templates"
 
 
 def page(simulation: Simulation) -> str:
-    """One file, whole."""
+    """Returns a self-contained HTML file."""
     shown = [
         ShownStrategy(one.variant.name, f"c{place % COLOURS}", one) for place, one in enumerate(simulation.replayed)
     ]
@@ -42,11 +42,11 @@ def page(simulation: Simulation) -> str:
 
 
 def replayed_resources(shown: Sequence[ShownStrategy]) -> Sequence[TraceResource]:
-    """Those of which the history knows something."""
+    """Returns the resources that the history contains."""
     film = shown[0].replayed.tally.film
     return [each for each in TraceResource if any(came[3][place_of(each)] for came in film)]
 
 
 def amount(value: float) -> str:
-    """Large ones without decimals."""
+    """Formats a number; large ones without decimals."""
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:,.2f}"

@@ -1,4 +1,4 @@
-"""The pictures of a simulation: offers over time against usage, shares of the capacity, risk against what is lent."""
+"""The charts of a simulation: offers and usage over time, shares of the capacity, and risk against lent share."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ By = Callable[..., NDArray[np.float64]]
 
 @dataclass(frozen=True, slots=True)
 class ShownStrategy:
-    """A variant with the class that gives it its colour everywhere on the page."""
+    """A strategy with the CSS class of its colour on the page."""
 
     name: str
     css: str
@@ -43,8 +43,8 @@ def place_of(resource: TraceResource) -> int:
 
 
 def over_time(history: History, shown: Sequence[ShownStrategy], resource: TraceResource) -> str:
-    """All nodes together: what prod used, and above it what each strategy offered; lanes below say when any node would
-    have been beyond its capacity."""
+    """Draws, over all nodes, usage of prod and the offers of each strategy on top. Lanes below show when any node would
+    have exceeded its capacity."""
     place, unit = place_of(resource), UNITS[resource]
     first = shown[0].replayed.tally.film
     stride = max(1, math.ceil(len(first) / MOST_POINTS))
@@ -66,11 +66,11 @@ def over_time(history: History, shown: Sequence[ShownStrategy], resource: TraceR
     for row, one in enumerate(shown):
         body += _lane(one, place, at, stride, inner.y0 + 2 + row * LANE)
     body += _time_axis(history, frame, x)
-    return svg.figure(frame, body, f"{resource.upper()} of all nodes: prod's use and offers above it, {unit.name}")
+    return svg.figure(frame, body, f"{resource.upper()} of all nodes: usage of prod and offers on top, {unit.name}")
 
 
-def _filled(one: ShownStrategy, place: int, stride: int, unit: TraceUnit) -> Floats:
-    film = one.replayed.tally.film
+def _filled(strategy: ShownStrategy, place: int, stride: int, unit: TraceUnit) -> Floats:
+    film = strategy.replayed.tally.film
     return _series([each[0][place] + each[1][place] + each[2][place] for each in film], stride, unit, np.max)
 
 
@@ -82,13 +82,20 @@ def _moments(history: History, count: int, stride: int) -> Sequence[float]:
     return [history.start_seconds + (number * stride + 1) * history.period_seconds for number in range(count)]
 
 
-def _lane(one: ShownStrategy, place: int, at: Sequence[float], stride: int, top: float) -> list[str]:
-    found = np.array([each[place] for each in one.replayed.tally.film_exceeded], np.float64)
-    beyond = grouped(found, stride, np.max)
+def _lane(strategy: ShownStrategy, place: int, at: Sequence[float], stride: int, top: float) -> list[str]:
+    exceeded = np.array([counts[place] for counts in strategy.replayed.tally.film_exceeded], np.float64)
+    beyond = grouped(exceeded, stride, np.max)
     width = max(1.5, at[1] - at[0]) if len(at) > 1 else 3.0
     drawn = [svg.rect(at[0], top, max(at[-1] - at[0], 1), LANE - 4, "lane")]
     drawn += [
-        svg.rect(place_, top, width, LANE - 4, f"mark {one.css}", f"{one.name}: {count:g} nodes beyond their capacity")
+        svg.rect(
+            place_,
+            top,
+            width,
+            LANE - 4,
+            f"mark {strategy.css}",
+            f"{strategy.name}: {count:g} nodes beyond their capacity",
+        )
         for place_, count in zip(at, beyond, strict=True)
         if count
     ]
@@ -102,7 +109,7 @@ def _time(history: History, frame: Frame) -> Scale:
 
 
 def _time_axis(history: History, frame: Frame, x: Scale) -> list[str]:
-    """The time of day for short histories, days since their beginning for long ones."""
+    """Draws the time of day for short histories, days since the start for long ones."""
     if x.high - x.low <= 3 * DAY_SECONDS and x.low > 365 * DAY_SECONDS:
         since, until = (datetime.fromtimestamp(at, UTC) for at in (x.low, x.high))
         return axes.time_axis(frame, x, since, until)
@@ -112,7 +119,7 @@ def _time_axis(history: History, frame: Frame, x: Scale) -> list[str]:
 
 
 def shares(shown: Sequence[ShownStrategy], resource: TraceResource) -> str:
-    """One bar a strategy: what prod used, what was lent to mid and to batch, and what stayed free, of the capacity."""
+    """Draws one bar per strategy with the shares of the capacity: used by prod, lent to mid, lent to batch, free."""
     frame = Frame(860, len(shown) * ROW + 30, left=180, right=24, top=4, bottom=26)
     x = Scale(0, 1, frame.x0, frame.x1)
     body = []
@@ -120,25 +127,27 @@ def shares(shown: Sequence[ShownStrategy], resource: TraceResource) -> str:
         at = x(percent / 100)
         body.append(svg.line(at, 4, at, frame.y0, "grid" if percent else "base"))
         body.append(svg.text(at, frame.y0 + 16, f"{percent} %", anchor="middle"))
-    for row, one in enumerate(shown):
-        found, top, left = one.figures(resource), 4 + row * ROW + 6, 0.0
-        body.append(svg.text(frame.x0 - 12, top + 15, one.name, f"axis name {one.css}", "end"))
+    for row, strategy in enumerate(shown):
+        figures, top, left = strategy.figures(resource), 4 + row * ROW + 6, 0.0
+        body.append(svg.text(frame.x0 - 12, top + 15, strategy.name, f"axis name {strategy.css}", "end"))
         for hours, css, what in (
-            (found.prod_hours, "use", "used by prod"),
-            (found.mid_hours, f"mid {one.css}", "offered to mid"),
-            (found.batch_hours, f"lent {one.css}", "offered to batch"),
+            (figures.prod_hours, "use", "used by prod"),
+            (figures.mid_hours, f"mid {strategy.css}", "offered to mid"),
+            (figures.batch_hours, f"lent {strategy.css}", "offered to batch"),
         ):
-            share = hours / found.capacity_hours if found.capacity_hours else 0.0
-            body.append(svg.rect(x(left), top, x(left + share) - x(left), 22, css, f"{one.name}: {share:.1%} {what}"))
+            share = hours / figures.capacity_hours if figures.capacity_hours else 0.0
+            body.append(
+                svg.rect(x(left), top, x(left + share) - x(left), 22, css, f"{strategy.name}: {share:.1%} {what}")
+            )
             left += share
-        said = f"{found.reclaimed_share:.1%} lent"
-        body.append(svg.text(min(x(left) + 8, frame.x1 - 70), top + 15, said, "axis ink"))
+        label = f"{figures.reclaimed_share:.1%} lent"
+        body.append(svg.text(min(x(left) + 8, frame.x1 - 70), top + 15, label, "axis ink"))
     return svg.figure(frame, body, f"{resource.upper()}: shares of the capacity under each strategy")
 
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """One way to lend on the plane; risk and what is lent are shares."""
+    """A point of the chart; risk and lent amount are shares."""
 
     name: str
     css: str
@@ -148,7 +157,7 @@ class Spot:
 
 
 def plane(shown: Sequence[ShownStrategy], resources: Sequence[TraceResource]) -> str:
-    """To the right how many minutes of nodes were beyond capacity, upwards what was lent."""
+    """Draws the share of node minutes beyond capacity on the x axis and the lent share on the y axis."""
     spots = []
     for one, each in ((one, each) for one in shown for each in resources):
         found = one.figures(each)
@@ -162,16 +171,16 @@ def plane(shown: Sequence[ShownStrategy], resources: Sequence[TraceResource]) ->
 
 
 def risk_plane(spots: Sequence[Spot], upwards: str, label: str, frame: Frame = PLANE) -> str:
-    """Risk on a logarithmic axis, what is lent on a plain one, every spot with its name."""
+    """Draws labelled points with risk on a logarithmic axis and the lent share on a linear one."""
     x = Scale(0, 1, frame.x0, frame.x1)
-    high = max(0.05, *(one.lent for one in spots)) * 1.12
+    high = max(0.05, *(spot.lent for spot in spots)) * 1.12
     y = Scale(0, high, frame.y0, frame.y1)
     body = axes.amounts(frame, Scale(0, high * 100, frame.y0, frame.y1), lambda value: f"{value:g} %", wanted=5)
     body += rates.axis(x, frame.y1, frame.y0)
     middle = (frame.x0 + frame.x1) / 2
     body.append(svg.text(middle, frame.height - 6, "share of node minutes beyond capacity", anchor="middle"))
     body.append(svg.text(frame.x0 + 6, frame.y1 - 4, upwards, "axis"))
-    places = [(x(rates.position(one.risk)), y(one.lent)) for one in spots]
-    body += [rates.spot(*place, one.css, one.title) for one, place in zip(spots, places, strict=True)]
-    body += rates.labels([(one.name, one.css) for one in spots], places, frame)
+    places = [(x(rates.position(spot.risk)), y(spot.lent)) for spot in spots]
+    body += [rates.spot(*place, spot.css, spot.title) for spot, place in zip(spots, places, strict=True)]
+    body += rates.labels([(spot.name, spot.css) for spot in spots], places, frame)
     return svg.figure(frame, body, label)

@@ -13,7 +13,7 @@ from slackwater.simulation.usecases.replay import Replayed, Simulation
 from slackwater.traces.options import TraceResource
 
 MOST_NODES = 10
-"""Nodes that are named for having been too long beyond their capacity."""
+"""Maximum number of nodes listed for exceeding their capacity."""
 
 
 class ReportPart(BaseModel):
@@ -21,38 +21,40 @@ class ReportPart(BaseModel):
 
 
 class HistoryReplayed(ReportPart):
-    """What was replayed."""
+    """The replayed history."""
 
     source: str
     nodes: int
     hours: float = Field(description="that count")
-    start: datetime | None = Field(description="null where a trace does not say when it was")
-    period_seconds: float = Field(description="one control period: offers are made once in it")
+    start: datetime | None = Field(description="null if the trace has no dates")
+    period_seconds: float = Field(description="control period; offers are computed once per period")
     notes: list[str]
 
 
 class ResourceFigures(ReportPart):
-    """One resource of all nodes; hours are core-hours or GiB-hours, minutes are of single nodes, shares 0..1."""
+    """One resource over all nodes. Hours are core-hours or GiB-hours, minutes are node minutes, shares are 0..1."""
 
     capacity_hours: float
-    prod_hours: float = Field(description="what really ran, beside any offer")
-    reclaimed_hours: float = Field(description="offered to mid and batch together")
+    prod_hours: float = Field(description="recorded usage of prod")
+    reclaimed_hours: float = Field(description="offered to mid and batch")
     reclaimed_share: float = Field(description="of the capacity")
     batch_hours: float
     mid_hours: float
-    exceeded_minutes: float = Field(description="in which prod and every offer, used whole, were above the capacity")
+    exceeded_minutes: float = Field(
+        description="node minutes in which prod plus fully used offers exceeded the capacity"
+    )
     exceeded_share: float
-    any_node_minutes: float = Field(description="minutes of the history in which any node was")
-    excess_hours: float = Field(description="how much too much it was")
+    any_node_minutes: float = Field(description="minutes in which this was true for at least one node")
+    excess_hours: float = Field(description="amount above the capacity, times its duration")
     episodes: int
     longest_episode_minutes: float
-    changes_per_hour: float = Field(description="offers told, for each node and hour")
+    changes_per_hour: float = Field(description="published offers per node and hour")
     batch_changes_per_hour: float
     mid_changes_per_hour: float
 
 
 class NodeOfNote(ReportPart):
-    """A node that was long beyond its capacity."""
+    """One of the nodes that exceeded their capacity for longest."""
 
     node: str
     exceeded_minutes: dict[str, float]
@@ -60,10 +62,10 @@ class NodeOfNote(ReportPart):
 
 
 class StrategyReplayed(ReportPart):
-    """One strategy: what it says and what became of the history under it."""
+    """One strategy: its settings and the result of the replay."""
 
     name: str
-    specs: list[dict[str, Any]] = Field(description="of every strategy that some node follows")
+    specs: list[dict[str, Any]] = Field(description="settings of every strategy that a node follows")
     cpu: ResourceFigures
     memory: ResourceFigures
     worst_nodes: list[NodeOfNote]
@@ -79,7 +81,7 @@ class Difference(ReportPart):
 
 
 class SimulationReport(ReportPart):
-    """The whole answer of `slackwater simulate -o json`. The first strategy is what the others are compared with."""
+    """The output of `slackwater simulate -o json`. The other strategies are compared with the first one."""
 
     schema_: Literal["slackwater.simulation/1"] = Field(default="slackwater.simulation/1", alias="schema")
     history: HistoryReplayed
@@ -88,7 +90,7 @@ class SimulationReport(ReportPart):
 
 
 def report_of(simulation: Simulation) -> SimulationReport:
-    """From what was replayed to what is shown."""
+    """Builds the report from the simulation."""
     strategies = [_strategy(one, simulation.history) for one in simulation.replayed]
     first, *others = strategies
     pairs = [(one, first) for one in others]
@@ -114,26 +116,26 @@ def _history(history: History) -> HistoryReplayed:
     )
 
 
-def _strategy(one: Replayed, history: History) -> StrategyReplayed:
-    names = [each.value for each in TraceResource]
+def _strategy(replayed: Replayed, history: History) -> StrategyReplayed:
+    names = [resource.value for resource in TraceResource]
     return StrategyReplayed(
-        name=one.variant.name,
-        specs=[dict(spec) for spec in one.variant.specs],
-        cpu=_figures(one.tally.figures(0)),
-        memory=_figures(one.tally.figures(1)),
+        name=replayed.variant.name,
+        specs=[dict(spec) for spec in replayed.variant.specs],
+        cpu=_figures(replayed.tally.figures(0)),
+        memory=_figures(replayed.tally.figures(1)),
         worst_nodes=[
             NodeOfNote(
                 node=history.nodes[bad.node],
                 exceeded_minutes=dict(zip(names, bad.exceeded_minutes, strict=True)),
                 reclaimed_hours={name: round(hours, 3) for name, hours in zip(names, bad.reclaimed_hours, strict=True)},
             )
-            for bad in one.tally.worst(MOST_NODES)
+            for bad in replayed.tally.worst(MOST_NODES)
         ],
     )
 
 
-def _figures(found: Figures) -> ResourceFigures:
-    return ResourceFigures(**{name: _rounded(getattr(found, name)) for name in ResourceFigures.model_fields})
+def _figures(figures: Figures) -> ResourceFigures:
+    return ResourceFigures(**{name: _rounded(getattr(figures, name)) for name in ResourceFigures.model_fields})
 
 
 def _rounded(value: float) -> float:

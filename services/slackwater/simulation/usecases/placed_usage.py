@@ -1,4 +1,4 @@
-"""Usage of pods that are placed on nodes, cell by cell, as the functions that decide offers want to see it."""
+"""Usage of pods placed on nodes, cell by cell, in the form that the functions that decide offers take."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ Now = Mapping[TraceResource, TraceCell]
 
 @dataclass(frozen=True)
 class Placed:
-    """All pods are prod. A resource that is not among `traces` is 0 on every node."""
+    """All pods are prod. A resource that is not in `traces` is 0 on every node."""
 
     title: str
     traces: Mapping[TraceResource, Trace]
-    """Of the same series and cells (see slackwater.traces.pairs); the limit is the most that a model may predict."""
+    """Traces with the same series and cells (see slackwater.traces.pairs); predictions are bounded by the limit."""
     stays: Stays
     nodes: Sequence[str]
     capacity: Ints
     """(nodes, 2)"""
     requests: Mapping[TraceResource, Amounts]
-    """(cells, series) what each asked for; empty where that is its limit."""
+    """(cells, series) requests; empty if they equal the limits."""
     notes: Sequence[str]
-    """What a reader of any figure should know."""
+    """Limitations of the data, for display with the figures."""
     there: NDArray[np.bool_] | None = None
-    """(cells, nodes) None: every node is there all the time. One that is not has no capacity."""
+    """(cells, nodes) None: all nodes are always present. An absent node has no capacity."""
 
     @property
     def any_trace(self) -> Trace:
@@ -47,29 +47,29 @@ class Placed:
         return self.any_trace.cells
 
     def moments(self, stop: int) -> Iterator[dict[TraceResource, TraceCell]]:
-        """Every cell before `stop`."""
+        """Yields every cell before `stop`."""
         streams = [moments(trace, self.stays, stop) for trace in self.traces.values()]
-        for told in zip(*streams, strict=True):
-            yield dict(zip(self.traces, told, strict=True))
+        for cells in zip(*streams, strict=True):
+            yield dict(zip(self.traces, cells, strict=True))
 
     def requested(self, now: Now) -> Floats:
-        """(members, 2)"""
-        found = np.zeros((_count(now), len(PLACES)))
-        for each, moment in now.items():
-            asked = self.requests.get(each)
-            found[:, PLACES[each]] = moment.limit if asked is None else asked[moment.cell, moment.seats.series]
-        return found
+        """Returns (members, 2) the requests."""
+        amounts = np.zeros((_count(now), len(PLACES)))
+        for resource, moment in now.items():
+            asked = self.requests.get(resource)
+            amounts[:, PLACES[resource]] = moment.limit if asked is None else asked[moment.cell, moment.seats.series]
+        return amounts
 
     def period(self, now: Now, peaks: Ints) -> Period:
-        """What came in this cell, and what is known at its end; `peaks` (nodes, 2) are those of all prod together."""
-        one = next(iter(now.values()))
-        machine, count, nodes = one.seats.machine, _count(now), len(self.capacity)
+        """Returns the usage of this cell and the state at its end; `peaks` (nodes, 2) are those of prod."""
+        cell = next(iter(now.values()))
+        machine, count, nodes = cell.seats.machine, _count(now), len(self.capacity)
         usage = np.zeros((count, len(PLACES)), np.int64)
         for each, moment in now.items():
             usage[:, PLACES[each]] = np.ceil(moment.usage)
         prod = np.column_stack([np.bincount(machine, usage[:, place], nodes) for place in (0, 1)]).astype(np.int64)
         zero, yes, every = np.zeros_like(self.capacity), np.ones(count, bool), np.ones(nodes, bool)
-        capacity = self.capacity if self.there is None else self.capacity * self.there[one.cell][:, None]
+        capacity = self.capacity if self.there is None else self.capacity * self.there[cell.cell][:, None]
         pods = PodRows(
             node=machine,
             tier=np.zeros(count, np.intp),
@@ -99,15 +99,15 @@ class Placed:
             lost=~every,
             pods=pods,
         )
-        return Period(prod, known, int(one.at_seconds))
+        return Period(prod, known, int(cell.at_seconds))
 
 
 PLACES: Mapping[TraceResource, int] = {each: place for place, each in enumerate(TraceResource)}
-"""The column of each resource in every array of both."""
+"""The column of each resource in arrays of both."""
 
 
 def peak(model: PeakModel, moment: TraceCell) -> Ints:
-    """(nodes,) what the model says of the next 24 hours once it has seen this cell; rounded up."""
+    """Returns (nodes,) the peak of the next 24 hours that the model predicts after this cell, rounded up."""
     seats = moment.seats
     members = Members(seats.machine, seats.stay, moment.workload, moment.limit, moment.machine_limits)
     model.fold(moment.at_seconds, members, moment.usage)
@@ -115,11 +115,11 @@ def peak(model: PeakModel, moment: TraceCell) -> Ints:
 
 
 def filled_notes(placed: Placed) -> Iterator[str]:
-    """Of which resource much was not sampled."""
-    for each, trace in placed.traces.items():
+    """Yields a note for each resource with many unsampled cells."""
+    for resource, trace in placed.traces.items():
         there = int(np.count_nonzero(trace.present))
         if there and trace.repairs.filled / there > _MUCH_FILLED:
-            yield f"{each}: {trace.repairs.filled / there:.0%} of the cells had no sample and were filled"
+            yield f"{resource}: {trace.repairs.filled / there:.0%} of the cells had no sample and were filled"
 
 
 _MUCH_FILLED = 0.05

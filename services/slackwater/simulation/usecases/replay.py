@@ -1,4 +1,4 @@
-"""One pass over a history, several strategies side by side: each fills every offer that it would have made."""
+"""Replays a history once under several strategies; all offers count as fully used."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from slackwater.offers.strategy import Strategy
 from slackwater.simulation.domain.tally import Came, Tally
 from slackwater.simulation.ports import History, SimulationProgress
 
-TOLD_EVERY = 32
-"""Periods between two words to whoever watches the progress."""
+PROGRESS_STEPS = 32
+"""Periods between two updates of the progress display."""
 
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A way to decide, under a name: the strategies that it knows, and which node follows which of them."""
+    """A named variant: its strategies, and the strategy of each node."""
 
     name: str
     strategies: Sequence[Strategy]
     specs: Sequence[Mapping[str, Any]]
-    """What each of them says, as an operator writes it; for people."""
+    """The settings of each strategy as written in a document, for display."""
     which: NDArray[np.intp] | None = None
-    """(nodes,) None: every node follows the first one."""
+    """(nodes,) index of the strategy of each node; None: every node follows the first one."""
 
     def decide(self) -> Decide:
-        """To the function that decides offers."""
+        """Returns the function that decides offers."""
         if self.which is None or len(self.strategies) == 1:
             return _Alike(self.strategies[0])
         return _ByNode(self.strategies, self.which)
@@ -40,7 +40,7 @@ class Variant:
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """A variant and what became of the history under it."""
+    """A variant with its totals."""
 
     variant: Variant
     tally: Tally
@@ -48,14 +48,14 @@ class Replayed:
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """What was replayed, and every variant: what is in force first."""
+    """The history and every replayed variant; the first is the one in force."""
 
     history: History
     replayed: Sequence[Replayed]
 
 
 def replay(history: History, variants: Sequence[Variant], watch: SimulationProgress) -> Sequence[Replayed]:
-    """All variants see the same history and the same predictions; only what they offer differs."""
+    """Replays all variants. They receive the same history and predictions and differ only in their offers."""
     fillings = [Filling(variant.decide()) for variant in variants]
     tallies = [Tally(len(history.nodes)) for _ in variants]
     watch.begin("replaying", history.steps)
@@ -75,9 +75,9 @@ def replay(history: History, variants: Sequence[Variant], watch: SimulationProgr
                         batch_told=step.batch_told,
                     )
                 )
-        if done % TOLD_EVERY == 0:
-            watch.advance(TOLD_EVERY)
-    watch.advance(done % TOLD_EVERY)
+        if done % PROGRESS_STEPS == 0:
+            watch.advance(PROGRESS_STEPS)
+    watch.advance(done % PROGRESS_STEPS)
     return [Replayed(variant, tally) for variant, tally in zip(variants, tallies, strict=True)]
 
 
@@ -91,7 +91,7 @@ class _Alike:
 
 @dataclass(frozen=True, slots=True)
 class _ByNode:
-    """Every strategy decides for the whole fleet, and each node takes what its own one says."""
+    """Every strategy decides for the whole fleet, and each node takes the result of its own strategy."""
 
     strategies: Sequence[Strategy]
     which: NDArray[np.intp]

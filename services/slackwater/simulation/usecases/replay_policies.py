@@ -1,4 +1,4 @@
-"""One pass over a history, several policies side by side: each guards the nodes as ensurance would have."""
+"""Replays a history once under several policies; each guards the nodes as ensurance would have done."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from slackwater.simulation.domain.fleet_run import FleetRun, watched_by, waterli
 from slackwater.simulation.domain.guard_tally import GuardTally
 from slackwater.simulation.domain.guarded_run import GuardTerms
 from slackwater.simulation.ports import SceneHistory, SimulationProgress
-from slackwater.simulation.usecases.replay import TOLD_EVERY
+from slackwater.simulation.usecases.replay import PROGRESS_STEPS
 from slackwater.waterline.registry.metric import Metrics
 from slackwater.waterline.rulebook import Rulebook
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyVariant:
-    """All policy documents that count together, under a name. `pool`: of all nodes, where the history knows of none."""
+    """A named set of policy documents. `pool` is the pool of all nodes if the history has none."""
 
     name: str
     rules: Rulebook
     documents: Sequence[Mapping[str, Any]]
-    """As an operator writes them; for people."""
+    """The documents as written, for display."""
     pool: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class GuardReplayed:
-    """A variant and what became of the history under it."""
+    """A variant with its totals."""
 
     variant: PolicyVariant
     tally: GuardTally
@@ -37,8 +37,8 @@ class GuardReplayed:
 
 @dataclass(frozen=True, slots=True)
 class PolicySimulation:
-    """What was replayed, and every variant: what is in force first. `remarks`: what in the documents does nothing
-    here."""
+    """The history and every replayed variant; the first is the one in force. `remarks` list documents without effect
+    on this history."""
 
     history: SceneHistory
     terms: GuardTerms
@@ -54,13 +54,14 @@ def replay_policies(
     metrics: Metrics,
     watch: SimulationProgress,
 ) -> Sequence[GuardReplayed]:
-    """All variants see the same wishes. All are measured against every waterline that any of them draws. Raises
-    InvalidInput where the looks do not fit into the scenes."""
+    """Replays all variants with the same demand and measures all of them against every waterline of any variant.
+
+    Raises InvalidInput if the control period does not divide the length of a scene."""
     period = round(history.period_seconds * 1000)
     if period % terms.every_ms:
         raise InvalidInput(
-            f"--control: {terms.every_ms / 1000:g} s do not fit into samples of {history.period_seconds:g} s; "
-            f"give a part of it, such as {history.period_seconds / 60:g}s or {history.period_seconds:g}s",
+            f"--control: {terms.every_ms / 1000:g} s does not divide the sample of {history.period_seconds:g} s; "
+            f"give a divisor, such as {history.period_seconds / 60:g}s or {history.period_seconds:g}s",
             field="control",
         )
     rulebooks = [variant.rules for variant in variants]
@@ -78,7 +79,7 @@ def replay_policies(
         for run in runs:
             run.play(scenes, at, at + period)
         at += period
-        if done % TOLD_EVERY == 0:
-            watch.advance(TOLD_EVERY)
-    watch.advance(done % TOLD_EVERY)
+        if done % PROGRESS_STEPS == 0:
+            watch.advance(PROGRESS_STEPS)
+    watch.advance(done % PROGRESS_STEPS)
     return [GuardReplayed(variant, run.tally) for variant, run in zip(variants, runs, strict=True)]
