@@ -46,12 +46,12 @@ class ColocationStrategySpec(Part):
     model_config = ConfigDict(frozen=True, extra="allow", alias_generator=to_camel, populate_by_name=False)
 
     node_pool: Annotated[Value, StringConstraints(min_length=1)] | None = Field(
-        None, description="the nodes of this pool; short for a selector on slackwater.io/node-pool"
+        None, description="short for a selector on slackwater.io/node-pool"
     )
-    node_selector: NodeSelector | None = Field(None, description="the nodes with these labels")
+    node_selector: NodeSelector | None = Field(None, description="nodes with these labels")
     precedence: Annotated[int, Field(ge=-1000, le=1000)] | None = Field(
         None,
-        description="of several that select a node the highest counts (0 if left out), of equals the first by name",
+        description="the highest counts (default 0), of equals the first by name",
     )
 
     @model_validator(mode="after")

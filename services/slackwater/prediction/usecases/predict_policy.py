@@ -39,7 +39,7 @@ class ModelSpec(Part):
         dict[str, JsonValue],
         Field(
             default_factory=dict,
-            description="as GET /v1/predictors/{name} describes; omitted ones have the model's default",
+            description="see GET /v1/predictors/{name}",
         ),
     ]
 
