@@ -61,7 +61,8 @@ def checked() -> list[Source]:
 
 
 def functions_with_refused_verbs(tree: Iterable[Source]) -> set[str]:
-    """Public functions and methods whose first word is none of the field's; functions inside functions are locals."""
+    """Functions and methods, private ones too, whose first word is none of the field's. Functions inside functions are
+    locals."""
     found = set[str]()
     for source in tree:
         owners = [source.tree, *(node for node in source.tree.body if isinstance(node, ast.ClassDef))]
@@ -69,7 +70,7 @@ def functions_with_refused_verbs(tree: Iterable[Source]) -> set[str]:
             if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 continue
             of_plugins = source.part == "peaks" and node.name in PLUGIN_METHODS
-            if node.name.split("_")[0] in REFUSED_VERBS and not of_plugins:
+            if node.name.lstrip("_").split("_")[0] in REFUSED_VERBS and not of_plugins:
                 found.add(f"{source.module}:{node.name}")
     return found
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 import pytest
-import yaml
-from sources import ROOT, sources
+from sources import sources
 
+from slackwater.bus.admin.streams import load
 from slackwater.events.registry import BROADCASTS, EVENTS
 
 READ_WITHOUT_CONSUMER = {
@@ -42,9 +42,9 @@ def declared() -> Declared:
             target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
             if isinstance(target, ast.Name) and target.id in found and isinstance(node, ast.Assign | ast.AnnAssign):
                 found[target.id][source.part] = ast.literal_eval(node.value) if node.value else ()
-    document = yaml.safe_load((ROOT / "contracts" / "streams.yaml").read_text())
-    consumers = {name: spec["event"] for name, spec in document["consumers"].items()}
-    return Declared(found["CONSUMES"], found["PUBLISHES"], consumers)
+    topology = load()
+    consumes = {service: topology.consumed(service, events) for service, events in found["CONSUMES"].items()}
+    return Declared(consumes, found["PUBLISHES"], {name: spec.event for name, spec in topology.consumers.items()})
 
 
 def trouble(seen: Declared) -> Iterator[str]:

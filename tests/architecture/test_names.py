@@ -33,9 +33,10 @@ def planted(path: str, text: str) -> Source:
     ("rule", "tree"),
     [
         (functions_with_refused_verbs, [planted("libs/slackwater/bus/planted.py", "def tell_all(): ...")]),
+        (functions_with_refused_verbs, [planted("libs/slackwater/bus/planted.py", "def _told(): ...")]),
         (
             functions_with_refused_verbs,
-            [planted("libs/slackwater/bus/planted.py", "class A:\n  async def take(self): ...")],
+            [planted("libs/slackwater/bus/planted.py", "class A:\n  async def _take_all(self): ...")],
         ),
         (modules_named_after_moods, [planted("libs/slackwater/bus/hearing.py", "")]),
         (modules_named_after_moods, [planted("services/slackwater/agent/domain/alone.py", "")]),
@@ -62,7 +63,7 @@ def test_a_planted_name_is_found(rule: Rule, tree: list[Source]) -> None:
     [
         (
             functions_with_refused_verbs,
-            [planted("libs/slackwater/bus/planted.py", "def _take(): ...\ndef intake(): ...")],
+            [planted("libs/slackwater/bus/planted.py", "def _intake(): ...\ndef untold(): ...")],
         ),
         (modules_named_after_moods, [planted("services/slackwater/ingestion/domain/windowing.py", "")]),
         (classes_named_twice, [planted("libs/slackwater/bus/planted.py", "class _Part: ...\nclass _Part: ...")]),

@@ -16,8 +16,7 @@ from slackwater.waterline.actuation.cpu_quota import RestoreBounds, ThrottleBoun
 from slackwater.waterline.cycle import CycleState, run_cycle
 from slackwater.waterline.facts.node import MetricSeries, NodeReadings
 from slackwater.waterline.facts.pods import Container, PodUse
-from slackwater.waterline.policies.podqos import PodQosSpec
-from slackwater.waterline.policies.selectors import ScopeSelector
+from slackwater.waterline.policies.podqos import PodQosSpec, ScopeSelector
 from slackwater.waterline.policies.values import NodePolicy, Policies, PolicyAction, Rule
 
 PODS = 110

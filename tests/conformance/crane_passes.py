@@ -31,7 +31,7 @@ from slackwater.waterline.execution.plan import Step
 from slackwater.waterline.execution.restore import restore_quotas
 from slackwater.waterline.facts.amounts import exact
 from slackwater.waterline.facts.pods import PodUse
-from slackwater.waterline.ordering import comparators as by
+from slackwater.waterline.ordering import chains as by
 from slackwater.waterline.ordering.chains import (
     CPU,
     CPU_BORROWERS_FIRST,
@@ -39,9 +39,8 @@ from slackwater.waterline.ordering.chains import (
     MEMORY_BORROWERS_FIRST,
     ComparatorChain,
 )
-from slackwater.waterline.policies.podqos import PodQosSpec
+from slackwater.waterline.policies.podqos import PodQosSpec, ScopeExpression, ScopeSelector
 from slackwater.waterline.policies.quantity import quantity
-from slackwater.waterline.policies.selectors import ScopeExpression, ScopeSelector
 from slackwater.waterline.policies.values import NodePolicy, Policies, PolicyAction, Rule
 from slackwater.waterline.registry.built_in import BUILT_IN
 from slackwater.waterline.registry.metric import MetricResource, Metrics
@@ -84,7 +83,7 @@ def _turned(chain: ComparatorChain, comparators: Collection[by.Comparator]) -> C
 
 
 _TODAY, _FIRST_CODE = Orders(CPU_BORROWERS_FIRST, MEMORY_BORROWERS_FIRST), Orders(CPU, MEMORY)
-_RATIO_TURNED = (by.EXTENDED_CPU, by.EXTENDED_MEMORY)
+_RATIO_TURNED = (by.EXTENDED_CPU_USAGE, by.EXTENDED_MEMORY_USAGE)
 _SIZE_TURNED = (by.CPU_USAGE, by.MEMORY_USAGE)
 
 

@@ -14,7 +14,7 @@ from slackwater.waterline.analysis.demands import gap_of, headroom_of
 from slackwater.waterline.analysis.sample_counters import RuleState, judge
 from slackwater.waterline.facts.amounts import exact
 from slackwater.waterline.facts.pods import PodUse
-from slackwater.waterline.ordering import comparators as by
+from slackwater.waterline.ordering import chains as by
 from slackwater.waterline.ordering.chains import (
     CPU,
     CPU_BORROWERS_FIRST,
@@ -63,8 +63,8 @@ _COMPARATORS = {
     "ComparePodQOSClass": by.QOS_CLASS,
     "CompareCPUUsage": by.CPU_USAGE,
     "CompareMemUsage": by.MEMORY_USAGE,
-    "CompareElasticCPU": by.EXTENDED_CPU,
-    "CompareElasticMem": by.EXTENDED_MEMORY,
+    "CompareElasticCPU": by.EXTENDED_CPU_USAGE,
+    "CompareElasticMem": by.EXTENDED_MEMORY_USAGE,
     "CompareRunningTime": by.RUNNING_TIME,
 }
 
@@ -73,7 +73,7 @@ def comparator(case: Case) -> Verdict:
     given, want = case["in"], wanted(case)
     ours, one, other = _COMPARATORS[given["func"]], pod_of(given["a"]), pod_of(given["b"], 1)
     verdict = _both_ways(ours, one, other, want)
-    if verdict.word == "FAIL" and ours in (by.EXTENDED_CPU, by.EXTENDED_MEMORY):
+    if verdict.word == "FAIL" and ours in (by.EXTENDED_CPU_USAGE, by.EXTENDED_MEMORY_USAGE):
         peers = _both_ways(ours.turned(), one, other, want)
         return differ("extended-ratio-highest-first") if peers.word == "pass" else verdict
     return verdict
@@ -203,10 +203,11 @@ def sort_cpu_2022(case: Case) -> Verdict:
 
 ADAPTORS: Mapping[str, Adaptor] = {
     "sort_cpu": _sorted(
-        CPU_BORROWERS_FIRST, (_turned(CPU_BORROWERS_FIRST, by.EXTENDED_CPU), "extended-ratio-highest-first")
+        CPU_BORROWERS_FIRST, (_turned(CPU_BORROWERS_FIRST, by.EXTENDED_CPU_USAGE), "extended-ratio-highest-first")
     ),
     "sort_mem": _sorted(
-        MEMORY_BORROWERS_FIRST, (_turned(MEMORY_BORROWERS_FIRST, by.EXTENDED_MEMORY), "extended-ratio-highest-first")
+        MEMORY_BORROWERS_FIRST,
+        (_turned(MEMORY_BORROWERS_FIRST, by.EXTENDED_MEMORY_USAGE), "extended-ratio-highest-first"),
     ),
     "sort_general": _sorted(PRIORITY_FIRST),
     "sort_cpu_v2022": sort_cpu_2022,

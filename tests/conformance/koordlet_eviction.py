@@ -14,22 +14,20 @@ from slackwater.model.tiers import QoSClass, Tier
 from slackwater.waterline.analysis.analyzer import AnalyzerState, Excess
 from slackwater.waterline.analysis.demands import ActionKind, Demand
 from slackwater.waterline.cycle import CycleState, Options, run_cycle
-from slackwater.waterline.execution.ledger import ReleaseLedger
 from slackwater.waterline.execution.limits import ActionLimits
-from slackwater.waterline.execution.plan import ExecutorState, Underway
+from slackwater.waterline.execution.plan import ExecutorState, ReleaseLedger, Underway
 from slackwater.waterline.facts.amounts import ZERO, exact
 from slackwater.waterline.facts.eviction_marks import allows, eviction_policies, whole_number
 from slackwater.waterline.facts.node import BestEffortCpu, MetricSeries, NodeReadings, ResourceConsumer, usage_shares
 from slackwater.waterline.facts.pods import PodUse
-from slackwater.waterline.ordering import comparators as by
+from slackwater.waterline.ordering import chains as by
 from slackwater.waterline.ordering.chains import (
     BEST_EFFORT_CPU,
     BEST_EFFORT_MEMORY,
     EVICTION_PRIORITY_CPU,
     ComparatorChain,
 )
-from slackwater.waterline.policies.podqos import PodQosSpec
-from slackwater.waterline.policies.selectors import ScopeSelector
+from slackwater.waterline.policies.podqos import PodQosSpec, ScopeSelector
 from slackwater.waterline.policies.values import NodePolicy, Policies, PolicyAction, Rule
 from slackwater.waterline.registry.best_effort import (
     batch_cpu_request,

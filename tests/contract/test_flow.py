@@ -13,7 +13,8 @@ FLOWS = {flow.service: flow for flow in generate.flows()}
 TYPES = {payload.TYPE for payload in (*EVENTS, *BROADCASTS)}
 CONSUMERS = load().consumers
 SERVICES = (*service_list().services, *service_list().node_services)
-EVERY_DECIDER_PUBLISHES = {"health.reported", "decision.recorded"}  # each records its own decisions
+EVERY_DECIDER_PUBLISHES = {"health.reported", "decision.recorded", "state.quarantined", "resource.changed"}
+"""Each about itself."""
 
 
 @pytest.mark.parametrize("flow", FLOWS.values(), ids=lambda flow: flow.service)

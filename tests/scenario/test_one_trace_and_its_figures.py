@@ -31,7 +31,7 @@ from slackwater.model.identifiers import new_id
 from slackwater.runtime.service_list import service_names
 from slackwater.store.migrations import Schema
 from slackwater.store.provision import prepare_database
-from slackwater.telemetry.traceparent import new_traceparent, trace_id_of
+from slackwater.telemetry.spans import new_traceparent, trace_id_of
 from slackwater.testing.nats_server import purge_broker
 from slackwater.v1 import colocation_service_pb2 as messages
 from slackwater.v1 import colocation_service_pb2_grpc as stubs

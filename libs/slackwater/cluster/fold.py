@@ -96,14 +96,14 @@ class ClusterFold:
         self._pods = PodTable()
         self._removed: dict[str, datetime] = {}
         self._take: Mapping[type[Payload], Callable[[_Node, Any], None]] = {
-            NodeDescribed: self._take_description,
-            UsageReported: self._take_report,
-            WaterlineCrossed: self._take_report,
-            UsageWindowed: self._take_window,
-            PeakPredicted: self._take_peaks,
-            ResourcesOffered: self._take_offers,
-            NodeLivenessChanged: self._take_liveness,
-            NodeSchedulingChanged: self._take_scheduling,
+            NodeDescribed: self._apply_description,
+            UsageReported: self._apply_report,
+            WaterlineCrossed: self._apply_report,
+            UsageWindowed: self._apply_window,
+            PeakPredicted: self._apply_peaks,
+            ResourcesOffered: self._apply_offers,
+            NodeLivenessChanged: self._apply_liveness,
+            NodeSchedulingChanged: self._apply_scheduling,
         }
 
     def apply(self, event: Event[Any]) -> bool:
@@ -119,7 +119,7 @@ class ClusterFold:
             return False
         node = self._nodes.get(name)
         if kind is EvictionCompleted:
-            taken = self._take_completion(node or self._add(name), data)
+            applied = self._apply_completion(node or self._add(name), data)
         else:
             source = _SOURCES[kind]
             part = data.writer if source in {Source.DECLARED, Source.OBSERVED} else ""
@@ -128,14 +128,14 @@ class ClusterFold:
                 return False
             node = node or self._add(name)
             node.versions[source, part] = version
-            taken = True
+            applied = True
             if source in {Source.DECLARED, Source.OBSERVED}:
-                self._take_intent(node, source, data)
+                self._apply_intent(node, source, data)
             else:
                 self._take[kind](node, data)
                 self._at.array[node.row, source] = micros(time_of(data))
-        self.revision += taken
-        return taken
+        self.revision += applied
+        return applied
 
     def remove(self, name: str, at: datetime) -> bool:
         """Forgets a node and its pods. Events of the node from `at` or before are ignored from now on."""
@@ -200,9 +200,9 @@ class ClusterFold:
             cordoned=numbers[:, _CORDONED_UNTIL] > now_micros,
             intent_pending=numbers[:, _PENDING] == 1,
         )
-        found = ClusterView(now, self.revision, nodes, self._pods.columns(by_window, now_micros))
-        _freeze(found)
-        return found
+        view = ClusterView(now, self.revision, nodes, self._pods.columns(by_window, now_micros))
+        _freeze(view)
+        return view
 
     def _add(self, name: str) -> _Node:
         node = self._nodes[name] = _Node(self._rows.allocate())
@@ -226,14 +226,14 @@ class ClusterFold:
         if pool != UNKNOWN:
             self._pools.release(pool)
 
-    def _take_description(self, node: _Node, data: NodeDescribed) -> None:
+    def _apply_description(self, node: _Node, data: NodeDescribed) -> None:
         facts = data.facts
         self._release_pool(node.row)
         self._numbers.array[node.row, _POOL] = self._pools.acquire(facts.pool)
         self._facts[node.row] = facts
         self._set(node, capacity=facts.capacity, reserved=facts.reserved)
 
-    def _take_report(self, node: _Node, data: UsageReported) -> None:
+    def _apply_report(self, node: _Node, data: UsageReported) -> None:
         numbers = self._numbers.array[node.row]
         numbers[_AT["usage"] : _AT["usage"] + 2] = _averages(data.node_usage.cpu_milli, data.node_usage.memory_bytes)
         system = data.system_usage
@@ -248,7 +248,7 @@ class ClusterFold:
         self._pods.describe(Names.REPORT, rows, described)
         self._pods.write(Names.REPORT, rows, _report_block(pods))
 
-    def _take_window(self, node: _Node, data: UsageWindowed) -> None:
+    def _apply_window(self, node: _Node, data: UsageWindowed) -> None:
         numbers = self._numbers.array[node.row]
         numbers[_AT["window_p95"] : _AT["window_p95"] + 2] = _p95(data.node_usage)
         numbers[_WINDOW_START] = micros(data.window_start)
@@ -257,7 +257,7 @@ class ClusterFold:
         self._pods.describe(Names.WINDOW, rows, described)
         self._pods.write(Names.WINDOW, rows, np.array([_p95(pod.usage) for pod in data.pods], np.int64).reshape(-1, 2))
 
-    def _take_peaks(self, node: _Node, data: PeakPredicted) -> None:
+    def _apply_peaks(self, node: _Node, data: PeakPredicted) -> None:
         self._set(
             node,
             node_peak=data.node_peak,
@@ -276,24 +276,24 @@ class ClusterFold:
         block = [(pod.peak.cpu_milli, pod.peak.memory_bytes, pod.cold_start) for pod in data.pods]
         self._pods.write(Names.PEAK, rows, np.array(block, np.int64).reshape(-1, 3))
 
-    def _take_offers(self, node: _Node, data: ResourcesOffered) -> None:
+    def _apply_offers(self, node: _Node, data: ResourcesOffered) -> None:
         self._set(node, batch=data.batch, mid=data.mid)
         self._numbers.array[node.row, [_GENERATION, _DEGRADED]] = data.generation, data.degraded is not None
 
-    def _take_liveness(self, node: _Node, data: NodeLivenessChanged) -> None:
+    def _apply_liveness(self, node: _Node, data: NodeLivenessChanged) -> None:
         self._numbers.array[node.row, _LIVE] = _LIVENESS[data.liveness]
 
-    def _take_scheduling(self, node: _Node, data: NodeSchedulingChanged) -> None:
+    def _apply_scheduling(self, node: _Node, data: NodeSchedulingChanged) -> None:
         until = data.valid_until if data.closed else None
         self._numbers.array[node.row, _CORDONED_UNTIL] = UNKNOWN if until is None else micros(until)
 
-    def _take_completion(self, node: _Node, data: EvictionCompleted) -> bool:
-        taken = node.intents.complete(data)
-        if taken:
+    def _apply_completion(self, node: _Node, data: EvictionCompleted) -> bool:
+        applied = node.intents.complete(data)
+        if applied:
             self._write_intents(node)
-        return taken
+        return applied
 
-    def _take_intent(self, node: _Node, source: Source, data: IntentDeclared | IntentObserved) -> None:
+    def _apply_intent(self, node: _Node, source: Source, data: IntentDeclared | IntentObserved) -> None:
         if isinstance(data, IntentDeclared):
             self._at.array[node.row, source] = node.intents.declare(data)
         else:
@@ -302,9 +302,9 @@ class ClusterFold:
 
     def _write_intents(self, node: _Node) -> None:
         self._numbers.array[node.row, _PENDING] = node.intents.is_pending
-        wanted = node.intents.pods()
-        rows = self._pods.replace(Names.INTENT, node.row, list(wanted))
-        self._pods.write(Names.INTENT, rows, np.array(list(wanted.values()), np.int64).reshape(-1, 3))
+        pods = node.intents.pods()
+        rows = self._pods.replace(Names.INTENT, node.row, list(pods))
+        self._pods.write(Names.INTENT, rows, np.array(list(pods.values()), np.int64).reshape(-1, 3))
 
 
 def _averages(cpu: Distribution, memory: Distribution) -> tuple[int, int]:
@@ -336,11 +336,11 @@ def _by_tier(peaks: Amounts) -> Amounts:
     return Amounts(peaks.value.reshape(shape), peaks.known.reshape(shape))
 
 
-def _freeze(found: Any) -> None:
+def _freeze(value: Any) -> None:
     """Makes every array below a record read-only."""
-    if isinstance(found, np.ndarray):
-        found.setflags(write=False)
+    if isinstance(value, np.ndarray):
+        value.setflags(write=False)
     else:
-        for name in getattr(found, "__dataclass_fields__", ()):
+        for name in getattr(value, "__dataclass_fields__", ()):
             if name not in {"facts", "described", "rows"}:
-                _freeze(getattr(found, name))
+                _freeze(getattr(value, name))

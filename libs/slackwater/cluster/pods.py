@@ -155,14 +155,14 @@ class PodTable:
         mostly_windows = 2 * np.count_nonzero(windowed) > len(windowed)
         base, other = (Names.WINDOW, Names.REPORT) if mostly_windows else (Names.REPORT, Names.WINDOW)
         self._facts[base].reserve(len(exists))
-        found = list(self._facts[base].described)
+        facts = list(self._facts[base].described)
         replaced = windowed != mostly_windows
         if replaced.any():
             self._facts[other].reserve(len(exists))
             from_other = self._facts[other].described
             for row in np.flatnonzero(replaced).tolist():
-                found[row] = from_other[row]
-        return tuple(found)
+                facts[row] = from_other[row]
+        return tuple(facts)
 
     def _row(self, pods: _NodePods, node: int, uid: str) -> int:
         row = pods.rows.get(uid)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from slackwater.decisions.record import DecisionRecord
-from slackwater.events.envelope import Payload
+from slackwater.events.envelope import Event, Payload, event_of
 
 
 class DecisionRecorded(Payload):
@@ -24,3 +24,8 @@ class DecisionRecorded(Payload):
 
     def shard_key(self) -> str:
         return self.record.node
+
+
+def decision_event(record: DecisionRecord, cause: Event[Any] | str | None, source: str) -> Event[DecisionRecorded]:
+    """Returns the event of a decision, at the time of the decision."""
+    return event_of(DecisionRecorded(record=record), source=source, time=record.decided_at, causedby=cause)

@@ -39,8 +39,9 @@ class Payload(BaseModel):
     ALSO_FROM: ClassVar[frozenset[str]] = frozenset()
     """The services, as `ce-source` names them, that publish an event FROM_AGENT on the same subjects. A block does not
     stop what a service publishes about the node."""
-    STREAM_ONLY: ClassVar[bool] = False
-    """Whether no service consumes the event: operators and programs read it from the stream (`slackwater events`)."""
+    LISTED: ClassVar[bool] = False
+    """Whether the console stores and lists the event: `GET /v1/events`, `slackwater get events`, the page of events.
+    Its consumer follows from this. For rare, small events: each is a row until its retention ends."""
 
     def key(self) -> str:
         """The key that determines order and ownership: a node, quota root or workload. May contain dots."""

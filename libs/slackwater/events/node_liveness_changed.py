@@ -14,6 +14,7 @@ class NodeLivenessChanged(Payload):
 
     TYPE: ClassVar[str] = "node.liveness_changed"
     STREAM: ClassVar[str] = "STATE"
+    LISTED: ClassVar[bool] = True
 
     node: Name
     liveness: Liveness

@@ -28,7 +28,7 @@ class StateQuarantined(Payload):
     KEY_PARTS: ClassVar[int] = 2
     TYPE: ClassVar[str] = "state.quarantined"
     STREAM: ClassVar[str] = "DECISIONS"
-    STREAM_ONLY: ClassVar[bool] = True
+    LISTED: ClassVar[bool] = True
 
     service: Name
     id: Name

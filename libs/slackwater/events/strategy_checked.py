@@ -18,7 +18,7 @@ class StrategyChecked(Payload):
 
     TYPE: ClassVar[str] = "strategy.checked"
     STREAM: ClassVar[str] = "DECISIONS"
-    STREAM_ONLY: ClassVar[bool] = True
+    LISTED: ClassVar[bool] = True
 
     document: Name | None = None
     generation: Count = 0

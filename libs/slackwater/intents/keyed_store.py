@@ -27,13 +27,13 @@ def state_table(name: str, state: type[S]) -> KeyedTable[S]:
     adapter: TypeAdapter[Any] = TypeAdapter(state)
 
     def decode(row: Any) -> S:
-        found: Any = adapter.validate_python(row.document)
-        if (found.node, found.version, found.generation) != (row.node, row.version, row.generation):
+        state: Any = adapter.validate_python(row.document)
+        if (state.node, state.version, state.generation) != (row.node, row.version, row.generation):
             raise ValueError(
                 f"the row is {row.node} {row.version} of generation {row.generation},"
-                f" its document {found.node} {found.version} of generation {found.generation}"
+                f" its document {state.node} {state.version} of generation {state.generation}"
             )
-        read: S = found
+        read: S = state
         return read
 
     return KeyedTable(

@@ -17,16 +17,16 @@ def as_written(steps: Sequence[Step], document: Any, *, is_missing: bool = False
     Where several types are allowed, a validator's path also names the type it tried (`constrained-float`); such steps
     are dropped. With `is_missing` the last step is kept, because it names the absent key.
     """
-    found: list[Step] = []
+    names: list[Step] = []
     here = document
     for place, step in enumerate(steps):
         name = _name_in(here, step)
         if name is not None:
-            found.append(name)
+            names.append(name)
             here = here[name]
         elif step == OF_A_KEY or (is_missing and place == len(steps) - 1):
-            found.append(step)
-    return tuple(found)
+            names.append(step)
+    return tuple(names)
 
 
 def _name_in(here: Any, step: Step) -> Step | None:

@@ -53,8 +53,8 @@ def _units(text: str, factor: int, whole: str, field: str, allowed: str, most: i
     if not number.is_finite() or number < 0:
         raise InvalidInput(f"{field}: {whole!r} must be finite and not negative; allowed: {allowed}", field=field)
     if number > Decimal(most) / factor:
-        said = f"{whole[:_SHOWN]!r}{'…' if len(whole) > _SHOWN else ''}"
-        raise InvalidInput(f"{field}: {said} is more than any machine has ({most}); allowed: {allowed}", field=field)
+        shown = f"{whole[:_SHOWN]!r}{'…' if len(whole) > _SHOWN else ''}"
+        raise InvalidInput(f"{field}: {shown} is more than any machine has ({most}); allowed: {allowed}", field=field)
     return int((number * factor).to_integral_value(ROUND_CEILING))
 
 

@@ -96,10 +96,10 @@ class Resolved:
 
 def merged(layers: Sequence[StrategyLayer]) -> dict[str, Any]:
     """Merges layers field by field. Later layers override earlier ones; null overrides nothing."""
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for layer in layers:
-        found |= {name: value for name, value in layer.spec.items() if value is not None}
-    return found
+        fields |= {name: value for name, value in layer.spec.items() if value is not None}
+    return fields
 
 
 def pool_of(pools: Sequence[PoolStrategy], labels: Mapping[str, str]) -> PoolStrategy | None:
@@ -119,9 +119,9 @@ def layers_of(
 
 def node_layers(node: NodeOverrides, last_good: NodeOverrides | None = None) -> list[StrategyLayer]:
     """Returns the layers of the node itself; invalid ones are replaced by those of `last_good`."""
-    before = {layer.source: layer for layer in ([] if last_good is None else _said(last_good))}
+    before = {layer.source: layer for layer in ([] if last_good is None else _node_layers(last_good))}
     layers = []
-    for layer in _said(node):
+    for layer in _node_layers(node):
         stand_in = before.get(layer.source)
         if layer.problem and stand_in is not None and not stand_in.problem:
             layer = replace(layer, spec=stand_in.spec)  # noqa: PLW2901 - the same layer, as it counts
@@ -133,22 +133,22 @@ def last_good_overrides(
     now: NodeOverrides, before: NodeOverrides, before_good: NodeOverrides | None
 ) -> NodeOverrides | None:
     """Returns the replacement of the present labels and annotations; None while all are valid."""
-    if not any(layer.problem for layer in _said(now)):
+    if not any(layer.problem for layer in _node_layers(now)):
         return None
     return _good_part(before, before_good)
 
 
 def _good_part(words: NodeOverrides, last_good: NodeOverrides | None) -> NodeOverrides:
     """Returns the valid labels and annotations of a node, with replacements for the invalid ones."""
-    found: dict[str, dict[str, str]] = {"label": {}, "annotation": {}}
+    overrides: dict[str, dict[str, str]] = {"label": {}, "annotation": {}}
     older = last_good or NodeOverrides()
-    for layer in _said(words):
+    for layer in _node_layers(words):
         kind, _, key = layer.source.partition(" ")
         source = older if layer.problem else words
         text = (source.labels if kind == "label" else source.annotations).get(key)
         if text is not None:
-            found[kind][key] = text
-    return NodeOverrides(found["label"], found["annotation"])
+            overrides[kind][key] = text
+    return NodeOverrides(overrides["label"], overrides["annotation"])
 
 
 def resolve(
@@ -188,7 +188,7 @@ def _source_of(name: str | None, layers: Sequence[StrategyLayer]) -> str:
     return next((layer.source for layer in reversed(layers) if name in layer.spec), "cluster")
 
 
-def _said(node: NodeOverrides) -> Iterator[StrategyLayer]:
+def _node_layers(node: NodeOverrides) -> Iterator[StrategyLayer]:
     for name in reversed(ANNOTATION):
         if name in node.annotations:
             yield _annotated(f"annotation {name}", node.annotations[name])
@@ -216,10 +216,10 @@ def _labelled(source: str, target: str, text: str) -> StrategyLayer:
         return StrategyLayer(source, {}, "node-label", error.message)
 
 
-def _checked(source: str, spec: Spec, told: str) -> StrategyLayer:
+def _checked(source: str, spec: Spec, text: str) -> StrategyLayer:
     if problems := field_problems(spec):
-        return StrategyLayer(source, {}, told, "; ".join(each.message for each in problems))
-    return StrategyLayer(source, spec, told)
+        return StrategyLayer(source, {}, text, "; ".join(each.message for each in problems))
+    return StrategyLayer(source, spec, text)
 
 
 def percent_of_ratio(text: str) -> int:

@@ -21,11 +21,13 @@ class Change(Generic[R, V]):
     document  as it is stored (None: deleted)
     before    what was stored (empty: nothing)
     would     of a dry run: what would be in force
+    warning   why this replica does not follow it yet, although it is stored
     """
 
     document: R | None
     before: Mapping[str, Any]
     would: InForce[R, V] | None = None
+    warning: str = ""
 
     @property
     def is_new(self) -> bool:
@@ -47,7 +49,8 @@ class ChangeResources(Generic[R, V]):
         hooks: Hooks[R, V],
         follow: Callable[[], Awaitable[object]] | None = None,
     ) -> None:
-        """`follow` makes this replica follow what was stored; by default it reads the documents again."""
+        """`follow` makes this replica follow what was stored; by default it reads the documents again. If it fails, the
+        notification of the store makes the replica try again."""
         self.kind = kind
         self.in_force = in_force
         self.hooks = hooks
@@ -109,10 +112,13 @@ class ChangeResources(Generic[R, V]):
             for each in staged:
                 if each.is_changed:
                     await transaction.save(each.row)
-        if any(each.is_changed for each in staged):
-            await self._follow()
-        shown = await self._with_status([each.document for each in staged])
-        return [Change(document, each.before) for document, each in zip(shown, staged, strict=True)]
+        warning = await self._try_to_follow() if any(each.is_changed for each in staged) else ""
+        shown: Sequence[R] = [each.document for each in staged]
+        try:
+            shown = await self._with_status(shown)
+        except Unavailable as error:
+            warning = warning or f"stored; the status is not known: {error.message}"
+        return [Change(document, each.before, warning=warning) for document, each in zip(shown, staged, strict=True)]
 
     async def delete(self, name: str, *, by: str = "", generation: int = 0, dry_run: bool = False) -> Change[R, V]:
         """Delete a document. Raises NotFound, and Conflict for the parent or another generation than the stored one (0:
@@ -128,8 +134,15 @@ class ChangeResources(Generic[R, V]):
             if dry_run:
                 return Change(None, present.document, self.in_force.as_if(with_row(rows, gone)))
             await transaction.save(gone)
-        await self._follow()
-        return Change(None, present.document)
+        return Change(None, present.document, warning=await self._try_to_follow())
+
+    async def _try_to_follow(self) -> str:
+        """A warning if that fails: what is stored stays stored, so an error would be wrong."""
+        try:
+            await self._follow()
+        except (Conflict, Unavailable) as error:
+            return f"stored, but not followed yet: {error.message}"
+        return ""
 
     def _shown(self, row: StoredResource) -> R | None:
         try:

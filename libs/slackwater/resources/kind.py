@@ -20,12 +20,19 @@ class Column:
     path      where the value is, such as `.spec.nodePool`; or `module:function`, which makes the text of the cell of
               the document as JSON
     priority  above 0: only in wide tables
+    of_status whether the cell depends on the status, which is not stored
     """
 
     title: str
     path: str
     type: Literal["string", "integer", "number", "boolean"] = "string"
     priority: int = 0
+    of_status: bool = False
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether the stored document has what the cell shows."""
+        return not self.of_status and not self.path.startswith(".status")
 
 
 NAME = Column("NAME", ".metadata.name")

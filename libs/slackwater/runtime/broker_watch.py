@@ -82,8 +82,8 @@ class BrokerWatch:
         """Returns the broker check. A missing stream is reported too, but does not cause a restart,
         which would not restore it.
         """
-        said = self._bus.trouble or self._bus.missing
-        return [Check("broker-stores", not said, said)]
+        problem = self._bus.trouble or self._bus.missing
+        return [Check("broker-stores", not problem, problem)]
 
     def routers(self) -> Sequence[APIRouter]:
         return ()

@@ -24,11 +24,11 @@ class CertifiedHttp(H11Protocol):
         super().connection_made(transport)
         tls: ssl.SSLObject | None = transport.get_extra_info("ssl_object")
         if tls is not None and (name := common_name(tls)) is not None:
-            self.app = _told(self.app, name)
+            self.app = _with_certificate(self.app, name)
 
 
-def _told(app: ASGIApp, name: str) -> ASGIApp:
-    async def telling(scope: Scope, receive: Receive, send: Send) -> None:
+def _with_certificate(app: ASGIApp, name: str) -> ASGIApp:
+    async def app_with_certificate(scope: Scope, receive: Receive, send: Send) -> None:
         await app({**scope, CERTIFICATE: name}, receive, send)
 
-    return telling
+    return app_with_certificate

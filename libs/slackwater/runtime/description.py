@@ -26,9 +26,9 @@ def description_router(app: FastAPI) -> Routes:
 
 def openapi_of(app: FastAPI) -> dict[str, Any]:
     """Returns the OpenAPI document of `app`, including authentication."""
-    found: dict[str, Any] = get_openapi(title=app.title, version=app.version, routes=app.routes)
-    _describe_problems(found)
-    found.setdefault("components", {})["securitySchemes"] = {
+    document: dict[str, Any] = get_openapi(title=app.title, version=app.version, routes=app.routes)
+    _describe_problems(document)
+    document.setdefault("components", {})["securitySchemes"] = {
         SECURITY_SCHEME: {
             "type": "http",
             "scheme": "bearer",
@@ -36,14 +36,14 @@ def openapi_of(app: FastAPI) -> dict[str, Any]:
             "On loopback without any token every caller is admin.",
         }
     }
-    return found
+    return document
 
 
-def _describe_problems(found: dict[str, Any]) -> None:
+def _describe_problems(document: dict[str, Any]) -> None:
     """Declare that every operation may answer with a problem document, in place of FastAPI's
     validation schema.
     """
-    components = found.setdefault("components", {})
+    components = document.setdefault("components", {})
     schemas = components.setdefault("schemas", {})
     for theirs in ("HTTPValidationError", "ValidationError"):
         schemas.pop(theirs, None)
@@ -51,7 +51,7 @@ def _describe_problems(found: dict[str, Any]) -> None:
     schemas |= schema.pop("$defs", {}) | {"Problem": schema}
     content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
     components["responses"] = {"Problem": {"description": "A problem document.", "content": content}}
-    for operations in found["paths"].values():
+    for operations in document["paths"].values():
         for operation in operations.values():
             operation["responses"].pop("422", None)
             for others in ("4XX", "5XX"):

@@ -176,7 +176,7 @@ class EmbeddedPostgres:
         account = choose_account(self._home, binaries, self._data.stat().st_uid if self._data.exists() else None)
         if not (self._data / "PG_VERSION").exists():
             self._initialise(account, binaries)
-        _give(self._data, account.owner)
+        _change_owner(self._data, account.owner)
         self._write_settings(account)
         for _ in range(_KILLED_STARTS):
             with contextlib.suppress(_KilledError):
@@ -264,10 +264,10 @@ class EmbeddedPostgres:
             _end(process)
         elif process.returncode < 0:
             raise _KilledError
-        said = self.log_file.read_bytes()[offset:].decode(errors="replace").strip()
-        if "Address already in use" in said or "could not bind" in said:
+        output = self.log_file.read_bytes()[offset:].decode(errors="replace").strip()
+        if "Address already in use" in output or "could not bind" in output:
             return False
-        raise Unavailable(f"PostgreSQL did not start on {self._data} (exit {process.returncode}): {said[-600:]}")
+        raise Unavailable(f"PostgreSQL did not start on {self._data} (exit {process.returncode}): {output[-600:]}")
 
     def _ready(self, pid: int) -> bool:
         lines = self._pid_file()
@@ -342,7 +342,7 @@ class EmbeddedPostgres:
         return path.read_text().strip()
 
 
-def _give(data: Path, owner: int) -> None:
+def _change_owner(data: Path, owner: int) -> None:
     """Change the owner of the data directory, which another user of this checkout may have
     created.
     """

@@ -43,9 +43,9 @@ def health_router(checks: Callable[[], Awaitable[Sequence[Check]]]) -> Routes:
         verbose: str | None = Query(None, description="give any value, or none, for the list"),
     ) -> Response:
         """Whether everything this process runs is ready; `?verbose` lists the checks."""
-        found = await _within_time(checks)
-        ready = all(check.ok for check in found)
-        lines = [_line(check) for check in found if verbose is not None or not check.ok]
+        results = await _within_time(checks)
+        ready = all(check.ok for check in results)
+        lines = [_line(check) for check in results if verbose is not None or not check.ok]
         lines.append("readyz check passed" if ready else "readyz check failed")
         return PlainTextResponse("\n".join(lines) + "\n", status_code=200 if ready else 503)
 
@@ -68,5 +68,5 @@ async def _within_time(checks: Callable[[], Awaitable[Sequence[Check]]]) -> Sequ
 
 
 def _line(check: Check) -> str:
-    mark, word = ("[+]", "ok") if check.ok else ("[-]", "failed")
-    return f"{mark}{check.name} {word}" + (f": {check.detail}" if check.detail else "")
+    mark, status = ("[+]", "ok") if check.ok else ("[-]", "failed")
+    return f"{mark}{check.name} {status}" + (f": {check.detail}" if check.detail else "")

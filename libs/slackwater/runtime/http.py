@@ -143,15 +143,14 @@ def _listen(settings: HttpSettings) -> socket.socket:
     """Returns a listening socket. If the default port is taken, another is used; a port that was
     set explicitly must be free.
     """
-    wanted = USUAL_PORT if settings.port is None else settings.port
+    port = USUAL_PORT if settings.port is None else settings.port
     try:
-        return _bind(settings.host, wanted)
+        return _bind(settings.host, port)
     except OSError as error:
         if error.errno == errno.EADDRINUSE and settings.port is None:
             return _bind(settings.host, 0)
         raise Misconfigured(
-            f"cannot listen on {settings.host}:{wanted}: {error.strerror}; "
-            "choose another with --port (0 = any free one)",
+            f"cannot listen on {settings.host}:{port}: {error.strerror}; choose another with --port (0 = any free one)",
             field="port",
         ) from None
 

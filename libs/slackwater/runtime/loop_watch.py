@@ -42,14 +42,14 @@ class WatchMetrics:
     def __init__(self, meters: Meters) -> None:
         self.bus_up = meters.gauge(
             "slackwater_bus_up",
-            "1 if the broker reported backlogs at the last poll, else 0.",
-            look="0: nothing flows; durable facts wait in the outboxes.",
+            "Whether the broker reported backlogs at the last poll.",
+            look="0: nothing flows; facts wait in outboxes.",
         )
         self.lag = meters.gauge(
             "slackwater_bus_lag_messages",
             "Messages not yet delivered to a consumer.",
             ["consumer"],
-            look="Growth over minutes: the consumer is slow or stopped.",
+            look="Growth over minutes: consumer slow or stopped.",
         )
         self.unsettled = meters.gauge(
             "slackwater_bus_unsettled_messages",
@@ -61,7 +61,7 @@ class WatchMetrics:
             "slackwater_stream_stored_bytes",
             "Size of a stream.",
             ["stream"],
-            look="Near slackwater_stream_limit_bytes: WINDOWS and DECISIONS refuse new messages.",
+            look="Near slackwater_stream_limit_bytes: WINDOWS, DECISIONS refuse messages.",
         )
         self.limit = meters.gauge(
             "slackwater_stream_limit_bytes",
@@ -77,15 +77,15 @@ class WatchMetrics:
         )
         self.database_up = meters.gauge(
             "slackwater_database_up",
-            "1 if PostgreSQL answered the service's last poll, else 0.",
+            "Whether PostgreSQL answered the last poll.",
             ["service"],
-            look="0: the service holds batches and serves no reads.",
+            look="0: batches are held, no reads served.",
         )
         self.connections = meters.gauge(
             "slackwater_database_pool_connections",
             "Connections of a service's pool (in_use, idle).",
             ["service", "state"],
-            look="in_use at 6 (4 kept and 2 more): work waits.",
+            look="in_use at 6 (4 kept, 2 more): work waits.",
         )
         self.waiting = meters.gauge(
             "slackwater_outbox_waiting_events",
@@ -129,9 +129,9 @@ class LoopWatch:
     async def check(self) -> None:
         """Poll everything once, concurrently; what does not answer is recorded as unavailable."""
         databases = self._databases()
-        await asyncio.gather(self._look_at_bus(), *(self._look_at(name, one) for name, one in databases.items()))
+        await asyncio.gather(self._sample_bus(), *(self._sample_database(name, one) for name, one in databases.items()))
 
-    async def _look_at_bus(self) -> None:
+    async def _sample_bus(self) -> None:
         metrics = self._metrics
         try:
             found = await self._bus.backlogs()
@@ -147,7 +147,7 @@ class LoopWatch:
             metrics.limit.labels(stream).set(fill.limit_bytes)
             metrics.kept.labels(stream).set(fill.messages)
 
-    async def _look_at(self, service: str, database: WatchedDatabase) -> None:
+    async def _sample_database(self, service: str, database: WatchedDatabase) -> None:
         metrics, pool = self._metrics, database.connections()
         metrics.connections.labels(service, "in_use").set(pool.in_use)
         metrics.connections.labels(service, "idle").set(pool.idle)

@@ -82,16 +82,16 @@ def instance_of(member: str) -> str:
     return member.partition("/")[0]
 
 
-def living(view: View, me: str) -> list[str]:
+def living(view: View, member_name: str) -> list[str]:
     """Returns the members with a valid heartbeat by name, including this one, without its
     predecessors.
     """
     others = (
         member.name
         for member in view.members
-        if member.expires_at > view.now and instance_of(member.name) != instance_of(me)
+        if member.expires_at > view.now and instance_of(member.name) != instance_of(member_name)
     )
-    return sorted({me, *others})
+    return sorted({member_name, *others})
 
 
 def unowned(view: View) -> list[int]:
@@ -100,18 +100,20 @@ def unowned(view: View) -> list[int]:
     return [row.partition for row in view.leases if row.owner not in alive]
 
 
-def plan(view: View, me: str) -> PartitionPlan:
-    """Returns the actions of `me` now. Deterministic; repeating it on the same view gives the same
+def plan(view: View, member_name: str) -> PartitionPlan:
+    """Returns the actions of this member now. Deterministic; repeating it on the same view gives the same
     plan.
     """
-    alive = living(view, me)
+    alive = living(view, member_name)
     owned = Counter(row.owner for row in view.leases if row.owner is not None)
-    mine = sorted(row.partition for row in view.leases if row.owner == me)
-    target = targets(alive, owned, len(view.leases))[me]
+    mine = sorted(row.partition for row in view.leases if row.owner == member_name)
+    target = targets(alive, owned, len(view.leases))[member_name]
     if len(mine) > target:
         return PartitionPlan(release=tuple(mine[target:]))
-    free = [row.partition for row in view.leases if row.owner is None or _is_takeable(row.owner, alive, view, me)]
-    return PartitionPlan(claim=_mine_of(sorted(free), alive, me)[: target - len(mine)])
+    free = [
+        row.partition for row in view.leases if row.owner is None or _is_takeable(row.owner, alive, view, member_name)
+    ]
+    return PartitionPlan(claim=_mine_of(sorted(free), alive, member_name)[: target - len(mine)])
 
 
 def targets(alive: Collection[str], owned: Counter[str], partitions: int) -> dict[str, int]:
@@ -123,21 +125,21 @@ def targets(alive: Collection[str], owned: Counter[str], partitions: int) -> dic
     return {name: share + (rank < larger) for rank, name in enumerate(ranked)}
 
 
-def _is_takeable(owner: str, alive: Collection[str], view: View, me: str) -> bool:
+def _is_takeable(owner: str, alive: Collection[str], view: View, member_name: str) -> bool:
     """Returns whether a partition's owner is dead. After a database outage every member looks dead,
     so a returning replica waits one heartbeat for the others to return. This replica's predecessor
     is known to be dead.
     """
     if owner in alive:
         return False
-    if instance_of(owner) == instance_of(me):
+    if instance_of(owner) == instance_of(member_name):
         return True
-    return any(member.name == me and member.expires_at > view.now for member in view.members)
+    return any(member.name == member_name and member.expires_at > view.now for member in view.members)
 
 
-def _mine_of(free: Sequence[int], alive: Sequence[str], me: str) -> tuple[int, ...]:
+def _mine_of(free: Sequence[int], alive: Sequence[str], member_name: str) -> tuple[int, ...]:
     """Returns the free partitions, rotated per claimant so that replicas seldom compete for the
     same one.
     """
-    start = alive.index(me) * len(free) // len(alive)
+    start = alive.index(member_name) * len(free) // len(alive)
     return (*free[start:], *free[:start])

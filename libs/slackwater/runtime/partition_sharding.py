@@ -122,14 +122,14 @@ class Ownership:
         self._meter = meter
         self._timing = timing or Timing()
         self._held: dict[int, int] = {}
-        self._giving: set[int] = set()
+        self._releasing: set[int] = set()
         self._valid_until = float("-inf")
         self._holder: Holder | None = None
         self._moves = asyncio.Lock()
         self._moving: set[asyncio.Task[None]] = set()
-        self._look = asyncio.Event()
-        self._tells: list[Callable[[], None]] = []
-        self._news_tells: list[Callable[[], None]] = []
+        self._wake = asyncio.Event()
+        self._callbacks: list[Callable[[], None]] = []
+        self._news_callbacks: list[Callable[[], None]] = []
         self.view: View | None = None
         """The view of the last heartbeat, for health."""
 
@@ -161,7 +161,7 @@ class Ownership:
 
     def working(self) -> frozenset[int]:
         """Returns the partitions for which new work may start now."""
-        return frozenset(self._held) - self._giving if self.is_current else frozenset()
+        return frozenset(self._held) - self._releasing if self.is_current else frozenset()
 
     @property
     def is_current(self) -> bool:
@@ -178,11 +178,11 @@ class Ownership:
         """Report partitions that the fence found not to be held."""
         self._meter.fenced()
         self._drop([partition for partition in partitions if partition in self._held], "fenced")
-        self._look.set()
+        self._wake.set()
 
-    def on_change(self, tell: Callable[[], None]) -> None:
+    def on_change(self, callback: Callable[[], None]) -> None:
         """Register a callback for every change that enables further work."""
-        self._tells.append(tell)
+        self._callbacks.append(callback)
 
     @asynccontextmanager
     async def owning(self, holder: Holder) -> AsyncIterator[None]:
@@ -222,14 +222,14 @@ class Ownership:
 
     async def _until_next_beat(self) -> None:
         timer = asyncio.ensure_future(self._clock.sleep(self._timing.beat))
-        look = asyncio.ensure_future(self._look.wait())
+        wake = asyncio.ensure_future(self._wake.wait())
         try:
-            await asyncio.wait((timer, look), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((timer, wake), return_when=asyncio.FIRST_COMPLETED)
         finally:
             timer.cancel()
-            look.cancel()
-            await asyncio.gather(timer, look, return_exceptions=True)
-        self._look.clear()
+            wake.cancel()
+            await asyncio.gather(timer, wake, return_exceptions=True)
+        self._wake.clear()
 
     async def _listen(self) -> None:
         """Run a heartbeat at once when a member frees a partition."""
@@ -238,27 +238,27 @@ class Ownership:
                 await self._store.news()
             except SlackwaterError:
                 await self._clock.sleep(self._timing.beat)
-            self._look.set()
-            for tell in self._news_tells:
-                tell()
+            self._wake.set()
+            for callback in self._news_callbacks:
+                callback()
 
     async def _beat(self) -> None:
         begun = self._clock.monotonic()
         view = await self._store.beat(self._timing.ttl)
         was_current, self._valid_until = self.is_current, begun + self._timing.ttl
         if not was_current:
-            self._tell()
+            self._notify()
         self.view = view
-        mine = {row.partition: row.epoch for row in view.leases if row.owner == self.member}
-        self._drop([p for p, epoch in self._held.items() if mine.get(p) != epoch], "lost")
+        own = {row.partition: row.epoch for row in view.leases if row.owner == self.member}
+        self._drop([p for p, epoch in self._held.items() if own.get(p) != epoch], "lost")
         todo = plan(view, self.member)
-        orphans = [p for p in mine if p not in self._held and p not in self._giving]
+        orphans = [p for p in own if p not in self._held and p not in self._releasing]
         if todo.claim or orphans:
             await self._claim([*orphans, *todo.claim])
-        release = [p for p in todo.release if p in self._held and p not in self._giving]
+        release = [p for p in todo.release if p in self._held and p not in self._releasing]
         if release:
-            self._giving.update(release)
-            self._move(self._give([Lease(p, self._held[p]) for p in release]))
+            self._releasing.update(release)
+            self._move(self._release([Lease(p, self._held[p]) for p in release]))
         self._meter.held(self._held, len(set(unowned(view)) - set(self._held)), len(living(view, self.member)))
 
     async def _claim(self, partitions: Sequence[int]) -> None:
@@ -268,7 +268,7 @@ class Ownership:
         self._held.update({lease.partition: lease.epoch for lease in leases})
         self._meter.moved("claimed", len(leases))
         log.info("partitions claimed", service=self._service, partitions=sorted(lease.partition for lease in leases))
-        self._move(self._take(leases))
+        self._move(self._acquire(leases))
 
     def _move(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.create_task(work, name=f"{self._service} hand-over")
@@ -279,52 +279,52 @@ class Ownership:
         while self._moving:
             await asyncio.wait(set(self._moving))
 
-    async def _take(self, leases: Sequence[Lease]) -> None:
+    async def _acquire(self, leases: Sequence[Lease]) -> None:
         async with self._moves:
             assert self._holder is not None  # noqa: S101 - set by `owning`, the only way here
-            wanted = [lease for lease in leases if self._held.get(lease.partition) == lease.epoch]
+            current = [lease for lease in leases if self._held.get(lease.partition) == lease.epoch]
             try:
-                if wanted:
-                    await self._holder.acquire(wanted)
+                if current:
+                    await self._holder.acquire(current)
             except SlackwaterError as error:
                 log.warning("partitions not taken up", service=self._service, reason=error.message)
-                await self._forget(wanted)
+                await self._release_failed(current)
                 return
             except Exception:
                 log.exception("taking up partitions failed", service=self._service)
-                await self._forget(wanted)
+                await self._release_failed(current)
                 return
-            if gone := [lease.partition for lease in wanted if self._held.get(lease.partition) != lease.epoch]:
+            if gone := [lease.partition for lease in current if self._held.get(lease.partition) != lease.epoch]:
                 self._holder.drop(gone)
-            self._tell()
+            self._notify()
 
-    def on_news(self, tell: Callable[[], None]) -> None:
+    def on_news(self, callback: Callable[[], None]) -> None:
         """Register a callback for possible changes of the schema by another replica."""
-        self._news_tells.append(tell)
+        self._news_callbacks.append(callback)
 
-    def _tell(self) -> None:
-        for tell in self._tells:
-            tell()
+    def _notify(self) -> None:
+        for callback in self._callbacks:
+            callback()
 
-    async def _forget(self, leases: Sequence[Lease]) -> None:
+    async def _release_failed(self, leases: Sequence[Lease]) -> None:
         self._drop([lease.partition for lease in leases], "failed")
         with suppress(SlackwaterError):
             await self._store.release(leases)
 
-    async def _give(self, leases: Sequence[Lease]) -> None:
+    async def _release(self, leases: Sequence[Lease]) -> None:
         async with self._moves:
             assert self._holder is not None  # noqa: S101 - set by `owning`, the only way here
-            still = [lease for lease in leases if self._held.get(lease.partition) == lease.epoch]
+            current = [lease for lease in leases if self._held.get(lease.partition) == lease.epoch]
             try:
-                if still:
+                if current:
                     async with asyncio.timeout(self._timing.hand_over):
-                        await self._holder.release(still)
+                        await self._holder.release(current)
             except (SlackwaterError, TimeoutError) as error:
                 log.warning("partitions handed over with work in hand", service=self._service, reason=str(error))
             except Exception:
                 log.exception("handing partitions over failed", service=self._service)
             finally:
-                gone = [lease for lease in still if self._held.get(lease.partition) == lease.epoch]
+                gone = [lease for lease in current if self._held.get(lease.partition) == lease.epoch]
                 self._holder.drop([lease.partition for lease in gone])
                 for lease in gone:
                     del self._held[lease.partition]
@@ -332,7 +332,7 @@ class Ownership:
                 self._meter.moved("released", len(gone))
                 with suppress(SlackwaterError):
                     await self._store.release(gone)
-            self._giving.difference_update(lease.partition for lease in leases)
+            self._releasing.difference_update(lease.partition for lease in leases)
 
     def _drop(self, partitions: Sequence[int], why: str) -> None:
         if not partitions:
@@ -349,7 +349,7 @@ class Ownership:
         their writes.
         """
         await self._settle_moves()
-        await self._give([Lease(partition, epoch) for partition, epoch in self._held.items()])
+        await self._release([Lease(partition, epoch) for partition, epoch in self._held.items()])
         self._valid_until = float("-inf")
         with suppress(SlackwaterError):
             await self._store.leave()

@@ -63,23 +63,23 @@ def problem_pages() -> Routes:
     async def get_problem(
         code: Annotated[str, Path(examples=["node_not_found"])], accept: Annotated[str, Header()] = "*/*"
     ) -> Response:
-        found = PROBLEMS.get(code)
-        if found is None:
+        problem = PROBLEMS.get(code)
+        if problem is None:
             raise NotFound(
                 f"problem {code!r} is not known; GET /v1/problems lists all", code="problem_not_found", field="code"
             )
         if "text/html" in accept:
-            return HTMLResponse(_page(found), headers={"Content-Security-Policy": "default-src 'none'"})
+            return HTMLResponse(_page(problem), headers={"Content-Security-Policy": "default-src 'none'"})
         return JSONResponse(
-            {"code": found.code, "status": found.status, "meaning": found.meaning, "remedy": found.remedy}
+            {"code": problem.code, "status": problem.status, "meaning": problem.meaning, "remedy": problem.remedy}
         )
 
     return routes
 
 
-def _page(found: ProblemCode) -> str:
-    title = f"{found.status} {HTTPStatus(found.status).phrase}: {found.code}"
+def _page(problem: ProblemCode) -> str:
+    title = f"{problem.status} {HTTPStatus(problem.status).phrase}: {problem.code}"
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(title)}</title>'
-        f"<h1>{escape(title)}</h1><p>{escape(found.meaning)}</p><p>{escape(found.remedy)}</p></html>\n"
+        f"<h1>{escape(title)}</h1><p>{escape(problem.meaning)}</p><p>{escape(problem.remedy)}</p></html>\n"
     )

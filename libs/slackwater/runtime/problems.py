@@ -72,9 +72,11 @@ async def _ours(request: Request, error: Exception) -> JSONResponse:
 async def _validation(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)  # noqa: S101 - narrows what Starlette types too widely
     declared = request.headers.get("content-type")
-    found = [{"field": field, "message": said} for field, said in explain_value(error.errors(), declared, error.body)]
-    detail = "; ".join(f"{item['field']}: {item['message']}" for item in found)
-    return problem(422, errors.InvalidInput.code, detail, errors=found)
+    problems = [
+        {"field": field, "message": said} for field, said in explain_value(error.errors(), declared, error.body)
+    ]
+    detail = "; ".join(f"{item['field']}: {item['message']}" for item in problems)
+    return problem(422, errors.InvalidInput.code, detail, errors=problems)
 
 
 async def _framework(request: Request, error: Exception) -> JSONResponse:

@@ -91,12 +91,12 @@ def quarantine_check(quarantine: Quarantine) -> Check:
 
 
 async def _existing(quarantine: Quarantine, item_id: str) -> Item:
-    found = next((item for item in await quarantine.items() if item.id == item_id), None)
-    if found is None:
+    existing = next((item for item in await quarantine.items() if item.id == item_id), None)
+    if existing is None:
         raise NotFound(
             f"quarantine item {item_id} is not kept (any more)", code="quarantine_item_not_found", field="id"
         )
-    return found
+    return existing
 
 
 def _shown(item: Item) -> QuarantineItem:

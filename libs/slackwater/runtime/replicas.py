@@ -24,7 +24,7 @@ class OwnershipMetrics:
             "slackwater_ownership_partitions",
             "Partitions owned by this replica.",
             labels,
-            look="8 over all replicas of a service; less for over ten seconds: work waits.",
+            look="Sum below 8 for over ten seconds: work waits.",
         )
         self._unowned = meters.gauge(
             "slackwater_ownership_unowned_partitions",
@@ -40,21 +40,21 @@ class OwnershipMetrics:
         )
         self._epoch = meters.gauge(
             "slackwater_ownership_epoch_seconds",
-            "When this replica's newest lease was claimed, since 1970.",
+            "This replica's newest claim, since 1970.",
             labels,
-            look="Constant change: replicas restart, or heartbeats are late.",
+            look="Constant change: restarts, or late heartbeats.",
         )
         self._moved = meters.counter(
             "slackwater_ownership_handovers_total",
-            "Partitions claimed, released or lost to another replica.",
+            "Partitions claimed, released, lost.",
             ["service", "kind"],
-            look="`lost` grows: a replica stalled or was disconnected for longer than its lease.",
+            look="`lost` grows: a replica was stalled or disconnected longer than its lease.",
         )
         self._fenced = meters.counter(
             "slackwater_ownership_fenced_writes_total",
-            "Transactions refused because another replica owns the partition.",
+            "Transactions refused: another replica owns the partition.",
             labels,
-            look="Grows with `lost`, a few at a time; alone: a defect of Slackwater.",
+            look="Grows with `lost`, a few at a time; alone: a defect.",
         )
         self._fenced.labels(service)  # a counter that shows 0 can be alerted on from the start
 

@@ -13,13 +13,17 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Protocol
 
 from slackwater.bus.consume.handlers import Consumer
+from slackwater.resources.catalog import kinds_of
+from slackwater.resources.kind import Kind
 from slackwater.runtime.ownership import Lease, MemberView
 from slackwater.runtime.partition_sharding import Holder, Ownership
 from slackwater.runtime.quarantine_routes import quarantine_check, quarantine_router
 from slackwater.runtime.replicas import ownership_check, ownership_of
+from slackwater.runtime.served_kinds import ServedKind
 from slackwater.runtime.service import Check
 from slackwater.store.quarantine import Quarantine
 from slackwater.store.quarantine_table import PostgresQuarantine
+from slackwater.store.resource_table import PostgresResourceStore
 
 if TYPE_CHECKING:
     from fastapi import APIRouter
@@ -53,6 +57,31 @@ class Replica:
             database = database.fenced(self.ownership)
         self.database = database
         self.relay = database.relay(platform.bus.carry)
+        self.served: dict[Kind, ServedKind] = {}
+        self._stores: dict[Kind, PostgresResourceStore] = {}
+
+    def resource_store(self, kind: Kind) -> PostgresResourceStore:
+        """Returns the store of a kind. A composition root that asks for it serves the kind itself.
+
+        It is not fenced: a document belongs to no partition.
+        """
+        if kind not in self._stores:
+            self._stores[kind] = PostgresResourceStore(self.unfenced, kind)
+        return self._stores[kind]
+
+    def serve(self, kind: Kind) -> ServedKind:
+        """Returns a kind served as it is declared, for a composition root with a use case that follows it."""
+        if kind not in self.served:
+            store = self.resource_store(kind)
+            self.served[kind] = ServedKind(kind, store, self.quarantine, self.clock, self.ownership)
+        return self.served[kind]
+
+    def serve_others(self) -> Sequence[ServedKind]:
+        """Serves the kinds that the composition root does not, and returns all that are served as declared."""
+        for kind in kinds_of(self.name):
+            if kind not in self._stores:
+                self.serve(kind)
+        return tuple(self.served.values())
 
     @property
     def partitions(self) -> Ownership:
@@ -75,6 +104,7 @@ class Replica:
 class ReplicatedService:
     """slackwater.runtime.service.Service.
 
+    Resource kinds that the composition root does not wire are served as they are declared.
     `load` reads what must be known before consuming starts. `state` is kept per partition, `loops`
     run by name beside the consumers. `leaving` is called when the service is about to stop, before
     its consumers finish their messages in hand; `close` after everything else has ended. `checks`
@@ -99,9 +129,11 @@ class ReplicatedService:
         self.quarantine = replica.quarantine
         self._replica = replica
         self._consumers = consumers
-        self._loops = {**loops, "outbox": replica.relay.run, "quarantine": replica.quarantine.run}
+        self._kinds = replica.serve_others()
+        following = {kind.kind.plural: kind.follow for kind in self._kinds}
+        self._loops = {**loops, **following, "outbox": replica.relay.run, "quarantine": replica.quarantine.run}
         self._state = state
-        self._load = (replica.quarantine.load, *load)
+        self._load = (replica.quarantine.load, *(kind.in_force.load for kind in self._kinds), *load)
         self._leaving = leaving
         self._close = close
         self._dependencies = dependencies or replica.dependencies
@@ -145,10 +177,11 @@ class ReplicatedService:
 
     async def checks(self) -> Sequence[Check]:
         """Returns checks of dependencies, the service itself, its quarantine and its partitions."""
-        found = [*await self._dependencies(), *self._checks(), quarantine_check(self.quarantine)]
+        kinds = [kind.check(self.name) for kind in self._kinds]
+        checks = [*await self._dependencies(), *self._checks(), *kinds, quarantine_check(self.quarantine)]
         if self._replica.ownership is not None:
-            found.append(ownership_check(self._replica.ownership))
-        return found
+            checks.append(ownership_check(self._replica.ownership))
+        return checks
 
     def standing(self) -> MemberView | None:
         """slackwater.runtime.service.Sharded."""
@@ -156,7 +189,7 @@ class ReplicatedService:
         return ownership.standing() if ownership is not None else None
 
     def routers(self) -> Sequence[APIRouter]:
-        return [*self._routers(), quarantine_router(self.quarantine)]
+        return [*self._routers(), *(kind.router() for kind in self._kinds), quarantine_router(self.quarantine)]
 
 
 class PartitionReader(Protocol):

@@ -186,6 +186,7 @@ def _put_endpoint(served: Served[Any, Any]) -> Callable[..., Any]:
             return await served.answer(done, arguments)
         response.status_code = 201 if done.is_new else 200
         stored: Any = done.document
+        _warn(response, done)
         response.headers["etag"] = etag(stored.metadata.generation)
         return stored
 
@@ -215,10 +216,16 @@ def _add_delete(router: Routes, served: Served[Any, Any]) -> None:
     kind = served.kind
 
     async def delete(
-        name: Any, arguments: Any, principal: By, if_match: IfMatch = None, dry_run: DryRun = False
+        name: Any,
+        arguments: Any,
+        response: Response,
+        principal: By,
+        if_match: IfMatch = None,
+        dry_run: DryRun = False,
     ) -> Any:
         generation = await served.expected(name, if_match, 0)
         done = await served.change.delete(name, by=principal.name, generation=generation, dry_run=dry_run)
+        _warn(response, done)
         return await served.answer(done, arguments) if dry_run else dict(done.before)
 
     delete.__annotations__ |= {
@@ -253,8 +260,9 @@ def _add_apply(router: Routes, served: Served[Any, Any]) -> None:
         tried[kind.preview.field] = (optional(served.previewed), ...)
     would_all: Any = create_model(f"WouldStore{served.many.__name__}", **tried)
 
-    async def apply(wanted: Any, principal: By, arguments: Any, dry_run: DryRun = False) -> Any:
+    async def apply(wanted: Any, response: Response, principal: By, arguments: Any, dry_run: DryRun = False) -> Any:
         done = await change.put_all(wanted.items, by=principal.name, dry_run=dry_run)
+        _warn(response, done[0])
         if not dry_run:
             return served.many(items=[each.document for each in done])
         answers: dict[str, Any] = {"items": [await served.answer(each, None, with_preview=False) for each in done]}
@@ -305,6 +313,13 @@ def _add_parent(router: Routes, served: Served[Any, Any]) -> None:
         response_model_exclude_none=True,
         description=f"Replace it. {RULES}.",
     )(replace_parent)
+
+
+def _warn(response: Response, done: Change[Any, Any]) -> None:
+    """Set the header in which Kubernetes' API also answers warnings of a change that succeeded."""
+    if done.warning:
+        plain = done.warning.encode("ascii", "replace").decode().replace("\\", " ").replace('"', "'")
+        response.headers["warning"] = f'299 - "{" ".join(plain.split())}"'
 
 
 def refuse_other_name(wanted: Resource, name: str) -> None:

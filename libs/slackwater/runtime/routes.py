@@ -48,10 +48,10 @@ class RoleRoute(APIRoute):
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
         """Raises Misconfigured without a role, or for a change without a dry run."""
         super().__init__(path, endpoint, **options)
-        said = (self.openapi_extra or {}).get(ROLE_FIELD)
-        if said is None:
+        role = (self.openapi_extra or {}).get(ROLE_FIELD)
+        if role is None:
             raise Misconfigured(f"the route {path} declares no role; add role=Role.… or role=OPEN")
-        self.needed: Needed = OPEN if said == OPEN else Role(said)
+        self.needed: Needed = OPEN if role == OPEN else Role(role)
         self._known_parameters = frozenset(_query_parameters(self.dependant))
         if set(self.methods or ()) - READS and not self.can_be_tried:
             raise Misconfigured(f"the route {path} changes something: add `dry_run: DryRun = False`, and obey it")
@@ -139,8 +139,8 @@ def caller(request: Request) -> Principal:
     """Returns the caller, for an endpoint that records it: `by: Annotated[Principal,
     Depends(caller)]`.
     """
-    found: Principal = request.scope[PRINCIPAL]
-    return found
+    principal: Principal = request.scope[PRINCIPAL]
+    return principal
 
 
 def guarded_routes(app: FastAPI) -> Iterator[tuple[str, frozenset[str], Needed]]:

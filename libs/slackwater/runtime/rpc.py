@@ -135,15 +135,15 @@ class RpcServer:
 
     def _listen(self, server: grpc.aio.Server) -> str:
         host = self._doors.host
-        wanted = USUAL_RPC_PORT if self._port is None else self._port
-        if self._port is None and not _is_free(host, wanted):
-            wanted = 0
+        port = USUAL_RPC_PORT if self._port is None else self._port
+        if self._port is None and not _is_free(host, port):
+            port = 0
         name = f"[{host}]" if ":" in host else host
         try:
-            self._port = self._bind(server, f"{name}:{wanted}")
+            self._port = self._bind(server, f"{name}:{port}")
         except RuntimeError:
             raise Misconfigured(
-                f"cannot listen on {name}:{wanted} for gRPC; choose another with SLACKWATER_GRPC_PORT (0 = any free "
+                f"cannot listen on {name}:{port} for gRPC; choose another with SLACKWATER_GRPC_PORT (0 = any free "
                 "one), or switch it off with SLACKWATER_GRPC_ENABLED=false",
                 field="port",
             ) from None

@@ -47,12 +47,12 @@ class _Shown:
                 return None
             self._version = present
             try:
-                found = self._read()
+                certificate = self._read()
             except Misconfigured as error:
                 log.error("certificate cannot be used, keeping the previous one", error=error.message)
                 return None
             log.info("certificate read again", file=str(self._files.certificate))
-            return found
+            return certificate
 
     def _read(self) -> grpc.ServerCertificateConfiguration:
         files = self._files

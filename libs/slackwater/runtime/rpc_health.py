@@ -62,11 +62,11 @@ class HealthAnswers(health_pb2_grpc.HealthServicer):
             self._watches -= 1
 
     async def _changes(self, request: Any) -> AsyncGenerator[Any, None]:
-        told = None
+        sent = None
         while True:
             status = await self._status() if request.service in self._names else UNKNOWN
-            if status != told:
-                told = status
+            if status != sent:
+                sent = status
                 yield health_pb2.HealthCheckResponse(status=status)
             if self._leaving.is_set():
                 return
@@ -79,7 +79,7 @@ class HealthAnswers(health_pb2_grpc.HealthServicer):
         if self._leaving.is_set():
             return NOT_SERVING
         try:
-            found = await asyncio.wait_for(self._checks(), CHECKS_SECONDS)
+            checks = await asyncio.wait_for(self._checks(), CHECKS_SECONDS)
         except TimeoutError:
             return NOT_SERVING
-        return SERVING if all(check.ok for check in found) else NOT_SERVING
+        return SERVING if all(check.ok for check in checks) else NOT_SERVING

@@ -14,19 +14,19 @@ class RpcMetrics:
     def __init__(self, meters: Meters) -> None:
         self.calls = meters.counter(
             "slackwater_rpc_calls_total",
-            "Ended gRPC calls and watches, by method and status code.",
+            "Ended gRPC calls and watches.",
             ["method", "code"],
-            look="INTERNAL: a defect of Slackwater. Many UNAUTHENTICATED or PERMISSION_DENIED: tokens are being tried.",
+            look="INTERNAL: a defect. Many UNAUTHENTICATED, PERMISSION_DENIED: tokens are tried.",
         )
         self.seconds = meters.histogram(
             "slackwater_rpc_call_seconds",
-            "Duration of gRPC calls (a watch: how long it was open), by method and status code.",
+            "Duration of gRPC calls (watches: while open).",
             ["method", "code"],
-            look="p99 of GetNode or ListNodes above 1 s: slow read model.",
+            look="p99 of GetNode, ListNodes above 1 s: slow read model.",
         )
         self.open = meters.gauge(
             "slackwater_rpc_open_calls",
-            "Open gRPC calls, by method.",
+            "Open gRPC calls.",
             ["method"],
             look="Watches at 0 while schedulers run; a sum near 1000, the limit.",
         )

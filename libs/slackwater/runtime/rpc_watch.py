@@ -12,8 +12,7 @@ import grpc
 import grpc.aio
 
 from slackwater.runtime.rpc_metrics import RpcMetrics
-from slackwater.telemetry.spans import Attributes, Span, span
-from slackwater.telemetry.traceparent import new_traceparent, trace_id_of
+from slackwater.telemetry.spans import Attributes, Span, new_traceparent, span, trace_id_of
 
 UNKNOWN = "unknown"
 _CODES: dict[int, grpc.StatusCode] = {code.value[0]: code for code in grpc.StatusCode}
@@ -53,10 +52,10 @@ class RpcWatch:
                 self._ended(name, _cancelled(context), begun)
                 raise
             except BaseException:
-                self._ended(name, _said(context), begun)
+                self._ended(name, _status_of(context), begun)
                 raise
             else:
-                self._ended(name, _said(context), begun)
+                self._ended(name, _status_of(context), begun)
 
     def _ended(self, name: str, code: grpc.StatusCode, begun: float) -> None:
         self._metrics.calls.labels(name, code.name).inc()
@@ -80,9 +79,9 @@ def traced_call(method: str, context: Any, metadata: Iterable[tuple[str, str | b
             raise
         except grpc.aio.AbortError as error:  # an answer, not a failure of this step: raised again below
             refused = error
-            _note(step, _said(context))
+            _note(step, _status_of(context))
         else:
-            _note(step, _said(context))
+            _note(step, _status_of(context))
     if refused is not None:
         raise refused
 
@@ -99,7 +98,7 @@ def _note(step: Span, code: grpc.StatusCode) -> None:
         step.failed(code.name)
 
 
-def _said(context: Any) -> grpc.StatusCode:
+def _status_of(context: Any) -> grpc.StatusCode:
     """Returns the status that ended the call; OK if none was set."""
     code = context.code()
     if isinstance(code, grpc.StatusCode):

@@ -82,12 +82,12 @@ class StateDir:
         """
         descriptor = self._open_lock()
         try:
-            self._take_lock(descriptor)
-            self._forget_endpoint(descriptor, f"{os.getpid()}\n")  # a killed instance may have left its own
+            self._acquire_lock(descriptor)
+            self._remove_endpoint(descriptor, f"{os.getpid()}\n")  # a killed instance may have left its own
             try:
                 yield
             finally:
-                self._forget_endpoint(descriptor, "")
+                self._remove_endpoint(descriptor, "")
         finally:
             os.close(descriptor)  # never inherited by children, so this releases the lock
 
@@ -113,7 +113,7 @@ class StateDir:
         finally:
             os.close(descriptor)
 
-    def _forget_endpoint(self, lock: int, holder: str) -> None:
+    def _remove_endpoint(self, lock: int, holder: str) -> None:
         os.ftruncate(lock, 0)
         os.pwrite(lock, holder.encode(), 0)
         self._endpoint_file.unlink(missing_ok=True)
@@ -174,7 +174,7 @@ class StateDir:
                 f"cannot write {self.path}: {error.strerror}; set {VARIABLE} to a directory that can be written"
             ) from None
 
-    def _take_lock(self, descriptor: int) -> None:
+    def _acquire_lock(self, descriptor: int) -> None:
         """Take the lock, with retries: a reader in `holder` has it for microseconds."""
         deadline = time.monotonic() + LOCK_PATIENCE_SECONDS
         while True:

@@ -82,9 +82,9 @@ class Supervisor:
         self._limits = limits
         self._restarts = process_meters().counter(
             "slackwater_service_restarts_total",
-            "Restarts of failed services by the supervisor.",
+            "Restarts of failed services.",
             ["service"],
-            look="Any growth; the log has the failure.",
+            look="Any growth; see the log.",
         )
         self.supervised = tuple(Supervised(service) for service in services)
         for entry in self.supervised:
@@ -118,12 +118,12 @@ class Supervisor:
 
     async def checks(self) -> Sequence[Check]:
         """Returns one lifecycle check per service, then the running services' own checks."""
-        found: list[Check] = []
+        checks: list[Check] = []
         for entry in self.supervised:
-            found.append(_life(entry))
+            checks.append(_life(entry))
             if entry.state is State.RUNNING:
-                found.extend(await entry.service.checks())
-        return found
+                checks.extend(await entry.service.checks())
+        return checks
 
     async def _until_ready(self, task: asyncio.Task[None], ready: asyncio.Event) -> None:
         waiting = asyncio.create_task(ready.wait())

@@ -54,17 +54,17 @@ def whose(shown: str, tokens: tuple[Token, ...]) -> Principal | None:
     matched.
     """
     digest = digest_of(shown)
-    found: Principal | None = None
+    principal: Principal | None = None
     for token in tokens:
         if token.digest is not None and hmac.compare_digest(token.digest, digest):
-            found = token.principal
-    return found
+            principal = token.principal
+    return principal
 
 
 def certified(name: str, tokens: tuple[Token, ...]) -> Principal | None:
     """Returns the principal of a certificate's common name, if an entry defines it."""
-    found = (token.principal for token in tokens if token.digest is None and token.principal.name == name)
-    return next(found, None)
+    principals = (token.principal for token in tokens if token.digest is None and token.principal.name == name)
+    return next(principals, None)
 
 
 def valid_name(text: str) -> bool:
@@ -76,7 +76,7 @@ def parse_tokens(text: str, where: str) -> tuple[Token, ...]:
     """Returns the tokens of a file. Raises Misconfigured naming the line; no message contains a
     token.
     """
-    found: dict[bytes | str, Token] = {}
+    entries: dict[bytes | str, Token] = {}
     roles: dict[str, Role] = {}
     for number, line in enumerate(text.splitlines(), start=1):
         words = line.split()
@@ -88,12 +88,12 @@ def parse_tokens(text: str, where: str) -> tuple[Token, ...]:
         principal = Principal(_name(words[0], place), _role(words[1], place))
         token = Token(principal, None if words[2] == _CERTIFICATE else _digest(words[2], place))
         key = principal.name if token.digest is None else token.digest
-        if token.digest is not None and key in found:
+        if token.digest is not None and key in entries:
             raise Misconfigured(f"{place}: this token is already in use; make a new one", field="tokens_file")
         if roles.setdefault(principal.name, principal.role) is not principal.role:
             raise Misconfigured(f"{place}: {principal.name} already has another role", field="tokens_file")
-        found[key] = token
-    return tuple(found.values())
+        entries[key] = token
+    return tuple(entries.values())
 
 
 class TokensFile:
@@ -144,10 +144,10 @@ def read_tokens(path: Path) -> tuple[Token, ...]:
 
 def _version_of(path: Path) -> tuple[int, int, int] | None:
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 def _has_secrets(text: str) -> bool:

@@ -41,8 +41,12 @@ def explain_value(
     For a value that may have several shapes pydantic reports the errors of each; when the value
     clearly has one of them, the errors of the others are dropped.
     """
-    found = [_wrong(error, body) for error in errors]
-    return [(one.field, _message(one.error, content_type)) for one in found if not _is_beside_the_point(one, found)]
+    wrong_values = [_wrong(error, body) for error in errors]
+    return [
+        (one.field, _message(one.error, content_type))
+        for one in wrong_values
+        if not _is_beside_the_point(one, wrong_values)
+    ]
 
 
 def _wrong(error: Mapping[str, Any], body: Any) -> Wrong:
@@ -53,13 +57,13 @@ def _wrong(error: Mapping[str, Any], body: Any) -> Wrong:
     return Wrong(".".join(map(str, ("body", *written))), len(written) < len(steps), error)
 
 
-def _is_beside_the_point(one: Wrong, found: Sequence[Wrong]) -> bool:
-    if not one.of_several or not one.is_another_kind:
+def _is_beside_the_point(value: Wrong, others: Sequence[Wrong]) -> bool:
+    if not value.of_several or not value.is_another_kind:
         return False
     return any(
-        f"{other.field}.".startswith(f"{one.field}.") and not other.is_another_kind
-        for other in found
-        if other is not one
+        f"{other.field}.".startswith(f"{value.field}.") and not other.is_another_kind
+        for other in others
+        if other is not value
     )
 
 
@@ -86,11 +90,11 @@ def _once(error: Mapping[str, Any]) -> str:
     return words.removeprefix(_OWN_WORDS).removeprefix(f"{error['loc'][-1]}: ")
 
 
-def _got(value: Any, said: str) -> str:
+def _got(value: Any, message: str) -> str:
     """Returns a scalar value that the message does not contain; collections are too long to
     help.
     """
     text = repr(value)
-    if text in said or not isinstance(value, str | int | float | bool | None):
+    if text in message or not isinstance(value, str | int | float | bool | None):
         return ""
     return f"; got {text}" if len(text) <= LONGEST_VALUE else f"; got {text[:LONGEST_VALUE]}…"

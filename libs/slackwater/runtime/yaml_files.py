@@ -23,14 +23,16 @@ def yaml_documents(file: Path) -> list[tuple[str, Any]]:
 
     try:
         text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
-        found = list(yaml.load_all(text, _loader()))
+        documents_read = list(yaml.load_all(text, _loader()))
     except OSError as error:
         raise InvalidInput(f"{file}: {error.strerror}", field="filename") from None
     except (yaml.YAMLError, UnicodeDecodeError, ValueError) as error:
         raise InvalidInput(f"{file}: is not YAML: {' '.join(str(error).split())}", field="filename") from None
     except RecursionError:
         raise InvalidInput(f"{file}: is nested too deeply", field="filename") from None
-    documents = [(f"{file} document {number}", said) for number, said in enumerate(found, 1) if said is not None]
+    documents = [
+        (f"{file} document {number}", said) for number, said in enumerate(documents_read, 1) if said is not None
+    ]
     for origin, said in documents:
         for field, problem in _not_json(said):
             raise InvalidInput(f"{origin}: {field}: {problem}", field=field)

@@ -64,10 +64,10 @@ async def refuse_tables(admin_dsn: str, services: Sequence[str]) -> None:
 
 
 async def _refuse_tables(connection: asyncpg.Connection[Any], schemas: Sequence[str]) -> None:
-    found = await connection.fetch(_TABLES, schemas)
-    if found:
+    tables = await connection.fetch(_TABLES, schemas)
+    if tables:
         raise Conflict(
-            f"the database already holds tables, for example {found[0]['schema']}.{found[0]['name']}; "
+            f"the database already holds tables, for example {tables[0]['schema']}.{tables[0]['name']}; "
             "restore into an empty database"
         )
 
@@ -133,18 +133,18 @@ async def _tool(name: str, binaries: Path | None, connection: asyncpg.Connection
     A newer one can dump any server, but cannot restore into one older than 17, because it sets
     parameters unknown there.
     """
-    wanted = connection.get_server_version().major
-    found: dict[int, str] = {}
+    major = connection.get_server_version().major
+    versions: dict[int, str] = {}
     for path in filter(None, (str(binaries / name) if binaries else None, shutil.which(name))):
         process = await asyncio.create_subprocess_exec(path, "--version", stdout=asyncio.subprocess.PIPE)
         answer, _ = await process.communicate()
         version = _VERSION.search(answer)
-        if version and int(version[1]) >= wanted:
-            found.setdefault(int(version[1]), path)
-    if found:
-        return found[min(found)]
+        if version and int(version[1]) >= major:
+            versions.setdefault(int(version[1]), path)
+    if versions:
+        return versions[min(versions)]
     raise Misconfigured(
-        f"no {name} of version {wanted} or newer: install the PostgreSQL client, or slackwater[embedded]"
+        f"no {name} of version {major} or newer: install the PostgreSQL client, or slackwater[embedded]"
     )
 
 

@@ -35,14 +35,14 @@ class CommitNotifier:
         """Register a callback for every possible commit."""
         self._wakes.append(wake)
 
-    def notify(self, word: str) -> None:
+    def notify(self, token: str) -> None:
         """Report a commit. A token seen before is ignored; an empty one always wakes the relays."""
-        if word in self._heard_once:
-            self._heard_once.discard(word)
+        if token in self._heard_once:
+            self._heard_once.discard(token)
             return
-        if word:
+        if token:
             if len(self._heard_once) >= _MOST_WORDS:
                 self._heard_once.clear()  # at worst a relay wakes without work
-            self._heard_once.add(word)
+            self._heard_once.add(token)
         for wake in self._wakes:
             wake()

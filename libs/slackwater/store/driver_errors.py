@@ -37,13 +37,13 @@ def _sqlstate(error: BaseException) -> str:
     return str(getattr(error, "sqlstate", None) or "")
 
 
-def _said(state: str) -> str:
+def _verb_of(state: str) -> str:
     return "refuses" if state.startswith(_REFUSES) else "does not answer"
 
 
-def _of_another_version(found: BaseException | None) -> Unavailable:
-    log.warning("the schema does not match this version", found=str(found))
-    return Unavailable(f"another version of Slackwater has changed the schema: {found}")
+def _of_another_version(error: BaseException | None) -> Unavailable:
+    log.warning("the schema does not match this version", found=str(error))
+    return Unavailable(f"another version of Slackwater has changed the schema: {error}")
 
 
 @contextmanager
@@ -57,7 +57,7 @@ def translated() -> Iterator[None]:
     except DBAPIError as error:
         state = _sqlstate(error.orig) if error.orig is not None else ""
         if error.connection_invalidated or state.startswith(_AWAY):
-            raise Unavailable(f"PostgreSQL {_said(state)}: {error.orig}") from error
+            raise Unavailable(f"PostgreSQL {_verb_of(state)}: {error.orig}") from error
         if state.startswith(_OTHER_VERSION):
             raise _of_another_version(error.orig) from error
         if state.startswith(_AGAIN):
@@ -67,7 +67,7 @@ def translated() -> Iterator[None]:
         raise
     except asyncpg.PostgresError as error:
         if _sqlstate(error).startswith(_AWAY):
-            raise Unavailable(f"PostgreSQL {_said(_sqlstate(error))}: {error}") from error
+            raise Unavailable(f"PostgreSQL {_verb_of(_sqlstate(error))}: {error}") from error
         if _sqlstate(error).startswith(_OTHER_VERSION):
             raise _of_another_version(error) from error
         raise

@@ -55,8 +55,8 @@ def _statements(table: KeyedTable[Any]) -> _Statements:
     assigned = ", ".join([*(f"{c} = {value}" for c, value in zip(columns, cast, strict=True)), *touched])
     excluded = ", ".join([*(f"{c} = excluded.{c}" for c in columns), *touched])
     newer = f" WHERE {name}.{table.newer} <= excluded.{table.newer}" if table.newer else ""
-    one = [f"CAST(CAST(:value_{c.name} AS {_sent(c)}) AS {c.type})" for c in table.columns]
-    set_one = [*(f"{v} = :row_written" for v in version), *(f"{c} = {v}" for c, v in zip(columns, one, strict=True))]
+    values = [f"CAST(CAST(:value_{c.name} AS {_sent(c)}) AS {c.type})" for c in table.columns]
+    set_one = [*(f"{v} = :row_written" for v in version), *(f"{c} = {v}" for c, v in zip(columns, values, strict=True))]
     return _Statements(
         text(f"{select} WHERE {key} = ANY(:keys) ORDER BY {key}"),
         text(f"{select} ORDER BY {key}"),
@@ -68,7 +68,7 @@ def _statements(table: KeyedTable[Any]) -> _Statements:
         text(f"{insert} ON CONFLICT ({key}) DO UPDATE SET {excluded}{newer} RETURNING {key}"),
         text(
             f"INSERT INTO {name} ({', '.join([key, *version, *columns])})"  # noqa: S608
-            f" VALUES ({', '.join([':row_key', *(':row_written' for _ in version), *one])})"
+            f" VALUES ({', '.join([':row_key', *(':row_written' for _ in version), *values])})"
             f" ON CONFLICT ({key}) DO NOTHING"
         ),
         f"UPDATE {name} SET {', '.join([*set_one, *touched])}"  # noqa: S608
@@ -100,10 +100,10 @@ class PostgresKeyedRows(Generic[T]):
             return await self._read(self._statements.of_partitions, {"partitions": list(partitions)})
         problems: dict[str, str] = {}
         rows = await self._unit.connection.execute(self._statements.read_all)
-        found = self._decoded(rows, problems)
+        values = self._decoded(rows, problems)
         if not self._table.of_nodes:
             self._quarantine.follow(self._table.name, problems)
-        return found
+        return values
 
     async def page(self, after: str, limit: int) -> Mapping[str, T]:
         while True:
@@ -174,13 +174,13 @@ class PostgresKeyedRows(Generic[T]):
         return self._decoded(await self._unit.connection.execute(statement, values))
 
     def _decoded(self, rows: Iterable[Any], problems: dict[str, str] | None = None) -> dict[str, T]:
-        table, found = self._table, dict[str, T]()
+        table, values = self._table, dict[str, T]()
         for row in rows:
             key = getattr(row, table.key)
             if table.skips_held and table.of_nodes and self._quarantine.holds_node(key):
                 continue
             try:
-                found[key] = table.decode(row)
+                values[key] = table.decode(row)
             except UNREADABLE as error:
                 if table.of_nodes or problems is None:
                     note_unreadable(table, key, error, _document(table, row), self._quarantine)
@@ -188,8 +188,8 @@ class PostgresKeyedRows(Generic[T]):
                     problems[key] = described(error)
                 if table.unreadable is not None:
                     version = getattr(row, table.version) if table.version else 0
-                    found[key] = table.unreadable(key, version, described(error))
-        return found
+                    values[key] = table.unreadable(key, version, described(error))
+        return values
 
 
 def _document(table: KeyedTable[Any], row: Any) -> object:

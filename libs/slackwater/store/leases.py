@@ -111,11 +111,11 @@ class PostgresLeases:
     async def release(self, leases: Sequence[Lease]) -> None:
         given = [lease.partition for lease in leases], [lease.epoch for lease in leases]
         await self._fetch(_RELEASE, self.member, *given)
-        await self._tell()
+        await self._notify()
 
     async def leave(self) -> None:
         await self._fetch(_LEAVE, self.member)
-        await self._tell()
+        await self._notify()
 
     async def news(self) -> None:
         await self._news.wait()
@@ -126,7 +126,7 @@ class PostgresLeases:
         if connection is not None:
             connection.terminate()
 
-    async def _tell(self) -> None:
+    async def _notify(self) -> None:
         await self._fetch("SELECT pg_notify($1, $2)", news_channel(self._service), self.member)
 
     async def _fetch(self, statement: str, *values: Any) -> list[asyncpg.Record]:
@@ -145,12 +145,12 @@ class PostgresLeases:
             "jit": "off",
         }
         self._connection = await asyncpg.connect(self._dsn, timeout=3, command_timeout=3, server_settings=settings)
-        await self._connection.add_listener(news_channel(self._service), self._heard)
+        await self._connection.add_listener(news_channel(self._service), self._on_notice)
         self._news.set()  # notifications may have been missed while disconnected
         return self._connection
 
-    def _heard(self, _connection: object, _pid: int, _channel: str, said_by: object) -> None:
-        if said_by != self.member:
+    def _on_notice(self, _connection: object, _pid: int, _channel: str, sender: object) -> None:
+        if sender != self.member:
             self._news.set()
 
 

@@ -13,5 +13,5 @@ class OutboxMetrics:
             "slackwater_outbox_published_total",
             "Events published by the relay.",
             ["service"],
-            look="A standstill while slackwater_outbox_waiting_events grows.",
+            look="Standstill while slackwater_outbox_waiting_events grows.",
         )

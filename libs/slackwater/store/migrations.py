@@ -55,10 +55,14 @@ class Schema:
         """Returns the newest revision. Raises Misconfigured for an empty folder or a number used
         twice.
         """
-        found = sorted(match[1] for path in self.versions.iterdir() if (match := _VERSION_FILE.fullmatch(path.name)))
-        if not found or len(set(found)) != len(found):
-            raise Misconfigured(f"{self.versions}: needs files NNNN_words.py with each NNNN used once; found {found}")
-        return found[-1]
+        revisions = sorted(
+            match[1] for path in self.versions.iterdir() if (match := _VERSION_FILE.fullmatch(path.name))
+        )
+        if not revisions or len(set(revisions)) != len(revisions):
+            raise Misconfigured(
+                f"{self.versions}: needs files NNNN_words.py with each NNNN used once; found {revisions}"
+            )
+        return revisions[-1]
 
     def is_behind(self, revision: str | None) -> bool:
         """Returns whether a schema at this revision lacks a migration of this version. A newer
@@ -98,10 +102,10 @@ def _upgrade(connection: Connection, schema: Schema) -> None:
 
     script = ScriptDirectory(str(schema.versions.parent), version_locations=[str(schema.versions)])
 
-    def steps(found: tuple[str, ...], _: object) -> object:
-        if not schema.is_behind(max(found, default=None)):
+    def steps(current: tuple[str, ...], _: object) -> object:
+        if not schema.is_behind(max(current, default=None)):
             return []
-        return script._upgrade_revs("head", found)  # type: ignore[arg-type] # Alembic's own recipe
+        return script._upgrade_revs("head", current)  # type: ignore[arg-type] # Alembic's own recipe
 
     with EnvironmentContext(Config(), script, fn=steps) as environment:
         environment.configure(

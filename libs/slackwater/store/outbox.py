@@ -138,7 +138,7 @@ class OutboxRelay:
         sender = OutboxSender(self._carry, self._is_mine, self._clock, self._landed)
         try:
             connection.add_termination_listener(lambda _: self._wake.set())
-            await connection.add_listener(outbox_channel(self._service), lambda *told: self._bell.notify(told[3]))
+            await connection.add_listener(outbox_channel(self._service), lambda *notice: self._bell.notify(notice[3]))
             while not await self._own(connection):
                 await self._clock.sleep(random.uniform(0.5, 1.0))
             while True:
@@ -189,10 +189,10 @@ class OutboxRelay:
             self._pause = FIRST_PAUSE_SECONDS
         if self._fence is None:
             return list(await connection.fetch(_PENDING + _FIRST, published, busy, room))
-        mine = [partition for partition in self._fence.held() if self._fence.holds(partition)]
-        if not mine and not published:
+        owned = [partition for partition in self._fence.held() if self._fence.holds(partition)]
+        if not owned and not published:
             return []
-        return list(await connection.fetch(_PENDING + _OF_MINE + _FIRST, published, busy, room, mine))
+        return list(await connection.fetch(_PENDING + _OF_MINE + _FIRST, published, busy, room, owned))
 
     async def _settle(self, connection: asyncpg.Connection[Any], outcome: SendOutcome) -> None:
         if outcome.published:

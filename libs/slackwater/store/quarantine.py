@@ -174,10 +174,10 @@ class Quarantine:
 
     def attempt(self, table: str, row: str, work: Callable[[], T], *, node: str = "") -> T | None:
         """Returns the result of `work`; None where it fails, which quarantines the row."""
-        found: list[T] = []
+        results: list[T] = []
         with self.isolating(table, row, node=node):
-            found.append(work())
-        return found[0] if found else None
+            results.append(work())
+        return results[0] if results else None
 
     def follow(self, table: str, problems: Mapping[str, str]) -> None:
         """Set the unreadable documents of a table, each with its reason. A document that this
@@ -210,12 +210,12 @@ class Quarantine:
 
     async def load(self) -> None:
         """Load the stored items. Raises Unavailable."""
-        found = {item.id: item for item in await self._store.items()}
-        for item in found.values():
+        stored = {item.id: item for item in await self._store.items()}
+        for item in stored.values():
             if item.id not in self._items:
                 self._hold(item)
             self._items[item.id] = item
-        kept = found.keys() | self._waiting.keys() | self._unkept
+        kept = stored.keys() | self._waiting.keys() | self._unkept
         for item in [item for item_id, item in self._items.items() if item_id not in kept]:
             await self._let_go(item)
         self._show()
@@ -347,8 +347,8 @@ def described(error: BaseException | str) -> str:
     """Returns one line: the type of a defect, and its message."""
     if isinstance(error, str):
         return error
-    said = str(error)
-    return said if isinstance(error, InvalidInput) else f"{type(error).__name__}: {said}"
+    text = str(error)
+    return text if isinstance(error, InvalidInput) else f"{type(error).__name__}: {text}"
 
 
 def readable(value: object, most: int) -> str:

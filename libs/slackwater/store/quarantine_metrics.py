@@ -13,13 +13,13 @@ class QuarantineMetrics:
     def __init__(self, meters: Meters) -> None:
         self.items = meters.gauge(
             "slackwater_state_quarantined_rows",
-            "Quarantined rows and nodes of a service; the same number on every replica.",
+            "Quarantined rows and nodes; the same on every replica.",
             ["service", "table"],
-            look="Above 0: see `slackwater get quarantine`; the rest of the service continues.",
+            look="Above 0: see `slackwater get quarantine`.",
         )
         self.left_out = meters.counter(
             "slackwater_state_quarantined_events_total",
-            "Events omitted because state of their node is in quarantine.",
+            "Events omitted: their node's state is in quarantine.",
             ["service", "event"],
-            look="Growth: a quarantined node sends; repair its row and release it.",
+            look="Growth: repair and release the node's row.",
         )

@@ -29,7 +29,7 @@ RETURNING xmax = 0 AS is_new
 _REASONS: Final = frozenset(reason.value for reason in QuarantineReason)
 """Known reasons; another version may have stored others."""
 _REMOVE = text(f"DELETE FROM quarantine WHERE id = :id RETURNING {_READ}")  # noqa: S608 - constants
-_TELL = text("SELECT pg_notify(:channel, 'quarantine')")
+_NOTIFY = text("SELECT pg_notify(:channel, 'quarantine')")
 
 
 class PostgresQuarantine:
@@ -60,7 +60,7 @@ class PostgresQuarantine:
         async with self._database.unit_of_work() as unit:
             row = (await unit.connection.execute(_PUT, values)).first()
             if row is not None and row.is_new:
-                await self._tell(unit, item, item.failed_at, released=False)
+                await self._publish(unit, item, item.failed_at, released=False)
         return row is not None
 
     async def remove(self, item_id: str, now: datetime) -> Item | None:
@@ -69,12 +69,12 @@ class PostgresQuarantine:
             if row is None:
                 return None
             item = self._item(row)
-            await self._tell(unit, item, now, released=True)
+            await self._publish(unit, item, now, released=True)
         return item
 
-    async def _tell(self, unit: UnitOfWork, item: Item, now: datetime, *, released: bool) -> None:
+    async def _publish(self, unit: UnitOfWork, item: Item, now: datetime, *, released: bool) -> None:
         await unit.publish(event_of(quarantine_event(item, now, released=released), source=self._service, time=now))
-        await unit.connection.execute(_TELL, {"channel": news_channel(self._service)})
+        await unit.connection.execute(_NOTIFY, {"channel": news_channel(self._service)})
 
     def _item(self, row: Any) -> Item:
         return Item(

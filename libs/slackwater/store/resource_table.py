@@ -12,7 +12,9 @@ from typing import Any, Final
 
 from sqlalchemy import TextClause, text
 
+from slackwater.model.bounds import EARLIEST
 from slackwater.model.errors import Conflict
+from slackwater.resources.changed_event import changed_event
 from slackwater.resources.kind import Kind
 from slackwater.resources.store import KEPT_GENERATIONS, PastGeneration, StoredResource
 from slackwater.store.names import news_channel, readable_time, schema_of
@@ -104,14 +106,19 @@ class _Transaction:
             "most": KEPT_GENERATIONS,
         }
         statement = self._statements.insert if row.generation == 1 else self._statements.update
-        if (await self._unit.connection.execute(statement, values)).first() is None:
+        saved = (await self._unit.connection.execute(statement, values)).first()
+        if saved is None:
             raise Conflict(f"{self._kind.noun} {row.name}: generation {row.generation - 1} is not what is stored")
+        await self._unit.publish(changed_event(self._kind, row, saved.changed_at))
         await self._unit.connection.execute(_TELL, {"channel": news_channel(self._kind.service)})
 
     async def record_missing(self) -> int:
         await self._unit.connection.execute(self._statements.lock)
         found = await self._unit.connection.execute(self._statements.record_missing, {"kind": self._kind.name})
-        return len(found.all())
+        rows = [document_of_row(row) for row in found.all()]
+        for row in rows:
+            await self._unit.publish(changed_event(self._kind, row, row.changed_at or EARLIEST))
+        return len(rows)
 
 
 class PostgresResourceStore:
@@ -170,39 +177,3 @@ def create_resource_table(op: Operations, table: str) -> None:
         )
         """
     )
-
-
-_SHARED = (
-    """
-    CREATE TABLE resources (
-        kind text NOT NULL,
-        name text NOT NULL,
-        generation bigint NOT NULL,
-        document jsonb,
-        changed_at timestamptz NOT NULL DEFAULT now(),
-        PRIMARY KEY (kind, name)
-    )
-    """,
-    """
-    CREATE TABLE resource_history (
-        kind text NOT NULL,
-        name text NOT NULL,
-        generation bigint NOT NULL,
-        document jsonb,
-        author text NOT NULL,
-        changed_at timestamptz NOT NULL,
-        PRIMARY KEY (kind, name, generation)
-    )
-    """,
-)
-
-
-def create_resource_tables(op: Operations) -> None:
-    """Create the history of all kinds of a service, and the table of the kinds that have none of their own."""
-    for statement in _SHARED:
-        op.execute(statement)
-
-
-def drop_resource_tables(op: Operations) -> None:
-    op.execute("DROP TABLE resource_history")
-    op.execute("DROP TABLE resources")

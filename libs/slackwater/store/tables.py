@@ -130,16 +130,56 @@ def drop_messaging_tables(op: Operations) -> None:
     op.execute("DROP TABLE outbox")
 
 
+_RESOURCES = (
+    """
+    CREATE TABLE resources (
+        kind text NOT NULL,
+        name text NOT NULL,
+        generation bigint NOT NULL,
+        document jsonb,
+        changed_at timestamptz NOT NULL DEFAULT now(),
+        PRIMARY KEY (kind, name)
+    )
+    """,
+    """
+    CREATE TABLE resource_history (
+        kind text NOT NULL,
+        name text NOT NULL,
+        generation bigint NOT NULL,
+        document jsonb,
+        author text NOT NULL,
+        changed_at timestamptz NOT NULL,
+        PRIMARY KEY (kind, name, generation)
+    )
+    """,
+)
+
+
+def create_resource_tables(op: Operations) -> None:
+    """Create the history of all kinds of a service, and the table of the kinds that have none of their own
+    (store.resource_table).
+    """
+    for statement in _RESOURCES:
+        op.execute(statement)
+
+
+def drop_resource_tables(op: Operations) -> None:
+    op.execute("DROP TABLE resource_history")
+    op.execute("DROP TABLE resources")
+
+
 def create_service_tables(op: Operations) -> None:
     """Create the tables of runtime.replicated; the first migration of a new service calls it."""
     create_messaging_tables(op)
     keep_events_plain(op)
     create_lease_tables(op)
     create_quarantine_table(op)
+    create_resource_tables(op)
 
 
 def drop_service_tables(op: Operations) -> None:
     """Drop the tables of `create_service_tables`."""
+    drop_resource_tables(op)
     drop_quarantine_table(op)
     drop_lease_tables(op)
     drop_messaging_tables(op)

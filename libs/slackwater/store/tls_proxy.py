@@ -124,10 +124,10 @@ async def _carry(way: ProxyAddress, reader: asyncio.StreamReader, writer: asynci
             both.create_task(_pump(reader, far_writer))
             both.create_task(_answer(far_reader, writer))
     finally:
-        for one in (writer, far_writer):
-            one.close()
+        for stream in (writer, far_writer):
+            stream.close()
             with suppress(OSError):
-                await one.wait_closed()
+                await stream.wait_closed()
 
 
 async def _dial(way: ProxyAddress) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:

@@ -40,13 +40,13 @@ def _last_exchange(update: str | None, tells: bool, is_fenced: bool) -> TextClau
     Alone it is a whole transaction, so it writes nothing unless every lease is held and the row
     exists. The row comes first, so that the positions of its events follow the order of its locks.
     """
-    steps, told = [], []
+    steps, columns = [], []
     if is_fenced:
         steps.append(f"held AS ({STILL_HELD})")
-        told.append("ARRAY(SELECT partition FROM held) AS held")
+        columns.append("ARRAY(SELECT partition FROM held) AS held")
     if update is not None:
         steps.append(f"saved AS ({update}{f' AND {_ALL_HELD}' if is_fenced else ''} RETURNING 1)")
-        told.append("(SELECT count(*) FROM saved) AS saved")
+        columns.append("(SELECT count(*) FROM saved) AS saved")
     if tells:
         source = f"{_EVENTS}, saved" if update is not None else _EVENTS
         condition = f" WHERE {_ALL_HELD}" if is_fenced and update is None else ""
@@ -54,8 +54,8 @@ def _last_exchange(update: str | None, tells: bool, is_fenced: bool) -> TextClau
             "written AS (INSERT INTO outbox (id, type, subject, headers, payload)"  # noqa: S608 - constants
             f" SELECT given.* FROM {source}{condition})"
         )
-        told.append("pg_notify(:channel, :word)")
-    return text(f"WITH {', '.join(steps)} SELECT {', '.join(told)}")
+        columns.append("pg_notify(:channel, :word)")
+    return text(f"WITH {', '.join(steps)} SELECT {', '.join(columns)}")
 
 
 class FenceCheck:

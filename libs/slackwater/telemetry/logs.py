@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import contextmanager
 from typing import Any, Literal, TextIO
 
-from slackwater.telemetry.spans import CURRENT
-from slackwater.telemetry.traceparent import span_id_of, trace_id_of
+from slackwater.telemetry.spans import CURRENT, span_id_of, trace_id_of
 
 
 @contextmanager

@@ -30,7 +30,7 @@ class KindScene:
     ) -> None:
         """`hooks` None: creates the declared hooks without arguments."""
         self.kind = kind
-        self.store = store or MemoryResourceStore(kind.noun)
+        self.store = store or MemoryResourceStore(kind)
         self.hooks: Hooks[Any, Any] = hooks or (loaded(kind.hooks)() if kind.hooks else Hooks())
         self.in_force = ResourcesInForce(kind, self.store, self.hooks)
         self.change = ChangeResources(kind, self.store, self.in_force, self.hooks)

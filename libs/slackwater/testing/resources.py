@@ -8,7 +8,11 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 
+from slackwater.events.envelope import Event
+from slackwater.events.resource_changed import ResourceChanged
 from slackwater.model.errors import Conflict, Unavailable
+from slackwater.resources.changed_event import changed_event
+from slackwater.resources.kind import Kind
 from slackwater.resources.store import KEPT_GENERATIONS, PastGeneration, StoredResource
 
 _CHANGED_AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -34,10 +38,12 @@ class _Transaction:
 class MemoryResourceStore:
     """`away=True` simulates a database that is down. `tells` are called after each change."""
 
-    def __init__(self, kind: str = "document") -> None:
+    def __init__(self, kind: Kind | None = None) -> None:
+        """With a kind, `published` holds the events of its changes."""
         self.rows: dict[str, StoredResource] = {}
         self.away = False
         self.tells: list[Callable[[], None]] = []
+        self.published: list[Event[ResourceChanged]] = []
         self._kind = kind
         self._past: dict[str, list[PastGeneration]] = {}
         self._turn = asyncio.Lock()
@@ -46,7 +52,7 @@ class MemoryResourceStore:
     async def changing(self) -> AsyncIterator[_Transaction]:
         async with self._turn:
             self._refuse_if_away()
-            transaction = _Transaction(dict(self.rows), self._kind)
+            transaction = _Transaction(dict(self.rows), "document" if self._kind is None else self._kind.noun)
             yield transaction
             changed, self.rows = transaction.rows != self.rows, transaction.rows
             for row in transaction.saved:
@@ -73,6 +79,8 @@ class MemoryResourceStore:
 
     def _record(self, row: StoredResource) -> None:
         past = PastGeneration(row.generation, row.document, row.author, row.changed_at or _CHANGED_AT)
+        if self._kind is not None:
+            self.published.append(changed_event(self._kind, row, past.changed_at))
         self._past[row.name] = [*self._past.get(row.name, []), past][-KEPT_GENERATIONS:]
 
     def _refuse_if_away(self) -> None:

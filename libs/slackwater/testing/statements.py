@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -92,26 +93,39 @@ def answer_common(answers: Answers, announce: Callable[[], None]) -> None:
 
 
 def _answer_documents(answers: Answers) -> None:
-    tables: dict[str, dict[str, SimpleNamespace]] = {}
+    """By kind: its rows by name, and its history by name and generation."""
+    kinds: dict[str, dict[str, SimpleNamespace]] = defaultdict(dict)
+    histories: dict[str, dict[tuple[str, int], SimpleNamespace]] = defaultdict(dict)
 
-    def read(_: StatementUnit, match: re.Match[str], __: Mapping[str, Any]) -> Sequence[Any]:
-        rows = tables.setdefault(match[1], {})
+    def read(_: StatementUnit, __: re.Match[str], values: Mapping[str, Any]) -> Sequence[Any]:
+        rows = kinds[values["kind"]]
         return [rows[name] for name in sorted(rows)]
 
-    def write(unit: StatementUnit, match: re.Match[str], values: Mapping[str, Any]) -> Sequence[Any]:
-        rows, name, generation = tables.setdefault(match[1], {}), values["name"], values["generation"]
-        present = rows[name].generation if name in rows else 0
-        if present != generation - 1:
+    def write(unit: StatementUnit, _: re.Match[str], values: Mapping[str, Any]) -> Sequence[Any]:
+        rows, past, name = kinds[values["kind"]], histories[values["kind"]], values["name"]
+        if (rows[name].generation if name in rows else 0) != values["generation"] - 1:
             return ()
         document = None if values["document"] is None else json.loads(values["document"])
-        row = SimpleNamespace(name=name, generation=generation, document=document, changed_at=datetime.now(UTC))
+        row = SimpleNamespace(
+            name=name,
+            generation=values["generation"],
+            document=document,
+            author=values["author"],
+            changed_at=datetime.now(UTC),
+        )
         unit.on_commit(lambda: rows.update({name: row}))
+        unit.on_commit(lambda: past.update({(name, row.generation): row}))
         return (row,)
 
+    def history(_: StatementUnit, __: re.Match[str], values: Mapping[str, Any]) -> Sequence[Any]:
+        kept = [row for (name, _), row in sorted(histories[values["kind"]].items()) if name == values["name"]]
+        return kept[::-1][: values["most"]]
+
     answers.add(r"^LOCK TABLE (\w+)", lambda _, __, ___: ())
-    answers.add(r"^SELECT name, generation, document, .* FROM (\w+) ORDER BY name$", read)
-    answers.add(r"^INSERT INTO (\w+) \(name, generation, document\)", write)
-    answers.add(r"^UPDATE (\w+) SET generation = :generation, document", write)
+    answers.add(r"^SELECT name, generation, document, .* ORDER BY name$", read)
+    answers.add(r"^WITH saved AS \((INSERT|UPDATE) .*resource_history", write)
+    answers.add(r"^INSERT INTO resource_history .* AS present", lambda _, __, ___: ())
+    answers.add(r"^SELECT generation, document, author, .* FROM resource_history", history)
 
 
 def _answer_quarantine(answers: Answers) -> None:

@@ -49,7 +49,7 @@ class MemoryStreamReader:
     async def next(self) -> Sequence[Item]:
         while True:
             self._changed.clear()
-            if items := self._take():
+            if items := self._next_items():
                 return items
             await self._changed.wait()
 
@@ -71,7 +71,7 @@ class MemoryStreamReader:
         self._read[stream], missed = resume_positions(stream, read, first, last, last_value=stream in self._last_values)
         return [missed] if missed is not None else []
 
-    def _take(self) -> Sequence[Item]:
+    def _next_items(self) -> Sequence[Item]:
         items, self._missed = self._missed, []
         for stream in self._read:
             items += self._gone(stream)

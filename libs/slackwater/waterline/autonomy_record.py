@@ -50,7 +50,7 @@ def autonomy_step_record(decision_id: str, step: AutonomyStep) -> DecisionRecord
     reason = step.reason
     if reason is None:
         return None
-    term, because = _told(step)
+    term, because = _explanation(step)
     state = replace(step.after, stepped_back_at=None, because="") if term is not None else step.before
     return DecisionRecord(
         id=decision_id,
@@ -86,7 +86,7 @@ def replay(*, state: Any, policy: Any, now: str) -> Any:
     return {"mode": mode_of(looked, given), "because": looked.because}
 
 
-def _told(step: AutonomyStep) -> tuple[Term | None, str]:
+def _explanation(step: AutonomyStep) -> tuple[Term | None, str]:
     """Returns the guard's count, and the sentence."""
     after, policy = step.after, step.policy
     if after.stepped_back_at is not None:

@@ -14,11 +14,10 @@ from slackwater.decisions.record import Input
 from slackwater.model.records import record
 from slackwater.waterline.analysis.demands import ActionKind, Demand, Restorable, gap_of
 from slackwater.waterline.analysis.sample_counters import RuleVerdict
-from slackwater.waterline.cycle import Cycle, Options
+from slackwater.waterline.cycle import Cycle, Options, RecordedPlan
 from slackwater.waterline.execution.plan import Plan, Remaining
 from slackwater.waterline.facts.amounts import ZERO, Number
 from slackwater.waterline.facts.node import NodeReadings
-from slackwater.waterline.loop.decision_dedup import RecordedPlan
 from slackwater.waterline.loop.feedback import Allowance, LoopState, after_calm, allowance, busiest_milli, wanted_milli
 from slackwater.waterline.node_guard import GuardState
 from slackwater.waterline.registry.limited_pods import beyond_limits

@@ -14,13 +14,12 @@ from slackwater.resources.selectors import LabelSelector
 from slackwater.waterline import cycle_replay
 from slackwater.waterline.actuation.cpu_quota import amount_of
 from slackwater.waterline.analysis.demands import ActionKind, Candidate, Demand
-from slackwater.waterline.cycle import Cycle
+from slackwater.waterline.cycle import Cycle, RecordedPlan
 from slackwater.waterline.decision_inputs import UNIT, DecisionContext, inputs_of, unit_of
 from slackwater.waterline.execution.plan import Plan, Remaining, Step
 from slackwater.waterline.facts.amounts import ZERO, Number
 from slackwater.waterline.facts.pods import PodUse
 from slackwater.waterline.loop.applied_limits import limits_of, milli_of_quota
-from slackwater.waterline.loop.decision_dedup import RecordedPlan
 from slackwater.waterline.node_guard import GuardState
 from slackwater.waterline.ordering.chains import CPU, ComparatorChain
 from slackwater.waterline.registry.metric import Metric, MetricResource

@@ -69,7 +69,7 @@ def guard(
     metrics: Metrics = BUILT_IN,
 ) -> GuardResult:
     """Returns one cycle. The view's quotas are those of `state` (see
-    loop.in_force.container_of).
+    loop.applied_limits.container_of).
     """
     pods = {pod.uid: pod for pod in view.pods}
     present = tuple(one for one in state.throttles if one.uid in pods)

@@ -14,7 +14,7 @@ from pydantic import Field, ValidationError, field_validator
 
 from slackwater.model.errors import InvalidInput
 from slackwater.resources.metadata import Label, Part, Resource
-from slackwater.waterline.loop.policy import LoopPolicy
+from slackwater.waterline.loop.feedback import LoopPolicy
 from slackwater.waterline.policies.rules import RuleSpec, Samples, Seconds
 from slackwater.waterline.registry.metric import Metrics
 from slackwater.waterline.registry.plugins import all_metrics
@@ -37,7 +37,7 @@ class ClusterRuleSpec(RuleSpec):
 
 
 class ThrottleSpec(Part):
-    """How limits move; what is left out has its default. See slackwater.waterline.loop.policy.LoopPolicy, and:
+    """How limits move; what is left out has its default. See slackwater.waterline.loop.feedback.LoopPolicy, and:
 
     excessRatio      how much more than the gap may be released (hysteresis; the gap is a lower bound)
     minCpuMilli      no limit is set below this,

@@ -16,14 +16,13 @@ from slackwater.waterline.analysis.demands import ActionKind, acts
 from slackwater.waterline.cycle import Options
 from slackwater.waterline.execution.limits import ActionLimits
 from slackwater.waterline.facts.amounts import exact
-from slackwater.waterline.loop.policy import LoopPolicy
+from slackwater.waterline.loop.feedback import LoopPolicy
 from slackwater.waterline.nodeqos import THROTTLE, NodeQos
 from slackwater.waterline.policies.autonomy import AutonomyPolicy
 from slackwater.waterline.policies.avoidance import AvoidanceAction
 from slackwater.waterline.policies.grants import Autonomy
-from slackwater.waterline.policies.podqos import PodQos, PodQosSpec
+from slackwater.waterline.policies.podqos import PodQos, PodQosSpec, ScopeExpression, ScopeSelector
 from slackwater.waterline.policies.rules import NodeQosRules, RuleSpec
-from slackwater.waterline.policies.selectors import ScopeExpression, ScopeSelector
 from slackwater.waterline.policies.values import NodePolicy, Policies, PolicyAction, Rule
 from slackwater.waterline.registry.built_in import BUILT_IN
 from slackwater.waterline.registry.metric import Metrics

@@ -114,7 +114,11 @@ def _part(name: str) -> PartSubjects:
     spec = service_list().services.get(name)
     rights = spec.rights if spec is not None else ()
     return PartSubjects(
-        name, tuple(package.CONSUMES), tuple(package.PUBLISHES), "read_streams" in rights, "operate" in rights
+        name,
+        load().consumed(name, package.CONSUMES),
+        tuple(package.PUBLISHES),
+        "read_streams" in rights,
+        "operate" in rights,
     )
 
 

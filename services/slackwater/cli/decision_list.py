@@ -1,34 +1,54 @@
-"""Decisions as `get` prints them, and the filters of their list."""
+"""Decisions and stored events as `get` prints them, and the filters of their lists."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
+from slackwater.cli.events import words_of
 from slackwater.cli.output import UNKNOWN, Item, TableColumn, amount, clock_time
 from slackwater.model.errors import InvalidInput
 
 PATH = "/v1/decisions"
+EVENTS = "/v1/events"
 FILTERS = ("kind", "reason", "pod", "spared", "carriedOut", "subject", "since", "until")
 """Parameters of GET /v1/decisions beside node, pool and limit, with the same names."""
+EVENT_FILTERS = ("types", "trace", "since", "until")
+"""Parameters of GET /v1/events beside node and limit, with the same names."""
 
 
 def question(path: str, node: str | None, pool: str | None, where: Sequence[str] | None, limit: int) -> dict[str, Any]:
-    """The parameters of the list of decisions; empty for other lists. Raises InvalidInput that names the option."""
-    if path != PATH:
+    """The parameters of the list of decisions or events; empty for other lists. Raises InvalidInput that names the
+    option.
+    """
+    if path not in (PATH, EVENTS):
         if where:
             raise InvalidInput(
-                "--where is for decisions: `slackwater get decisions --where kind=evict`", field="--where"
+                "--where is for decisions and events: `slackwater get decisions --where kind=evict`", field="--where"
             )
         return {}
-    parameters: dict[str, Any] = {"node": node, "pool": pool, "limit": limit}
+    if path == EVENTS and pool is not None:
+        raise InvalidInput("--pool: events have no list by pool; allowed: offers, decisions", field="--pool")
+    filters = FILTERS if path == PATH else EVENT_FILTERS
+    parameters: dict[str, Any] = {"node": node, "limit": limit, **({"pool": pool} if path == PATH else {})}
     for condition in where or ():
         name, equals, value = condition.partition("=")
-        if name not in FILTERS or not equals or not value:
-            allowed = ", ".join(f"{known}=…" for known in FILTERS)
+        if name not in filters or not equals or not value:
+            allowed = ", ".join(f"{known}=…" for known in filters)
             raise InvalidInput(f"--where: {condition!r} is not a filter; allowed: {allowed}", field="--where")
         parameters[name] = value
     return parameters
+
+
+EVENT = (
+    TableColumn("TIME", lambda item: clock_time(item["time"])),
+    TableColumn("TYPE", lambda item: item["type"]),
+    TableColumn("NODE", lambda item: item["node"] or UNKNOWN),
+    TableColumn("WHAT", lambda item: words_of(item)[1]),
+    TableColumn("SOURCE", lambda item: item["source"], wide=True),
+    TableColumn("TRACE", lambda item: item["trace"] or UNKNOWN, wide=True),
+    TableColumn("ID", lambda item: item["id"], wide=True),
+)
 
 
 def _text(name: str, *, wide: bool = False) -> TableColumn:

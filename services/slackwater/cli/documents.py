@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slackwater.cli.answers import answer_of
+from slackwater.cli.output import message
 from slackwater.model.errors import InvalidInput, Unavailable
 from slackwater.resources import catalog
 from slackwater.resources.kind import Kind
@@ -142,6 +143,9 @@ def _answered(
         response = client.request(method, path, json=body, params=params, timeout=timeout)
     except httpx2.HTTPError as error:
         raise Unavailable(f"no answer from {client.base_url}: {error}") from None
+    if warned := response.headers.get("warning"):
+        text = warned.partition('"')[2].rstrip('"')
+        message(f"warning: {origin}: {text}")
     try:
         return answer_of(response)
     except InvalidInput as error:

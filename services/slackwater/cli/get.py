@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from slackwater.cli.condition_columns import SCHEDULING
-from slackwater.cli.decision_list import DECISION, FILTERS, question
+from slackwater.cli.decision_list import DECISION, EVENT, EVENT_FILTERS, EVENTS, FILTERS, question
 from slackwater.cli.guard_columns import POOL
 from slackwater.cli.item_fields import age_at, cpu_at, memory_at, part_of, ratio_at, text_at
 from slackwater.cli.offer_columns import OFFER, sums_line, with_pools
@@ -169,6 +169,14 @@ READ_ONLY_KINDS = (
         events="decision.recorded,effect.measured",
     ),
     ListKind(
+        names=("events", "event", "ev"),
+        path=EVENTS,
+        item_path=None,
+        key=lambda item: str(item["id"]),
+        columns=EVENT,
+        events="",
+    ),
+    ListKind(
         names=("deadletters", "deadletter", "dl"),
         path="/v1/deadletters",
         item_path="/v1/deadletters/{}",
@@ -253,24 +261,29 @@ def command(
     output: Annotated[Format, typer.Option("-o", "--output", help="json and yaml are the API's object")] = Format.TABLE,
     no_headers: Annotated[bool, typer.Option("--no-headers", help="omit the header")] = False,
     watch: Annotated[bool, typer.Option("-w", "--watch", help="print changes until Ctrl-C")] = False,
-    node: Annotated[str | None, typer.Option("--node", help="pods and decisions: only those of this node")] = None,
+    node: Annotated[str | None, typer.Option("--node", help="pods, decisions and events: only of this node")] = None,
     pool: Annotated[
         str | None, typer.Option("--pool", help="decisions: only those of this pool; offers: also their sums")
     ] = None,
     where: Annotated[
         list[str] | None,
-        typer.Option("--where", metavar="NAME=VALUE", help=f"decisions: {', '.join(FILTERS)}; repeat for several"),
+        typer.Option(
+            "--where",
+            metavar="NAME=VALUE",
+            help=f"decisions: {', '.join(FILTERS)}; events: {', '.join(EVENT_FILTERS)}; repeat for several",
+        ),
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=500, help="decisions: maximum number")] = 50,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=500, help="decisions, events: maximum number")] = 50,
     server: Annotated[
         str | None, typer.Option("--server", help="URL; default: the instance of this state directory")
     ] = None,
 ) -> None:
-    """List nodes, pods, offers, decisions, dead letters, blocked agents (blocked), quarantined rows (quarantine), the
-    owners of shards (shards), the autonomy of pools (pools), peak models (predictors), or the resources of a kind
-    (docs/reference/resources.md).
+    """List nodes, pods, offers, decisions, stored events (events), dead letters, blocked agents (blocked), quarantined
+    rows (quarantine), the owners of shards (shards), the autonomy of pools (pools), peak models (predictors), or the
+    resources of a kind (docs/reference/resources.md).
 
     Examples: `slackwater get nodes`, `slackwater get node/edge-7 -o json`, `slackwater get decisions --node edge-7 -w`,
+    `slackwater get events --where types=state.* --where since=1d`,
     `slackwater get decisions --pool edge --where kind=evict --where since=1h --where carriedOut=false`
     """
     from slackwater.cli.client import reading

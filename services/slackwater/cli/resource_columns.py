@@ -3,36 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from slackwater.cli.output import UNKNOWN, Item, TableColumn
-from slackwater.resources.kind import Column as Declared
-from slackwater.resources.kind import Kind, loaded, text_at
+from slackwater.resources.cells import cell_text
+from slackwater.resources.kind import Kind, loaded
 
 
 def columns_of(kind: Kind) -> tuple[TableColumn, ...]:
     """The columns of a kind's table."""
     return tuple(
-        TableColumn(column.title, _cell(column), right=column.type in ("integer", "number"), wide=column.priority > 0)
+        TableColumn(
+            column.title,
+            partial(cell_text, column),
+            right=column.type in ("integer", "number"),
+            wide=column.priority > 0,
+        )
         for column in kind.columns
     )
-
-
-def _cell(column: Declared) -> Callable[[Item], str]:
-    if ":" in column.path:
-        return lambda item: str(loaded(column.path)(item))
-    return lambda item: shown(text_at(column.path, item))
-
-
-def shown(value: Any) -> str:
-    """The text of a field's value."""
-    if value in (None, ""):
-        return UNKNOWN
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, list):
-        return ",".join(map(str, value))
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def lines_of(kind: Kind) -> Callable[[Item], list[str]]:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from slackwater.cli.output import UNKNOWN, Item, TableColumn, cpu, memory, ratio, table
-from slackwater.cli.resource_columns import shown
 from slackwater.model.plurals import counted
+from slackwater.resources.cells import value_text
 from slackwater.resources.names import CLUSTER
 
 
@@ -65,7 +65,7 @@ def strategy_lines(strategy: Item) -> list[str]:
     lines.append("Fields:")
     for name, value in (_status(strategy, "effective") or {}).items():
         above = "" if own.get(name) is not None else "(from above)"
-        lines.append(f"  {name + ':':34}{shown(value):<24}{above}".rstrip())
+        lines.append(f"  {name + ':':34}{value_text(value):<24}{above}".rstrip())
     return lines
 
 

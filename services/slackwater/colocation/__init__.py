@@ -12,6 +12,7 @@ PUBLISHES = (
     "strategy.checked",
     "strategy.followed",
     "health.reported",
+    "resource.changed",
     "state.quarantined",
 )
 OWNS = ("node states", "offers", "ColocationStrategy documents")

@@ -6,7 +6,7 @@ from functools import partial
 
 from slackwater.colocation.adapters.metrics import ColocationMetrics
 from slackwater.colocation.adapters.postgres import PostgresColocationStore
-from slackwater.colocation.adapters.postgres_following import PostgresFollowerStore, strategy_store
+from slackwater.colocation.adapters.postgres_following import PostgresFollowerStore
 from slackwater.colocation.edge.events import ColocationEvents
 from slackwater.colocation.edge.strategy_news import StrategyNews
 from slackwater.colocation.settings import ColocationSettings
@@ -34,7 +34,8 @@ class ColocationService(ReplicatedService):
         clock, quarantine, working = replica.clock, replica.quarantine, replica.partitions.working
         metrics = ColocationMetrics(process_meters())
         store = PostgresColocationStore(replica.database, quarantine)
-        nodes, documents = PostgresFollowerStore(replica.database, quarantine), strategy_store(replica.database)
+        nodes = PostgresFollowerStore(replica.database, quarantine)
+        documents = replica.resource_store(COLOCATION_STRATEGY)
         why = "mostly a newer version wrote the document"
         meter = ResourceMetrics(process_meters(), replica.name, COLOCATION_STRATEGY.name, why)
         hooks = StrategyHooks(settings.base(), nodes, clock)

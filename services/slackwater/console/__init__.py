@@ -13,6 +13,7 @@ CONSUMES = (
     "peak.predicted",
     "resources.offered",
     "strategy.followed",
+    "resource.changed",
     "decision.recorded",
     "effect.measured",
     "intent.observed",

@@ -11,11 +11,13 @@ from typing import Protocol
 
 from slackwater.bus.port import StreamHead
 from slackwater.console.domain.dead_letter_views import ReplayView
+from slackwater.console.domain.event_log import EventFilter, ListedEvent
 from slackwater.console.domain.fleet import FleetLevel, Gained, NodeQuery, Totals
 from slackwater.console.domain.loop import LoopTime, ProcessView
 from slackwater.console.domain.offer_table import OfferTable
 from slackwater.console.domain.pod_story import PodIdentity
 from slackwater.console.domain.pools import PoolRow, PoolSums
+from slackwater.console.domain.resources import ResourceView
 from slackwater.console.domain.strategies import StrategyView
 from slackwater.console.domain.views import (
     Counts,
@@ -81,6 +83,14 @@ class Writes(Protocol):
         """Keeps the newest per document."""
         ...
 
+    async def save_events(self, rows: Sequence[ListedEvent]) -> None:
+        """The first of an id stays."""
+        ...
+
+    async def save_resources(self, rows: Sequence[ResourceView]) -> None:
+        """Keeps the newest generations per document."""
+        ...
+
     async def note_replay(self, replay: ReplayView) -> bool:
         """Record a replay. False if this replay of the letter is recorded already."""
         ...
@@ -88,7 +98,9 @@ class Writes(Protocol):
     async def delete_replay(self, replay: ReplayView) -> None: ...
 
     async def prune(self, usage_before: datetime, decisions_before: datetime) -> None:
-        """Delete usage, forecasts and offers before the first time, decisions and outcomes before the second."""
+        """Delete usage, forecasts and offers before the first time; decisions, outcomes and listed events before the
+        second.
+        """
         ...
 
 
@@ -152,6 +164,30 @@ class StrategyReads(Protocol):
         ...
 
 
+class EventReads(Protocol):
+    """Reads of listed events."""
+
+    async def events(self, wanted: EventFilter) -> Sequence[ListedEvent]:
+        """Newest first."""
+        ...
+
+
+class ResourceReads(Protocol):
+    """Reads of the documents of resource kinds."""
+
+    async def resource_counts(self) -> Mapping[str, int]:
+        """The number of documents by kind."""
+        ...
+
+    async def resources(self, kind: str) -> Sequence[ResourceView]:
+        """The documents of a kind in their newest generation, by name."""
+        ...
+
+    async def resource_generations(self, kind: str, name: str) -> Sequence[ResourceView]:
+        """The kept generations of a document, the newest first."""
+        ...
+
+
 class LoopReads(Protocol):
     """Reads of the control loop's health."""
 
@@ -168,7 +204,7 @@ class LoopReads(Protocol):
         ...
 
 
-class ReadQueries(FleetReads, LoopReads, StrategyReads, Protocol):
+class ReadQueries(EventReads, FleetReads, LoopReads, StrategyReads, ResourceReads, Protocol):
     """Lists are sorted as their docstrings say; unknown names give None or an empty list, never an error. Conditions
     are as reported: slackwater.console.domain.conditions.as_of evaluates their expiry.
     """

@@ -13,10 +13,12 @@ from slackwater.console.adapters.metrics import ConsoleMetrics
 from slackwater.console.adapters.offer_board import OfferBoard
 from slackwater.console.adapters.postgres import PostgresReadModel
 from slackwater.console.edge.deadletters import deadletters_router
+from slackwater.console.edge.event_pages import event_pages
 from slackwater.console.edge.events import consumers
 from slackwater.console.edge.html import html_router
 from slackwater.console.edge.http import api_router
 from slackwater.console.edge.loop import loop_router
+from slackwater.console.edge.resources import resources_router
 from slackwater.console.edge.strategies import strategies_router
 from slackwater.console.edge.stream import Streams
 from slackwater.console.ports import ReadModel
@@ -100,6 +102,8 @@ def routers_of(
         deadletters_router(model, desk, clock),
         html_router(model, clock, desk, senders),
         strategies_router(model, clock),
+        event_pages(model, clock),
+        resources_router(model, clock),
         loop_router(model, desk, clock, senders),
     ]
 

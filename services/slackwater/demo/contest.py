@@ -156,7 +156,7 @@ class Contest:
             lowered = lowered_of(watch.changes, watch.originals)
             samples = [one for one in load.samples("surge") if one.intended < ended]
             self.seen.append(SurgeSeen(policy, began, ended, until, use.between(settled, until), lowered, samples))
-        self._say(number, use)
+        self._write_result(number, use)
         return free
 
     async def _until_free(
@@ -189,7 +189,7 @@ class Contest:
         wanted = sum(used * span for used, span in rested) / seconds if seconds > 0 else BATCH_SHARE * cpus
         return MachineUse(cpus, policies.COMPARED.waterline, policies.COMPARED.target, wanted)
 
-    def _say(self, number: int, use: UseWatch) -> None:
+    def _write_result(self, number: int, use: UseWatch) -> None:
         last = self.seen[-1]
         found = figures(last, self._machine(use))
         below = "never" if found.seconds_to_below is None else f"after {found.seconds_to_below:.1f} s"

@@ -155,7 +155,7 @@ class FleetDemo:
         alone: list[SimulatedMoment] = []
         while surging(datetime.now(UTC)) or (line is not None and self._throttled() and not surging(datetime.now(UTC))):
             pods = await self.api.pods()
-            await self._look(pods, line)
+            await self._record_changes(pods, line)
             if time.monotonic() <= ended:
                 moments.append(self._moment(pods, policy))
                 alone.append(self._moment([pod for pod in pods if pod["tier"] == "prod"], policy))
@@ -169,7 +169,7 @@ class FleetDemo:
         pressures = [PressureSample(m.at - _STEP_SECONDS, m.at, m.pressure()) for m in moments]
         return reaction(self.changes, pressures, originals, (began, ended), line or 1.0)
 
-    async def _look(self, pods: Sequence[dict[str, Any]], line: float | None) -> None:
+    async def _record_changes(self, pods: Sequence[dict[str, Any]], line: float | None) -> None:
         """Record changed limits and print new decisions of the first node."""
         for pod in pods:
             limit = pod["cpu_limit_milli"]

@@ -22,6 +22,7 @@ PUBLISHES = (
     "decision.recorded",
     "effect.measured",
     "health.reported",
+    "resource.changed",
     "state.quarantined",
 )
 OWNS = (

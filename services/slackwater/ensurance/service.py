@@ -36,7 +36,6 @@ from slackwater.runtime.platform import Platform
 from slackwater.runtime.replicated import Replica, ReplicatedService
 from slackwater.runtime.resource_routes import resource_router
 from slackwater.store.backlog import oldest_waiting
-from slackwater.store.resource_table import PostgresResourceStore
 from slackwater.telemetry.metrics import process_meters
 
 
@@ -47,7 +46,7 @@ class EnsuranceService(ReplicatedService):
         replica = Replica("ensurance", platform)
         bus, clock, quarantine, owned = replica.bus, replica.clock, replica.quarantine, replica.partitions
         lease, silent, meter = settings.lease_seconds, settings.silent_seconds, EnsuranceMetrics(process_meters())
-        stores, first = {kind: PostgresResourceStore(replica.database, kind) for kind in KINDS}, settings.first_policy()
+        stores, first = {kind: replica.resource_store(kind) for kind in KINDS}, settings.first_policy()
         self.documents = documents = DocumentsInForce(stores, first)
         documents.on_read(lambda kind, problems: quarantine.follow(kind.table, problems))
         store = KeyedGuardStore(replica.database, quarantine)

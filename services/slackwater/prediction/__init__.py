@@ -9,6 +9,7 @@ PUBLISHES = (
     "peak.predicted",
     "decision.recorded",
     "health.reported",
+    "resource.changed",
     "state.quarantined",
 )
 OWNS = ("models", "snapshots", "published windows", "PredictPolicy documents")

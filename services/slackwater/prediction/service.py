@@ -29,8 +29,6 @@ from slackwater.runtime.resource_metrics import ResourceMetrics
 from slackwater.runtime.resource_news import ResourceNews, unusable_text
 from slackwater.runtime.resource_routes import resource_router
 from slackwater.runtime.service import Check
-from slackwater.store.port import Database
-from slackwater.store.resource_table import PostgresResourceStore
 from slackwater.telemetry.metrics import process_meters
 
 
@@ -42,8 +40,8 @@ class PredictionService(ReplicatedService):
         clock, quarantine = replica.clock, replica.quarantine
         metrics, calibration = PredictionMetrics(process_meters()), CalibrationMetrics(process_meters())
         reports = SnapshotReports(metrics)
-        catalogue, documents = Catalogue(), policy_store(replica.database)
-        why = "a model is not installed on this replica, or a newer version wrote the document"
+        catalogue, documents = Catalogue(), replica.resource_store(PREDICT_POLICY)
+        why = "a model is not installed, or a newer version wrote the document"
         meter = ResourceMetrics(process_meters(), replica.name, PREDICT_POLICY.name, why)
         hooks = PredictPolicyHooks(catalogue, settings.first_policy())
         self.policies = policies = PoliciesInForce(documents, hooks, meter)
@@ -95,11 +93,6 @@ class PredictionService(ReplicatedService):
                 predictor_router(catalogue),
             ],
         )
-
-
-def policy_store(database: Database) -> PostgresResourceStore:
-    """Returns the store of the PredictPolicy documents."""
-    return PostgresResourceStore(database, PREDICT_POLICY)
 
 
 def build(settings: PredictionSettings, platform: Platform) -> PredictionService:

@@ -48,7 +48,7 @@ DEFECTS = ("defect of a reader", "already running", '"service failed"', "service
 """Texts that no log may contain. The first two are of slackwater.bus.consume.reader_tasks and of asyncio."""
 HONEST = ("honest-a", next(f"honest-{n}" for n in range(999) if partition_of(f"honest-{n}") == partition_of(NODE)))
 """The second node is in the attacker's partition, so the same consumer reads both."""
-FROM_SERVICES = tuple(one for one in EVENTS if one not in OF_AGENTS and not one.COMMAND and not one.STREAM_ONLY)
+FROM_SERVICES = tuple(one for one in EVENTS if one not in OF_AGENTS and not one.COMMAND)
 BEYOND = "implausible: 100 times the machine"
 KEPT = frozenset({"USAGE", "WINDOWS", "DECISIONS"})
 """Streams in which every message is read. In others a message may be superseded before it is read."""

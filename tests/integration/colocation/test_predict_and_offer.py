@@ -26,14 +26,15 @@ from slackwater.prediction.adapters.predictors.registry import model_of
 from slackwater.prediction.adapters.snapshots import PostgresSnapshots
 from slackwater.prediction.domain.snapshot import Snapshot, decode, encode
 from slackwater.prediction.domain.state import PartitionState
-from slackwater.prediction.service import policy_store
 from slackwater.prediction.settings import PredictionSettings
 from slackwater.prediction.usecases.fold_windows import node_window
+from slackwater.resources.kinds.predict_policy import PREDICT_POLICY
 from slackwater.resources.store import StoredResource
 from slackwater.runtime.platform import Platform, new_member
 from slackwater.runtime.service import Service
 from slackwater.store.engine import connect_database
 from slackwater.store.port import Database
+from slackwater.store.resource_table import PostgresResourceStore
 from slackwater.testing.postgres_server import FreshDatabase
 from slackwater.testing.windows import FIRST_NUMBER, START, described, window
 
@@ -244,7 +245,7 @@ async def _apply(stack: Stack, name: str, spec: dict[str, Any]) -> None:
     """As the next generation, from another process."""
     database = connect_database(stack._addresses["prediction"], "prediction", stack.clock)
     try:
-        store = policy_store(database)
+        store = PostgresResourceStore(database, PREDICT_POLICY)
         known = {row.name: row.generation for row in await store.read_all()}
         generation = known.get(name, 0) + 1
         metadata = {"name": name, "generation": generation}

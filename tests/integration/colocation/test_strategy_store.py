@@ -22,7 +22,7 @@ from strategy_scene import OWN, document
 
 from slackwater.bus.port import Bus, Done, Received, Settlement
 from slackwater.colocation.adapters.postgres import PostgresColocationStore
-from slackwater.colocation.adapters.postgres_following import PostgresFollowerStore, strategy_store
+from slackwater.colocation.adapters.postgres_following import PostgresFollowerStore
 from slackwater.colocation.ports import ColocationStore, Followers, FollowerStore
 from slackwater.colocation.service import ColocationService, build
 from slackwater.colocation.settings import ColocationSettings
@@ -36,6 +36,7 @@ from slackwater.model.time import SystemClock
 from slackwater.offers.node import InputSource, KnownPeak, NodeState
 from slackwater.offers.snapshot import PodInput
 from slackwater.offers.strategy_layers import NodeOverrides
+from slackwater.resources.kinds.colocation_strategy import COLOCATION_STRATEGY
 from slackwater.resources.store import StoredResource
 from slackwater.runtime.http import build_app
 from slackwater.runtime.platform import Platform
@@ -43,6 +44,7 @@ from slackwater.runtime.service import Check
 from slackwater.runtime.settings import HttpSettings
 from slackwater.store.engine import connect_database
 from slackwater.store.migrations import Schema
+from slackwater.store.resource_table import PostgresResourceStore
 from slackwater.testing.postgres_server import FreshDatabase
 from slackwater.testing.resources import MemoryResourceStore
 from slackwater.testing.windows import START, described, window
@@ -289,7 +291,7 @@ async def test_a_bad_document_is_told_of_once_and_a_replica_that_starts_catches_
 async def write(address: str, name: str, generation: int, body: dict[str, Any]) -> None:
     """Past every check, as another version of Slackwater would."""
     database = connect_database(address, "colocation", SystemClock())
-    async with strategy_store(database).changing() as transaction:
+    async with PostgresResourceStore(database, COLOCATION_STRATEGY).changing() as transaction:
         await transaction.save(StoredResource(name, generation, body))
     await database.close()
 
@@ -321,7 +323,7 @@ async def test_the_schema_goes_back_and_forth_and_keeps_the_nodes(fresh_database
         assert set((await unit.connection.execute(TABLES)).scalars()) == tables
     assert (await PostgresFollowerStore(database).followers(1))["cluster"].nodes == 1
     assert await store.states_of(["a"]) == [before], "pods and peaks among it"
-    async with strategy_store(database).changing() as transaction:
+    async with PostgresResourceStore(database, COLOCATION_STRATEGY).changing() as transaction:
         await transaction.save(StoredResource("gold", 1, {}))
     await database.close()
 
@@ -329,7 +331,7 @@ async def test_the_schema_goes_back_and_forth_and_keeps_the_nodes(fresh_database
 async def test_the_two_stores_of_documents_agree(fresh_database: FreshDatabase) -> None:
     """What tests of use cases stand on; the promises themselves are tested with PredictPolicy."""
     database = connect_database((await fresh_database(["colocation"]))["colocation"], "colocation", SystemClock())
-    for store in (strategy_store(database), MemoryResourceStore()):
+    for store in (PostgresResourceStore(database, COLOCATION_STRATEGY), MemoryResourceStore()):
         async with store.changing() as transaction:
             await transaction.save(StoredResource("gold", 1, document("gold", riseWindows=3)))
         assert list(await store.read_all()) == [StoredResource("gold", 1, document("gold", riseWindows=3))]

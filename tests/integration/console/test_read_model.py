@@ -15,9 +15,11 @@ from sqlalchemy import text
 
 from slackwater.console.adapters.memory import MemoryReadModel
 from slackwater.console.adapters.postgres import PostgresReadModel
+from slackwater.console.domain.event_log import EventFilter, ListedEvent
 from slackwater.console.domain.fleet import FRESH, SHOWS, FleetLevel, NodeQuery, Totals
 from slackwater.console.domain.pod_story import PodIdentity
 from slackwater.console.domain.pools import PoolSums
+from slackwater.console.domain.resources import KEPT_GENERATIONS, ResourceView
 from slackwater.console.domain.views import DecisionFilter, EvictionView, NodeCondition, PodView, UsagePoint
 from slackwater.console.ports import ReadModel
 from slackwater.console.usecases.record_events import RecordEvents
@@ -68,6 +70,22 @@ async def test_the_condition_that_was_told_last_stays(model: ReadModel) -> None:
     assert found.conditions == (new,)
 
 
+async def test_the_last_generations_of_each_document_stay(model: ReadModel) -> None:
+    def view(generation: int, name: str = "gold", *, deleted: bool = False) -> ResourceView:
+        document = None if deleted else {"spec": {"n": generation}}
+        return ResourceView("ensurance", "Autonomy", name, generation, "ann", END, deleted, document)
+
+    await model.save_resources([view(2), view(1), view(1)])
+    await model.save_resources([view(number) for number in range(2, KEPT_GENERATIONS + 4)])
+    await model.save_resources([view(1, "gone"), view(2, "gone", deleted=True), replace(view(1), kind="PodQOS")])
+    kept = await model.resource_generations("Autonomy", "gold")
+    assert [one.generation for one in kept] == [*range(KEPT_GENERATIONS + 3, 3, -1)]
+    assert await model.resources("Autonomy") == [kept[0]]
+    assert dict(await model.resource_counts()) == {"Autonomy": 1, "PodQOS": 1}
+    assert [one.deleted for one in await model.resource_generations("Autonomy", "gone")] == [True, False]
+    assert list(await model.resource_generations("Autonomy", "nothing")) == []
+
+
 async def everything(model: ReadModel) -> dict[str, Any]:
     """The answer to every question there is."""
     middle = START + timedelta(seconds=SURGE[0] + 40)
@@ -107,6 +125,11 @@ async def everything(model: ReadModel) -> dict[str, Any]:
         "evictions": await model.evictions("d9"),
         "offers": await model.offers(None, middle, END),
         "event": await model.event("none"),
+        "listed": await model.events(EventFilter()),
+        "listed of a type": await model.events(EventFilter(types=("node.liveness_changed",), node="edge-10")),
+        "listed of no type": await model.events(EventFilter(types=())),
+        "listed then": await model.events(EventFilter(since=START, until=middle, limit=3)),
+        "listed of a trace": await model.events(EventFilter(trace="0" * 32)),
     }
     for name in nodes:
         found |= {
@@ -208,6 +231,22 @@ async def test_decisions_are_filtered_and_paged_newest_first(model: ReadModel) -
     since = newest.decided_at
     assert await model.decisions(replace(wanted, since=since, limit=9)) == [newest]
     assert [newest.relieved, older.relieved] == [True, False]
+
+
+async def test_events_are_listed_newest_first_the_first_of_an_id_stays_and_the_old_are_pruned(model: ReadModel) -> None:
+    rows = [
+        ListedEvent(name, "claim.admitted", "quota", node, at, None, trace, {"claim": name, "position": 2**40})
+        for name, node, at, trace in (("b", "n1", END, "f" * 32), ("a", "", END, None), ("c", "n1", START, None))
+    ]
+    await model.save_events(rows)
+    await model.save_events([replace(rows[0], source="another"), replace(rows[2], id="d"), replace(rows[2], id="d")])
+    found = await model.events(EventFilter())
+    assert [(row.id, row.source) for row in found] == [("b", "quota"), ("a", "quota"), ("d", "quota"), ("c", "quota")]
+    assert found[0] == rows[0]
+    assert await model.events(EventFilter(before=(END, "b"), limit=1)) == [rows[1]]
+    assert await model.events(EventFilter(trace="f" * 32, node="n1", types=("claim.admitted",))) == [rows[0]]
+    await model.prune(END, START + timedelta(seconds=1))
+    assert [row.id for row in await model.events(EventFilter())] == ["b", "a"]
 
 
 async def test_pruning_forgets_the_old_and_keeps_the_state_of_now(model: ReadModel) -> None:

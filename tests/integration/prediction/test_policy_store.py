@@ -22,8 +22,9 @@ from slackwater.events.peak_predicted import PeakPredicted
 from slackwater.model.errors import Conflict
 from slackwater.model.time import SystemClock
 from slackwater.prediction.domain.policy import PoolPolicies
-from slackwater.prediction.service import PredictionService, build, policy_store
+from slackwater.prediction.service import PredictionService, build
 from slackwater.prediction.settings import PredictionSettings
+from slackwater.resources.kinds.predict_policy import PREDICT_POLICY
 from slackwater.resources.store import ResourceStore, StoredResource
 from slackwater.runtime.http import build_app
 from slackwater.runtime.platform import Platform
@@ -31,6 +32,7 @@ from slackwater.runtime.service import Check
 from slackwater.runtime.settings import HttpSettings
 from slackwater.store.engine import connect_database
 from slackwater.store.migrations import Schema
+from slackwater.store.resource_table import PostgresResourceStore
 from slackwater.testing.postgres_server import FreshDatabase
 from slackwater.testing.resources import MemoryResourceStore
 from slackwater.testing.windows import described, window
@@ -48,7 +50,7 @@ async def store(request: pytest.FixtureRequest, fresh_database: FreshDatabase) -
         yield MemoryResourceStore()
         return
     database = connect_database((await fresh_database(["prediction"]))["prediction"], "prediction", SystemClock())
-    yield policy_store(database)
+    yield PostgresResourceStore(database, PREDICT_POLICY)
     await database.close()
 
 
@@ -197,5 +199,5 @@ async def test_the_schema_goes_back_and_forth(fresh_database: FreshDatabase) -> 
         assert set((await unit.connection.execute(TABLES)).scalars()) == tables - {"policies"}
         await unit.connection.run_sync(step, "upgrade")
         assert set((await unit.connection.execute(TABLES)).scalars()) == tables
-    await save(policy_store(database), StoredResource("gold", 1, {}))
+    await save(PostgresResourceStore(database, PREDICT_POLICY), StoredResource("gold", 1, {}))
     await database.close()

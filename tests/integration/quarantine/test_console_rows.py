@@ -66,6 +66,11 @@ TABLES: dict[str, tuple[str, Read]] = {
         "INSERT INTO strategy (name, told_at, body) VALUES ('s', now(), $1)",
         lambda model: model.strategies(),
     ),
+    "resource_generation": (
+        """INSERT INTO resource_generation (kind, name, generation, changed_at, deleted, body)
+        VALUES ('Autonomy', 'gold', 1, now(), false, $1)""",
+        lambda model: model.resources("Autonomy"),
+    ),
 }
 
 

@@ -14,7 +14,7 @@ from opentelemetry.trace import StatusCode
 
 from slackwater.agent.adapters.ledger_file import JsonLedger
 from slackwater.events.eviction_completed import EvictionCompleted
-from slackwater.telemetry.traceparent import is_sampled, new_traceparent, span_id_of, trace_id_of
+from slackwater.telemetry.spans import is_sampled, new_traceparent, span_id_of, trace_id_of
 
 
 @pytest.fixture

@@ -28,10 +28,9 @@ from slackwater.testing.clock import FakeClock
 from slackwater.waterline.actuation.cpu_quota import RestoreBounds, ThrottleBounds
 from slackwater.waterline.cycle import Options
 from slackwater.waterline.facts.node import MetricSeries, NodeReadings
-from slackwater.waterline.loop.pod_view import pod_view
+from slackwater.waterline.loop.applied_limits import pod_view
 from slackwater.waterline.node_guard import GuardState, guard
-from slackwater.waterline.policies.podqos import PodQosSpec
-from slackwater.waterline.policies.selectors import ScopeSelector
+from slackwater.waterline.policies.podqos import PodQosSpec, ScopeSelector
 from slackwater.waterline.policies.values import NodePolicy, Policies, PolicyAction, Rule
 
 CAPACITY = 4000

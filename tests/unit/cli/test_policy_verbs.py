@@ -102,7 +102,7 @@ def test_models_are_shown_with_their_settings(do: Do) -> None:
     assert "histogram" in names
     lines = do("describe", "predictor/nsigma-v1").stdout.splitlines()
     assert lines[3] == "Rate:     violationRate cannot be stated"
-    assert any(line.startswith("sigmas ") and "number ≥ 0" in line for line in lines)
+    assert any(line.startswith("sigmas ") and "number 0..1000" in line for line in lines)
     found = json.loads(do("get", "predictor", "workload-profile", "-o", "json").stdout)
     assert found["settings_schema"]["properties"]["violation_rate"]["description"]
 

@@ -47,7 +47,7 @@ class Replica:
     def __init__(
         self, documents: MemoryResourceStore | None = None, nodes: MemoryColocationStore | None = None, **settings: Any
     ) -> None:
-        self.documents = documents or MemoryResourceStore("colocationstrategy")
+        self.documents = documents or MemoryResourceStore(COLOCATION_STRATEGY)
         self.store = nodes or MemoryColocationStore()
         self.clock = FakeClock(START + timedelta(seconds=60))
         self.meter = Told()

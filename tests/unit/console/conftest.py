@@ -2,19 +2,24 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
+from fastapi import FastAPI
 
 from slackwater.console.adapters.memory import MemoryReadModel
 from slackwater.console.edge.events import routes
 from slackwater.console.edge.stream import Streams
+from slackwater.console.service import routers_of
 from slackwater.console.usecases.record_events import RecordEvents
 from slackwater.events.envelope import Event, Payload
+from slackwater.runtime.http import build_app
+from slackwater.runtime.settings import HttpSettings
 from slackwater.testing.bus import MemoryBus
 from slackwater.testing.clock import EPOCH, FakeClock
 from slackwater.testing.story import story
@@ -71,6 +76,25 @@ def told() -> Iterator[MemoryReadModel]:
     before = _counts(model)
     yield model
     assert _counts(model) == before, "a test wrote into the read model that all share: give it told_anew"
+
+
+async def _no_checks() -> list[Any]:
+    return []
+
+
+@pytest.fixture(scope="session")
+def told_app(told: MemoryReadModel) -> FastAPI:
+    """The console after the whole story. Building it takes longer than most tests that read it."""
+    clock = FakeClock(NOW)
+    streams = Streams(MemoryBus(clock=clock), clock)
+    return build_app(routers_of(told, streams, clock), _no_checks, HttpSettings(host="127.0.0.1", port=0))
+
+
+@pytest.fixture
+async def told_client(told_app: FastAPI) -> AsyncIterator[httpx2.AsyncClient]:
+    """A client of that console; tests only read it."""
+    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(told_app), base_url="http://127.0.0.1") as client:
+        yield client
 
 
 @pytest.fixture

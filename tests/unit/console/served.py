@@ -29,6 +29,7 @@ from slackwater.testing.broker_admin import MemoryAdmin
 from slackwater.testing.bus import MemoryBus
 from slackwater.testing.clock import EPOCH, FakeClock
 from slackwater.testing.story import FLEET, LENGTH_SECONDS, story
+from slackwater.testing.story_resources import resources
 
 END = EPOCH + timedelta(hours=10)
 
@@ -162,6 +163,7 @@ def served(second: float = LENGTH_SECONDS, end: datetime = END) -> Iterator[Serv
         console = Served(
             server.url, bus, streams, clock, loop, record, FleetLevelRecorder(model, clock), model, story(end)
         )
+        asyncio.run_coroutine_threadsafe(record_all(record, resources(start)), loop).result(timeout=20)
         console.tell(second)
         yield console
     finally:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from datetime import timedelta
 from itertools import product
 from typing import Any
@@ -11,10 +10,6 @@ import httpx2
 import pytest
 
 from slackwater.console.adapters.memory import MemoryReadModel
-from slackwater.console.edge.stream import Streams
-from slackwater.console.service import routers_of
-from slackwater.runtime.http import build_app
-from slackwater.runtime.settings import HttpSettings
 from slackwater.testing.clock import FakeClock
 from slackwater.testing.story import FLEET, SURGE, identifier
 
@@ -24,10 +19,8 @@ async def _no_checks() -> list[Any]:
 
 
 @pytest.fixture
-async def api(told: MemoryReadModel, streams: Streams, clock: FakeClock) -> AsyncIterator[httpx2.AsyncClient]:
-    app = build_app(routers_of(told, streams, clock), _no_checks, HttpSettings(host="127.0.0.1", port=0))
-    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://127.0.0.1") as client:
-        yield client
+def api(told_client: httpx2.AsyncClient) -> httpx2.AsyncClient:
+    return told_client
 
 
 async def answer(api: httpx2.AsyncClient, path: str, **params: Any) -> Any:

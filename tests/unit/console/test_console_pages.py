@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -34,9 +33,8 @@ def client_of(model: MemoryReadModel, streams: Streams, clock: FakeClock) -> htt
 
 
 @pytest.fixture
-async def pages(told: MemoryReadModel, streams: Streams, clock: FakeClock) -> AsyncIterator[httpx2.AsyncClient]:
-    async with client_of(told, streams, clock) as client:
-        yield client
+def pages(told_client: httpx2.AsyncClient) -> httpx2.AsyncClient:
+    return told_client
 
 
 async def text(client: httpx2.AsyncClient, path: str, status: int = 200) -> str:

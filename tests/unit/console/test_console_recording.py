@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+from slackwater.bus.admin.streams import load
 from slackwater.bus.consume.handlers import Verdicts
 from slackwater.bus.consume.stats import Counters
 from slackwater.bus.port import Done, Received, Reject, Retry
@@ -30,7 +31,8 @@ def received(events: list[Event[Any]]) -> list[Received[Any]]:
 
 
 def test_every_event_that_is_consumed_has_a_route(record: RecordEvents) -> None:
-    assert {payload.TYPE for payload in routes(record)} == set(CONSUMES) - {
+    consumed = load().consumed("console", CONSUMES)
+    assert {payload.TYPE for payload in routes(record)} == set(consumed) - {
         "agent.block_changed"
     }  # the bus watches that one
 

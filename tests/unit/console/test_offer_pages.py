@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
 
@@ -31,10 +30,8 @@ async def _no_checks() -> list[Any]:
 
 
 @pytest.fixture
-async def pages(told: MemoryReadModel, streams: Streams, clock: FakeClock) -> AsyncIterator[httpx2.AsyncClient]:
-    app = build_app(routers_of(told, streams, clock), _no_checks, HttpSettings(host="127.0.0.1", port=0))
-    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://127.0.0.1") as client:
-        yield client
+def pages(told_client: httpx2.AsyncClient) -> httpx2.AsyncClient:
+    return told_client
 
 
 async def page(pages: httpx2.AsyncClient, path: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -55,9 +54,8 @@ async def text(client: httpx2.AsyncClient, path: str, status: int = 200) -> str:
 
 
 @pytest.fixture
-async def pages(told: MemoryReadModel, streams: Streams, clock: FakeClock) -> AsyncIterator[httpx2.AsyncClient]:
-    async with client_of(told, streams, clock) as client:
-        yield client
+def pages(told_client: httpx2.AsyncClient) -> httpx2.AsyncClient:
+    return told_client
 
 
 async def test_an_overview_to_which_nobody_reports_says_so_and_shows_no_zeros(

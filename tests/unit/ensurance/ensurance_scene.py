@@ -135,7 +135,7 @@ class Scene:
         self.store = KeyedGuardStore(self.database)
         self.rows = self.database.rows(GUARDED)
         self.standings = self.database.rows(STANDING)
-        self.stores = {kind: MemoryResourceStore(kind.noun) for kind in KINDS}
+        self.stores = {kind: MemoryResourceStore(kind) for kind in KINDS}
         self.start()
 
     def start(self) -> None:

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slackwater.decisions.record import DecisionRecord
-from slackwater.ensurance.domain.cordon import (
+from slackwater.ensurance.domain.node_state import (
     CordonMessage,
     CordonNotice,
     as_others_see_it,

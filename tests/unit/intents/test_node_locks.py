@@ -9,7 +9,7 @@ from contextlib import AbstractAsyncContextManager
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.intents.node_locks import MOST_SIDE_BY_SIDE, NodeLocks
+from slackwater.intents.node_cache import MOST_SIDE_BY_SIDE, NodeLocks
 
 ALL_NODES = ""
 

@@ -1,4 +1,4 @@
-"""An example of a new kind: its model, its hooks and its declaration are all that it takes."""
+"""An example of a new kind: its model and its hooks. Its declaration is example/maintenance_window.py."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pydantic import Field
 
 from slackwater.model.errors import InvalidInput
 from slackwater.resources.hooks import Hooks
-from slackwater.resources.kind import CHANGED_BY, GENERATION, NAME, Column, Kind, Unique
 from slackwater.resources.metadata import Part, Resource
 from slackwater.resources.names import CLUSTER
 
@@ -46,19 +45,3 @@ class MaintenanceWindowHooks(Hooks[MaintenanceWindow, MaintenanceWindowSpec]):
         if (found.drained_percent or 0) * (found.minutes or 0) > 100 * 60:
             raise InvalidInput("spec.minutes: drains the whole pool in an hour; lower it", field="spec.minutes")
         return found
-
-
-EXAMPLE = Kind(
-    name="MaintenanceWindow",
-    plural="maintenancewindows",
-    short=("mw",),
-    service="ensurance",
-    model="example_kind:MaintenanceWindow",
-    hooks="example_kind:MaintenanceWindowHooks",
-    parent=CLUSTER,
-    table="maintenance_windows",
-    about="when nodes may be drained, and how many at once",
-    columns=(NAME, Column("DRAINED", ".spec.drainedPercent", "integer"), GENERATION, CHANGED_BY),
-    unique=Unique("pool", "pool", "spec.nodePool", "node_pool_taken"),
-    example={"nodePool": "gold", "drainedPercent": 20},
-)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from pathlib import Path
 from typing import Any
 
 from slackwater.colocation.ports import Followers, TellingTransaction
@@ -15,6 +16,7 @@ from slackwater.offers.node import NodeState
 from slackwater.prediction.adapters.predictors.catalogue import Catalogue
 from slackwater.prediction.settings import PredictionSettings
 from slackwater.prediction.usecases.policies_in_force import PredictPolicyHooks
+from slackwater.resources import catalog, kinds
 from slackwater.resources.hooks import Hooks
 from slackwater.resources.kind import Kind
 from slackwater.testing.clock import FakeClock
@@ -42,6 +44,20 @@ HOOKS: Mapping[str, Callable[[], Hooks[Any, Any]]] = {
     "PredictPolicy": lambda: PredictPolicyHooks(Catalogue(), PredictionSettings().first_policy()),
     "ColocationStrategy": lambda: StrategyHooks(ColocationSettings().base(), NoNodes(), FakeClock()),
 }
+
+
+def declared_example() -> Kind:
+    """The kind of docs/how-to/add-a-kind.md, found as if its declaration were in slackwater.resources.kinds."""
+    folder = str(Path(__file__).parent / "example")
+    kinds.__path__.append(folder)
+    try:
+        (kind,) = catalog.declared_kinds([folder])
+    finally:
+        kinds.__path__.remove(folder)
+    return kind
+
+
+EXAMPLE = declared_example()
 
 
 def scene_of(kind: Kind, **more: Any) -> KindScene:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 import yaml
-from example_kind import EXAMPLE
 from fastapi import APIRouter
-from kind_scenes import scene_of
+from kind_scenes import EXAMPLE, scene_of
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "cli"))
 from served_routes import doing, served
 
 from slackwater.cli.resource_columns import columns_of
+from slackwater.events.resource_changed import ResourceChanged
 from slackwater.model.errors import InvalidInput, Unavailable
 from slackwater.resources import catalog
 from slackwater.resources.diff import changes
@@ -24,6 +25,7 @@ from slackwater.resources.reference import reference_page
 from slackwater.resources.store import KEPT_GENERATIONS, StoredResource
 from slackwater.runtime.problem_codes import PROBLEMS
 from slackwater.runtime.resource_routes import resource_router
+from slackwater.store.migrations import Schema
 from slackwater.testing.kinds import NAME, KindScene
 
 KINDS = (*catalog.KINDS, EXAMPLE)
@@ -87,6 +89,25 @@ async def test_its_generations_are_kept_with_author_and_change(kind: Kind) -> No
 
 
 @every_kind
+async def test_each_change_is_an_event_and_what_changes_nothing_is_none(kind: Kind) -> None:
+    scene = await opened(kind)
+    scene.store.published.clear()
+    model, document = kind.model_of(NAME), scene.document()
+    await scene.change.put(model.parse(document), by="ann", dry_run=True)
+    await scene.change.put(model.parse(document), by="ann")
+    await scene.change.put(model.parse(document), by="bob")
+    await scene.change.delete(NAME, dry_run=True)
+    await scene.change.delete(NAME, by="cid")
+    made, gone = [event.data for event in scene.store.published]
+    assert (made.service, made.kind, made.name, made.generation) == (kind.service, kind.name, NAME, 1)
+    assert (made.author, made.deleted) == ("ann", False)
+    assert made.document is not None
+    assert made.document["metadata"] == {"name": NAME, "generation": 1, "changedBy": "ann"}
+    assert (gone.generation, gone.author, gone.deleted, gone.document) == (2, "cid", True, None)
+    assert made.key() == gone.key() == f"{kind.name}/{NAME}"
+
+
+@every_kind
 async def test_the_history_of_what_an_older_version_stored_begins_at_the_start(kind: Kind) -> None:
     scene = scene_of(kind)
     row = kind.model_of(NAME).parse(scene.document()).changed_to(4, "ann")
@@ -96,6 +117,8 @@ async def test_the_history_of_what_an_older_version_stored_begins_at_the_start(k
     async with scene.client() as client:
         kept = (await client.get(f"{kind.path}/{NAME}/history")).json()["items"]
     assert [(one["generation"], one["author"]) for one in kept] == [(4, "ann")]
+    said = [event.data for event in scene.store.published if event.data.name == NAME]
+    assert [(data.generation, data.author, data.document) for data in said] == [(4, "ann", row.stored())]
 
 
 @every_kind
@@ -205,6 +228,28 @@ async def test_another_replica_follows_and_an_outage_changes_nothing(kind: Kind)
 
 
 @every_kind
+async def test_what_is_stored_and_not_followed_yet_is_a_success_with_a_warning(
+    kind: Kind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene = await opened(kind)
+    url, read_all = f"{kind.path}/{NAME}", scene.store.read_all
+
+    async def away() -> list[StoredResource]:
+        raise Unavailable('the "database" went away')
+
+    async with scene.client() as client:
+        monkeypatch.setattr(scene.store, "read_all", away)
+        made = await client.put(url, json=scene.document())
+        warned = "299 - \"stored, but not followed yet: the 'database' went away\""
+        assert (made.status_code, made.headers["warning"]) == (201, warned)
+        gone = await client.delete(url)
+        assert (gone.status_code, gone.headers["warning"]) == (200, warned)
+        monkeypatch.setattr(scene.store, "read_all", read_all)
+        again = await client.put(url, json=scene.document())
+        assert (again.status_code, again.headers["etag"], "warning" in again.headers) == (201, '"3"', False)
+
+
+@every_kind
 async def test_two_documents_have_not_the_same_unique_value(kind: Kind) -> None:
     if kind.unique is None:
         return
@@ -270,6 +315,14 @@ def test_the_command_line_applies_shows_compares_and_deletes(
         assert f"{title} does not exist" in do("delete", document).stderr
 
 
+@pytest.mark.parametrize("service", sorted({kind.service for kind in catalog.KINDS}))
+def test_a_service_with_kinds_publishes_their_changes_and_has_their_tables(service: str) -> None:
+    package = import_module(f"slackwater.{service}")
+    assert ResourceChanged.TYPE in package.PUBLISHES
+    made = [file.read_text() for file in Schema.of(service).versions.glob("*.py")]
+    assert any("create_resource_tables(op)" in text or "create_service_tables(op)" in text for text in made)
+
+
 @pytest.mark.parametrize("kind", catalog.KINDS, ids=lambda kind: kind.name)
 def test_its_problem_codes_are_explained(kind: Kind) -> None:
     codes = {kind.code("not_found")} | ({kind.code("needed")} if kind.parent else set())
@@ -296,7 +349,8 @@ def reference_of(kind: Kind) -> str:
 def test_the_page_about_a_new_kind_shows_the_example() -> None:
     root = Path(__file__).parents[3]
     page = (root / "docs/how-to/add-a-kind.md").read_text()
-    example = (Path(__file__).parent / "example_kind.py").read_text()
+    files = ("example_kind.py", "example/maintenance_window.py", "test_example_kind.py")
+    example = "\n".join((Path(__file__).parent / name).read_text() for name in files)
     blocks = [block.split("```")[0].strip("\n") for block in page.split("```python\n")[1:]]
     shown = [block for block in blocks if block in example]
     assert len(shown) == 3, "model, hooks and entry as they are in the example"

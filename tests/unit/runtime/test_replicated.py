@@ -184,7 +184,8 @@ async def test_readiness_says_what_is_away_and_the_service_goes_on_after_it() ->
     one = Replicated(site, "a")
     async with running(site, one) as task:
         names = [check.name for check in await one.service.checks()]
-        assert names == [f"{NAME}-bus", f"{NAME}-database", f"{NAME}-quarantine", f"{NAME}-shards"]
+        parts = ("bus", "database", "colocationstrategies", "quarantine", "shards")
+        assert names == [f"{NAME}-{part}" for part in parts], "a kind that no composition root wires is served"
         site.database.away = True
         await site.clock.advance(TTL_SECONDS + 1)
         away = {check.name for check in await one.service.checks() if not check.ok}

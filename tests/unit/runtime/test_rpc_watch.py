@@ -25,8 +25,7 @@ from slackwater.runtime.rpc import RpcServer
 from slackwater.runtime.rpc_watch import parent_in
 from slackwater.runtime.settings import HttpSettings, RpcSettings
 from slackwater.telemetry.metrics import Meters
-from slackwater.telemetry.spans import CURRENT
-from slackwater.telemetry.traceparent import is_sampled, new_traceparent, span_id_of, trace_id_of
+from slackwater.telemetry.spans import CURRENT, is_sampled, new_traceparent, span_id_of, trace_id_of
 from slackwater.v1 import colocation_service_pb2 as api
 from slackwater.v1 import colocation_service_pb2_grpc as stubs
 

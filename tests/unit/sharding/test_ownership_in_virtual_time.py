@@ -195,6 +195,6 @@ async def test_a_hand_over_that_does_not_end_is_ended(database: MemoryDatabase, 
 
     async with a.running():
         a.notes.give = never  # type: ignore[method-assign] # a holder that hangs
-        await a.ownership._give([Lease(0, a.ownership.held()[0])])
+        await a.ownership._release([Lease(0, a.ownership.held()[0])])
         assert 0 not in a.held
         assert a.notes.dropped == [0]

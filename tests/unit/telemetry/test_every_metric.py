@@ -54,7 +54,7 @@ def wrong_with(metric: MetricDescription) -> list[str]:
 
 def rows() -> dict[str, str]:
     """Kind and labels by name, from the reference page as it stands in the tree."""
-    return dict(re.findall(r"^- `(slackwater_\w+)` \(([^)]*)\): .*\.\*$", PAGE.read_text(), re.MULTILINE))
+    return dict(re.findall(r"^- `(slackwater_\w+)`(?: \(([^)]*)\))?: .*\.\*$", PAGE.read_text(), re.MULTILINE))
 
 
 def test_every_metric_is_named_and_explained_as_promised() -> None:
@@ -66,7 +66,9 @@ def test_the_page_has_every_metric_and_no_other() -> None:
     page = rows()
     assert page.keys() == known.keys()
     for name, metric in known.items():
-        assert page[name] == "; ".join([metric.kind, *([", ".join(metric.labels)] if metric.labels else [])])
+        assert name.endswith("_total") is (metric.kind == "counter")
+        kind = "" if metric.kind == "counter" else metric.kind
+        assert page[name] == "; ".join(filter(None, (kind, ", ".join(metric.labels))))
 
 
 def test_nothing_reaches_the_registry_past_the_page() -> None:

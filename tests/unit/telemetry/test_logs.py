@@ -84,7 +84,7 @@ def test_a_defect_keeps_its_traceback(stream: io.StringIO) -> None:
 def test_logging_does_not_load_what_an_agent_cannot_afford() -> None:
     heavy = "rich numpy fastapi sqlalchemy opentelemetry.sdk"
     script = (
-        "import sys; from slackwater.telemetry import logs, spans, traceparent; logs.configure('agent')\n"
+        "import sys; from slackwater.telemetry import logs, spans; logs.configure('agent')\n"
         f"print(*[name for name in '{heavy}'.split() if name in sys.modules])"
     )
     found = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True, env=_paths())

@@ -16,8 +16,16 @@ from slackwater.bus.port import Done, Received, Reject, Retry, Settlement
 from slackwater.events.envelope import event_of
 from slackwater.events.usage_reported import UsageReported
 from slackwater.ingestion.usecases.window_traces import WindowTraces
-from slackwater.telemetry.spans import root_span, span, step_of_current
-from slackwater.telemetry.traceparent import is_sampled, new_traceparent, sampled, span_id_of, trace_id_of
+from slackwater.telemetry.spans import (
+    is_sampled,
+    new_traceparent,
+    root_span,
+    sampled,
+    span,
+    span_id_of,
+    step_of_current,
+    trace_id_of,
+)
 from slackwater.testing.clock import EPOCH
 from slackwater.testing.reports import report
 

@@ -9,8 +9,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from slackwater.model.errors import InvalidInput, Misconfigured
 from slackwater.telemetry.metrics import Meters, note_build
-from slackwater.telemetry.spans import configure_tracing, span
-from slackwater.telemetry.traceparent import child_of, new_traceparent, trace_id_of
+from slackwater.telemetry.spans import child_of, configure_tracing, new_traceparent, span, trace_id_of
 
 hexes = st.text("0123456789abcdef", min_size=1)
 

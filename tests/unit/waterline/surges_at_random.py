@@ -21,7 +21,7 @@ from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import DEFAULT_PRIORITY, Tier, default_qos
 from slackwater.waterline.facts.node import MetricSeries, NodeReadings
-from slackwater.waterline.loop.pod_view import pod_view
+from slackwater.waterline.loop.applied_limits import pod_view
 from slackwater.waterline.node_guard import GuardState, confirmed, guard
 from slackwater.waterline.nodeqos import NodeQos
 from slackwater.waterline.rulebook import Rulebook, rulebook_of

@@ -17,8 +17,7 @@ from slackwater.waterline.analysis.demands import ActionKind
 from slackwater.waterline.execution.limits import ActionLimits
 from slackwater.waterline.facts.pods import PodUse
 from slackwater.waterline.loop.applied_limits import Throttled, limits_of
-from slackwater.waterline.loop.feedback import Crossing, LoopState, after_trigger, allowance, is_relapse
-from slackwater.waterline.loop.policy import LoopPolicy
+from slackwater.waterline.loop.feedback import Crossing, LoopPolicy, LoopState, after_trigger, allowance, is_relapse
 from slackwater.waterline.node_guard import (
     GuardResult,
     GuardState,

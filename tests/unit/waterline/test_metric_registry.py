@@ -16,10 +16,9 @@ from slackwater.waterline.actuation.cpu_quota import restore_cpu, throttle_cpu
 from slackwater.waterline.cycle import CycleState, Options, run_cycle
 from slackwater.waterline.facts.node import BestEffortCpu
 from slackwater.waterline.facts.pods import Container
-from slackwater.waterline.loop.policy import LoopPolicy
+from slackwater.waterline.loop.feedback import LoopPolicy
 from slackwater.waterline.ordering.chains import CHAINS
-from slackwater.waterline.policies.podqos import PodQosSpec
-from slackwater.waterline.policies.selectors import ScopeSelector
+from slackwater.waterline.policies.podqos import PodQosSpec, ScopeSelector
 from slackwater.waterline.policies.values import NodePolicy, Policies, PolicyAction, Rule
 from slackwater.waterline.registry import plugins
 from slackwater.waterline.registry.built_in import (

@@ -17,8 +17,7 @@ from waterline_rules import EVICT, EXACT, at, policies, rule
 from slackwater.model.errors import Misconfigured
 from slackwater.waterline.cycle import Cycle, CycleState, run_cycle
 from slackwater.waterline.facts.node import MetricSeries
-from slackwater.waterline.ordering.chains import ComparatorChain
-from slackwater.waterline.ordering.comparators import Comparator
+from slackwater.waterline.ordering.chains import Comparator, ComparatorChain
 from slackwater.waterline.policies.rules import NodeQosRules
 from slackwater.waterline.registry import plugins
 from slackwater.waterline.registry.built_in import BUILT_IN

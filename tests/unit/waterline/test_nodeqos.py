@@ -11,7 +11,7 @@ from slackwater.decisions.reasons import Mode
 from slackwater.model.errors import InvalidInput
 from slackwater.waterline.actuation.cpu_quota import ThrottleBounds
 from slackwater.waterline.analysis.analyzer import Excess
-from slackwater.waterline.loop.policy import LoopPolicy
+from slackwater.waterline.loop.feedback import LoopPolicy
 from slackwater.waterline.nodeqos import NodeQos
 from slackwater.waterline.policies.avoidance import AvoidanceAction
 from slackwater.waterline.policies.grants import Autonomy

@@ -15,10 +15,9 @@ from slackwater.model.tiers import QoSClass
 from slackwater.resources.selectors import LabelSelector
 from slackwater.waterline.actuation.cpu_quota import ThrottleBounds
 from slackwater.waterline.policies.avoidance import AvoidanceAction
-from slackwater.waterline.policies.podqos import PodQos
+from slackwater.waterline.policies.podqos import PodQos, ScopeSelector
 from slackwater.waterline.policies.quantity import in_unit_of, percentage, quantity
 from slackwater.waterline.policies.rules import NodeQosRules
-from slackwater.waterline.policies.selectors import ScopeSelector
 from slackwater.waterline.registry.built_in import BUILT_IN
 from slackwater.waterline.registry.metric import Dimension, Metric
 

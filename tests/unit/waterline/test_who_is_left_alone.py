@@ -19,7 +19,7 @@ from slackwater.model.tiers import DEFAULT_PRIORITY, QoSClass, Tier, default_qos
 from slackwater.waterline.cycle import Cycle, CycleState, run_cycle
 from slackwater.waterline.facts import eviction_marks as marks
 from slackwater.waterline.facts.eviction_marks import SYSTEM_CRITICAL
-from slackwater.waterline.loop.pod_view import pod_view
+from slackwater.waterline.loop.applied_limits import pod_view
 from slackwater.waterline.registry.best_effort import BEST_EFFORT
 from slackwater.waterline.registry.metric import Metric
 

@@ -20,11 +20,9 @@ from slackwater.waterline.execution.plan import Plan
 from slackwater.waterline.facts.node import NodeReadings
 from slackwater.waterline.facts.pods import PodUse
 from slackwater.waterline.loop.applied_limits import Throttled, container_of
-from slackwater.waterline.loop.feedback import LoopState
-from slackwater.waterline.loop.policy import LoopPolicy
+from slackwater.waterline.loop.feedback import LoopPolicy, LoopState
 from slackwater.waterline.node_guard import GuardResult, GuardState, confirmed, guard
-from slackwater.waterline.policies.podqos import PodQosSpec
-from slackwater.waterline.policies.selectors import ScopeExpression, ScopeSelector
+from slackwater.waterline.policies.podqos import PodQosSpec, ScopeExpression, ScopeSelector
 from slackwater.waterline.policies.values import NodePolicy, Policies, PolicyAction, Rule
 
 BEST_EFFORT = PodQosSpec(

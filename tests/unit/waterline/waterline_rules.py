@@ -12,8 +12,7 @@ from slackwater.waterline.actuation.cpu_quota import RestoreBounds, ThrottleBoun
 from slackwater.waterline.analysis.analyzer import Excess
 from slackwater.waterline.cycle import Options
 from slackwater.waterline.execution.limits import ActionLimits
-from slackwater.waterline.policies.podqos import PodQosSpec
-from slackwater.waterline.policies.selectors import ScopeSelector
+from slackwater.waterline.policies.podqos import PodQosSpec, ScopeSelector
 from slackwater.waterline.policies.values import NodePolicy, Policies, PolicyAction, Rule
 
 D = Decimal

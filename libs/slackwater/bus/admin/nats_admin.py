@@ -38,11 +38,11 @@ class NatsAdmin:
         whole = {
             durable: name for name, spec in self._topology.consumers.items() for durable in durable_names(name, spec)
         }
-        found: dict[str, ConsumerState] = {}
+        states: dict[str, ConsumerState] = {}
         for info in (info for infos in lists for info in infos if info.config.durable_name):
             state = _state(info, whole.get(info.name, info.name))
-            found[state.name] = _together(found[state.name], state) if state.name in found else state
-        return sorted(found.values(), key=lambda state: state.name)
+            states[state.name] = _together(states[state.name], state) if state.name in states else state
+        return sorted(states.values(), key=lambda state: state.name)
 
     async def letter_count(self) -> int:
         with _answering():
@@ -51,15 +51,15 @@ class NatsAdmin:
     async def letters(self, before: int | None = None, limit: int = 50) -> Sequence[DeadLetterRow]:
         with _answering():
             state = (await self._js.stream_info(DLQ)).state
-        found: list[DeadLetterRow] = []
+        letters: list[DeadLetterRow] = []
         top = min(state.last_seq, before - 1) if before is not None else state.last_seq
         lowest = max(state.first_seq, 1, top - _LONGEST_SEARCH)
-        while len(found) < limit and top >= lowest and state.messages:
+        while len(letters) < limit and top >= lowest and state.messages:
             bottom = max(lowest, top - _CHUNK + 1)
             chunk = await asyncio.gather(*(self.letter(at) for at in range(top, bottom - 1, -1)))
-            found += [letter for letter in chunk if letter is not None]
+            letters += [letter for letter in chunk if letter is not None]
             top = bottom - 1
-        return found[:limit]
+        return letters[:limit]
 
     async def letter(self, position: int) -> DeadLetterRow | None:
         message = await self._message(DLQ, position=position)
@@ -125,13 +125,13 @@ def _state(info: ConsumerInfo, name: str) -> ConsumerState:
     )
 
 
-def _together(one: ConsumerState, other: ConsumerState) -> ConsumerState:
+def _together(state: ConsumerState, other: ConsumerState) -> ConsumerState:
     """Returns the sum of two partitions of one consumer."""
     return replace(
-        one,
-        pending=one.pending + other.pending,
-        unsettled=one.unsettled + other.unsettled,
-        redelivered=one.redelivered + other.redelivered,
+        state,
+        pending=state.pending + other.pending,
+        unsettled=state.unsettled + other.unsettled,
+        redelivered=state.redelivered + other.redelivered,
     )
 
 

@@ -118,18 +118,18 @@ def agent_imports(agent: PartSubjects, node: str) -> dict[str, str]:
     """Returns the imports of the agent of `node`, its whole view: subject in CONTROL → name in the
     agent's account.
     """
-    found = {subject: subject for subject in (own_subjects(event_named(event), node) for event in agent.publishes)}
+    imports = {subject: subject for subject in (own_subjects(event_named(event), node) for event in agent.publishes)}
     for payload in _kept(agent.consumes):
         for suffix in _of_watch(payload.STREAM, agent_user(node), own_subjects(payload, node)):
-            found[f"{API_PREFIX}.{suffix}"] = f"{AGENT_API_PREFIX}.{suffix}"
-    return found
+            imports[f"{API_PREFIX}.{suffix}"] = f"{AGENT_API_PREFIX}.{suffix}"
+    return imports
 
 
 def agent_subscriptions(agent: PartSubjects, node: str) -> list[str]:
     """Returns the broadcast subjects of the partition of `node`: same name in its account as in
     CONTROL, subscribe-only.
     """
-    return [own_subjects(payload, node) for payload in _told(agent.consumes)]
+    return [own_subjects(payload, node) for payload in _broadcasts_in(agent.consumes)]
 
 
 def _of_watch(stream: str, consumer: str, filter_subject: str) -> list[str]:
@@ -142,15 +142,15 @@ def _of_watch(stream: str, consumer: str, filter_subject: str) -> list[str]:
 
 def agent_exports(agent: PartSubjects) -> list[dict[str, str]]:
     """Returns the exports of CONTROL for agent accounts; each import names its node."""
-    found = [{"service": own_subjects(event_named(event), None)} for event in agent.publishes]
+    exports = [{"service": own_subjects(event_named(event), None)} for event in agent.publishes]
     for payload in _kept(agent.consumes):
         stream = payload.STREAM
-        found += [
+        exports += [
             {"service": f"{API_PREFIX}.CONSUMER.CREATE.{stream}.*.>"},
             {"service": f"{API_PREFIX}.CONSUMER.MSG.NEXT.{stream}.*", "response_type": "stream"},
             {"service": f"{API_PREFIX}.CONSUMER.DELETE.{stream}.*"},
         ]
-    return found + [{"stream": own_subjects(payload, None)} for payload in _told(agent.consumes)]
+    return exports + [{"stream": own_subjects(payload, None)} for payload in _broadcasts_in(agent.consumes)]
 
 
 def _named(event: str) -> type[Payload]:
@@ -162,7 +162,7 @@ def _kept(events: Iterable[str]) -> list[type[Payload]]:
     return [payload for payload in map(_named, events) if payload not in BROADCASTS]
 
 
-def _told(events: Iterable[str]) -> list[type[BroadcastPayload]]:
+def _broadcasts_in(events: Iterable[str]) -> list[type[BroadcastPayload]]:
     return [payload for payload in BROADCASTS if payload.TYPE in events]
 
 
@@ -178,7 +178,7 @@ def accounts_config(
     lines += [f"  {CONTROL} {{", "    jetstream: enabled", "    users: ["]
     may = {part.name: service_subjects(part, topology) for part in services}
     may |= {BACKUP: backup_subjects(topology), RESTORE: restore_subjects(topology)}
-    hears = {part.name: [own_subjects(payload, None) for payload in _told(part.consumes)] for part in services}
+    hears = {part.name: [own_subjects(payload, None) for payload in _broadcasts_in(part.consumes)] for part in services}
     for user, subjects in may.items():
         lines.append("      " + _user(user, passwords, subjects, f"{inbox_of(user)}.>", *hears.get(user, ())))
     lines += ["    ]", "    exports: [", *(f"      {json.dumps(one)}" for one in agent_exports(agent)), "    ]", "  }"]
@@ -194,8 +194,8 @@ def _agent_account(agent: PartSubjects, node: str, passwords: Mapping[str, str])
     lines.append(f"    users: [ {_user(name, passwords, sorted(imports.values()), f'{inbox_of(name)}.>', *hears)} ]")
     lines.append("    imports: [")
     for subject, local in imports.items():
-        one = {"service": {"account": CONTROL, "subject": subject}}
-        lines.append(f"      {json.dumps(one if local == subject else one | {'to': local})}")
+        service = {"service": {"account": CONTROL, "subject": subject}}
+        lines.append(f"      {json.dumps(service if local == subject else service | {'to': local})}")
     lines += [f"      {json.dumps({'stream': {'account': CONTROL, 'subject': subject}})}" for subject in hears]
     return [*lines, "    ]", "  }"]
 

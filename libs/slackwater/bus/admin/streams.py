@@ -4,7 +4,7 @@ is consumed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -90,6 +90,8 @@ class Topology(BaseModel):
 
     streams: Mapping[str, StreamSpec]
     consumers: Mapping[str, ConsumerSpec]
+    listed_by: str = ""
+    """The service that has a consumer for every event with LISTED, beside those that it declares."""
 
     def only(self, service: str) -> Topology:
         """Returns all streams, and only the consumers of one service: what it declares where each
@@ -97,6 +99,13 @@ class Topology(BaseModel):
         """
         own = {name: spec for name, spec in self.consumers.items() if name.startswith(f"{service}-")}
         return self.model_copy(update={"consumers": own})
+
+    def consumed(self, service: str, declared: Iterable[str]) -> tuple[str, ...]:
+        """Returns the event types that a service consumes: those that it declares, and for the
+        service that lists events, those that are listed.
+        """
+        listed = [payload.TYPE for payload in EVENTS if payload.LISTED] if service == self.listed_by else []
+        return tuple(dict.fromkeys((*declared, *listed)))
 
     def durable(self) -> list[str]:
         """Returns the streams that survive a broker restart, which are those in a backup."""
@@ -149,7 +158,7 @@ def parse(text: str, origin: str) -> Topology:
     Misconfigured.
     """
     try:
-        topology = Topology.model_validate(_with_subjects(yaml.safe_load(text)))
+        topology = Topology.model_validate(_with_consumers(_with_subjects(yaml.safe_load(text))))
     except (yaml.YAMLError, ValidationError) as error:
         raise Misconfigured(f"{origin}: {error}") from error
     _check(topology, origin)
@@ -171,6 +180,20 @@ def _with_event_subjects(stream: str, spec: Any) -> Any:
     return {**spec, "subjects": [*given, *event_subjects(stream)]} if isinstance(given, list) else spec
 
 
+def _with_consumers(document: Any) -> Any:
+    """Returns the document with a consumer of `listed_by` for every listed event that has none yet."""
+    consumers = document.get("consumers") if isinstance(document, dict) else None
+    if not isinstance(consumers, dict) or not (service := document.get("listed_by")):
+        return document
+    listed = {consumer_name(service, one): {"event": one.TYPE} for one in EVENTS if one.LISTED}
+    return {**document, "consumers": {**listed, **consumers}}
+
+
+def consumer_name(service: str, payload: type[Payload]) -> str:
+    """Returns the name of a service's consumer of an event."""
+    return f"{service}-" + payload.TYPE.replace(".", "-").replace("_", "-")
+
+
 def event_subjects(stream: str) -> list[str]:
     """Returns the subjects of the events that declare this stream."""
     return [f"sw.v1.{payload.TYPE}.>" for payload in EVENTS if stream == payload.STREAM]
@@ -181,9 +204,9 @@ def _check(topology: Topology, origin: str) -> None:
         subject = subjects_of(payload)
         keepers = [name for name, spec in topology.streams.items() if any(_covers(s, subject) for s in spec.subjects)]
         if keepers != [payload.STREAM]:
-            found = ", ".join(keepers) or "none"
+            kept_by = ", ".join(keepers) or "none"
             raise Misconfigured(
-                f"{origin}: {payload.TYPE} must be kept by stream {payload.STREAM} alone, found {found}"
+                f"{origin}: {payload.TYPE} must be kept by stream {payload.STREAM} alone, found {kept_by}"
             )
     for name, consumer in topology.consumers.items():
         try:
@@ -198,10 +221,10 @@ def _covers(pattern: str, subject: str) -> bool:
     """Returns whether every subject matching `subject` (wildcards allowed) also matches
     `pattern`.
     """
-    wanted, found = pattern.split("."), subject.split(".")
-    for position, part in enumerate(wanted):
+    expected, tokens = pattern.split("."), subject.split(".")
+    for position, part in enumerate(expected):
         if part == ">":
-            return len(found) > position
-        if position >= len(found) or part not in ("*", found[position]):
+            return len(tokens) > position
+        if position >= len(tokens) or part not in ("*", tokens[position]):
             return False
-    return len(wanted) == len(found)
+    return len(expected) == len(tokens)

@@ -132,13 +132,13 @@ def _attribute(attributes: Mapping[str, str], name: str) -> str:
     return value
 
 
-def _check_type(payload: type[Payload], found: str) -> None:
+def _check_type(payload: type[Payload], header: str) -> None:
     expected = f"{TYPE_PREFIX}{payload.TYPE}.v{payload.VERSION}"
-    if found == expected:
+    if header == expected:
         return
-    same_event = found.rsplit(".v", 1)[0] == f"{TYPE_PREFIX}{payload.TYPE}"
+    same_event = header.rsplit(".v", 1)[0] == f"{TYPE_PREFIX}{payload.TYPE}"
     code = "wrong_version" if same_event else "unknown_type"
-    raise Undecodable(f"ce-type is {found!r}, {expected!r} is understood here", code=code, field="ce-type")
+    raise Undecodable(f"ce-type is {header!r}, {expected!r} is understood here", code=code, field="ce-type")
 
 
 def _text_of(name: str, text: str) -> str:

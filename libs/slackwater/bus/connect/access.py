@@ -55,12 +55,12 @@ class NatsAccess(BaseSettings):
         """Returns the arguments for the client's `connect`. Raises Misconfigured; the message never
         contains a secret.
         """
-        found: dict[str, Any] = {}
+        options: dict[str, Any] = {}
         if self.user is not None:
-            found |= {"user": self.user, "password": self._password(), "inbox_prefix": inbox_of(self.user)}
+            options |= {"user": self.user, "password": self._password(), "inbox_prefix": inbox_of(self.user)}
         context = self._tls(url)
         self._refuse_a_broker_open_to_all(url)
-        return found if context is None else found | {"tls": context}
+        return options if context is None else options | {"tls": context}
 
     def _refuse_a_broker_open_to_all(self, url: str) -> None:
         """Refuses a broker beyond this machine that neither authenticates clients nor proves its

@@ -91,14 +91,14 @@ class NatsBus:
         )
         self._confined = _confined(access)
         self._publisher = StreamPublisher(client, PUBLISH_SECONDS)
-        self._telling = Broadcasts(client)
+        self._broadcasts = Broadcasts(client)
         self._counters: dict[str, Counters] = {}
-        self._rounds = ReaderTasks(self._heal)
+        self._readers = ReaderTasks(self._heal)
         self._metrics = BusMetrics(process_meters())
-        self._office = DeadLetterStore(self._bury, SystemClock(), self._metrics)
+        self._dead_letters = DeadLetterStore(self._bury, SystemClock(), self._metrics)
         self.blocks = Blocks()
         """Blocked agents; filled while this process consumes agent events."""
-        self._block_watch = BlockWatch(client, self._js, self._rounds, self.blocks)
+        self._block_watch = BlockWatch(client, self._js, self._readers, self.blocks)
         self._declares = declares
         self._healed_at = float("-inf")
         self._pings: set[asyncio.Task[bool]] = set()
@@ -147,7 +147,7 @@ class NatsBus:
         except NotStored:
             if time.monotonic() - self._healed_at > HEAL_PAUSE_SECONDS:
                 self._healed_at = time.monotonic()
-                await self._rounds.heal()
+                await self._readers.heal()
             raise
 
     @asynccontextmanager
@@ -168,7 +168,7 @@ class NatsBus:
             await self._block_watch.load()
         gate = self._gate(payload, consumer)
         settler = Settler(
-            payload, consumer, spec, handler, self._office.bury, counters, read=read, worth=worth, gate=gate
+            payload, consumer, spec, handler, self._dead_letters.bury, counters, read=read, worth=worth, gate=gate
         )
         if spec.partitioned:
             async with self._consume_partitions(settler, payload, consumer, batch, holds) as consumption:
@@ -185,7 +185,7 @@ class NatsBus:
                 await asyncio.sleep(spec.gather_seconds)
             return bool(messages)
 
-        async with self._rounds.running(f"consumer {consumer}", work, puller):
+        async with self._readers.running(f"consumer {consumer}", work, puller):
             try:
                 yield WHOLE
             finally:
@@ -212,7 +212,7 @@ class NatsBus:
         async with AsyncExitStack() as stack:
             for number, lane in enumerate(lanes):
                 work, what = partial(lane.work, batch, spec.gather_seconds), f"consumer {consumer}, lane {number}"
-                await stack.enter_async_context(self._rounds.running(what, work, lane.puller))
+                await stack.enter_async_context(self._readers.running(what, work, lane.puller))
                 stack.push_async_callback(lane.close)
             yield consumption
 
@@ -231,16 +231,16 @@ class NatsBus:
                 await deliver_watched(payload, handler, Message(message.subject, message.headers or {}, message.data))
             return bool(messages)
 
-        async with self._rounds.reading(f"watch of {payload.TYPE}", work, reader):
+        async with self._readers.reading(f"watch of {payload.TYPE}", work, reader):
             yield
 
     async def broadcast(self, event: Event[Any]) -> None:
-        await self._telling.broadcast(event)
+        await self._broadcasts.broadcast(event)
 
     def subscribe(
         self, payload: type[T], handler: Callable[[Event[T]], Awaitable[None]], *, partition: int
     ) -> AbstractAsyncContextManager[None]:
-        return self._telling.subscribe(payload, handler, partition)
+        return self._broadcasts.subscribe(payload, handler, partition)
 
     @asynccontextmanager
     async def replay(
@@ -255,7 +255,7 @@ class NatsBus:
         filters = [subjects_of(payload)] if partition is None else partition_subjects(payload, partition)
         reader = OrderedReader(self._client, self._js, payload.STREAM, filters, Start(after_sequence), batch)
         name = f"{self._name}-replay-{payload.TYPE.replace('.', '-').replace('_', '-')}"
-        replayer = Replayer(payload, name, handler, self._office.bury, self._counters.setdefault(name, Counters()))
+        replayer = Replayer(payload, name, handler, self._dead_letters.bury, self._counted(name))
 
         async def work() -> bool:
             messages = await reader.next()
@@ -266,7 +266,7 @@ class NatsBus:
                 return False
             return bool(messages)
 
-        async with self._rounds.reading(f"replay of {payload.TYPE}", work, reader):
+        async with self._readers.reading(f"replay of {payload.TYPE}", work, reader):
             yield
 
     @asynccontextmanager
@@ -279,16 +279,18 @@ class NatsBus:
         keys: Sequence[str] = (),
         bodies: bool = True,
     ) -> AsyncIterator[NatsStreamReader]:
-        following = NatsStreamReader()
-        look = StreamRequest(payloads, after or {}, since, keys, bodies)
-        await following.begin(self._client, self._js, self._topology, look)
+        reader = NatsStreamReader()
+        request = StreamRequest(payloads, after or {}, since, keys, bodies)
+        await reader.begin(self._client, self._js, self._topology, request)
         async with AsyncExitStack() as stack:
-            for part in following.parts:
-                await stack.enter_async_context(self._rounds.reading(f"look at {part.stream}", part.work, part.reader))
+            for part in reader.parts:
+                await stack.enter_async_context(
+                    self._readers.reading(f"follow of {part.stream}", part.work, part.reader)
+                )
             try:
-                yield following
+                yield reader
             finally:
-                following.mailbox.close()
+                reader.mailbox.close()
 
     async def mark(self, payloads: Sequence[type[Payload]]) -> StreamHead:
         return await stream_head(self._js, payloads)
@@ -362,9 +364,7 @@ class NatsBus:
 
     @property
     def missing(self) -> str:
-        """Returns the stream that was missing for the last message published; empty when none is
-        missing.
-        """
+        """Returns the stream that was missing for the last message published, or an empty text."""
         return self._publisher.missing
 
     def disconnected(self) -> None:
@@ -372,11 +372,9 @@ class NatsBus:
         self._publisher.connection_lost()
 
     def reconnected(self) -> None:
-        """Interrupt all readers: answers to open requests may have been lost with the old
-        connection.
-        """
+        """Interrupt all readers: answers to open requests may have been lost with the old connection."""
         self._metrics.reconnects.inc()
-        self._rounds.interrupt("connection was lost in between")
+        self._readers.interrupt("connection was lost in between")
 
     def _counted(self, consumer: str) -> Counters:
         return self._counters.setdefault(consumer, Counters())

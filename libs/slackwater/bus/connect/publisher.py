@@ -102,7 +102,7 @@ class StreamPublisher:
             del self._waiting[token]
         self._missing.pop(stream, None)
         if "error" in answer:
-            self._troubles[stream] = _said(stream, message, answer["error"])
+            self._troubles[stream] = _refusal_text(stream, message, answer["error"])
             raise Unavailable(self._troubles[stream])
         self._troubles.pop(stream, None)
         return int(answer.get("seq", 0))
@@ -133,6 +133,6 @@ def _refuse_unsendable(message: Message, max_payload: int) -> None:
         raise InvalidInput(text, code="message_too_large")
 
 
-def _said(stream: str, message: Message, error: dict[str, Any]) -> str:
+def _refusal_text(stream: str, message: Message, error: dict[str, Any]) -> str:
     text = f"stream {stream} refused {message.subject}: {error.get('description')}"
     return f"{text} (JetStream {error.get('err_code')})"

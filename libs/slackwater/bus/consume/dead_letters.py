@@ -91,7 +91,7 @@ def _sendable(text: str) -> str:
     are escaped.
     """
     if _CONTROLS.search(text):
-        text = _CONTROLS.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+        text = _CONTROLS.sub(lambda control: f"\\x{ord(control[0]):02x}", text)
     return text.encode("utf-8", "backslashreplace").decode()
 
 

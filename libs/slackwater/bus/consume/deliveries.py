@@ -83,13 +83,13 @@ class NatsDelivery(ReadDelivery):
     async def in_progress(self) -> None:
         await self._answer(_GOES_ON)
 
-    async def _answer(self, word: bytes) -> None:
+    async def _answer(self, answer: bytes) -> None:
         """Send the acknowledgement and drop the body at once, before the rest of the batch is
         settled.
         """
-        if word is not _GOES_ON:
+        if answer is not _GOES_ON:
             self._message.data = b""
         try:
-            await self._message._client.publish(self._message.reply, word)
+            await self._message._client.publish(self._message.reply, answer)
         except NatsError as error:
             log.info("answer not sent", subject=self.subject, error=repr(error))

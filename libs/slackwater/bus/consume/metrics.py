@@ -14,7 +14,7 @@ class BusMetrics:
     def __init__(self, meters: Meters) -> None:
         self.messages = meters.counter(
             "slackwater_bus_messages_total",
-            "Messages settled, by consumer and result (done, retry, reject, undecodable, exhausted).",
+            "Messages settled (done, retry, reject, undecodable, exhausted).",
             ["consumer", "result"],
             look="Other than done for longer than an outage.",
         )
@@ -22,23 +22,23 @@ class BusMetrics:
             "slackwater_bus_redeliveries_total",
             "Messages delivered more than once.",
             ["consumer"],
-            look="A steady rate: a handler exceeds its ack_wait, or a dependency is away.",
+            look="Steady: a handler exceeds ack_wait, or a dependency is away.",
         )
         self.dead_letters = meters.counter(
             "slackwater_bus_dead_letters_total",
-            "Messages given up, by consumer and reason.",
+            "Messages given up.",
             ["consumer", "reason"],
             look="Any growth: unusable messages are sent.",
         )
         self.dead_letters_by_node = meters.counter(
             "slackwater_bus_dead_letters_by_node_total",
-            "Agents' messages given up, stored or dropped, by node (the first 50 of a process; others are `other`).",
+            "Agents' messages given up, stored or dropped (the first 50 nodes of a process; then `other`).",
             ["node"],
-            look="Growth for one node: its agent sends unusable messages.",
+            look="Growth for a node: its agent sends unusable messages.",
         )
         self.dead_letters_dropped = meters.counter(
             "slackwater_bus_dead_letters_dropped_total",
-            "Agents' messages given up without a dead letter, beyond 20 per node and consumer, then one in 10 seconds.",
+            "Agents' messages given up without a dead letter: beyond 20 per node and consumer, then one in 10 s.",
             ["consumer"],
             look="Any growth: see slackwater_bus_dead_letters_by_node_total.",
         )
@@ -50,9 +50,9 @@ class BusMetrics:
         )
         self.blocked = meters.counter(
             "slackwater_bus_blocked_total",
-            "Messages of blocked agents, acknowledged unread.",
+            "Messages of blocked agents, unread.",
             ["consumer"],
-            look="Growth is expected during a block; see `slackwater get blocked`.",
+            look="Expected during a block; see `slackwater get blocked`.",
         )
         self.handling = meters.histogram(
             "slackwater_bus_handling_seconds",
@@ -68,7 +68,7 @@ class BusMetrics:
         )
         self.publish_failures = meters.counter(
             "slackwater_bus_publish_failures_total",
-            "Unconfirmed publishes; the event is retried or counted as dropped.",
+            "Unconfirmed publishes, retried or counted as dropped.",
             ["stream"],
             look="Growth: a stream is full or the broker is away.",
         )

@@ -110,7 +110,7 @@ class Unsettled:
                 if owned.is_ours:
                     ours.append(owned)
                 else:
-                    await self._give_back(delivery)
+                    await self._return_unread(delivery)
             self._partitions = frozenset(delivery.partition for delivery in ours)
             self._done.set()
             if ours:
@@ -119,7 +119,7 @@ class Unsettled:
             self._partitions = frozenset()
             self._done.set()
 
-    async def _give_back(self, delivery: Delivery) -> None:
+    async def _return_unread(self, delivery: Delivery) -> None:
         """Return an unread delivery without counting it as an attempt. Another owner gets it at
         once; if it comes back, no owner exists.
         """

@@ -119,14 +119,14 @@ class Settler(Generic[P]):
         if not self._spec.latest_only and self._is_worth_reading is None:
             return batch
         newest = {delivery.subject: delivery for delivery in batch} if self._spec.latest_only else {}
-        wanted = []
+        worth_reading = []
         for delivery in batch:
             if newest.get(delivery.subject, delivery) is delivery and self._wants(delivery):
-                wanted.append(delivery)
+                worth_reading.append(delivery)
             else:
                 self._counters.done += 1
                 await delivery.ack()
-        return wanted
+        return worth_reading
 
     def _wants(self, delivery: Delivery) -> bool:
         return self._is_worth_reading is None or self._is_worth_reading(subject_key(delivery.subject))
@@ -139,20 +139,20 @@ class Settler(Generic[P]):
             await self._exhausted(delivery, f"delivered {delivery.deliveries - 1} times and never settled")
             return None
         try:
-            found = self._handling.decode(
+            received = self._handling.decode(
                 delivery, deliveries=delivery.deliveries, stored_at_seconds=delivery.stored_at_seconds
             )
         except Unavailable as error:
             await self._carry_out(delivery, Retry(error.message))
             return None
         key = subject_key(delivery.subject)
-        if self._spec.partitioned and isinstance(found, Received) and not is_in_its_shard(delivery.subject, key):
+        if self._spec.partitioned and isinstance(received, Received) and not is_in_its_shard(delivery.subject, key):
             why = f"{key!r} does not belong to the shard of {delivery.subject}"
-            found = self._handling.undecodable("wrong_shard", why)
-        if isinstance(found, Reject):
-            await self._bury(delivery, found.reason, found.detail)
+            received = self._handling.undecodable("wrong_shard", why)
+        if isinstance(received, Reject):
+            await self._bury(delivery, received.reason, received.detail)
             return None
-        return found
+        return received
 
     def _used_up(self, delivery: Delivery) -> bool:
         """Returns whether earlier deliveries already exceed the limit."""

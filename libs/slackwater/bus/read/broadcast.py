@@ -60,8 +60,8 @@ class Broadcasts:
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._ears: dict[str, tuple[BroadcastSubscription[Any], Subscription]] = {}
-        self._listening = asyncio.Lock()
+        self._subscriptions: dict[str, tuple[BroadcastSubscription[Any], Subscription]] = {}
+        self._lock = asyncio.Lock()
 
     async def broadcast(self, event: Event[Any]) -> None:
         """Broadcast an event. Raises Unavailable without a connection: a later broadcast would be
@@ -81,24 +81,24 @@ class Broadcasts:
         good.
         """
         subject = broadcast_subjects(payload, partition)
-        async with self._listening:
-            if subject not in self._ears:
-                self._ears[subject] = await self._listen(payload, subject)
-            ear, subscription = self._ears[subject]
-            me = object()
-            ear.handlers[me] = handler
+        async with self._lock:
+            if subject not in self._subscriptions:
+                self._subscriptions[subject] = await self._subscribe(payload, subject)
+            local, subscription = self._subscriptions[subject]
+            key = object()
+            local.handlers[key] = handler
         try:
             yield
         finally:
-            del ear.handlers[me]
-            if not ear.handlers:
-                del self._ears[subject]
+            del local.handlers[key]
+            if not local.handlers:
+                del self._subscriptions[subject]
                 with suppress(NatsError):  # closed meanwhile
                     await subscription.unsubscribe()
 
-    async def _listen(self, payload: type[T], subject: str) -> tuple[BroadcastSubscription[T], Subscription]:
-        ear = BroadcastSubscription(payload)
+    async def _subscribe(self, payload: type[T], subject: str) -> tuple[BroadcastSubscription[T], Subscription]:
+        local = BroadcastSubscription(payload)
         try:
-            return ear, await self._client.subscribe(subject, cb=ear.received)
+            return local, await self._client.subscribe(subject, cb=local.received)
         except NatsError as error:
             raise Unavailable(f"cannot subscribe to {subject}: {error!r}") from error

@@ -63,7 +63,7 @@ class StreamPart:
         stream: str,
         reader: OrderedReader,
         js: JetStreamContext,
-        look: StreamRequest,
+        request: StreamRequest,
         mailbox: Mailbox,
         position: int,
     ) -> None:
@@ -71,7 +71,7 @@ class StreamPart:
         self.reader = reader
         self.position = position
         self._js = js
-        self._payloads = {payload.TYPE: payload for payload in look.payloads}
+        self._payloads = {payload.TYPE: payload for payload in request.payloads}
         self._mailbox = mailbox
         self._behind = False
         """More messages wait in the stream than were read, so retention may remove them first."""
@@ -84,10 +84,10 @@ class StreamPart:
         end = await self._end() if self.reader.idle else None
         opens = self.reader.opens
         messages = await self.reader.next()
-        await self._tell_if_begun_anew()
+        await self._report_restart()
         if self._behind or 0 < opens < self.reader.opens:
-            self._doubtful()
-        await self._tell_of_a_gap(messages[0].metadata.sequence.stream if messages else None)
+            self._begin_doubt()
+        await self._report_gap(messages[0].metadata.sequence.stream if messages else None)
         if messages:
             await self._hand_over(messages)
         elif self.reader.idle and end is not None:
@@ -104,35 +104,35 @@ class StreamPart:
         self._passed(last.sequence.stream)
         self._behind = last.num_pending > 0
         if loop.time() - began > LOOK_BACK_SECONDS:
-            self._doubtful()
-            await self._tell_of_a_gap(None)
+            self._begin_doubt()
+            await self._report_gap(None)
 
     def _passed(self, position: int) -> None:
         self.position = max(self.position, position)
         self.reader.passed(self.position)
 
-    def _doubtful(self) -> None:
+    def _begin_doubt(self) -> None:
         if self._doubt is None:
             self._doubt = self.position
 
-    async def _tell_if_begun_anew(self) -> None:
+    async def _report_restart(self) -> None:
         anew = self.reader.begun_anew()
         if anew is not None:
             missed = StreamGap(self.stream, self.position, anew, GapCause.BEGAN_ANEW)
             self.position, self._doubt = anew, None
             await self._mailbox.put([missed])
 
-    async def _tell_of_a_gap(self, next_wanted: int | None) -> None:
+    async def _report_gap(self, next_sequence: int | None) -> None:
         """Report a Missed item if the stream removed anything between the doubted position and the
         next message read.
         """
         if self._doubt is None or (state := await self._state()) is None:
             return
         doubt, self._doubt = self._doubt, None
-        if self.last_value or state.first_seq <= doubt + 1 or next_wanted == doubt + 1:
+        if self.last_value or state.first_seq <= doubt + 1 or next_sequence == doubt + 1:
             return
         gone = state.first_seq - 1
-        resumed_after = max(self.position, gone if next_wanted is None else min(gone, next_wanted - 1))
+        resumed_after = max(self.position, gone if next_sequence is None else min(gone, next_sequence - 1))
         await self._mailbox.put([StreamGap(self.stream, doubt, resumed_after, GapCause.EXPIRED)])
         self.position = resumed_after
 
@@ -172,31 +172,31 @@ class NatsStreamReader:
             return missed
         return await self.mailbox.next_items()
 
-    async def begin(self, client: Client, js: JetStreamContext, topology: Topology, look: StreamRequest) -> None:
+    async def begin(self, client: Client, js: JetStreamContext, topology: Topology, request: StreamRequest) -> None:
         """Find the start position in every stream. Raises Unavailable."""
         try:
-            for stream, payloads in by_stream(look.payloads).items():
+            for stream, payloads in by_stream(request.payloads).items():
                 last_value = topology.streams[stream].max_messages_per_subject == 1
-                position = await self._start(js, stream, look, last_value=last_value)
-                filters = [each for payload in payloads for each in _filters(payload, look.keys)]
+                position = await self._start(js, stream, request, last_value=last_value)
+                filters = [each for payload in payloads for each in _filters(payload, request.keys)]
                 reader = OrderedReader(
-                    client, js, stream, filters, Start(position), FOLLOW_BATCH, headers_only=not look.bodies
+                    client, js, stream, filters, Start(position), FOLLOW_BATCH, headers_only=not request.bodies
                 )
-                part = StreamPart(stream, reader, js, look, self.mailbox, position)
+                part = StreamPart(stream, reader, js, request, self.mailbox, position)
                 part.last_value = last_value
                 self.parts.append(part)
         except (NatsError, APIError, TimeoutError) as error:
             raise Unavailable(f"the streams cannot be read now: {error!r}") from error
 
-    async def _start(self, js: JetStreamContext, stream: str, look: StreamRequest, *, last_value: bool) -> int:
+    async def _start(self, js: JetStreamContext, stream: str, request: StreamRequest, *, last_value: bool) -> int:
         state = (await js.stream_info(stream)).state
-        if stream in look.after:
+        if stream in request.after:
             position, missed = resume_positions(
-                stream, look.after[stream], state.first_seq, state.last_seq, last_value=last_value
+                stream, request.after[stream], state.first_seq, state.last_seq, last_value=last_value
             )
             self._missed += [missed] if missed is not None else []
             return position
-        return state.last_seq if look.since is None else await _position_at(js, stream, look.since)
+        return state.last_seq if request.since is None else await _position_at(js, stream, request.since)
 
 
 async def _position_at(js: JetStreamContext, stream: str, moment: datetime) -> int:

@@ -74,7 +74,7 @@ class OrderedReader:
         self._start = start
         self._after = start.after_sequence
         self._whole_after = start.after_sequence or 0
-        self._given: OrderedDict[str, int] = OrderedDict()
+        self._delivered: OrderedDict[str, int] = OrderedDict()
         self._batch = batch
         self._confined = confined
         self._headers_only = headers_only
@@ -126,14 +126,14 @@ class OrderedReader:
         """Returns, once, the position behind which reading continues after the earlier positions
         became invalid.
         """
-        found, self._anew = self._anew, None
-        return found
+        restarted_after, self._anew = self._anew, None
+        return restarted_after
 
     def rewind(self, after_sequence: int) -> None:
         """Go back to a position at the next reset."""
         self._after = after_sequence
-        for identity in [identity for identity, sequence in self._given.items() if sequence > after_sequence]:
-            del self._given[identity]
+        for identity in [identity for identity, sequence in self._delivered.items() if sequence > after_sequence]:
+            del self._delivered[identity]
 
     async def reset(self) -> None:
         """Drop the consumer; the next read creates a new one."""
@@ -200,7 +200,7 @@ class OrderedReader:
         if self._after is None:
             self._whole_after = state.last_seq
             return None
-        known = [sequence for sequence in self._given.values() if self._whole_after < sequence <= self._after]
+        known = [sequence for sequence in self._delivered.values() if self._whole_after < sequence <= self._after]
         return min(known, default=self._after + 1)
 
     def _begin_anew(self, after_sequence: int) -> None:
@@ -210,20 +210,22 @@ class OrderedReader:
         self._after = None if self._start.after_sequence is None else after_sequence
         self._whole_after = after_sequence
         self._anew = self._after
-        self._given = OrderedDict.fromkeys(self._given, 0)
+        self._delivered = OrderedDict.fromkeys(self._delivered, 0)
 
     def _stands_in_for_another(self, message: Msg) -> bool:
         """Returns whether the oldest remembered position now holds a different message."""
-        here = [identity for identity, sequence in self._given.items() if sequence == message.metadata.sequence.stream]
+        here = [
+            identity for identity, sequence in self._delivered.items() if sequence == message.metadata.sequence.stream
+        ]
         return here != [] and _identity(message) not in here
 
     def _is_new(self, message: Msg) -> bool:
         identity = _identity(message)
-        known = identity in self._given
-        self._given[identity] = message.metadata.sequence.stream
-        self._given.move_to_end(identity)
-        while len(self._given) > REMEMBERED:
-            self._given.popitem(last=False)
+        known = identity in self._delivered
+        self._delivered[identity] = message.metadata.sequence.stream
+        self._delivered.move_to_end(identity)
+        while len(self._delivered) > REMEMBERED:
+            self._delivered.popitem(last=False)
         return not known
 
 

@@ -33,7 +33,7 @@ class Replayer(Generic[P]):
         self._name = name
         self._handling = Handling(payload, name, handler, bury, counters)
         self._counters = counters
-        self._given_up: list[DeadLetter] = []
+        self._letters: list[DeadLetter] = []
         """Dead letters not stored yet. The messages after them were handled and are not read
         again.
         """
@@ -46,7 +46,7 @@ class Replayer(Generic[P]):
             return None
         before = batch[0].stream_sequence - 1
         try:
-            await self._bury_given_up()  # of the batch before: the handler has not seen anything of this one
+            await self._bury_letters()  # of the batch before: the handler has not seen anything of this one
         except Unavailable as error:
             log.warning("replay tries again", reader=self._name, error=error.message)
             return before
@@ -56,13 +56,13 @@ class Replayer(Generic[P]):
             readable = [pair for message in batch if (pair := self._read(message)) is not None]
         except Unavailable as error:
             log.warning("replay tries again", reader=self._name, error=error.message)
-            self._given_up.clear()  # they are read again
+            self._letters.clear()  # they are read again
             return before
         again_after = await self._handle(readable) if readable else None
         if again_after is not None:
-            self._given_up = [letter for letter in self._given_up if letter.stream_sequence <= again_after]
+            self._letters = [letter for letter in self._letters if letter.stream_sequence <= again_after]
         with suppress(Unavailable):  # before the next batch, then
-            await self._bury_given_up()
+            await self._bury_letters()
         return again_after
 
     async def _handle(self, readable: Sequence[tuple[Readable, Received[P]]]) -> int | None:
@@ -73,13 +73,13 @@ class Replayer(Generic[P]):
                 case Retry(reason, away=away):
                     if not away and self._tries(message.stream_sequence) >= MOST_TRIES:
                         self._counters.exhausted += 1
-                        self._give_up(message, "max_deliver", f"tried {MOST_TRIES} times; last: {reason}")
+                        self._add_letter(message, "max_deliver", f"tried {MOST_TRIES} times; last: {reason}")
                         return message.stream_sequence  # nothing behind it has been tried
                     self._counters.retried += 1
                     return message.stream_sequence - 1
                 case Reject(reason, detail):
                     self._counters.rejected += 1
-                    self._give_up(message, reason, detail)
+                    self._add_letter(message, reason, detail)
                 case _:
                     self._counters.done += 1
         return None
@@ -96,17 +96,17 @@ class Replayer(Generic[P]):
         """Returns the message with its event; None if it cannot be decoded. Raises Unavailable when
         the machine cannot decode now.
         """
-        found = self._handling.decode(message)
-        if isinstance(found, Reject):
-            self._give_up(message, found.reason, found.detail)
+        decoded = self._handling.decode(message)
+        if isinstance(decoded, Reject):
+            self._add_letter(message, decoded.reason, decoded.detail)
             return None
-        return message, found
+        return message, decoded
 
-    def _give_up(self, message: Readable, reason: str, detail: str) -> None:
-        self._given_up.append(self._handling.letter(message, reason, detail))
+    def _add_letter(self, message: Readable, reason: str, detail: str) -> None:
+        self._letters.append(self._handling.letter(message, reason, detail))
 
-    async def _bury_given_up(self) -> None:
+    async def _bury_letters(self) -> None:
         """Store pending dead letters; those not stored are kept. Raises Unavailable."""
-        while self._given_up:
-            await self._handling.bury(self._given_up[0])
-            del self._given_up[0]
+        while self._letters:
+            await self._handling.bury(self._letters[0])
+            del self._letters[0]

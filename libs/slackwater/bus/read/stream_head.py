@@ -39,9 +39,9 @@ async def _end(js: JetStreamContext, stream: str, subjects: str) -> int:
 async def latest_of(js: JetStreamContext, payload: type[P], node: str) -> Event[P] | None:
     """See slackwater.bus.port.Bus.latest; whether the agent is blocked is not asked here. Raises Unavailable."""
     try:
-        found = await js.get_last_msg(payload.STREAM, own_subjects(payload, node))
+        last = await js.get_last_msg(payload.STREAM, own_subjects(payload, node))
     except NotFoundError:
         return None
     except (NatsError, APIError, TimeoutError) as error:
         raise Unavailable(f"the last {payload.TYPE} of {node} cannot be read now: {error!r}") from error
-    return decoded_or_none(payload, Message(found.subject or "", found.headers or {}, found.data or b""))
+    return decoded_or_none(payload, Message(last.subject or "", last.headers or {}, last.data or b""))

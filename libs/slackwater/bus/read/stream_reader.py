@@ -95,14 +95,14 @@ class Mailbox:
     def __init__(self) -> None:
         self._items: list[Item] = []
         self._filled = asyncio.Event()
-        self._taken = asyncio.Event()
+        self._emptied = asyncio.Event()
         self._closed = False
 
     async def put(self, items: Sequence[Item]) -> None:
         """Hand over a batch. Returns at once when closed."""
         while self._items and not self._closed:
-            self._taken.clear()
-            await self._taken.wait()
+            self._emptied.clear()
+            await self._emptied.wait()
         if items and not self._closed:
             self._items = list(items)
             self._filled.set()
@@ -112,36 +112,36 @@ class Mailbox:
             self._filled.clear()
             await self._filled.wait()
         items, self._items = self._items, []
-        self._taken.set()
+        self._emptied.set()
         return items
 
     def close(self) -> None:
         self._closed = True
-        self._taken.set()
+        self._emptied.set()
 
 
 def by_stream(payloads: Sequence[type[Payload]]) -> dict[str, list[type[Payload]]]:
     """Returns the types grouped by the stream that keeps them."""
-    found: dict[str, list[type[Payload]]] = {}
+    grouped: dict[str, list[type[Payload]]] = {}
     for payload in payloads:
-        found.setdefault(payload.STREAM, []).append(payload)
-    return found
+        grouped.setdefault(payload.STREAM, []).append(payload)
+    return grouped
 
 
 def resume_positions(
-    stream: str, wanted: int, first: int, last: int, *, last_value: bool
+    stream: str, last_seen: int, first: int, last: int, *, last_value: bool
 ) -> tuple[int, StreamGap | None]:
-    """Returns the position to read behind, given the last one seen (`wanted`), and what is missing,
+    """Returns the position to read behind, given the last one seen (`last_seen`), and what is missing,
     if anything.
 
     `first` and `last` are the stream's bounds now. A last-value stream loses only superseded
     messages, so it has no gap.
     """
-    if wanted > last:
-        return last, StreamGap(stream, wanted, last, GapCause.BEGAN_ANEW)
-    if wanted + 1 < first and not last_value:
-        return first - 1, StreamGap(stream, wanted, first - 1, GapCause.EXPIRED)
-    return wanted, None
+    if last_seen > last:
+        return last, StreamGap(stream, last_seen, last, GapCause.BEGAN_ANEW)
+    if last_seen + 1 < first and not last_value:
+        return first - 1, StreamGap(stream, last_seen, first - 1, GapCause.EXPIRED)
+    return last_seen, None
 
 
 def stream_event(

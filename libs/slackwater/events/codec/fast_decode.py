@@ -51,10 +51,10 @@ def read_with(payload: type[P], body: bytes, reader: Callable[[bytes], msgspec.S
     if reader is None or b"\\" in body or _BELOW_MICROSECONDS.search(body):
         return None
     try:
-        found = reader(body)
+        body_struct = reader(body)
     except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError, OverflowError, RecursionError):
         return None
-    return built(payload, msgspec.structs.asdict(found))
+    return built(payload, msgspec.structs.asdict(body_struct))
 
 
 def _reader(
@@ -88,12 +88,12 @@ def within_rules(
     checks = [(name, check) for name, kind in fields if (check := rule_check(kind)) is not None]
 
     def read_within_rules(body: bytes) -> msgspec.Struct:
-        found = decode(body)
+        decoded = decode(body)
         for name, check in checks:
-            problem = check(getattr(found, name))
+            problem = check(getattr(decoded, name))
             if problem is not None:
                 raise msgspec.ValidationError(f"{name}: {problem}")
-        return found
+        return decoded
 
     return read_within_rules
 

@@ -40,17 +40,17 @@ class InternedValues(Generic[T]):
         """Returns the value of each body. Raises what `read` raises; a refused body is not
         cached.
         """
-        young, found = self._young, []
+        young, values = self._young, []
         for body in bodies:
             key = bytes(body)
             value = young.get(key)
             if value is None:
                 value = young[key] = self._from_before(key)
-            found.append(value)
-        self._left -= len(found)
+            values.append(value)
+        self._left -= len(values)
         if self._left <= 0:
             self._turn()
-        return found
+        return values
 
     def _from_before(self, key: bytes) -> T:
         value = self._old.get(key)

@@ -29,7 +29,7 @@ COLOCATION_STRATEGY: Final = Kind(
         Column("NODES", ".status.nodes", "integer"),
         Column("BAD", ".status.nodesWithProblems", "integer"),
         GENERATION,
-        Column("STATE", f"{CELLS}:state"),
+        Column("STATE", f"{CELLS}:state", of_status=True),
         Column("CPU-BY", ".status.effective.cpuCalculatePolicy", priority=1),
         Column("MEMORY-BY", ".status.effective.memoryCalculatePolicy", priority=1),
         Column("MARGIN", ".status.effective.safetyMarginMode", priority=1),

@@ -27,7 +27,7 @@ PREDICT_POLICY: Final = Kind(
         Column("MEMORY", ".status.effective.memory.name"),
         Column("MEMORY-RATE", ".status.effective.memory.settings.violation_rate", "number"),
         GENERATION,
-        Column("STATE", f"{CELLS}:state"),
+        Column("STATE", f"{CELLS}:state", of_status=True),
         Column("FOLD", ".status.effective.cadence.histogramUpdateIntervalSeconds", "number", 1),
         Column("REPORT", ".status.effective.cadence.reportingIntervalSeconds", "number", 1),
         Column("CHECK", ".status.effective.cadence.checkPredictionIntervalSeconds", "number", 1),

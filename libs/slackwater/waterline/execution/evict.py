@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from slackwater.waterline.analysis.demands import ActionKind, Candidate, Demand
-from slackwater.waterline.execution.ledger import CLOSED, ReleaseLedger
 from slackwater.waterline.execution.limits import ActionLimits
-from slackwater.waterline.execution.plan import Remaining, Spared, Step
+from slackwater.waterline.execution.plan import CLOSED, ReleaseLedger, Remaining, Spared, Step
 from slackwater.waterline.facts.amounts import ZERO
 from slackwater.waterline.facts.pods import PodUse
 
@@ -101,7 +100,7 @@ class EvictionPass:
                     break
                 self._begin(choice, ledger)
             choices = self._choose(ledger) if refused else []
-        self._tell_spared(ledger)
+        self._record_spared(ledger)
         return tuple(self._remaining(demand, ledger) for demand in self._demands)
 
     # ---- choosing
@@ -186,14 +185,14 @@ class EvictionPass:
             )
         )
 
-    def _tell_spared(self, ledger: ReleaseLedger) -> None:
-        told = set(self._begun)
+    def _record_spared(self, ledger: ReleaseLedger) -> None:
+        recorded = set(self._begun)
         for demand in self._demands:
             is_closed = ledger.is_closed(demand)
             for candidate in demand.candidates:
                 pod = candidate.pod
-                if pod.uid not in told:
-                    told.add(pod.uid)
+                if pod.uid not in recorded:
+                    recorded.add(pod.uid)
                     because = self._why_spared(demand, candidate, ledger, is_closed)
                     self.spared.append(Spared(ActionKind.EVICT, pod.uid, pod.name, because))
 

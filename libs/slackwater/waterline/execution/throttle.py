@@ -9,9 +9,8 @@ from typing import Final
 
 from slackwater.waterline.actuation.cpu_quota import QuotaChange, amount_of
 from slackwater.waterline.analysis.demands import ActionKind, Candidate, Demand
-from slackwater.waterline.execution.ledger import CLOSED, ReleaseLedger, nonzero
 from slackwater.waterline.execution.limits import ActionLimits
-from slackwater.waterline.execution.plan import Remaining, Spared, Step
+from slackwater.waterline.execution.plan import CLOSED, ReleaseLedger, Remaining, Spared, Step, nonzero
 from slackwater.waterline.facts.amounts import ZERO
 from slackwater.waterline.facts.pods import PodUse
 

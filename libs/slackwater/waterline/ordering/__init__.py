@@ -1,1 +1,1 @@
-"""The order of candidates: single-property comparators, and chains of them."""
+"""The order of candidates: chains of single-property comparators."""

@@ -1,19 +1,91 @@
 """Chains of comparators: the first that decides counts, the uid breaks ties. Total, stable,
 deterministic.
+
+A comparator is a key, not a function of two pods: keys make every comparator transitive, so that any
+chain is an order. The first pod in order is acted on first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from types import MappingProxyType
 from typing import Final
 
+from slackwater.model.tiers import QoSClass, Tier
 from slackwater.waterline.facts.amounts import Number
 from slackwater.waterline.facts.pods import PodUse
-from slackwater.waterline.ordering import comparators as by
-from slackwater.waterline.ordering.comparators import Comparator
+
+Key = Callable[[PodUse], Number]
+
+_TIERS: Final = {Tier.FREE: 0, Tier.BATCH: 1, Tier.MID: 2, Tier.PROD: 3}
+_CLASSES: Final = {None: 0, QoSClass.BE: 1, QoSClass.LS: 2, QoSClass.LSR: 3, QoSClass.LSE: 4, QoSClass.SYSTEM: 5}
+_GRAINS_PER_MILLI: Final = 1_000_000
+"""Usage is compared in whole billionths of a core; smaller differences are rounding errors."""
+
+_LATER_THAN_ALL: Final = -float(2**53)
+"""A finite maximum: keys are part of records, and JSON has no infinity."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparator:
+    """The pod with the smaller key comes first; the next comparator decides between equal keys."""
+
+    name: str
+    key: Key
+
+    def compare(self, one: PodUse, other: PodUse) -> int:
+        """-1: `one` first, 1: `other` first, 0: undecided."""
+        mine, theirs = self.key(one), self.key(other)
+        return (mine > theirs) - (mine < theirs)
+
+    def turned(self) -> Comparator:
+        """Returns the reversed comparator."""
+        key = self.key
+        return Comparator(f"{self.name} (turned)", lambda pod: -key(pod))
+
+
+def _ratio(part: Number | None, whole: Number) -> float:
+    return float(part) / float(whole) if part is not None and whole > 0 else 0.0
+
+
+def _started(pod: PodUse) -> float:
+    return _LATER_THAN_ALL if pod.started_at is None else -pod.started_at.timestamp()
+
+
+def _extended_usage(pod: PodUse) -> Number | None:
+    """Returns batch CPU usage; a pod that does not report it separately uses batch CPU for all its
+    usage.
+    """
+    return pod.cpu_usage_milli if pod.extended_cpu_usage_milli is None else pod.extended_cpu_usage_milli
+
+
+TIER: Final = Comparator("lower tier", lambda pod: 2 if pod.tier is None else _TIERS[pod.tier])
+QOS_CLASS: Final = Comparator("lower QoS class", lambda pod: _CLASSES[pod.qos])
+PRIORITY: Final = Comparator("lower priority", lambda pod: pod.priority or 0)
+CPU_USAGE: Final = Comparator("more CPU used", lambda pod: -int((pod.cpu_usage_milli or 0) * _GRAINS_PER_MILLI))
+MEMORY_USAGE: Final = Comparator("more memory used", lambda pod: -int(pod.memory_usage_bytes or 0))
+HOLDS_EXTENDED_CPU: Final = Comparator("holds batch CPU", lambda pod: 0 if pod.extended_cpu_limit_milli else 1)
+HOLDS_EXTENDED_MEMORY: Final = Comparator("holds batch memory", lambda pod: 0 if pod.extended_memory_limit_bytes else 1)
+EXTENDED_CPU_USAGE: Final = Comparator(
+    "more of its batch CPU used", lambda pod: -_ratio(_extended_usage(pod), pod.extended_cpu_limit_milli)
+)
+EXTENDED_MEMORY_USAGE: Final = Comparator(
+    "more of its batch memory used", lambda pod: -_ratio(pod.memory_usage_bytes, pod.extended_memory_limit_bytes)
+)
+CPU_OVER_REQUEST: Final = Comparator(
+    "more of its request used",
+    lambda pod: -_ratio(pod.cpu_usage_milli, pod.extended_cpu_request_milli or pod.cpu_request_milli),
+)
+RUNNING_TIME: Final = Comparator("started later", _started)
+"""The longest-running pod loses most and comes last; a pod without a start time comes first."""
+EVICTION_PRIORITY: Final = Comparator("lower eviction priority", lambda pod: pod.eviction_priority)
+LABEL_PRIORITY: Final = Comparator(
+    "lower priority by label", lambda pod: (pod.priority or 0) if pod.label_priority is None else pod.label_priority
+)
+MEMORY_MEASURED: Final = Comparator("memory was measured", lambda pod: 0 if pod.memory_usage_bytes is not None else 1)
+
 
 _uid: Final = attrgetter("uid")
 
@@ -54,30 +126,30 @@ class ComparatorChain:
         return ", ".join((*(comparator.name for comparator in self.comparators), "uid"))
 
 
-_RANK: Final = (by.TIER, by.QOS_CLASS, by.PRIORITY)
+_RANK: Final = (TIER, QOS_CLASS, PRIORITY)
 """Class and priority of the proposal, with the tier before both."""
-_PRIORITY_FIRST: Final = (by.PRIORITY, by.QOS_CLASS)
+_PRIORITY_FIRST: Final = (PRIORITY, QOS_CLASS)
 
-GENERAL: Final = ComparatorChain("general", (*_RANK, by.RUNNING_TIME))
-CPU: Final = ComparatorChain("cpu", (*_RANK, by.CPU_USAGE, by.EXTENDED_CPU, by.RUNNING_TIME))
-EXTENDED_CPU: Final = ComparatorChain("extended-cpu", (*_RANK, by.EXTENDED_CPU, by.RUNNING_TIME))
-MEMORY: Final = ComparatorChain("memory", (*_RANK, by.MEMORY_USAGE, by.EXTENDED_MEMORY, by.RUNNING_TIME))
-PRIORITY_FIRST: Final = ComparatorChain("priority-first", (*_PRIORITY_FIRST, by.RUNNING_TIME))
+GENERAL: Final = ComparatorChain("general", (*_RANK, RUNNING_TIME))
+CPU: Final = ComparatorChain("cpu", (*_RANK, CPU_USAGE, EXTENDED_CPU_USAGE, RUNNING_TIME))
+EXTENDED_CPU: Final = ComparatorChain("extended-cpu", (*_RANK, EXTENDED_CPU_USAGE, RUNNING_TIME))
+MEMORY: Final = ComparatorChain("memory", (*_RANK, MEMORY_USAGE, EXTENDED_MEMORY_USAGE, RUNNING_TIME))
+PRIORITY_FIRST: Final = ComparatorChain("priority-first", (*_PRIORITY_FIRST, RUNNING_TIME))
 CPU_BORROWERS_FIRST: Final = ComparatorChain(
     "cpu-borrowers-first",
-    (by.HOLDS_EXTENDED_CPU, *_PRIORITY_FIRST, by.CPU_USAGE, by.EXTENDED_CPU, by.RUNNING_TIME),
+    (HOLDS_EXTENDED_CPU, *_PRIORITY_FIRST, CPU_USAGE, EXTENDED_CPU_USAGE, RUNNING_TIME),
 )
 MEMORY_BORROWERS_FIRST: Final = ComparatorChain(
     "memory-borrowers-first",
-    (by.HOLDS_EXTENDED_MEMORY, *_PRIORITY_FIRST, by.MEMORY_USAGE, by.EXTENDED_MEMORY, by.RUNNING_TIME),
+    (HOLDS_EXTENDED_MEMORY, *_PRIORITY_FIRST, MEMORY_USAGE, EXTENDED_MEMORY_USAGE, RUNNING_TIME),
 )
-BEST_EFFORT_CPU: Final = ComparatorChain("best-effort-cpu", (by.PRIORITY, by.CPU_OVER_REQUEST))
-BEST_EFFORT_MEMORY: Final = ComparatorChain("best-effort-memory", (by.PRIORITY, by.MEMORY_MEASURED, by.MEMORY_USAGE))
+BEST_EFFORT_CPU: Final = ComparatorChain("best-effort-cpu", (PRIORITY, CPU_OVER_REQUEST))
+BEST_EFFORT_MEMORY: Final = ComparatorChain("best-effort-memory", (PRIORITY, MEMORY_MEASURED, MEMORY_USAGE))
 EVICTION_PRIORITY_CPU: Final = ComparatorChain(
-    "eviction-priority-cpu", (by.EVICTION_PRIORITY, by.PRIORITY, by.LABEL_PRIORITY, by.CPU_USAGE)
+    "eviction-priority-cpu", (EVICTION_PRIORITY, PRIORITY, LABEL_PRIORITY, CPU_USAGE)
 )
 EVICTION_PRIORITY_MEMORY: Final = ComparatorChain(
-    "eviction-priority-memory", (by.EVICTION_PRIORITY, by.PRIORITY, by.LABEL_PRIORITY, by.MEMORY_USAGE)
+    "eviction-priority-memory", (EVICTION_PRIORITY, PRIORITY, LABEL_PRIORITY, MEMORY_USAGE)
 )
 
 CHAINS: Mapping[str, ComparatorChain] = MappingProxyType(

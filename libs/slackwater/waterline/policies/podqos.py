@@ -1,17 +1,94 @@
-"""PodQOS: which pods may suffer which actions. A pod that no PodQOS names for an action never suffers it."""
+"""PodQOS: which pods, by label, QoS class, priority and namespace, may suffer which actions.
+
+A pod that no PodQOS names for an action never suffers it.
+"""
 
 from __future__ import annotations
 
+import re
 from functools import cached_property
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from slackwater.model.tiers import QoSClass
 from slackwater.resources.metadata import Label, Part, Resource
-from slackwater.resources.selectors import LabelSelector
+from slackwater.resources.selectors import LabelSelector, Values
 from slackwater.waterline.facts.pods import PodUse
-from slackwater.waterline.policies.selectors import ScopeSelector
+
+_RANGE: Final = re.compile(r"(-?\d{1,10})(?:-(-?\d{1,10}))?", re.ASCII)
+_KUBERNETES: Final = {
+    "BestEffort": frozenset({QoSClass.BE}),
+    "Burstable": frozenset({QoSClass.LS}),
+    "Guaranteed": frozenset({QoSClass.LSR, QoSClass.LSE}),
+}
+
+
+class ScopeExpression(Part):
+    """One condition on what a pod is. Priorities are numbers or ranges that include both ends, negative ones too."""
+
+    scope_name: Literal["QOSClass", "Priority", "Namespace"]
+    operator: Literal["In", "NotIn"]
+    values: Annotated[Values, Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _known(self) -> ScopeExpression:
+        for value in self.values:
+            if self.scope_name == "QOSClass" and value not in (*_KUBERNETES, *QoSClass):
+                raise ValueError(f"QoS class {value!r} is unknown; allowed: {', '.join((*QoSClass, *_KUBERNETES))}")
+            if self.scope_name == "Priority":
+                _range_of(value)
+        return self
+
+    @cached_property
+    def classes(self) -> frozenset[QoSClass]:
+        """Returns the named QoS classes, with Kubernetes' names translated."""
+        if self.scope_name != "QOSClass":
+            return frozenset()
+        named = (_KUBERNETES.get(value) or frozenset({QoSClass(value)}) for value in self.values)
+        return frozenset().union(*named)
+
+    def matches(self, pod: PodUse) -> bool:
+        """Returns whether the pod matches. A missing attribute is in no list: In fails, NotIn holds."""
+        return self._is_in(pod) == (self.operator == "In")
+
+    def _is_in(self, pod: PodUse) -> bool:
+        match self.scope_name:
+            case "QOSClass":
+                return pod.qos in self.classes
+            case "Namespace":
+                return pod.namespace in self.values
+            case "Priority":
+                return pod.priority is not None and any(pod.priority in one for one in self._ranges)
+
+    @cached_property
+    def _ranges(self) -> tuple[range, ...]:
+        return tuple(_range_of(value) for value in self.values)
+
+
+def _range_of(text: str) -> range:
+    found = _RANGE.fullmatch(text.strip())
+    if found is None or (found[2] is not None and int(found[2]) < int(found[1])):
+        raise ValueError(f"{text!r} is neither a priority nor a range; allowed: 5000, -100, 5000-5999, -200--100")
+    return range(int(found[1]), int(found[2] or found[1]) + 1)
+
+
+class ScopeSelector(Part):
+    """All conditions hold."""
+
+    match_expressions: tuple[ScopeExpression, ...] = ()
+
+    def matches(self, pod: PodUse) -> bool:
+        for one in self.match_expressions:  # noqa: SIM110 - a third faster than all(), once per pod and policy
+            if not one.matches(pod):
+                return False
+        return True
+
+    @cached_property
+    def named_classes(self) -> frozenset[QoSClass]:
+        """Returns the QoS classes selected by name."""
+        named = (one.classes for one in self.match_expressions if one.operator == "In")
+        return frozenset().union(*named)
 
 
 class PodQosSpec(Part):

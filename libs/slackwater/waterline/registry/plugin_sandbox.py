@@ -17,8 +17,7 @@ from slackwater.waterline.actuation.cpu_quota import QuotaChange, RestoreBounds,
 from slackwater.waterline.facts.amounts import Number, exact
 from slackwater.waterline.facts.node import MetricSeries, NodeReadings
 from slackwater.waterline.facts.pods import PodUse
-from slackwater.waterline.ordering.chains import CHAINS, ComparatorChain
-from slackwater.waterline.ordering.comparators import Comparator, Key
+from slackwater.waterline.ordering.chains import CHAINS, Comparator, ComparatorChain, Key
 from slackwater.waterline.registry.metric import (
     Basis,
     Evict,

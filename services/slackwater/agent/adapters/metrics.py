@@ -16,60 +16,60 @@ class AgentMetrics:
     def __init__(self, meters: Meters, *writers: str) -> None:
         self._ticks = meters.histogram(
             "slackwater_agent_tick_seconds",
-            "Duration of sampling and converging, per sample.",
+            "Sampling and converging, per sample.",
             buckets=TICK_BUCKETS,
             look="p99 above a tenth of the sample interval: too many pods.",
         )
         self._sampled = meters.gauge(
             "slackwater_agent_last_sample_timestamp_seconds",
-            "Time of the last sample, in seconds since 1970.",
+            "Last sample, since 1970.",
             look="time() minus it above 5: the agent hangs.",
         )
         self._reports = meters.counter(
             "slackwater_agent_reports_total",
-            "Reports, by cause (interval, waterline, shutdown).",
+            "Reports (interval, waterline, shutdown).",
             ["reason"],
-            look="Mostly waterline: prod often waits for CPU here.",
+            look="Mostly waterline: prod often waits for CPU.",
         )
         self._dropped = meters.counter(
             "slackwater_agent_reports_dropped_total",
-            "Reports dropped because the bus was away too long.",
-            look="Any growth: the broker was away; ingestion counts them as missing.",
+            "Reports dropped because the bus was away.",
+            look="Any growth: broker away; they count as missing.",
         )
         self._waiting = Summed(
             meters.gauge(
                 "slackwater_agent_waiting_messages",
                 "Facts and reports waiting for the bus.",
-                look="Above 0 for longer than a reconnect takes.",
+                look="Above 0 for longer than a reconnect.",
             )
         )
         self._writes = meters.counter(
             "slackwater_agent_writes_total",
-            "Values written to the machine, by result (done, or error code).",
+            "Values written (done, or error code).",
             ["result"],
-            look="Other than done and not_found: the kernel or another program resists.",
+            look="Other than done, not_found: kernel or another program resists.",
         )
         self._foreign = meters.counter(
             "slackwater_agent_foreign_writes_total",
-            "Values that another program has changed; the agent no longer writes them.",
-            look="Any growth: two programs manage the same cgroups.",
+            "Values that another program changed; no longer written.",
+            look="Any growth: two programs manage the cgroups.",
         )
         self._leases = meters.counter(
             "slackwater_agent_leases_expired_total",
-            "Leases of intents that expired; the limits are then restored.",
+            "Expired leases of intents; limits are then restored.",
             ["writer"],
-            look="Any growth: the writer or the broker was away longer than a lease.",
+            look="Any growth: writer or broker away longer than a lease.",
         )
         self._throttled = Summed(
             meters.gauge(
                 "slackwater_agent_throttled_pods",
-                "CPU limits of Slackwater in force on the machine.",
+                "CPU limits in force.",
                 look="Differs from slackwater_ensurance_throttled_pods for long: intents do not arrive.",
             )
         )
         self._evictions = meters.counter(
             "slackwater_agent_evictions_total",
-            "Evictions ended, by result.",
+            "Evictions ended.",
             ["result"],
             look="failed or refused.",
         )

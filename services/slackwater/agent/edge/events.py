@@ -16,8 +16,7 @@ from slackwater.events.intent_observed import IntentObserved
 from slackwater.events.usage_reported import UsageReported
 from slackwater.events.waterline_crossed import URGENT_TRIGGER
 from slackwater.model.time import Clock
-from slackwater.telemetry.spans import Attributes, root_span
-from slackwater.telemetry.traceparent import new_traceparent
+from slackwater.telemetry.spans import Attributes, new_traceparent, root_span
 
 P = TypeVar("P", bound=Payload)
 

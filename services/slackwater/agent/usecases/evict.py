@@ -25,8 +25,7 @@ from slackwater.events.intent_declared import IntentDeclared
 from slackwater.model.errors import Unavailable
 from slackwater.model.time import Clock
 from slackwater.telemetry.logs import get_logger
-from slackwater.telemetry.spans import Attributes, Span, span
-from slackwater.telemetry.traceparent import new_traceparent
+from slackwater.telemetry.spans import Attributes, Span, new_traceparent, span
 
 _log = get_logger(__name__)
 _POLL_SECONDS = 0.05

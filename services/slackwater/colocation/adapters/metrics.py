@@ -12,7 +12,7 @@ from slackwater.offers.node import PoolTotals
 from slackwater.telemetry.metrics import DELAY_BUCKETS, Meters
 
 MILLI = 1000
-ALL = "Every replica counts the whole fleet: take the maximum, not the sum."
+ALL = "Every replica counts all: take the maximum, not the sum."
 
 
 class ColocationMetrics:
@@ -35,39 +35,39 @@ class ColocationMetrics:
             "slackwater_capacity_cpu_cores",
             "CPU of a pool's nodes.",
             ["pool"],
-            look="Compare with the offered amounts.",
+            look="To compare with offers.",
         )
         self._memory_capacity = meters.gauge(
             "slackwater_capacity_memory_bytes",
             "Memory of a pool's nodes.",
             ["pool"],
-            look="Compare with the offered amounts.",
+            look="To compare with offers.",
         )
         self._over = meters.gauge(
             "slackwater_overoffered_nodes",
             "Nodes whose offers exceed their capacity.",
             ["pool"],
-            look="Above 0: a defect in Slackwater; report it with the decision record.",
+            look="Above 0: a defect; report it with the decision record.",
         )
         self._changes = meters.counter(
             "slackwater_offer_changes_total",
-            "Offers published, by result (whole, degraded) and reason.",
+            "Offers published (whole, degraded).",
             ["result", "reason"],
-            look="degraded: predictions or usage are missing or old.",
+            look="degraded: predictions or usage missing or old.",
         )
         self._passed = meters.counter(
             "slackwater_colocation_full_pass_nodes_total",
-            "Nodes of the full pass over offers, by result (skipped, same, followed, aged, healed).",
+            "Nodes of the full pass (skipped, same, followed, aged, healed).",
             ["result"],
-            look="healed: damaged state or a missed event; see records with offer_healed.",
+            look="healed: damaged state or a missed event; see offer_healed.",
         )
         for found in Found:
             self._passed.labels(found.value)
         self._delay = meters.histogram(
             "slackwater_offer_delay_seconds",
-            "Delay from the cause of an offer (usually a window's end) to the offer.",
+            "From an offer's cause (usually a window's end) to the offer.",
             buckets=DELAY_BUCKETS,
-            look="p99 above 2 s: prediction or colocation is lagging.",
+            look="p99 above 2 s: prediction or colocation lags.",
         )
 
     def published(self, events: Sequence[Event[Any]], caused_seconds_ago: float | None) -> None:

@@ -10,9 +10,6 @@ from slackwater.colocation.adapters.node_rows import KeyedFollowerStore
 from slackwater.colocation.adapters.states import readable_facts
 from slackwater.colocation.ports import Followers
 from slackwater.offers.node import NodeState
-from slackwater.resources.kinds.colocation_strategy import COLOCATION_STRATEGY
-from slackwater.store.port import Database
-from slackwater.store.resource_table import PostgresResourceStore
 
 _STRATEGIES = "CASE WHEN jsonb_typeof(strategies) = 'array' THEN strategies ELSE '[]' END"
 _COUNTS = text(f"""
@@ -37,11 +34,6 @@ FROM (
     WHERE node > :after ORDER BY node
 ) known WHERE described_by IS NOT NULL AND described_by <> 'null' LIMIT :limit
 """)
-
-
-def strategy_store(database: Database) -> PostgresResourceStore:
-    """Returns the store of the ColocationStrategy documents."""
-    return PostgresResourceStore(database, COLOCATION_STRATEGY)
 
 
 class PostgresFollowerStore(KeyedFollowerStore):

@@ -28,18 +28,18 @@ class ColocationEvents:
         self._offering = offering
 
     async def on_described(self, batch: Sequence[Received[NodeDescribed]]) -> Sequence[Settlement]:
-        return await self._take(ON_DESCRIBED, [_described(received.event) for received in batch])
+        return await self._apply(ON_DESCRIBED, [_described(received.event) for received in batch])
 
     async def on_liveness(self, batch: Sequence[Received[NodeLivenessChanged]]) -> Sequence[Settlement]:
-        return await self._take(ON_LIVENESS, [_liveness(received.event) for received in batch])
+        return await self._apply(ON_LIVENESS, [_liveness(received.event) for received in batch])
 
     async def on_usage(self, batch: Sequence[Received[UsageWindowed]]) -> Sequence[Settlement]:
-        return await self._take(ON_USAGE, [_usage(received.event) for received in batch])
+        return await self._apply(ON_USAGE, [_usage(received.event) for received in batch])
 
     async def on_peaks(self, batch: Sequence[Received[PeakPredicted]]) -> Sequence[Settlement]:
-        return await self._take(ON_PEAKS, [_peaks(received.event) for received in batch])
+        return await self._apply(ON_PEAKS, [_peaks(received.event) for received in batch])
 
-    async def _take(self, consumer: str, batch: Sequence[News]) -> Sequence[Settlement]:
+    async def _apply(self, consumer: str, batch: Sequence[News]) -> Sequence[Settlement]:
         await apply_news(self._offering, consumer, batch)
         return [Done()] * len(batch)
 

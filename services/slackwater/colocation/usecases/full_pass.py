@@ -66,7 +66,7 @@ class FullPass:
             await offering.clock.sleep(seconds * len(some) / len(due))
             for state in await offering.store.states_of(some):
                 with offering.quarantine.isolating(STATES, state.node, node=state.node):
-                    result = await _look(offering, state, partitions())
+                    result = await _check(offering, state, partitions())
                     passed.counts[result] += 1
                     if result is Found.HEALED:
                         passed.healed.append(state.node)
@@ -80,7 +80,7 @@ def _slices(nodes: Sequence[str]) -> Iterator[Sequence[str]]:
         yield nodes[first : first + SLICE]
 
 
-async def _look(offering: Offering, state: NodeState, partitions: Collection[int]) -> Found:
+async def _check(offering: Offering, state: NodeState, partitions: Collection[int]) -> Found:
     """Recomputes one node without a lock, and again under lock if it differs, because an event may have changed it.
 
     Changes by time alone are left to the timer.

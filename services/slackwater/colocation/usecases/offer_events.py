@@ -15,7 +15,7 @@ from slackwater.events.resources_offered import ResourcesOffered, StatusOffered,
 from slackwater.offers.node import NodeState
 from slackwater.offers.node_offer import NodeOffer
 from slackwater.offers.snapshot import NodeSnapshot
-from slackwater.telemetry.traceparent import trace_id_of
+from slackwater.telemetry.spans import trace_id_of
 
 SOURCE = "colocation"
 _IDS = uuid.UUID("5b7c1d0e-27a5-5d0b-8d0f-6a1c4f0f9b52")
@@ -40,8 +40,8 @@ def offer_events(
 
     trigger_id, trace_id = (trigger.id, trace_id_of(trigger.traceparent)) if trigger else (None, None)
     reason = because or _reason(before, after)
-    told = OfferContext(before, after, snapshot, followed, offer, reason, now, trigger_id, identity, trace_id)
-    records = offer_records(told)
+    context = OfferContext(before, after, snapshot, followed, offer, reason, now, trigger_id, identity, trace_id)
+    records = offer_records(context)
     status = after.status
     offered = ResourcesOffered(
         node=after.node,

@@ -47,11 +47,13 @@ def inputs_of(facts: Facts, tier: str) -> tuple[Input, ...]:
 def _of_node(facts: Facts) -> Iterator[Input]:
     state, snapshot, strategy = facts.state, facts.snapshot, facts.followed.strategy
     if not strategy.enabled:
-        yield _said(facts, "enable", "false", "")
+        yield _strategy_input(facts, "enable", "false", "")
     yield _amount(facts, "capacity", snapshot.capacity, state.described_by)
     yield _amount(facts, "reserved_by_node", snapshot.reserved, state.described_by)
-    yield _said(facts, "reserved_by_strategy", amount(strategy.reserved, facts.resource), UNITS[facts.resource])
-    yield _said(facts, "reclaim_threshold", strategy.reclaim_threshold(facts.resource), "percent")
+    yield _strategy_input(
+        facts, "reserved_by_strategy", amount(strategy.reserved, facts.resource), UNITS[facts.resource]
+    )
+    yield _strategy_input(facts, "reclaim_threshold", strategy.reclaim_threshold(facts.resource), "percent")
     yield _amount(facts, "system_p95", snapshot.system, state.system_by or state.used_by)
     if snapshot.host_apps:
         apps = sum((app.usage for app in snapshot.host_apps if app.tier not in LOWER_TIERS), Resources())
@@ -66,18 +68,18 @@ def _of_batch(facts: Facts) -> Iterator[Input]:
     if facts.followed.strategy.mid_mode is not MidMode.OFF:
         yield _amount(facts, "mid_offered", facts.mid_lent, facts.mid_source)
     if (own := facts.followed.strategy.batch_threshold(facts.resource)) is not None:
-        yield _said(facts, "batch_threshold", own, "percent")
+        yield _strategy_input(facts, "batch_threshold", own, "percent")
 
 
 def _of_mid(facts: Facts) -> Iterator[Input]:
     strategy, resource = facts.followed.strategy, facts.resource
     yield _amount(facts, "allocatable", allocatable_of(facts.snapshot), facts.state.described_by)
-    yield _said(facts, "mid_threshold", strategy.mid_threshold(resource), "percent")
+    yield _strategy_input(facts, "mid_threshold", strategy.mid_threshold(resource), "percent")
     if strategy.mid_mode is MidMode.STATIC:
-        yield _said(facts, "mid_static", strategy.mid_static(resource), "percent")
+        yield _strategy_input(facts, "mid_static", strategy.mid_static(resource), "percent")
         return
-    yield _said(facts, "mid_reclaim_ratio", strategy.mid_reclaim_ratio_percent, "percent")
-    yield _said(facts, "mid_unallocated", strategy.mid_unallocated_percent, "percent")
+    yield _strategy_input(facts, "mid_reclaim_ratio", strategy.mid_reclaim_ratio_percent, "percent")
+    yield _strategy_input(facts, "mid_unallocated", strategy.mid_unallocated_percent, "percent")
     yield _amount(facts, "node_p95", facts.snapshot.node_usage, facts.state.used_by)
 
 
@@ -94,7 +96,7 @@ def _of_pods(facts: Facts, tier: str) -> Iterator[Input]:
     yield _amount(facts, f"{tier}_requests", requests, facts.state.used_by)
 
 
-def _said(facts: Facts, name: str, value: float | str, unit: str) -> Input:
+def _strategy_input(facts: Facts, name: str, value: float | str, unit: str) -> Input:
     """Returns an input from the strategy. Its sources are listed weakest first; its time is that of the newest."""
     source = ", ".join(facts.followed.sources) or "strategy"
     return Input(name=name, value=value, unit=unit, source=source, observed_at=_accepted_at(facts))

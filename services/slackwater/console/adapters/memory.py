@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from slackwater.console.adapters.memory_events import MemoryEvents
 from slackwater.console.adapters.memory_fleet import MemoryFleet
 from slackwater.console.adapters.memory_loop import MemoryLoop
+from slackwater.console.adapters.memory_resources import MemoryResources
 from slackwater.console.adapters.memory_strategies import MemoryStrategies
 from slackwater.console.domain.candidates import candidates_of, is_carried_out
 from slackwater.console.domain.pod_story import PodIdentity
@@ -34,7 +36,7 @@ from slackwater.decisions.record import DecisionRecord
 from slackwater.model.nodes import NodeFacts
 
 
-class MemoryReadModel(MemoryFleet, MemoryLoop, MemoryStrategies):
+class MemoryReadModel(MemoryEvents, MemoryFleet, MemoryLoop, MemoryStrategies, MemoryResources):
     """Dictionaries; every read sorts. Not for large fleets."""
 
     def __init__(self) -> None:
@@ -109,6 +111,7 @@ class MemoryReadModel(MemoryFleet, MemoryLoop, MemoryStrategies):
         self._effects = {k: v for k, v in self._effects.items() if v.measured_at >= decisions_before}
         self._observations = {k: v for k, v in self._observations.items() if v.observed_at >= decisions_before}
         self._evictions = {k: v for k, v in self._evictions.items() if v.completed_at >= decisions_before}
+        self._listed = {k: v for k, v in self._listed.items() if v.time >= decisions_before}
 
     async def nodes(self) -> Sequence[NodeView]:
         return [self._nodes[name] for name in sorted(self._nodes)]

@@ -11,9 +11,9 @@ class ConsoleMetrics:
     def __init__(self, meters: Meters) -> None:
         self._recorded = meters.counter(
             "slackwater_console_events_recorded_total",
-            "Events written to the read model, by type.",
+            "Events written to the read model.",
             ["event"],
-            look="One type stands still while others grow.",
+            look="One type stands still.",
         )
         self._delay = meters.histogram(
             "slackwater_console_freshness_seconds",

@@ -94,17 +94,17 @@ class OfferBoard:
         end = await self.end()
         stream = ResourcesOffered.STREAM
         async with self._bus.follow(TYPES, after={stream: 0}) as following, asyncio.TaskGroup() as group:
-            group.create_task(self._take_in(following, table), name="offers")
-            group.create_task(self._look_at_the_end(table, end.epoch), name="end of the offers")
+            group.create_task(self._apply_items(following, table), name="offers")
+            group.create_task(self._check_end(table, end.epoch), name="end of the offers")
 
-    async def _take_in(self, following: StreamReader, table: OfferTable) -> None:
+    async def _apply_items(self, following: StreamReader, table: OfferTable) -> None:
         while True:
             items: Sequence[Item] = await following.next()
             for item in items:
                 _put(table, item)
-            self._tell()
+            self._notify()
 
-    async def _look_at_the_end(self, table: OfferTable, epoch: str) -> None:
+    async def _check_end(self, table: OfferTable, epoch: str) -> None:
         while True:
             before, asked_at = table.position, self._clock.now()
             end = await self.end()
@@ -114,7 +114,7 @@ class OfferBoard:
             self.as_of = max(asked_at, self.as_of)
             if self.sight is None or self.sight.table is not table:
                 self.sight = OfferSight(table, epoch)
-            self._tell()
+            self._notify()
             await self._clock.sleep(LOOK_SECONDS)
             await self._watched.wait()
 
@@ -127,7 +127,7 @@ class OfferBoard:
                 async with asyncio.timeout(QUIET_SECONDS):
                     await self._change.wait()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         self._change.set()
         self._change = asyncio.Event()
 

@@ -12,8 +12,10 @@ from pydantic import TypeAdapter
 from slackwater.console.adapters import statements as sql
 from slackwater.console.adapters.fleet_statements import NODE_AMOUNTS, PRUNE_LEVELS
 from slackwater.console.adapters.loop_statements import PRUNE_WINDOWS
+from slackwater.console.adapters.postgres_events import PRUNE_EVENTS, PostgresEvents
 from slackwater.console.adapters.postgres_fleet import PostgresFleet
 from slackwater.console.adapters.postgres_loop import PostgresLoop
+from slackwater.console.adapters.postgres_resources import PostgresResources
 from slackwater.console.adapters.postgres_strategies import PostgresStrategies
 from slackwater.console.adapters.queries import Row, as_json
 from slackwater.console.domain.candidates import candidates_of, is_carried_out
@@ -57,7 +59,7 @@ _OBSERVATION = TypeAdapter(ObservationView)
 _EVICTION = TypeAdapter(EvictionView)
 
 
-class PostgresReadModel(PostgresFleet, PostgresLoop, PostgresStrategies):
+class PostgresReadModel(PostgresEvents, PostgresFleet, PostgresLoop, PostgresStrategies, PostgresResources):
     """Implements slackwater.console.ports. Every method is one short transaction. Raises Unavailable."""
 
     async def save_facts(self, rows: Sequence[tuple[NodeFacts, str, datetime]]) -> None:
@@ -149,7 +151,7 @@ class PostgresReadModel(PostgresFleet, PostgresLoop, PostgresStrategies):
             for statement in (*sql.PRUNE_USAGE, PRUNE_WINDOWS):
                 await unit.connection.execute(statement, {"before": usage_before})
             await unit.connection.execute(PRUNE_LEVELS, {"before": decisions_before})
-            for statement in sql.PRUNE_DECISIONS:
+            for statement in (*sql.PRUNE_DECISIONS, PRUNE_EVENTS):
                 await unit.connection.execute(statement, {"before": decisions_before})
 
     async def nodes(self) -> Sequence[NodeView]:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
+from slackwater.bus.admin.streams import consumer_name
 from slackwater.bus.consume.handlers import Consumer, all_or_split
 from slackwater.bus.port import BatchHandler, P, Received, Worth
+from slackwater.console import CONSUMES
 from slackwater.console.ports import ConsoleMeter
 from slackwater.console.usecases.record_events import RecordEvents
+from slackwater.events.agent_block_changed import AgentBlockChanged
 from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.effect_measured import EffectMeasured
 from slackwater.events.envelope import Event, Payload
@@ -19,6 +22,8 @@ from slackwater.events.node_described import NodeDescribed
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
 from slackwater.events.peak_predicted import PeakPredicted
+from slackwater.events.registry import EVENTS
+from slackwater.events.resource_changed import ResourceChanged
 from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.events.strategy_followed import StrategyFollowed
 from slackwater.events.usage_reported import UsageReported
@@ -42,8 +47,32 @@ def recording(
     return all_or_split(handle)
 
 
-def routes(record: RecordEvents) -> dict[type[Payload], Callable[[Sequence[Event[Any]]], Awaitable[None]]]:
-    """The use case that records each event type; the consumer is `console-` and the event's type with dashes."""
+Record = Callable[[Sequence[Event[Any]]], Awaitable[None]]
+
+
+def routes(record: RecordEvents) -> dict[type[Payload], Record]:
+    """The use case that records each event type; the consumer is `console-` and the event's type with dashes.
+
+    A listed event with a projection of its own is recorded by both.
+    """
+    found = projections(record)
+    listed = {payload: _both(found.get(payload), record.listed) for payload in EVENTS if payload.LISTED}
+    return {**found, **listed}
+
+
+def _both(projection: Record | None, listed: Record) -> Record:
+    if projection is None:
+        return listed
+
+    async def record(events: Sequence[Event[Any]]) -> None:
+        await projection(events)
+        await listed(events)
+
+    return record
+
+
+def projections(record: RecordEvents) -> dict[type[Payload], Record]:
+    """The use case of each event that the read model has tables of its own for."""
     return {
         NodeDescribed: record.described,
         NodeLivenessChanged: record.liveness_changed,
@@ -59,6 +88,7 @@ def routes(record: RecordEvents) -> dict[type[Payload], Callable[[Sequence[Event
         EvictionCompleted: record.eviction_completed,
         HealthReported: record.health_reported,
         StrategyFollowed: record.strategy_followed,
+        ResourceChanged: record.resource_changed,
     }
 
 
@@ -86,4 +116,9 @@ def consumers(
 
 def consumer_of(payload: type[Payload]) -> str:
     """The console's durable consumer of an event."""
-    return "console-" + payload.TYPE.replace(".", "-").replace("_", "-")
+    return consumer_name("console", payload)
+
+
+def is_recorded(payload: type[Payload]) -> bool:
+    """Whether the read model shows the event once the console's consumer has settled it."""
+    return payload.LISTED or (payload.TYPE in CONSUMES and payload is not AgentBlockChanged)  # which the bus watches

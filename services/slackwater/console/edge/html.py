@@ -99,12 +99,12 @@ def _node_routes(
         name: str, part: bool = False, subject: str = "batch-cpu", span: str = "1h", at: str = ""
     ) -> HTMLResponse:
         now = clock.now()
-        view = await node_page(reads, desk, name, now, _looked_at(offer_query(subject, span), at.strip(), now))
+        view = await node_page(reads, desk, name, now, _at_time(offer_query(subject, span), at.strip(), now))
         template = "node_part.html" if part else "node.html"
         return pages(template, page=view, subjects=OFFER_SUBJECTS, spans=OFFER_SPANS, sender=await senders.of(name))
 
 
-def _looked_at(look: OfferQuery, at: str, now: datetime) -> OfferQuery:
+def _at_time(look: OfferQuery, at: str, now: datetime) -> OfferQuery:
     """The view with its time. A time that cannot be parsed is reported on the page, which shows more than that."""
     try:
         return replace(look, at=at, moment=moment(at, now, "at") if at else None)

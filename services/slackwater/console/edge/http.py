@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from slackwater.console.domain.views import Counts
 from slackwater.console.edge.decision_routes import decision_router
+from slackwater.console.edge.event_routes import event_router
 from slackwater.console.edge.node_routes import node_router
 from slackwater.console.edge.offer_routes import offer_router
 from slackwater.console.edge.parameters import Times
@@ -26,6 +27,7 @@ def api_router(reads: ReadQueries, streams: Streams, clock: Clock) -> Routes:
         offer_router(reads, times),
         pool_router(reads, clock),
         decision_router(reads, times),
+        event_router(reads, times),
         _overview_router(reads),
         shard_router(reads, clock),
         stream_router(streams, clock),

@@ -21,10 +21,8 @@ from starlette.types import Message, Receive, Scope, Send
 
 from slackwater.bus.port import Bus
 from slackwater.bus.read.stream_reader import Item, StreamEvent, StreamGap, StreamReader
-from slackwater.console import CONSUMES
 from slackwater.console.domain.stream_query import matches, names_of, token_of
-from slackwater.console.edge.events import consumer_of
-from slackwater.events.agent_block_changed import AgentBlockChanged
+from slackwater.console.edge.events import consumer_of, is_recorded
 from slackwater.events.codec.body import Undecodable
 from slackwater.events.envelope import Payload
 from slackwater.model.errors import Unavailable
@@ -137,7 +135,7 @@ class Streams:
         """Wait, for a limited time, until this or another replica of the console has recorded these events."""
         newest = {item.payload: item.sequence for item in items if isinstance(item, StreamEvent)}
         for payload, sequence in newest.items():
-            if payload.TYPE not in CONSUMES or payload is AgentBlockChanged:  # this one is watched and not recorded
+            if not is_recorded(payload):
                 continue
             with suppress(Unavailable):
                 for _ in range(RECORDED_TRIES):

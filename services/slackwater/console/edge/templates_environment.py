@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -27,6 +28,8 @@ LONG_NAME = 32
 """Longest name, in letters, on one line; a longer one is wrapped, because it would push the numbers out of the
 table.
 """
+LONG_VALUE = 200
+"""Most letters of a field's value in a table."""
 MINUS = "\N{MINUS SIGN}"
 
 
@@ -95,6 +98,7 @@ def environment() -> jinja2.Environment:
         capitalize_first=lambda text: text[:1].upper() + text[1:],
         mark=css_of,
         named=_named,
+        value=_value,
         words=lambda text: str(text).replace("_", " "),
         drawing=Markup,  # drawings escape their own text
     )
@@ -109,6 +113,12 @@ def _cores(milli: int | None, digits: int = 1) -> str:
 
 def _named(name: str) -> Markup:
     return Markup('<span class="longname">{}</span>').format(name) if len(name) > LONG_NAME else escape(name)
+
+
+def _value(value: Any) -> str:
+    """A field's value: text as it is, anything else as JSON; cut where it is long."""
+    text = value if isinstance(value, str) else NOTHING if value is None else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= LONG_VALUE else f"{text[:LONG_VALUE]}…"
 
 
 def _percent(value: float | None, digits: int = 1) -> str:

@@ -95,7 +95,7 @@ def changes_of(offers: Sequence[OfferView], resource: str) -> list[OfferView]:
     changes: list[OfferView] = []
     before: OfferView | None = None
     for offer in offers:
-        if before is None or _told(offer, resource) != _told(before, resource):
+        if before is None or _published(offer, resource) != _published(before, resource):
             changes.append(offer)
         before = offer
     return changes
@@ -106,7 +106,7 @@ def decision_of(offer: OfferView, subject: str) -> str:
     return offer.decision_ids.get(subject) or next(iter(offer.decision_ids.values()), "")
 
 
-def _told(offer: OfferView, resource: str) -> tuple[object, ...]:
+def _published(offer: OfferView, resource: str) -> tuple[object, ...]:
     return _of(offer.batch, resource), _of(offer.mid, resource), offer.degraded, offer.strategies
 
 

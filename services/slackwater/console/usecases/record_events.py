@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
+from typing import Any
 
 from slackwater.console.ports import Writes
 from slackwater.console.usecases import translate
@@ -20,6 +21,7 @@ from slackwater.events.node_described import NodeDescribed
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
 from slackwater.events.peak_predicted import PeakPredicted
+from slackwater.events.resource_changed import ResourceChanged
 from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.events.strategy_followed import StrategyFollowed
 from slackwater.events.usage_reported import UsageReported
@@ -92,6 +94,13 @@ class RecordEvents:
 
     async def strategy_followed(self, events: Sequence[Event[StrategyFollowed]]) -> None:
         await self._writes.save_strategies([translate.strategy_view(e) for e in events])
+
+    async def listed(self, events: Sequence[Event[Any]]) -> None:
+        """Any events with LISTED."""
+        await self._writes.save_events([translate.listed_event(event) for event in events])
+
+    async def resource_changed(self, events: Sequence[Event[ResourceChanged]]) -> None:
+        await self._writes.save_resources([translate.resource_view(e) for e in events])
 
     async def health_reported(self, events: Sequence[Event[HealthReported]]) -> None:
         await self._writes.save_processes([translate.process_view(e) for e in events])

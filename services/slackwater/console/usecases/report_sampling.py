@@ -38,14 +38,14 @@ class ReportSampling:
         self._left -= 1
         self._read_at.pop(node, None)
         self._read_at[node] = now
-        self._forget(now)
+        self._drop_old(now)
         return True
 
     def _is_its_turn(self, node: str, now: float) -> bool:
         read_at = self._read_at.get(node)
         return read_at is None or now - read_at >= TURN * len(self._read_at) / self._per_second
 
-    def _forget(self, now: float) -> None:
+    def _drop_old(self, now: float) -> None:
         """Drop old entries. The ones read longest ago are first; a removed node must not lengthen the turns of the
         others.
         """

@@ -7,7 +7,9 @@ from collections import defaultdict
 from dataclasses import asdict
 
 from slackwater.console.domain.conditions import FALSE, SCHEDULING_CLOSED, TRUE, scheduling_message
+from slackwater.console.domain.event_log import ListedEvent
 from slackwater.console.domain.loop import CheckView, LeaseView, ProcessView, ServiceView
+from slackwater.console.domain.resources import ResourceView
 from slackwater.console.domain.strategies import StrategyView
 from slackwater.console.domain.views import (
     CalibrationView,
@@ -27,7 +29,7 @@ from slackwater.console.domain.views import (
     ZoneOffer,
 )
 from slackwater.events.effect_measured import EffectMeasured
-from slackwater.events.envelope import Event
+from slackwater.events.envelope import Event, Payload
 from slackwater.events.eviction_completed import EvictionCompleted
 from slackwater.events.health_reported import HealthReported, ServiceHealth
 from slackwater.events.intent_declared import IntentDeclared
@@ -35,6 +37,7 @@ from slackwater.events.intent_observed import IntentObserved
 from slackwater.events.measures import PodUsage, Usage
 from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
 from slackwater.events.peak_predicted import PeakPredicted
+from slackwater.events.resource_changed import ResourceChanged
 from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.events.strategy_followed import StrategyFollowed
 from slackwater.events.usage_reported import UsageReported
@@ -177,8 +180,33 @@ def scheduling_condition(data: NodeSchedulingChanged) -> NodeCondition:
     )
 
 
+def listed_event(event: Event[Payload]) -> ListedEvent:
+    data = event.data.model_dump(mode="json")
+    node = data.get("node")
+    return ListedEvent(
+        id=event.id,
+        type=event.data.TYPE,
+        source=event.source,
+        node=node if isinstance(node, str) else "",
+        time=event.time,
+        causedby=event.causedby,
+        trace=_trace_id(event.traceparent),
+        data=data,
+    )
+
+
+def _trace_id(traceparent: str | None) -> str | None:
+    """The trace id in a W3C traceparent."""
+    parts = (traceparent or "").split("-")
+    return parts[1] if len(parts) == 4 and len(parts[1]) == 32 else None
+
+
 def strategy_view(event: Event[StrategyFollowed]) -> StrategyView:
     return StrategyView(**event.data.model_dump())
+
+
+def resource_view(event: Event[ResourceChanged]) -> ResourceView:
+    return ResourceView(**event.data.model_dump())
 
 
 def effect_view(event: Event[EffectMeasured]) -> EffectView:

@@ -16,16 +16,16 @@ class EnsuranceMetrics:
     def __init__(self, meters: Meters) -> None:
         self._decisions = meters.counter(
             "slackwater_ensurance_decisions_total",
-            "Decisions (throttles, restores, evictions, closings), by kind and reason.",
+            "Throttles, restores, evictions, closings.",
             ["kind", "reason"],
-            look="kind=throttle without restore: prod lacks CPU for long. kind=evict rising: too much lent.",
+            look="throttle without restore: prod lacks CPU for long. evict rising: too much lent.",
         )
         self._ignored = meters.counter(
             "slackwater_ensurance_reports_ignored_total",
-            "Reports that cause no action, by reason.",
+            "Reports that cause no action.",
             ["reason"],
-            look="too_old: the usage path is late. from_the_future: a node's clock. known: urgent ones arrive twice."
-            " alone: the agent is disconnected.",
+            look="too_old: the usage path is late. from_the_future: a node's clock. known: urgent ones, seen twice. "
+            "alone: disconnected agents.",
         )
         pods = meters.gauge(
             "slackwater_ensurance_throttled_pods",
@@ -35,28 +35,28 @@ class EnsuranceMetrics:
         nodes = meters.gauge(
             "slackwater_ensurance_throttled_nodes",
             "Nodes with a throttled pod.",
-            look="Most of a pool: the waterline or the offers are wrong.",
+            look="Most of a pool: waterline or offers are wrong.",
         )
         self._pods, self._throttled_nodes = Summed(pods), nodes
         self._remaining = Summed(
             meters.gauge(
                 "slackwater_ensurance_remaining_gap_cores",
-                "CPU that prod lacked at the last decisions and no pod could release.",
+                "CPU that prod lacked and no pod could release.",
                 look="Above 0: throttling is not enough.",
             )
         )
         self._latency = meters.histogram(
             "slackwater_loop_latency_seconds",
-            "From the sample that crossed a waterline to each stage (decision, actuation, effect as first sampled).",
+            "From the crossing sample to decision, actuation, effect as first sampled.",
             ["stage"],
             buckets=DELAY_BUCKETS,
-            look="p99 of decision above 1 s or of actuation above 2 s: the loop is slow.",
+            look="p99 above 1 s (decision) or 2 s (actuation).",
         )
         self._effects = meters.counter(
             "slackwater_ensurance_effects_total",
-            "Measured effects, by decision kind and result (relieved, unrelieved).",
+            "Measured effects (relieved, unrelieved).",
             ["kind", "result"],
-            look="More unrelieved than relieved throttles or evictions: they do not help prod.",
+            look="Mostly unrelieved throttles or evictions: no help to prod.",
         )
         for kind in (DecisionKind.THROTTLE, DecisionKind.RESTORE, DecisionKind.EVICT):
             for result in ("relieved", "unrelieved"):  # an alert compares them: none is a number, too
@@ -65,13 +65,13 @@ class EnsuranceMetrics:
         self._closed = meters.gauge(
             "slackwater_ensurance_closed_nodes",
             "Nodes closed for new pods.",
-            look="Most of a pool, or for hours: new pods find no node; see why node/NAME scheduling.",
+            look="Most of a pool, or for hours: see why node/NAME scheduling.",
         )
 
     def _count_evictions(self, meters: Meters) -> None:
         self._evictions = meters.counter(
             "slackwater_ensurance_evictions_ended_total",
-            "Evictions completed by agents, by result.",
+            "Evictions completed by agents.",
             ["result"],
             look="Too many for batch; failed: a pod survives SIGKILL.",
         )
@@ -79,26 +79,26 @@ class EnsuranceMetrics:
             "slackwater_ensurance_evictions_total",
             "Evictions requested of agents.",
             ["pool"],
-            look="More than 20 in ten minutes: a storm.",
+            look="More than 20 in ten minutes.",
         )
         self._repeated = meters.counter(
             "slackwater_ensurance_evictions_repeated_total",
-            "Evictions of pods started after their workload lost one in the same pool within the hour before.",
+            "Evictions of pods started after their workload lost one in the pool within the hour.",
             ["pool"],
-            look="Any growth: a workload is restarted and evicted repeatedly. The log names it (evicted again).",
+            look="Any growth; the log names the workload (evicted again).",
         )
         self._renewals = meters.counter(
             "slackwater_ensurance_lease_renewals_total",
-            "Lease renewals per partition, by result (told; outbox_behind, unavailable: not renewed).",
+            "Lease renewals per partition (told; outbox_behind, unavailable: not renewed).",
             ["result"],
-            look="told: one per partition and third of a lease (1.6 a second). Others for 15 s: agents act alone.",
+            look="told: 1.6 a second. Others for 15 s: agents act alone.",
         )
         for result in ("told", "outbox_behind", "unavailable"):
             self._renewals.labels(result)
         self._stepped_back = meters.gauge(
             "slackwater_ensurance_stepped_back_pools",
-            "Pools in fallback from evicting to throttling, because a guard tripped.",
-            look="Above 0: evictions were too many or did not help; see /v1/decisions?kind=evict.",
+            "Pools in fallback from evicting to throttling.",
+            look="Above 0: see /v1/decisions?kind=evict.",
         )
 
     def decided(self, record: DecisionRecord, sample_age_seconds: float | None) -> None:

@@ -1,23 +1,77 @@
-"""Ensurance's stored state of one node, and its transitions."""
+"""Ensurance's stored state of one node, with its cordon as last published, and their transitions.
+
+A cordon expires at `until`. While the node reports and its rules still trigger, it is renewed when half of its time is
+over. It ends without any process running.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from enum import StrEnum
 from typing import Any, Final
 
 from slackwater.decisions.reasons import DecisionKind
-from slackwater.ensurance.domain.cordon import CordonNotice
 from slackwater.model.bounds import MOST_MEMORY_BYTES
 from slackwater.model.plausibility import implausible_usage
 from slackwater.model.quantities import Resources
 from slackwater.model.records import record
 from slackwater.resources.selectors import LabelSelector
 from slackwater.waterline import node_guard
+from slackwater.waterline.analysis.scheduling import Scheduling, reopened
 from slackwater.waterline.execution.limits import AFTER_GRACE_SECONDS, ActionLimits
 from slackwater.waterline.loop.applied_limits import Throttled
 from slackwater.waterline.node_guard import FORMAT, GuardState
+
+VALID_SECONDS: Final = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class CordonNotice:
+    """A published cordon: its decision, rules, start and expiry."""
+
+    decision_id: str
+    reason: str
+    since: datetime
+    rules: tuple[str, ...]
+    until: datetime
+
+
+class CordonMessage(StrEnum):
+    """What has to be published."""
+
+    CLOSED = "closed"
+    STILL = "still"
+    OPENED = "opened"
+
+
+def lapsed(notice: CordonNotice | None, now: datetime) -> bool:
+    """Whether the cordon has expired: other services then treat the node as schedulable."""
+    return notice is not None and now > notice.until
+
+
+def as_others_see_it(scheduling: Scheduling, notice: CordonNotice | None, now: datetime) -> Scheduling:
+    """The state that the next cycle starts with. An expired cordon is over, and only a new trigger cordons again."""
+    return reopened(scheduling) if lapsed(notice, now) else scheduling
+
+
+def cordon_message(
+    scheduling: Scheduling, notice: CordonNotice | None, now: datetime, valid_seconds: float
+) -> CordonMessage | None:
+    """What has to be published about the state after a cycle; None: nothing has changed."""
+    if not scheduling.is_disabled:
+        return None if notice is None else CordonMessage.OPENED
+    if notice is None or lapsed(notice, now):
+        return CordonMessage.CLOSED
+    due = now >= notice.until - timedelta(seconds=valid_seconds / 2)
+    return CordonMessage.STILL if due or notice.rules != scheduling.because else None
+
+
+def renewed(notice: CordonNotice, scheduling: Scheduling, now: datetime, valid_seconds: float) -> CordonNotice:
+    """The same cordon with a new expiry and the rules that keep it now."""
+    return replace(notice, rules=scheduling.because, until=now + timedelta(seconds=valid_seconds))
+
 
 AWAITED_SECONDS: Final = 60.0
 """An effect that was not measured within this time is given up, because the situation has changed."""
@@ -212,13 +266,13 @@ def observed(
 def ended(guarded: GuardedNode, eviction_id: str, uid: str, at: datetime, *, gone: bool) -> GuardedNode:
     """The node after an eviction of any writer is completed. Its item leaves the intent; if the pod is gone, so does
     its limit. The effect of a decision is measured when none of its evictions is left, if one of them ended a pod."""
-    mine = next((one for one in guarded.evictions if one.id == eviction_id), None)
+    own = next((one for one in guarded.evictions if one.id == eviction_id), None)
     left = tuple(one for one in guarded.evictions if one.id != eviction_id)
     state = node_guard.without(guarded.state, uid) if gone else guarded.state
     changed = left != guarded.evictions or state.throttles != guarded.state.throttles
     if not changed:
         return guarded
-    awaited = guarded.awaited if mine is None else _answered(guarded.awaited, mine, left, at, gone=gone)
+    awaited = guarded.awaited if own is None else _answered(guarded.awaited, own, left, at, gone=gone)
     return replace(
         guarded,
         generation=guarded.generation + 1,
@@ -230,18 +284,22 @@ def ended(guarded: GuardedNode, eviction_id: str, uid: str, at: datetime, *, gon
 
 
 def _answered(
-    awaited: Iterable[Awaited], mine: Evicting, left: Iterable[Evicting], at: datetime, *, gone: bool
+    awaited: Iterable[Awaited], own: Evicting, left: Iterable[Evicting], at: datetime, *, gone: bool
 ) -> tuple[Awaited, ...]:
-    is_last = all(one.decision_id != mine.decision_id for one in left)
-    found = []
-    for one in awaited:
-        if one.decision_id != mine.decision_id:
-            found.append(one)
-        elif one.has_ended_any or gone or not is_last:
-            found.append(
-                replace(one, has_ended_any=one.has_ended_any or gone, actuated_at=at if is_last else one.actuated_at)
+    is_last = all(eviction.decision_id != own.decision_id for eviction in left)
+    updated = []
+    for decision in awaited:
+        if decision.decision_id != own.decision_id:
+            updated.append(decision)
+        elif decision.has_ended_any or gone or not is_last:
+            updated.append(
+                replace(
+                    decision,
+                    has_ended_any=decision.has_ended_any or gone,
+                    actuated_at=at if is_last else decision.actuated_at,
+                )
             )
-    return tuple(found)
+    return tuple(updated)
 
 
 def measurable(
@@ -249,13 +307,16 @@ def measurable(
 ) -> tuple[tuple[Awaited, ...], GuardedNode]:
     """The decisions whose effect this sample shows, and the node without them and without those given up. A decision
     with an unanswered eviction stays, because a pod may take its grace."""
-    asked, ready, waiting = {one.decision_id for one in guarded.evictions}, [], []
-    for one in guarded.awaited:
-        patience = EVICTION_AWAITED_SECONDS if one.kind == DecisionKind.EVICT else AWAITED_SECONDS
-        if one.actuated_at is not None and (sampled_at - one.actuated_at).total_seconds() >= settle_seconds:
-            ready.append(one)
-        elif one.decision_id in asked or (now - (one.actuated_at or one.decided_at)).total_seconds() < patience:
-            waiting.append(one)
+    asked, ready, waiting = {eviction.decision_id for eviction in guarded.evictions}, [], []
+    for decision in guarded.awaited:
+        patience = EVICTION_AWAITED_SECONDS if decision.kind == DecisionKind.EVICT else AWAITED_SECONDS
+        if decision.actuated_at is not None and (sampled_at - decision.actuated_at).total_seconds() >= settle_seconds:
+            ready.append(decision)
+        elif (
+            decision.decision_id in asked
+            or (now - (decision.actuated_at or decision.decided_at)).total_seconds() < patience
+        ):
+            waiting.append(decision)
     if len(waiting) == len(guarded.awaited):
         return (), guarded
     return tuple(ready), replace(guarded, awaited=tuple(waiting))

@@ -35,27 +35,27 @@ class PoolList(BaseModel):
     items: list[PoolView]
 
 
-def pools_router(look: PoolAutonomy) -> Routes:
+def pools_router(autonomy: PoolAutonomy) -> Routes:
     router = Routes(prefix="/v1/pools", tags=["ensurance"])
 
     @router.get("", role=Role.VIEWER, operation_id="list_pools")
     async def list_pools() -> PoolList:
         """How far each pool may go now: observe, throttle or evict."""
-        return PoolList(items=[_view(one) for one in await look.read()])
+        return PoolList(items=[_view(one) for one in await autonomy.read()])
 
     return router
 
 
-def _view(one: PoolAutonomyState) -> PoolView:
+def _view(state: PoolAutonomyState) -> PoolView:
     return PoolView(
-        pool=one.pool,
-        mode=one.mode,
-        granted=one.policy.mode,
-        stepped_back_at=one.stepped_back_at,
-        stepped_back_until=one.stepped_back_until,
-        because=one.because,
-        evictions_within_hour=one.evictions_within_hour,
-        evictions_per_hour=one.policy.evictions_per_hour,
-        missed_in_a_row=one.missed_in_a_row,
-        reliefs_missed=one.policy.reliefs_missed,
+        pool=state.pool,
+        mode=state.mode,
+        granted=state.policy.mode,
+        stepped_back_at=state.stepped_back_at,
+        stepped_back_until=state.stepped_back_until,
+        because=state.because,
+        evictions_within_hour=state.evictions_within_hour,
+        evictions_per_hour=state.policy.evictions_per_hour,
+        missed_in_a_row=state.missed_in_a_row,
+        reliefs_missed=state.policy.reliefs_missed,
     )

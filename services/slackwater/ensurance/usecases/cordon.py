@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from slackwater.decisions.record import DecisionRecord
-from slackwater.ensurance.domain.cordon import (
+from slackwater.ensurance.domain.node_state import (
     CordonMessage,
     CordonNotice,
+    GuardedNode,
     as_others_see_it,
     cordon_message,
     lapsed,
     renewed,
 )
-from slackwater.ensurance.domain.node_state import GuardedNode
+from slackwater.events.envelope import Event, event_of
 from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
+from slackwater.intents.controls import ENSURANCE
 from slackwater.model.identifiers import new_id
 from slackwater.waterline.cycle import Cycle
 from slackwater.waterline.decision_inputs import DecisionContext
@@ -41,38 +44,44 @@ def state_of(guarded: GuardedNode, now: datetime) -> GuardState:
     return with_scheduling(guarded.state, as_others_see_it(before, guarded.closed, now))
 
 
-def after_cycle(told: CordonNotice | None, cycle: Cycle, source: DecisionContext, valid_seconds: float) -> Cordon:
-    """`told` is the cordon as last published, `source` the inputs of the cycle."""
+def after_cycle(notice: CordonNotice | None, cycle: Cycle, source: DecisionContext, valid_seconds: float) -> Cordon:
+    """`notice` is the cordon as last published, `source` the inputs of the cycle."""
     scheduling, now = cycle.analysis.scheduling.scheduling, source.now
-    word = cordon_message(scheduling, told, now, valid_seconds)
-    if word is CordonMessage.CLOSED:
+    message = cordon_message(scheduling, notice, now, valid_seconds)
+    if message is CordonMessage.CLOSED:
         record = closed_record(new_id(), cycle, source)
         until = now + timedelta(seconds=valid_seconds)
         closed = CordonNotice(record.id, record.reason, now, scheduling.because, until)
         return Cordon(closed, _closed(closed, source.node, now), record)
-    if word is CordonMessage.STILL and told is not None:
-        closed = renewed(told, scheduling, now, valid_seconds)
+    if message is CordonMessage.STILL and notice is not None:
+        closed = renewed(notice, scheduling, now, valid_seconds)
         return Cordon(closed, _closed(closed, source.node, now))
-    if word is CordonMessage.OPENED and told is not None:
-        record = opened_record(new_id(), told.rules, cycle, source, lapsed=lapsed(told, now))
-        return Cordon(None, _opened(told, record, now), record)
+    if message is CordonMessage.OPENED and notice is not None:
+        record = opened_record(new_id(), notice.rules, cycle, source, lapsed=lapsed(notice, now))
+        return Cordon(None, _opened(notice, record, now), record)
     if cycle.would_close:
-        return Cordon(told, record=would_close_record(new_id(), cycle, source))
-    return Cordon(told)
+        return Cordon(notice, record=would_close_record(new_id(), cycle, source))
+    return Cordon(notice)
 
 
 def under_rules(
     guarded: GuardedNode, state: GuardState, source: DecisionContext, labels: Mapping[str, str]
 ) -> tuple[GuardState, Cordon]:
     """Under other rules or in another mode: uncordon at once a node that no rule may keep cordoned."""
-    told = guarded.closed
+    notice = guarded.closed
     step = scheduling_under(state, source.rules.policies, source.options, labels)
     after = with_scheduling(state, step.scheduling)
-    if told is None or step.scheduling.is_disabled:
-        return after, Cordon(told)
+    if notice is None or step.scheduling.is_disabled:
+        return after, Cordon(notice)
     before = guarded.state.cycle.analyzer.scheduling
     record = opened_under_record(new_id(), before, source, labels)
-    return after, Cordon(None, _opened(told, record, source.now), record)
+    return after, Cordon(None, _opened(notice, record, source.now), record)
+
+
+def scheduling_event(
+    change: NodeSchedulingChanged, now: datetime, cause: Event[Any] | None
+) -> Event[NodeSchedulingChanged]:
+    return event_of(change, source=ENSURANCE.name, time=now, causedby=cause)
 
 
 def _closed(closed: CordonNotice, node: str, now: datetime) -> NodeSchedulingChanged:
@@ -88,13 +97,13 @@ def _closed(closed: CordonNotice, node: str, now: datetime) -> NodeSchedulingCha
     )
 
 
-def _opened(told: CordonNotice, record: DecisionRecord, now: datetime) -> NodeSchedulingChanged:
+def _opened(notice: CordonNotice, record: DecisionRecord, now: datetime) -> NodeSchedulingChanged:
     return NodeSchedulingChanged(
         node=record.node,
         closed=False,
         reason=record.reason,
         decision_id=record.id,
-        rules=told.rules,
+        rules=notice.rules,
         since=now,
         told_at=now,
         valid_until=None,

@@ -40,11 +40,11 @@ class NodeQosHooks(Hooks[Resource, Resource]):
     def partial(self, row: StoredResource) -> tuple[Resource, Resource] | None:
         return (self._first, self._first) if row.name == CLUSTER else None
 
-    def stand_in(self, row: StoredResource, found: InForce[Resource, Resource]) -> Resource | None:
+    def stand_in(self, row: StoredResource, in_force: InForce[Resource, Resource]) -> Resource | None:
         """`default` can always be read, and so written over."""
         if row.name != CLUSTER:
             return None
-        return found.documents.get(row.name, self._first).with_generation(row.generation)
+        return in_force.documents.get(row.name, self._first).with_generation(row.generation)
 
 
 class DocumentsInForce:

@@ -10,11 +10,11 @@ from functools import partial
 from slackwater.decisions.record import DecisionRecord
 from slackwater.ensurance.domain.node_state import GuardedNode, carried_out
 from slackwater.ensurance.ports import NODES, EnsuranceMeter, GuardUnit
-from slackwater.ensurance.usecases.cordon import Cordon, under_rules
+from slackwater.ensurance.usecases.cordon import Cordon, scheduling_event, under_rules
 from slackwater.ensurance.usecases.node_cache import GuardedNodeCache, GuardIntents
-from slackwater.ensurance.usecases.published_events import decision_event, scheduling_event
-from slackwater.events.decision_recorded import DecisionRecorded
+from slackwater.events.decision_recorded import DecisionRecorded, decision_event
 from slackwater.events.envelope import Event
+from slackwater.intents.controls import ENSURANCE
 from slackwater.model.errors import InvalidInput
 from slackwater.model.identifiers import new_id
 from slackwater.waterline.cycle import Options
@@ -76,12 +76,12 @@ class FollowRules:
         after = replace(under.after, policy_generation=rules.revision)
         cause: Event[DecisionRecorded] | None = None
         for record in under.records:
-            told = decision_event(record, None)
-            await unit.publish(told)
+            decision = decision_event(record, None, ENSURANCE.name)
+            await unit.publish(decision)
             if record is under.closing.record and under.closing.event is not None:
-                await unit.publish(scheduling_event(under.closing.event, now, told))
+                await unit.publish(scheduling_event(under.closing.event, now, decision))
             else:
-                cause = told
+                cause = decision
         await unit.publish(self._intents.event(after, now, cause, self._book.content(after, now, rules)))
         return await unit.save(after)
 

@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from slackwater.decisions.reasons import DecisionKind
 from slackwater.decisions.record import DecisionRecord
-from slackwater.ensurance.domain.cordon import VALID_SECONDS
 from slackwater.ensurance.domain.node_state import (
+    VALID_SECONDS,
     Awaited,
     Evicting,
     GuardedNode,
@@ -26,31 +26,30 @@ from slackwater.ensurance.domain.node_state import (
 )
 from slackwater.ensurance.domain.pools import EvictedPod, PoolStanding
 from slackwater.ensurance.ports import NODES, EnsuranceMeter
-from slackwater.ensurance.usecases.cordon import Cordon, after_cycle, state_of
+from slackwater.ensurance.usecases.cordon import Cordon, after_cycle, scheduling_event, state_of
 from slackwater.ensurance.usecases.measure_effect import Effect, measure_effects
 from slackwater.ensurance.usecases.node_cache import GuardedNodeCache, GuardIntents
 from slackwater.ensurance.usecases.pool_autonomy import stepped_record
-from slackwater.ensurance.usecases.published_events import decision_event, scheduling_event
 from slackwater.ensurance.usecases.report_view import partial_view, view_of
+from slackwater.events.decision_recorded import decision_event
 from slackwater.events.envelope import Event
 from slackwater.events.intent_declared import eviction_id
 from slackwater.events.measures import Usage
 from slackwater.events.usage_reported import UsageReported
+from slackwater.intents.controls import ENSURANCE
 from slackwater.model.errors import InvalidInput
 from slackwater.model.identifiers import new_id
 from slackwater.model.quantities import Resources
 from slackwater.model.records import record
 from slackwater.store.quarantine import OF_NO_ROW
 from slackwater.telemetry.logs import get_logger
-from slackwater.telemetry.spans import Attributes, span
-from slackwater.telemetry.traceparent import sampled, trace_id_of
+from slackwater.telemetry.spans import Attributes, sampled, span, trace_id_of
 from slackwater.waterline.analysis.demands import ActionKind
-from slackwater.waterline.cycle import Cycle
+from slackwater.waterline.cycle import Cycle, RecordedPlan
 from slackwater.waterline.decision_inputs import DecisionContext
 from slackwater.waterline.decision_record import record_of, release_record, remaining_milli, trigger_of
 from slackwater.waterline.execution.limits import ActionLimits
 from slackwater.waterline.facts.node import NodeReadings
-from slackwater.waterline.loop.decision_dedup import RecordedPlan
 from slackwater.waterline.node_guard import GuardResult, concerned, fast_path, guard, is_released, release
 from slackwater.waterline.rulebook import Rulebook
 
@@ -172,17 +171,17 @@ class GuardNode:
                 self._meter.ignored(why or "")
                 return
             _check_plausible(guarded, [report.data.node_usage])
-            self._heard(guarded, report, now)
+            self._record_contact(guarded, report, now)
             if ready is not None and ready.holds(self._book, guarded):
                 now, answer = ready.at, ready.answer
             else:
-                answer = self._glance(guarded, report, now) or self._answer(guarded, report, now)
+                answer = self._fast_answer(guarded, report, now) or self._answer(guarded, report, now)
             if answer.standing is not None:
                 answer = await self._with_pool(answer, guarded, report)
             elif answer.is_written:
                 answer = await self._commit(answer, report, now)
             self._book.put(answer.after)
-        self._tell(answer)
+        self._record_metrics(answer)
 
     async def _with_pool(self, answer: _Answer, guarded: GuardedNode, report: Event[UsageReported]) -> _Answer:
         """Commit under the lock of the pool. If another node held it, the pool's state may have changed: plan again."""
@@ -190,8 +189,8 @@ class GuardNode:
         is_first = not pool.locked()
         async with pool:
             now = self._clock.now()
-            found = answer if is_first else self._answer(guarded, report, now)
-            return await self._commit(found, report, now) if found.is_written else found
+            current = answer if is_first else self._answer(guarded, report, now)
+            return await self._commit(current, report, now) if current.is_written else current
 
     def _ready(self, report: Event[UsageReported]) -> _Ready | None:
         """Handle a report that needs no write without a lock, so that it waits for no transaction. Returns the answer
@@ -202,15 +201,15 @@ class GuardNode:
             self._meter.ignored(why or "")
             return None
         _check_plausible(guarded, [report.data.node_usage])
-        answer = self._glance(guarded, report, now) or self._answer(guarded, report, now)
+        answer = self._fast_answer(guarded, report, now) or self._answer(guarded, report, now)
         if answer.is_written:
             return _Ready(answer, now, self._book.rules, self._book.standing(guarded.pool))
-        self._heard(guarded, report, now)
+        self._record_contact(guarded, report, now)
         self._book.put(answer.after)
-        self._tell(answer)
+        self._record_metrics(answer)
         return None
 
-    def _heard(self, guarded: GuardedNode, report: Event[UsageReported], now: datetime) -> None:
+    def _record_contact(self, guarded: GuardedNode, report: Event[UsageReported], now: datetime) -> None:
         self._book.contacts.report(guarded.node, now, disconnected=report.data.alone)
         if report.data.alone:
             self._meter.ignored("alone")
@@ -223,7 +222,7 @@ class GuardNode:
     def _outdated(self, guarded: GuardedNode, report: Event[UsageReported], now: datetime) -> str | None:
         return outdated(guarded, _position(report), now, self._max_report_age_seconds)
 
-    def _glance(self, guarded: GuardedNode, report: Event[UsageReported], now: datetime) -> _Answer | None:
+    def _fast_answer(self, guarded: GuardedNode, report: Event[UsageReported], now: datetime) -> _Answer | None:
         """The answer without reading any pod, for almost every report: nothing is triggered, in force or awaited. A
         report of a disconnected agent is not planned either, because both would act on one surge (0060)."""
         if report.data.alone:
@@ -239,10 +238,10 @@ class GuardNode:
 
     def _answer(self, guarded: GuardedNode, report: Event[UsageReported], now: datetime) -> _Answer:
         rules, metrics = self._book.rules, self._book.metrics
-        _check_plausible(guarded, [one.usage for one in report.data.pods])
+        _check_plausible(guarded, [pod.usage for pod in report.data.pods])
         view = view_of(report.data, guarded, self._concerned(guarded, report, now))
         effects, measured = measure_effects(guarded, view, report, rules.loop.settle_seconds, now, metrics)
-        standing = self._stands(guarded, now, effects)
+        standing = self._standing_after(guarded, now, effects)
         options = self._book.options(guarded, now, standing=standing)
         measured = replace(measured, last_report=_position(report))
         state = state_of(guarded, now)
@@ -250,12 +249,12 @@ class GuardNode:
         if is_released(guarded.state, options):
             return _released(guarded, measured, source, report, effects, standing)
         made = guard(view, state, rules.policies, now, options, metrics)
-        decided = [_decided(one, made.cycle, source, report, guarded.generation) for one in made.cycle.told]
+        decided = [_decided(plan, made.cycle, source, report, guarded.generation) for plan in made.cycle.told]
         evicted = tuple(
             evicting
-            for told, one in zip(made.cycle.told, decided, strict=True)
-            if told.carried_out
-            for evicting in _evictions(told, one.record, options.limits, now)
+            for plan, decision in zip(made.cycle.told, decided, strict=True)
+            if plan.carried_out
+            for evicting in _evictions(plan, decision.record, options.limits, now)
         )
         after = carried_out(
             measured,
@@ -270,16 +269,16 @@ class GuardNode:
             decided.append(_traced(closing.record, report, guarded.generation))
         after = replace(after, closed=closing.closed)
         gone = _evicted_pods(report.data, evicted) if evicted else ()
-        standing = self._stands(guarded, now, effects, gone)
+        standing = self._standing_after(guarded, now, effects, gone)
         repeated = self._book.standing(guarded.pool).repeated(now, gone)
         left = remaining_milli(made.cycle)
         return _Answer(guarded, after, decided, effects, left, standing, gone, repeated, closing)
 
-    def _stands(
+    def _standing_after(
         self, guarded: GuardedNode, now: datetime, effects: Sequence[Effect], evicted: Sequence[EvictedPod] = ()
     ) -> PoolStanding | None:
         """The pool's state after these evictions and the measured effects of earlier ones. None: unchanged."""
-        reliefs = tuple(one.event.data.relieved for one in effects if one.kind == DecisionKind.EVICT)
+        reliefs = tuple(effect.event.data.relieved for effect in effects if effect.kind == DecisionKind.EVICT)
         if not evicted and not reliefs:
             return None
         policy = self._book.rules.autonomy_of(guarded.pool)
@@ -290,20 +289,20 @@ class GuardNode:
             for effect in answer.effects:
                 await unit.publish(effect.event)
             cause: Event[Any] = report
-            told: Event[Any] = report
-            for number, one in enumerate(answer.decided):
-                told = decision_event(one.record, one.cause)
-                await unit.publish(told)
-                cause = told if number == 0 else cause
+            decision: Event[Any] = report
+            for number, decided in enumerate(answer.decided):
+                decision = decision_event(decided.record, decided.cause, ENSURANCE.name)
+                await unit.publish(decision)
+                cause = decision if number == 0 else cause
             if answer.after.generation != answer.before.generation:
                 await unit.publish(self._intents.event(answer.after, now, cause))
             if answer.closing is not None and answer.closing.event is not None:
-                await unit.publish(scheduling_event(answer.closing.event, now, told))
+                await unit.publish(scheduling_event(answer.closing.event, now, decision))
             standing, stepped = answer.standing, None
             if standing is not None:
                 stepped = stepped_record(self._book, standing, answer.after.node, now, report.id)
                 if stepped is not None:
-                    await unit.publish(decision_event(stepped, report))
+                    await unit.publish(decision_event(stepped, report, ENSURANCE.name))
                 standing = await unit.save_autonomy(standing)
             saved = await unit.save(answer.after, last=True)
         if stepped is not None:
@@ -313,24 +312,24 @@ class GuardNode:
             self._meter.stepped_back(len(self._book.stepped_back(now)))
         return replace(answer, after=saved)
 
-    def _tell(self, answer: _Answer) -> None:
+    def _record_metrics(self, answer: _Answer) -> None:
         for effect in answer.effects:
             self._meter.effect(effect.event.data, effect.kind, effect.decision_age_seconds)
-        for one in answer.decided:
-            age = one.record.decided_at - one.cause.data.sampled_at
-            self._meter.decided(one.record, age.total_seconds())
+        for decided in answer.decided:
+            age = decided.record.decided_at - decided.cause.data.sampled_at
+            self._meter.decided(decided.record, age.total_seconds())
         if answer.evicted:
-            self._tell_evictions(answer)
-        told = bool(answer.before.state.cycle.loop.told), bool(answer.after.state.cycle.loop.told)
-        if answer.decided or told[0] != told[1]:
+            self._record_evictions(answer)
+        recorded = bool(answer.before.state.cycle.loop.told), bool(answer.after.state.cycle.loop.told)
+        if answer.decided or recorded[0] != recorded[1]:
             throttled = len(answer.after.state.throttles)
             self._meter.standing(answer.after.node, throttled, answer.remaining_milli)
 
-    def _tell_evictions(self, answer: _Answer) -> None:
+    def _record_evictions(self, answer: _Answer) -> None:
         node = answer.after
         self._meter.evictions_began(node.pool, len(answer.evicted), len(answer.repeated))
-        for one in answer.repeated:
-            log.warning("evicted again", node=node.node, pool=node.pool, workload=one.workload)
+        for pod in answer.repeated:
+            log.warning("evicted again", node=node.node, pool=node.pool, workload=pod.workload)
 
 
 def _released(
@@ -343,31 +342,30 @@ def _released(
 ) -> _Answer:
     """Restore every limit, because the mode no longer allows any."""
     plan, state = release(before.state, before.capacity_milli)
-    tiers = {one.uid: one.tier for one in before.state.throttles}
-    one = _traced(release_record(new_id(), plan, source, tiers), report, before.generation)
+    tiers = {throttled.uid: throttled.tier for throttled in before.state.throttles}
+    decision = _traced(release_record(new_id(), plan, source, tiers), report, before.generation)
     after = carried_out(measured, state, {}, (), (), source.now)
-    return _Answer(before, after, (one,), effects, standing=standing)
+    return _Answer(before, after, (decision,), effects, standing=standing)
 
 
 def _decided(
-    told: RecordedPlan, cycle: Cycle, source: DecisionContext, report: Event[UsageReported], generation: int
+    plan: RecordedPlan, cycle: Cycle, source: DecisionContext, report: Event[UsageReported], generation: int
 ) -> _Decided:
-    return _traced(record_of(new_id(), told, cycle, source), report, generation)
+    return _traced(record_of(new_id(), plan, cycle, source), report, generation)
 
 
 def _limited(made: GuardResult, decided: Sequence[_Decided]) -> dict[str, str]:
     """Decision id by uid of each pod whose limit changes."""
-    told = zip(made.cycle.told, decided, strict=True)
     return {
-        step.uid: one.record.id
-        for each, one in told
-        if each.carried_out
-        for step in each.plan.of(each.kind)
+        step.uid: decision.record.id
+        for recorded, decision in zip(made.cycle.told, decided, strict=True)
+        if recorded.carried_out
+        for step in recorded.plan.of(recorded.kind)
         if step.changes
     }
 
 
-def _evictions(told: RecordedPlan, record: DecisionRecord, limits: ActionLimits, now: datetime) -> list[Evicting]:
+def _evictions(recorded: RecordedPlan, record: DecisionRecord, limits: ActionLimits, now: datetime) -> list[Evicting]:
     """The evictions of a plan. The agent starts each before its deadline or not at all."""
     return [
         Evicting(
@@ -379,38 +377,38 @@ def _evictions(told: RecordedPlan, record: DecisionRecord, limits: ActionLimits,
             reason=record.reason,
             decision_id=record.id,
         )
-        for number, step in enumerate(told.plan.of(ActionKind.EVICT), 1)
+        for number, step in enumerate(recorded.plan.of(ActionKind.EVICT), 1)
     ]
 
 
 def _evicted_pods(report: UsageReported, evicted: Sequence[Evicting]) -> tuple[EvictedPod, ...]:
-    uids = {one.pod_uid for one in evicted}
-    return tuple(EvictedPod(one.pod.workload, one.pod.started_at) for one in report.pods if one.pod.uid in uids)
+    uids = {eviction.pod_uid for eviction in evicted}
+    return tuple(EvictedPod(use.pod.workload, use.pod.started_at) for use in report.pods if use.pod.uid in uids)
 
 
 def _awaited(
     made: GuardResult, decided: Sequence[_Decided], generation: int, view: NodeReadings, now: datetime
 ) -> list[Awaited]:
     """Decisions that were carried out and whose effect a metric will show."""
-    found = []
-    for told, one in zip(made.cycle.told, decided, strict=True):
-        trigger = trigger_of(told, made.cycle)
-        if told.carried_out and trigger is not None:
-            found.append(
+    awaited = []
+    for recorded, decision in zip(made.cycle.told, decided, strict=True):
+        trigger = trigger_of(recorded, made.cycle)
+        if recorded.carried_out and trigger is not None:
+            awaited.append(
                 Awaited(
-                    one.record.id,
+                    decision.record.id,
                     generation,
                     trigger.metric,
                     trigger.reading,
                     trigger.waterline,
                     now,
                     sampled_at=view.sampled_at,
-                    traceparent=one.cause.traceparent,
-                    kind=DecisionKind(told.kind.value),
+                    traceparent=decision.cause.traceparent,
+                    kind=DecisionKind(recorded.kind.value),
                     selector=trigger.selector,
                 )
             )
-    return found
+    return awaited
 
 
 def _traced(record: DecisionRecord, report: Event[UsageReported], generation: int) -> _Decided:

@@ -39,25 +39,25 @@ def measure_effects(
     """One event per decision whose effect this sample shows, and the node without them. A sample without the metric
     shows none."""
     ready, after = measurable(guarded, view.sampled_at, settle_seconds, now)
-    found = []
-    for one in ready:
-        metric = metrics.get(one.metric)
-        reading = None if metric is None else _reading(metric, one, view)
+    effects = []
+    for awaited in ready:
+        metric = metrics.get(awaited.metric)
+        reading = None if metric is None else _reading(metric, awaited, view)
         if metric is not None and reading is not None:
-            effect = _effect(one, metric, view, reading)
-            found.append(Effect(_measured(effect, one, report, now), one.sample_age_seconds, one.kind))
-    return found, after
+            effect = _effect(awaited, metric, view, reading)
+            effects.append(Effect(_measured(effect, awaited, report, now), awaited.sample_age_seconds, awaited.kind))
+    return effects, after
 
 
-def _reading(metric: Metric, one: Awaited, view: NodeReadings) -> Decimal | None:
+def _reading(metric: Metric, awaited: Awaited, view: NodeReadings) -> Decimal | None:
     try:
-        return reading_of(metric, view, one.selector)
+        return reading_of(metric, view, awaited.selector)
     except MetricFailed:
         return None
 
 
 def _measured(
-    effect: EffectMeasured, one: Awaited, report: Event[UsageReported], now: datetime
+    effect: EffectMeasured, awaited: Awaited, report: Event[UsageReported], now: datetime
 ) -> Event[EffectMeasured]:
     """The event, caused by the report that shows the effect, in the trace of the decision."""
     attributes: Attributes = {
@@ -67,23 +67,23 @@ def _measured(
         "before": effect.before,
         "after": effect.after,
     }
-    parent = one.traceparent or report.traceparent
+    parent = awaited.traceparent or report.traceparent
     with span("ensurance measure effect", parent, attributes, links=(report.traceparent,)) as step:
         return event_of(effect, source=ENSURANCE.name, time=now, causedby=report, traceparent=step.traceparent)
 
 
-def _effect(one: Awaited, metric: Metric, view: NodeReadings, reading: Decimal) -> EffectMeasured:
-    actuated_at = one.actuated_at or view.sampled_at
+def _effect(awaited: Awaited, metric: Metric, view: NodeReadings, reading: Decimal) -> EffectMeasured:
+    actuated_at = awaited.actuated_at or view.sampled_at
     return EffectMeasured(
-        decision_id=one.decision_id,
+        decision_id=awaited.decision_id,
         node=view.node,
-        metric=one.metric,
-        before=one.before,
+        metric=awaited.metric,
+        before=awaited.before,
         after=float(reading),
-        waterline=one.waterline,
-        relieved=not metric.is_above(reading, exact(one.waterline)),
+        waterline=awaited.waterline,
+        relieved=not metric.is_above(reading, exact(awaited.waterline)),
         actuated_at=actuated_at,
         measured_at=view.sampled_at,
-        seconds_to_actuation=(actuated_at - one.decided_at).total_seconds(),
-        seconds_to_measurement=(view.sampled_at - one.decided_at).total_seconds(),
+        seconds_to_actuation=(actuated_at - awaited.decided_at).total_seconds(),
+        seconds_to_measurement=(view.sampled_at - awaited.decided_at).total_seconds(),
     )

@@ -7,12 +7,11 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 
 from slackwater.decisions.reasons import Mode
-from slackwater.ensurance.domain.cordon import lapsed
-from slackwater.ensurance.domain.node_state import GuardedNode
+from slackwater.ensurance.domain.node_state import GuardedNode, lapsed
 from slackwater.ensurance.domain.pools import PoolStanding
 from slackwater.ensurance.ports import NODES, STANDINGS, GuardStore, GuardUnit
 from slackwater.ensurance.usecases.documents_in_force import DocumentsInForce
-from slackwater.ensurance.usecases.published_events import intent_content
+from slackwater.events.intent_declared import CpuThrottle, Eviction, LocalWaterline, WeightPolicy
 from slackwater.intents.document import Content
 from slackwater.intents.node_cache import NodeCache
 from slackwater.intents.writer import IntentWriter
@@ -96,7 +95,7 @@ class GuardedNodeCache(NodeCache[GuardedNode, GuardUnit]):
         if key not in self._handovers:
             self._handovers = {kept: text for kept, text in self._handovers.items() if kept[:2] == key[:2]}
             self._handovers[key] = encode_rules(known.policies, options)
-        return intent_content(guarded, known, self._handovers[key])
+        return _content(guarded, known, self._handovers[key])
 
     def stepped_back(self, now: datetime) -> Sequence[str]:
         """Pools whose policy allows evictions and that only throttle now."""
@@ -149,3 +148,32 @@ class GuardedNodeCache(NodeCache[GuardedNode, GuardUnit]):
 
 def _raised(metric: str, part: str, why: str) -> None:
     log.warning("installed metric fails", metric=metric, part=part, reason=why)
+
+
+def _content(guarded: GuardedNode, rules: Rulebook, handover: str) -> Content:
+    """What ensurance wants of a node under these rules. `handover` is what a disconnected agent decides by."""
+    return Content(
+        weights=WeightPolicy(rules.weights),
+        throttles=tuple(
+            CpuThrottle(pod_uid=throttled.uid, cpu_limit_milli=throttled.limit_milli, decision_id=decision_id)
+            for throttled, decision_id in guarded.limits()
+        ),
+        evictions=tuple(
+            Eviction(
+                id=eviction.id,
+                pod_uid=eviction.pod_uid,
+                grace_seconds=eviction.grace_seconds,
+                deadline=eviction.deadline,
+                reason=eviction.reason,
+                decision_id=eviction.decision_id,
+            )
+            for eviction in guarded.evictions
+        ),
+        waterlines=tuple(
+            LocalWaterline(metric=rule.metric, value=float(rule.waterline))
+            for node in rules.policies.nodes
+            if node.selector is None or node.selector.matches(guarded.labels)
+            for rule in node.rules
+        ),
+        rules=handover,
+    )

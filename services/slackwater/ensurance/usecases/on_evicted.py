@@ -39,8 +39,8 @@ class OnEvicted:
         after = ended(before, seen.id, seen.pod_uid, seen.completed_at, gone=gone)
         if seen.writer == STANDS_IN and seen.outcome in ENDED:
             after = replace(after, state=evicted_alone(after.state, seen.completed_at))
-        mine = any(one.id == seen.id for one in before.evictions)
-        if gone or not mine or seen.writer != ENSURANCE.name:
+        own = any(one.id == seen.id for one in before.evictions)
+        if gone or not own or seen.writer != ENSURANCE.name:
             return after
         because = f"its eviction was {seen.outcome}" + (f": {seen.detail}" if seen.detail else "")
         limits = self._book.rules.limits_of(before.pool)

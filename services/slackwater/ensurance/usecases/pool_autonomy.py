@@ -11,7 +11,8 @@ from slackwater.decisions.record import DecisionRecord
 from slackwater.ensurance.domain.pools import PoolStanding
 from slackwater.ensurance.ports import EnsuranceMeter
 from slackwater.ensurance.usecases.node_cache import GuardedNodeCache
-from slackwater.ensurance.usecases.published_events import decision_event
+from slackwater.events.decision_recorded import decision_event
+from slackwater.intents.controls import ENSURANCE
 from slackwater.model.identifiers import new_id
 from slackwater.model.time import Clock
 from slackwater.waterline.autonomy_record import AutonomyStep, autonomy_step_record
@@ -47,7 +48,7 @@ class PoolAutonomy:
         if all(one.state.stepped_back_at is None for one in self._book.standings()):
             return 0
         async with self._book.lock():
-            return sum([await self._look(one) for one in self._book.standings()])
+            return sum([await self._review(one) for one in self._book.standings()])
 
     async def read(self) -> Sequence[PoolAutonomyState]:
         """Every pool that has nodes here, an Autonomy or evictions, as stored, sorted by name. Raises Unavailable."""
@@ -57,18 +58,18 @@ class PoolAutonomy:
             names = {one.pool for one in self._book.standings()} | {one.pool for one in self._book.nodes()}
             return [self._pool(name, now) for name in sorted((names | set(self._book.rules.autonomy)) - {""})]
 
-    async def _look(self, standing: PoolStanding) -> bool:
+    async def _review(self, standing: PoolStanding) -> bool:
         now, node = self._clock.now(), self._node_of(standing.pool)
         if standing.state.stepped_back_at is None or node is None:  # a replica with nodes of the pool records it
             return False
         policy = self._book.rules.autonomy_of(standing.pool)
-        looked = replace(standing, state=autonomy.review_step_back(standing.state, policy, now))
-        record = stepped_record(self._book, looked, node, now)
+        reviewed = replace(standing, state=autonomy.review_step_back(standing.state, policy, now))
+        record = stepped_record(self._book, reviewed, node, now)
         if record is None:
             return False
         async with self._book.transaction() as unit:
-            await unit.publish(decision_event(record, None))
-            saved = await unit.save_autonomy(looked)
+            await unit.publish(decision_event(record, None, ENSURANCE.name))
+            saved = await unit.save_autonomy(reviewed)
         self._book.stands(saved)
         self._meter.decided(record, None)
         return True

@@ -10,8 +10,7 @@ from slackwater.events.usage_reported import UsageReported
 from slackwater.model.tiers import QoSClass, Tier
 from slackwater.waterline.facts.node import BestEffortCpu, MetricSeries, NodeReadings
 from slackwater.waterline.facts.pods import PodUse
-from slackwater.waterline.loop.applied_limits import Throttled
-from slackwater.waterline.loop.pod_view import pod_view
+from slackwater.waterline.loop.applied_limits import Throttled, pod_view
 
 
 def partial_view(report: UsageReported, guarded: GuardedNode) -> NodeReadings:
@@ -58,25 +57,25 @@ def view_of(report: UsageReported, guarded: GuardedNode, only: Collection[str] |
 def _readings(report: UsageReported, guarded: GuardedNode) -> Mapping[str, tuple[MetricSeries, ...]]:
     """Series by metric. A metric that was not measured is absent."""
     usage = report.node_usage
-    found: dict[str, tuple[MetricSeries, ...]] = {}
+    series: dict[str, tuple[MetricSeries, ...]] = {}
     if usage.cpu_milli.count:
         used = usage.cpu_milli.last
-        found["node_cpu_usage"] = (MetricSeries(used),)
-        found["node_cpu_usage_ratio"] = (MetricSeries(used / guarded.capacity_milli),)
+        series["node_cpu_usage"] = (MetricSeries(used),)
+        series["node_cpu_usage_ratio"] = (MetricSeries(used / guarded.capacity_milli),)
     if usage.memory_bytes.count:
-        found["node_memory_usage"] = (MetricSeries(usage.memory_bytes.last),)
+        series["node_memory_usage"] = (MetricSeries(usage.memory_bytes.last),)
         if guarded.capacity_bytes:
-            found["node_memory_usage_ratio"] = (MetricSeries(usage.memory_bytes.last / guarded.capacity_bytes),)
+            series["node_memory_usage_ratio"] = (MetricSeries(usage.memory_bytes.last / guarded.capacity_bytes),)
     prod, node = report.prod_pressure, report.node_pressure
     if prod.cpu_some_last is not None:
-        found["prod_cpu_pressure"] = (MetricSeries(prod.cpu_some_last),)
+        series["prod_cpu_pressure"] = (MetricSeries(prod.cpu_some_last),)
     if prod.memory_some_avg is not None:
-        found["prod_memory_pressure"] = (MetricSeries(prod.memory_some_avg),)
+        series["prod_memory_pressure"] = (MetricSeries(prod.memory_some_avg),)
     if node.memory_some_avg is not None:
-        found["node_memory_pressure"] = (MetricSeries(node.memory_some_avg),)
+        series["node_memory_pressure"] = (MetricSeries(node.memory_some_avg),)
     if node.io_some_avg is not None:
-        found["node_io_pressure"] = (MetricSeries(node.io_some_avg),)
-    return found
+        series["node_io_pressure"] = (MetricSeries(node.io_some_avg),)
+    return series
 
 
 def _pod(measured: PodUsage, ours: Throttled | None, leaving: Collection[str]) -> PodUse:

@@ -13,41 +13,41 @@ class IngestionMetrics:
     def __init__(self, meters: Meters) -> None:
         self._accepted = meters.counter(
             "slackwater_ingestion_reports_accepted_total",
-            "Usage reports stored in history.",
-            look="Expected: nodes / report interval. A drop: agents or the broker are unavailable.",
+            "Reports stored.",
+            look="Expected: nodes / report interval. A drop: agents or broker away.",
         )
         self._refused = meters.counter(
             "slackwater_ingestion_reports_refused_total",
-            "Usage reports sent to the dead letters, by reason.",
+            "Reports sent to the dead letters.",
             ["reason"],
             look="Any growth; the dead letter names the field.",
         )
         self._missing = meters.counter(
             "slackwater_ingestion_reports_missing_total",
-            "Usage reports missing by sequence number when their window closed.",
-            look="Growth without an outage: telemetry is being lost.",
+            "Reports missing (by sequence) when their window closed.",
+            look="Growth without an outage: telemetry is lost.",
         )
         self._late = meters.counter(
             "slackwater_ingestion_reports_late_total",
-            "Usage reports that arrived after their window closed.",
-            look="Growth: raise SLACKWATER_INGESTION_LATENESS_SECONDS, or check node clocks.",
+            "Reports after their window closed.",
+            look="Growth: raise SLACKWATER_INGESTION_LATENESS_SECONDS, or check clocks.",
         )
         self._windows = meters.counter(
             "slackwater_ingestion_windows_closed_total",
-            "Usage windows closed and published.",
-            look="Expected: one per node and window. Without them prediction has no input.",
+            "Windows published.",
+            look="Expected: one per node and window.",
         )
         self._delay = meters.histogram(
             "slackwater_ingestion_report_delay_seconds",
-            "Delay from the sample on the node to its row in history.",
+            "From sample to row in history.",
             buckets=DELAY_BUCKETS,
-            look="p99 above 1 s: ingestion or PostgreSQL is too slow.",
+            look="p99 above 1 s: ingestion or PostgreSQL is slow.",
         )
         self._nodes = meters.gauge(
             "slackwater_ingestion_known_nodes",
-            "Known nodes by liveness (fresh, stale, lost, silent = never reported).",
+            "Known nodes (fresh, stale, lost; silent: never reported).",
             ["liveness"],
-            look="stale or lost above 0. Every replica counts all nodes: take the maximum, not the sum.",
+            look="stale or lost above 0. Every replica counts all: take the maximum, not the sum.",
         )
 
     def accepted(self, late: int, delays_seconds: Iterable[float]) -> None:

@@ -128,11 +128,14 @@ def _answer(done: BlockChange, response: Response, *, dry_run: bool) -> BlockAns
     if not dry_run:
         response.headers["etag"] = etag(done.block.generation)
     return BlockAnswer(
-        **_fields(done.block), is_node_known=done.is_node_known, dry_run=dry_run, message=_said(done, dry_run=dry_run)
+        **_fields(done.block),
+        is_node_known=done.is_node_known,
+        dry_run=dry_run,
+        message=_summary(done, dry_run=dry_run),
     )
 
 
-def _said(done: BlockChange, *, dry_run: bool) -> str:
+def _summary(done: BlockChange, *, dry_run: bool) -> str:
     node, verb = done.block.node, "blocked" if done.block.blocked else "unblocked"
     if not done.is_changed:
         return f"the agent of {node} is already {verb} for this reason"

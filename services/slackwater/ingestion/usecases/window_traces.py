@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from slackwater.events.envelope import Event
 from slackwater.events.usage_reported import UsageReported
 from slackwater.ingestion.domain.windowing import Phase, aligned, number_of
-from slackwater.telemetry.traceparent import is_sampled
+from slackwater.telemetry.spans import is_sampled
 
 WINDOWS_KEPT = 8
 """Per node. A window that closes later starts a new trace."""

@@ -19,16 +19,16 @@ class PredictionMetrics:
         self._windows = meters.counter(
             "slackwater_prediction_windows_folded_total",
             "Windows folded into the models.",
-            look="Follows slackwater_ingestion_windows_closed_total; without it offers decay.",
+            look="Follows slackwater_ingestion_windows_closed_total; else offers decay.",
         )
         self._series = meters.gauge(
             "slackwater_prediction_series",
             "Series with a model.",
-            look="Growth with a constant fleet: series of deleted pods are not removed.",
+            look="Growth with a constant fleet: deleted pods stay.",
         )
         self._snapshots = meters.counter(
             "slackwater_prediction_snapshots_total",
-            "Model snapshots by result (kept, failed, refused).",
+            "Model snapshots (kept, failed, refused).",
             ["result"],
             look="failed or refused: the next start replays more.",
         )
@@ -51,50 +51,50 @@ class CalibrationMetrics:
         labels = ["pool", "resource"]
         self._judged = meters.gauge(
             "slackwater_prediction_judged_seconds",
-            "Machine-time of the finished 24 h windows behind the measured rates; older windows count less.",
+            "Machine-time of finished 24 h windows; older ones count less.",
             labels,
-            look="With few machine-days (/ 86400) rates are uncertain; a rate of 1 % needs some hundred.",
+            look="Few machine-days (/ 86400): uncertain; a rate of 1 % needs some hundred.",
         )
         self._violated = meters.gauge(
             "slackwater_prediction_violated_seconds",
-            "Machine-time of those windows with usage above the predicted peak.",
+            "Machine-time of those above the predicted peak.",
             labels,
-            look="Divided by the judged seconds: the violation rate, to compare with the stated one.",
+            look="By judged seconds: the violation rate.",
         )
         self._coverage = meters.gauge(
             "slackwater_prediction_coverage_ratio",
-            "Share of finished 24 h windows of this replica's nodes below the predicted peak.",
+            "Share of this replica's finished 24 h windows below the predicted peak.",
             labels,
             look="Below 1 - 1.5 x the stated rate for a day: see the runbook.",
         )
         self._stated = meters.gauge(
             "slackwater_prediction_stated_violation_ratio",
-            "Share of 24 h windows that the policy accepts above the peak; absent without one.",
+            "Share of 24 h windows accepted above the peak; absent without one.",
             labels,
-            look="Equals spec.violationRate of the PredictPolicy.",
+            look="Equals the policy's violationRate.",
         )
         self._knob = meters.gauge(
             "slackwater_prediction_knob_ratio",
-            "Insured part of the risk, the largest in force; absent without one.",
+            "Largest insured part of the risk in force; absent without one.",
             labels,
-            look="Rising: recent predictions were too low, and savings shrink.",
+            look="Rising: predictions were too low, savings shrink.",
         )
         self._cold = meters.gauge(
             "slackwater_prediction_cold_start_ratio",
-            "Share of prod unknown to the model, mean over the pool's nodes.",
+            "Share of prod unknown to the model, mean of nodes.",
             ["pool"],
-            look="High for over a day: workload names change, or pods live less than a day.",
+            look="High for over a day: workload names change, or short-lived pods.",
         )
         self._published = meters.counter(
             "slackwater_prediction_published_total",
-            "Published predictions by reason (first, report, diff, force).",
+            "Published predictions (first, report, diff, force).",
             ["reason"],
-            look="Mostly diff: values jump beyond resourceDiffThreshold; only force: no windows are folded.",
+            look="Mostly diff: values jump; only force: no windows are folded.",
         )
         self._newest = meters.gauge(
             "slackwater_prediction_newest_timestamp_seconds",
             "Time of the newest prediction, since 1970.",
-            look="time() minus this above forceUpdateIntervalSeconds: prediction has stopped.",
+            look="time() minus it above forceUpdateIntervalSeconds: prediction stopped.",
         )
         self._measured: dict[tuple[str, str], dict[int, MeasuredRisk]] = defaultdict(dict)
         self._cold_parts: dict[str, dict[int, tuple[int, float]]] = defaultdict(dict)

@@ -239,7 +239,7 @@ class PodModels:
         series = self._silent(self.series, self.members, now - gone.series_seconds)
         groups = self._silent(self.groups, self.places, now - gone.group_seconds)
         workloads = self._silent(self.workloads, self.known, now - gone.workload_seconds)
-        self._forget(series, groups, workloads)
+        self._discard(series, groups, workloads)
 
     def let_go(self, node: int) -> None:
         """Deletes the members and groups of a node that has moved; their workloads are kept."""
@@ -248,13 +248,13 @@ class PodModels:
         groups = groups[[self.groups.names[group] is not None for group in groups.tolist()]]
         rows = np.flatnonzero(np.isin(self.members["group"][: self.members.used], groups))
         rows = rows[[self.series.names[row] is not None for row in rows.tolist()]]
-        self._forget(rows, groups, np.zeros(0, dtype=np.intp))
+        self._discard(rows, groups, np.zeros(0, dtype=np.intp))
 
     def _silent(self, numbers: RowIds, table: Table, before: float) -> Rows:
         last = table["last"][: table.used]
         return np.flatnonzero((last > _NEVER) & (last < before))
 
-    def _forget(self, series: Rows, groups: Rows, workloads: Rows) -> None:
+    def _discard(self, series: Rows, groups: Rows, workloads: Rows) -> None:
         if not (len(series) or len(groups) or len(workloads)):
             return
         for model in self.models.values():

@@ -99,7 +99,7 @@ class RecordedHistory:
         return [[window.measured.end for window in record.windows] for record in self.records]
 
     @cached_property
-    def _told(self) -> Sequence[Sequence[float]]:
+    def _forecast_times(self) -> Sequence[Sequence[float]]:
         return [[forecast.at.timestamp() for forecast in record.forecasts] for record in self.records]
 
     @cached_property
@@ -127,7 +127,7 @@ class RecordedHistory:
         window = record.windows[newest]
         end = datetime.fromtimestamp(window.measured.end, UTC)
         state = with_usage(record.described, window.measured, InputSource("recorded", end))
-        told = bisect_right(self._told[place], now) - 1
+        told = bisect_right(self._forecast_times[place], now) - 1
         if told >= 0:
             state = _predicted(state, record, record.forecasts[told])
         snapshot = snapshot_of(state, self._patient, datetime.fromtimestamp(now, UTC))

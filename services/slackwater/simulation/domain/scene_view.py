@@ -10,7 +10,7 @@ from slackwater.simulation.domain.scenes import Present, UsageScene, Use
 from slackwater.waterline.facts.node import BestEffortCpu, MetricSeries
 from slackwater.waterline.facts.pods import PodUse
 from slackwater.waterline.loop.applied_limits import Throttled
-from slackwater.waterline.loop.pod_view import pod_view as use_of_pod
+from slackwater.waterline.loop.applied_limits import pod_view as use_of_pod
 
 
 def readings_of(scene: UsageScene, use: Use) -> Mapping[str, tuple[MetricSeries, ...]]:

@@ -34,7 +34,7 @@ class Devices:
     def read(self) -> tuple[tuple[DiskSample, ...], tuple[LinkSample, ...]]:
         """What can be read; nothing where /sys is hidden."""
         if self._reads % LOOK_EVERY_READS == 0:
-            self._look()
+            self._discover()
         self._reads += 1
         return self._read_disks(), self._read_links()
 
@@ -49,15 +49,15 @@ class Devices:
         return tuple(DiskSample(name, ms) for name, ms in busy if ms is not None)
 
     def _read_links(self) -> tuple[LinkSample, ...]:
-        found = []
+        devices = []
         for name, received_path, sent_path, capacity in self._links:
             received = meters.whole_number(self._files.read(received_path))
             sent = meters.whole_number(self._files.read(sent_path))
             if received is not None and sent is not None:
-                found.append(LinkSample(name, received, sent, capacity))
-        return tuple(found)
+                devices.append(LinkSample(name, received, sent, capacity))
+        return tuple(devices)
 
-    def _look(self) -> None:
+    def _discover(self) -> None:
         disks = tuple((name, f"{self.sys}/block/{name}/stat") for name in _with_device(self.sys / "block"))
         links = tuple(
             (name, f"{place}/statistics/rx_bytes", f"{place}/statistics/tx_bytes", bytes_per_second(Path(place)))

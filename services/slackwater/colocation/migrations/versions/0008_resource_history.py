@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from alembic import op
 
-from slackwater.store.resource_table import create_resource_tables, drop_resource_tables
+from slackwater.store.tables import create_resource_tables, drop_resource_tables
 
 revision = "0008"
 down_revision = "0007"

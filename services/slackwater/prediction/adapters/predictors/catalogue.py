@@ -132,6 +132,8 @@ def allowed(about: dict[str, Any]) -> str:
 def _one(option: dict[str, Any]) -> str:
     if "enum" in option:
         return " or ".join(map(str, option["enum"]))
+    if option.keys() >= {"minimum", "maximum"}:
+        return f"{option.get('type', 'any')} {option['minimum']:g}..{option['maximum']:g}"
     bounds = [f"{sign} {option[name]:g}" for name, sign in _BOUNDS.items() if name in option]
     return " ".join([str(option.get("type", "any")), ", ".join(bounds)]).strip()
 

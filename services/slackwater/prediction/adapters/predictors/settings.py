@@ -22,50 +22,44 @@ class PredictorSettings(BaseModel):
 class BorgDefaultSettings(PredictorSettings):
     """sum of limits / overcommit."""
 
-    overcommit: float = Field(
-        1.1, ge=1, le=10, description="limits per predicted peak, a ratio: 1.1 lends 9 % of all limits"
-    )
+    overcommit: float = Field(1.1, ge=1, le=10, description="limits per predicted peak; 1.1 lends 9 % of all limits")
 
 
 class NSigmaSettings(PredictorSettings):
     """mean + N standard deviations of the last hours."""
 
     sigmas: float = Field(5.0, ge=0, le=1000, description="standard deviations on top of the mean")
-    window_seconds: float = Field(36_000.0, ge=60, description="history used; 10 h, as published")
+    window_seconds: float = Field(36_000.0, ge=60, description="10 h, as published")
     blocks: int = Field(20, ge=1, le=1000, description="parts of the window, which moves by one part")
-    warm_seconds: float = Field(7_200.0, ge=0, description="samples until a pod is known; until then its limit counts")
+    warm_seconds: float = Field(7_200.0, ge=0, description="of samples until a pod is known; its limit counts before")
 
 
 class ResourceCentralSettings(PredictorSettings):
     """sum over pods of a percentile of each pod's last hours."""
 
     percentile: float = Field(0.99, gt=0, le=1, description="of a pod's usage / limit, a ratio")
-    window_seconds: float = Field(36_000.0, ge=60, description="history used; 10 h, as published")
+    window_seconds: float = Field(36_000.0, ge=60, description="10 h, as published")
     slots: int = Field(120, ge=1, le=10_000, description="parts of the window; the largest sample of each counts")
-    warm_seconds: float = Field(7_200.0, ge=0, description="samples until a pod is known; until then its limit counts")
+    warm_seconds: float = Field(7_200.0, ge=0, description="of samples until a pod is known; its limit counts before")
 
 
 class HistogramSettings(PredictorSettings):
     """Decaying histograms: percentile x margin, of each pod and of all pods combined."""
 
-    percentile: float | None = Field(None, gt=0, le=1, description="a ratio; None: 0.95 of CPU, 0.98 of memory")
-    margin: float = Field(0.10, ge=0, le=10, description="on top of each percentile; 0.1 is 10 %")
-    half_life_seconds: float | None = Field(
-        None, ge=60, description="after which a sample counts half; None: 12 h of CPU, 24 h of memory"
-    )
-    by_usage: bool = Field(False, description="weigh samples by their value: a share of usage, not of time")
-    warm_seconds: float = Field(3_600.0, ge=0, description="samples until a pod is known; until then its limit counts")
+    percentile: float | None = Field(None, gt=0, le=1, description="None: 0.95 of CPU, 0.98 of memory")
+    margin: float = Field(0.10, ge=0, le=10, description="on top of each percentile")
+    half_life_seconds: float | None = Field(None, ge=60, description="None: 12 h of CPU, 24 h of memory")
+    by_usage: bool = Field(False, description="weigh samples by value: a share of usage, not of time")
+    warm_seconds: float = Field(3_600.0, ge=0, description="of samples until a pod is known; its limit counts before")
 
 
 class PeriodicSettings(PredictorSettings):
     """The next day hour by hour, where a period of a day or a week is proven; elsewhere the largest hour."""
 
-    margin: float = Field(0.10, ge=0, le=10, description="on top of each hour; 0.1 is 10 %")
-    history_hours: int = Field(336, ge=48, le=1344, description="hours kept; two days or two weeks prove a period")
-    cold_hours: int = Field(24, ge=1, description="hours seen until a workload is known; until then its limit counts")
-    correlation: float = Field(
-        0.5, ge=0, le=1, description="minimum autocorrelation of a period; 1 is a perfect repetition"
-    )
+    margin: float = Field(0.10, ge=0, le=10, description="on top of each hour")
+    history_hours: int = Field(336, ge=48, le=1344, description="kept; two days or two weeks prove a period")
+    cold_hours: int = Field(24, ge=1, description="until a workload is known; its limit counts before")
+    correlation: float = Field(0.5, ge=0, le=1, description="minimum autocorrelation of a period")
     estimator: Literal["max", "fft", "best"] = Field(
         "max", description="estimate of a period: each hour's largest, the last one smoothed, or the better predictor"
     )
@@ -103,25 +97,23 @@ class WorkloadProfileSettings(PredictorSettings):
     violation_rate: float | None = Field(
         None, gt=0, lt=1, description="accepted share of 24 h windows above the peak; sets the knob"
     )
-    history_hours: int = Field(336, ge=24, le=400, description="hours kept; 2 bytes per workload each")
+    history_hours: int = Field(336, ge=24, le=400, description="kept; 2 bytes per workload each")
     live_days: int = Field(
         14, ge=1, le=31, description="days of a pod's own peaks, for the live gap; within history_hours"
     )
-    cold_hours: int = Field(24, ge=1, description="hours seen until a workload is known; until then its limit counts")
+    cold_hours: int = Field(24, ge=1, description="until a workload is known; its limit counts before")
     cold_start: Literal["request", "class-prior"] = Field(
         "request", description="substitute for an unknown workload: its limit, or its class's share of it"
     )
     prior_quantile: float = Field(
         0.95, ge=0.5, le=1, description="quantile of the shares of limits that a class's known workloads need"
     )
-    prior_workloads: int = Field(
-        50, ge=1, description="known workloads that a class needs; until then the limit is used"
-    )
+    prior_workloads: int = Field(50, ge=1, description="known workloads that a class needs")
     young_hours: int = Field(168, ge=0, description="hours seen below which a workload raises the knob")
     young_knob: float = Field(0.30, ge=0, le=100, description="the knob where all is young")
     young_extra: float = Field(0.15, ge=0, le=100, description="added to that, where a rate sets the knob")
     rollout_hours: float = Field(
-        24.0, ge=0, le=720, description="duration for which a detected rollout raises the knob; 0: none"
+        24.0, ge=0, le=720, description="for which a detected rollout raises the knob; 0: none"
     )
     rollout_knob: float = Field(
         1.0,

@@ -13,6 +13,7 @@ class ClaimAdmitted(Payload):
 
     TYPE: ClassVar[str] = "claim.admitted"
     STREAM: ClassVar[str] = "DECISIONS"
+    LISTED: ClassVar[bool] = True
 
     quota: Name
     claim: Name
