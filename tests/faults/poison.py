@@ -1,4 +1,4 @@
-"""Messages that no component should publish: every event type, mutated by tests/faults/mutations."""
+"""Invalid messages: every event type, mutated by tests/faults/mutations."""
 
 from __future__ import annotations
 
@@ -32,13 +32,11 @@ NODE = "poison"
 OF_AGENTS: tuple[type[Payload], ...] = (
     NodeDescribed, UsageReported, WaterlineCrossed, IntentObserved, EvictionCompleted,
 )  # fmt: skip
-"""What the broker lets an agent publish, on its own node's subjects."""
+"""The event types that an agent may publish on its own node's subjects."""
 
 
 def valid_events(now: datetime, node: str = NODE) -> dict[type[Payload], Event[Any]]:
-    """One well-formed event of each type, about `node` where it is about one: from the story, from below, or made from
-    its schema.
-    """
+    """One valid event of each type, about `node` if the type has a node: from the story, or made from its schema."""
     found: dict[type[Payload], Event[Any]] = {
         payload: event_of(payload.model_validate(sample_of(payload)), source="poison", time=now) for payload in EVENTS
     }
@@ -80,13 +78,13 @@ def _not_in_the_story(now: datetime, node: str) -> Iterator[Payload]:
 
 
 def corpus(now: datetime, payloads: Collection[type[Payload]] = EVENTS) -> list[Mutation]:
-    """Every mutation of every type."""
+    """Every mutation of every event type."""
     valid = valid_events(now)
     return [mutation for payload in payloads for mutation in mutations_of(valid[payload])]
 
 
 def stream_of(mutations: Collection[Mutation]) -> Iterator[Mutation]:
-    """Without end: one family after the other, of each the next mutation, so that a minute of it holds all of them."""
+    """Endless: takes the next mutation of each family in turn, so that one minute covers all families."""
     families: dict[tuple[str, type[Payload]], deque[Mutation]] = defaultdict(deque)
     for mutation in mutations:
         families[mutation.family, mutation.payload].append(mutation)
