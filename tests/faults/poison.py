@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator
 from datetime import datetime
 from typing import Any
 
+from tests.contract.samples import sample_of
 from tests.faults.mutations import Mutation, fresh, mutations_of
 
 from slackwater.events.agent_block_changed import AgentBlockChanged
@@ -36,10 +37,11 @@ OF_AGENTS: tuple[type[Payload], ...] = (
 
 
 def valid_events(now: datetime, node: str = NODE) -> dict[type[Payload], Event[Any]]:
-    """One valid event of each type, for `node` if the type has a node."""
+    """One valid event of each type, about `node` if the type has a node: from the story, or made from its schema."""
     found: dict[type[Payload], Event[Any]] = {
-        type(event.data): event for event in story(now, (Character(node, 8000, 2000, surges=True),))
+        payload: event_of(payload.model_validate(sample_of(payload)), source="poison", time=now) for payload in EVENTS
     }
+    found |= {type(event.data): event for event in story(now, (Character(node, 8000, 2000, surges=True),))}
     found[UsageWindowed] = window(node, 1, {"a": 500})
     urgent = found[UsageReported].data.model_copy(update={"trigger": URGENT_TRIGGER})
     crossing = crossing_of(event_of(urgent, source=node, time=now))
@@ -68,6 +70,9 @@ def _not_in_the_story(now: datetime, node: str) -> Iterator[Payload]:
     )  # fmt: skip
     yield StrategyFollowed(document="poison", generation=1, fields={"riseWindows": 3}, told_at=now)
     yield AgentBlockChanged(node=node, blocked=False, reason="poison", changed_by="poison", since=now)
+    yield ResourceChanged(
+        service="ensurance", kind="NodeQOS", name="poison", generation=1, changed_at=now, document={"kind": "NodeQOS"}
+    )  # fmt: skip
     yield StateQuarantined(
         service="ingestion", id="i", table="nodes", row=node, node=node, reason=QuarantineReason.UNREADABLE, detail="d",
         since=now, count=1, told_at=now,

@@ -95,6 +95,14 @@ def test_decisions_are_listed_by_pool_and_by_what_the_api_filters_by(run: Run) -
     assert ids("--where", f"pod={uid}", "--where", "spared=true", "--where", "kind=throttle") <= throttles
 
 
+def test_stored_events_are_listed_by_node_and_type(run: Run) -> None:
+    lines = well(run("get", "events", "--node", "edge-10", "--where", "types=node.*")).splitlines()
+    assert lines[0].split() == ["TIME", "TYPE", "NODE", "WHAT"]
+    assert [line.split()[2:4] for line in lines[1:]] == [["node.liveness_changed", "edge-10"]] * 2
+    assert lines[1].endswith("fresh -> stale")
+    assert {"SOURCE", "TRACE", "ID"} <= set(well(run("get", "events", "-o", "wide")).splitlines()[0].split())
+
+
 @pytest.mark.parametrize(
     ("command", "said"),
     [
@@ -102,6 +110,8 @@ def test_decisions_are_listed_by_pool_and_by_what_the_api_filters_by(run: Run) -
         (("get", "decisions", "--where", "kind"), "'kind' is not a filter"),
         (("get", "nodes", "--where", "kind=evict"), "--where is for decisions"),
         (("get", "nodes", "--pool", "edge"), "allowed: offers, decisions"),
+        (("get", "events", "--pool", "edge"), "events have no list by pool"),
+        (("get", "events", "--where", "kind=evict"), "allowed: types=…, trace=…, since=…, until=…"),
     ],
 )
 def test_filters_that_are_none_are_refused(run: Run, command: tuple[str, ...], said: str) -> None:
