@@ -26,6 +26,7 @@ from slackwater.events.usage_reported import UsageReported
 from slackwater.events.usage_windowed import UsageWindowed
 from slackwater.events.waterline_crossed import URGENT_TRIGGER, WaterlineCrossed, crossing_of
 from slackwater.testing.story import Character, story
+from slackwater.testing.story_resources import resources
 from slackwater.testing.windows import window
 
 NODE = "poison"
@@ -46,6 +47,7 @@ def valid_events(now: datetime, node: str = NODE) -> dict[type[Payload], Event[A
     crossing = crossing_of(event_of(urgent, source=node, time=now))
     assert crossing is not None
     found[WaterlineCrossed] = crossing
+    found[ResourceChanged] = resources(now)[0]
     for payload in _not_in_the_story(now, node):
         found[type(payload)] = event_of(payload, source=f"agent/{node}", time=now)
     return {payload: found[payload].model_copy(update={"time": now}) for payload in EVENTS}

@@ -73,7 +73,7 @@ def test_the_exit_status_is_the_worst_that_is_known(verdicts: list[Verdict], fai
     assert exit_status(verdicts, failed=failed) == status
 
 
-def test_a_figure_is_stored_and_told_with_its_conditions_and_its_scaled_limit() -> None:
+def test_a_figure_is_stored_and_printed_with_conditions_and_scaled_limit() -> None:
     stored = figures.judged({"nodes": 3, "targets": (TIME, COUNT)}, HALF)
     assert stored["verdict"] == "missed"
     assert stored["why"] == "lost 1, target ≤ 0 at this speed"
