@@ -1,4 +1,4 @@
-"""Who tries the broker and the database of a deployment, and what comes of it, as one JSON object.
+"""Tries the broker and the database of a deployment as unauthenticated clients; prints the results as JSON.
 
 python strangers.py SECRETS BROKER-ADDRESS DATABASE-ADDRESS
 """
