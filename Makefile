@@ -28,12 +28,7 @@ test: check ## all checks, then all tests against real servers; ARGS= goes to py
 	@exec $(VENV_PYTHON) -m pytest -q -n $(LANES) $(ARGS)
 
 check: environment-dev ## style, types, import contracts, generated files
-	@echo "  ruff" && $(VENV_PYTHON) -m ruff check --quiet . && $(VENV_PYTHON) -m ruff format --quiet --check .
-	@echo "  mypy" && $(VENV_PYTHON) -m mypy --no-error-summary
-	@echo "  import contracts" && .venv/bin/lint-imports --no-logo --cache-dir .mypy_cache/imports >.venv/lint-imports.txt 2>&1 \
-	  || { cat .venv/lint-imports.txt; exit 1; }
-	@if [ -f contracts/generate.py ]; then echo "  generated contracts" && $(VENV_PYTHON) -m contracts.generate --check; fi
-	@echo "  gRPC contract" && $(VENV_PYTHON) -m contracts.protos
+	@exec $(VENV_PYTHON) tools/checks.py
 
 conformance: environment-dev ## the vectors of the field: make conformance VECTORS=<file or folder>
 	@PYTHONPATH=services:libs exec $(VENV_PYTHON) tests/conformance/run.py $(VECTORS)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
+import typer.main
+import typer.testing
 from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
@@ -22,6 +25,9 @@ settings.register_profile("slackwater", deadline=None, suppress_health_check=[He
 settings.load_profile("slackwater")
 """No test is timed: an example that took long says that the machine was busy, and nothing of what it is about."""
 
+typer.testing._get_command = cache(typer.main.get_command)
+"""Each invocation of a command line built all verbs with their options again, for 30 ms."""
+
 TESTS = Path(__file__).parent
 LONGEST_FIRST = (
     "faults/test_chosen.py",
@@ -31,6 +37,7 @@ LONGEST_FIRST = (
     "integration/deploy/test_compose_rehearsal.py",
     "scenario/test_backup_rehearsal.py",
     "browser/test_console_in_a_browser.py",
+    "integration/test_runners_leave_nothing.py",
     "integration/ingestion/test_ingestion_kill.py",
     "integration/bus/test_bus_faults.py",
     "integration/deploy/test_kubernetes_rehearsal.py",
@@ -38,6 +45,7 @@ LONGEST_FIRST = (
     "scenario/test_one_trace_and_its_figures.py",
     "scenario/test_cut_surge_heal.py",
     "integration/ingestion/test_ingestion_service.py",
+    "integration/ingestion/test_blocked_nodes.py",
     "integration/cli/test_run.py",
     "integration/console/test_console_service.py",
     "integration/console/test_grpc_example.py",
@@ -53,12 +61,13 @@ LONGEST_FIRST = (
 keep the others waiting."""
 TREE = "tests/architecture/"
 BUSIEST_LAST = (
-    "unit/backtest/test_strangers.py",
+    "conformance/test_total_adaptors.py",
     "unit/cli/test_backtest_verb.py",
+    "unit/simulation/test_assess_verb.py",
     "unit/peaks/test_model_properties.py",
-    "unit/ensurance/test_histories.py",
+    "contract/test_hostile_requests.py",
 )
-"""Those that compute for more than twenty seconds: they come first in the lane that begins at the end."""
+"""Those that compute for more than ten seconds: they come first in the lane that begins at the end."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,11 +1,13 @@
-"""What names must not be, as functions from the sources to the names that break the rule (style.md, "Names")."""
+"""Rules on names and texts, as functions from the sources to what breaks the rule (style.md)."""
 
 from __future__ import annotations
 
 import ast
+import io
 import re
+import tokenize
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from sources import Source, sources
 
@@ -45,6 +47,10 @@ NOUNS_IN_ING = frozenset(
     }
 )
 """Terms of the field that are nouns."""
+REFUSED_WORDS = re.compile(r"\b(?:who|whoever|nobody|somebody|everybody|anybody|anyone|his|he)\b", re.IGNORECASE)
+"""Words for people. Processes, pods, nodes and readers of a stream are `it`."""
+ACCOUNT = "`nobody`"
+"""An account of Linux."""
 PLUGIN_METHODS = frozenset({"forget"})
 """Part of `slackwater.peaks.port.KeptModel`, which models of other distributions implement."""
 
@@ -102,9 +108,26 @@ def classes_outside_the_glossary(tree: Iterable[Source]) -> set[str]:
     }
 
 
+def texts_with_refused_words(tree: Iterable[Source]) -> set[str]:
+    """Docstrings, messages and comments with a word for a person. A string of one word is a value, not a text."""
+    return {
+        f"{source.module}: {word.group().lower()}: {' '.join(text.split())[:60]}"
+        for source in tree
+        for text in (*(text for text in source.strings if " " in text), *_comments(source))
+        for word in REFUSED_WORDS.finditer(text.replace(ACCOUNT, ""))
+    }
+
+
+def _comments(source: Source) -> Iterator[str]:
+    if "#" in source.text:
+        tokens = tokenize.generate_tokens(io.StringIO(source.text).readline)
+        yield from (token.string for token in tokens if token.type == tokenize.COMMENT)
+
+
 RULES = (
     functions_with_refused_verbs,
     modules_named_after_moods,
     classes_named_twice,
     classes_outside_the_glossary,
+    texts_with_refused_words,
 )

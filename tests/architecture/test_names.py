@@ -1,4 +1,4 @@
-"""Names are the field's own: no refused verbs, no moods as modules, no class name for two things."""
+"""Names and texts follow the style guide: no refused verbs or words, no bare gerunds, no class name for two things."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from names import (
     classes_outside_the_glossary,
     functions_with_refused_verbs,
     modules_named_after_moods,
+    texts_with_refused_words,
 )
 from sources import Source
 
@@ -48,6 +49,9 @@ def planted(path: str, text: str) -> Source:
             ],
         ),
         (classes_outside_the_glossary, [planted("libs/slackwater/bus/planted.py", "class MemoryDesk: ...")]),
+        (texts_with_refused_words, [planted("libs/slackwater/bus/planted.py", '"""Who reads it."""')]),
+        (texts_with_refused_words, [planted("libs/slackwater/bus/planted.py", "raise E(f'{x} for nobody')")]),
+        (texts_with_refused_words, [planted("libs/slackwater/bus/planted.py", "x = 1  # as he left it")]),
     ],
 )
 def test_a_planted_name_is_found(rule: Rule, tree: list[Source]) -> None:
@@ -64,6 +68,10 @@ def test_a_planted_name_is_found(rule: Rule, tree: list[Source]) -> None:
         (modules_named_after_moods, [planted("services/slackwater/ingestion/domain/windowing.py", "")]),
         (classes_named_twice, [planted("libs/slackwater/bus/planted.py", "class _Part: ...\nclass _Part: ...")]),
         (classes_outside_the_glossary, [planted("libs/slackwater/bus/planted.py", "class Year: ...")]),
+        (
+            texts_with_refused_words,
+            [planted("libs/slackwater/bus/planted.py", '"""The `nobody` account, the hero"""')],
+        ),
     ],
 )
 def test_a_name_of_the_field_is_not_found(rule: Rule, tree: list[Source]) -> None:

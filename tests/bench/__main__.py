@@ -1,4 +1,4 @@
-"""`make bench`: the figures, below a guardian that leaves nothing of them behind; see tests.bench.runner."""
+"""`make bench`: runs the figures below a guardian that removes everything they leave; see tests.bench.runner."""
 
 from __future__ import annotations
 

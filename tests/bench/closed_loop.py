@@ -1,8 +1,8 @@
-"""The closed loop on a real trace: VMs are prod, models predict, batch fills every offer; how often is it too much?
+"""The closed loop on a real trace: VMs are prod, models predict, batch fills every offer. Measures excess usage.
 
-20 VMs a node, each a pod whose limit is its request; a node has as many cores and bytes as its VMs were ever given
-together, so the node is never over-committed by prod alone. One control period is one cell of the trace: five minutes,
-thirty times what a node's agent takes, in which nothing is taken back.
+20 VMs per node, each a pod that requests its limit. The capacity of a node is the maximum combined limit of its VMs, so
+prod alone never overcommits it. One control period is one cell of the trace, five minutes: thirty times an agent's
+period, in which nothing is reclaimed.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ STRATEGIES = {
     "default": Strategy(),
     "without_margin": Strategy(cpu_reclaim_threshold_percent=100, memory_reclaim_threshold_percent=100),
 }
-"""What is judged, and what prediction alone would do, beside it."""
+"""The judged configuration, and prediction alone for comparison."""
 
 
 def measure(days: float | None = None) -> dict[str, Any]:
-    """VMs that stay, VMs with a mean stay of two days, and whole machines of which nothing else is known.
+    """VMs that stay, VMs with a mean stay of two days, and whole machines.
 
-    Raises OSError where the traces are not there.
+    Raises OSError if the traces are missing.
     """
     if not (WHOLE.is_file() and GOOGLE.is_file()):
         raise OSError(f"no real traces at {TRACES}: set SLACKWATER_TRACES")
@@ -67,7 +67,7 @@ def run(
     model: str = "workload-profile",
     form: TraceFormat = TraceFormat.BITBRAINS,
 ) -> dict[str, Loop]:
-    """From the beginning of the trace: cold starts are part of it."""
+    """Starts at the beginning of the trace, so the figures include cold starts."""
     traces = both(path, form, tuple(TraceResource))
     first = traces[TraceResource.CPU]
     cells = first.cells if days is None else min(int(days * DAY_CELLS), first.cells)

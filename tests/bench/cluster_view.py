@@ -1,7 +1,7 @@
-"""The cluster folded from events into arrays: CPU time per report and view, bytes, and beside the plain fold.
+"""The cluster fold into arrays: CPU time per report and view, memory, and the ratio to a fold in plain Python.
 
-A cycle of a reader is what it does between two decisions: it takes the reports of a tenth of the nodes, and asks how
-much the pods of each tier use. The plain fold keeps the events and goes through them pod by pod.
+A cycle of a reader is its work between two decisions: it applies the reports of a tenth of the nodes and sums the usage
+of the pods by tier. The plain fold keeps the events and iterates over the pods.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _TIERS = tuple(Tier)
 
 
 def measure(sizes: tuple[int, ...] = SIZES) -> dict[str, Any]:
-    """Every size; the targets are those of the last."""
+    """Measures every size; the targets apply to the largest."""
     found = {str(nodes): _size(nodes) for nodes in sizes}
     last = found[str(sizes[-1])]
     beside = _beside_the_plain_fold()
@@ -61,8 +61,8 @@ def measure(sizes: tuple[int, ...] = SIZES) -> dict[str, Any]:
 
 
 def _size(nodes: int) -> dict[str, Any]:
-    """Filled in chunks, so that the events are not in the memory that is measured; tracing costs time, so apply and
-    view are measured on a second fill."""
+    """Fills in chunks, so that the measured memory excludes the events. Apply and view are timed on a second fill,
+    because tracing costs time."""
     gc.collect()
     tracemalloc.start()
     traced = ClusterFold()
@@ -88,18 +88,18 @@ def _size(nodes: int) -> dict[str, Any]:
 
 
 def _beside_the_plain_fold() -> dict[str, Any]:
-    """Both answers are compared before either is timed."""
+    """Compares both results before either is timed."""
     fold, plain = ClusterFold(), PlainCluster()
     _fill(fold.apply, PLAIN_NODES)
     _fill(plain.apply, PLAIN_NODES)
     view, nodes = fold.view(EPOCH), plain.view(EPOCH)
     if _sums(fold) != _plain_sums(plain) or len(view.nodes.rows) != len(nodes):
-        raise RuntimeError("the arrays and the plain fold do not say the same")
+        raise RuntimeError("the arrays and the plain fold have different results")
     sums, plain_sums = _median(lambda: _sums(fold)), _median(lambda: _plain_sums(plain))
     sequence = iter(range(3, 100))
 
     def cycle(apply: Callable[[Event[Any]], Any], ask: Callable[[], Any]) -> float:
-        """Without the making of the events."""
+        """Seconds of a cycle, without creating the events."""
         number = next(sequence)
         events = [_report(node, number) for node in range(0, PLAIN_NODES, 10)]
         began = time.process_time()
@@ -162,7 +162,7 @@ def _events(number: int) -> Sequence[Event[Any]]:
 
 
 def _report(number: int, sequence: int) -> Event[UsageReported]:
-    """As the fast reader of a consumer gives it: described pods beside columns."""
+    """A report as the fast decoder of a consumer returns it: descriptions of pods beside columns."""
     pods = [_pod(uid, place, sequence) for place, uid in enumerate(_uids(number))]
     data = report(_name(number), sequence, EPOCH + timedelta(seconds=sequence))
     return _event(data.model_copy(update={"pods": by_columns(pods)}))
@@ -196,7 +196,7 @@ def _median(call: Callable[[], Any], rounds: int = 5) -> float:
 
 
 def _bytes_of_view(fold: ClusterFold) -> int:
-    """The arrays alone; the texts are shared with the fold."""
+    """Bytes of the arrays only; the view shares texts with the fold."""
     view = fold.view(EPOCH)
     return sum(
         array.nbytes

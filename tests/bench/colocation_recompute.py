@@ -1,4 +1,4 @@
-"""All offers of a fleet anew, from arrays: 1,000, 3,000 and 10,000 nodes of 30 pods, mid and batch, aged and gated."""
+"""Recomputes all offers of 1,000, 3,000 and 10,000 nodes of 30 pods from arrays: mid and batch, aged and gated."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _STRATEGY = Strategy(mid_mode=MidMode.DYNAMIC)
 
 
 def measure(sizes: tuple[int, ...] = SIZES, rounds: int = 7) -> dict[str, Any]:
-    """Every size; the target is that of the last."""
+    """Measures every size; the target applies to the largest."""
     found = {str(nodes): _size(nodes, rounds) for nodes in sizes}
     last = found[str(sizes[-1])]
     return {
@@ -51,7 +51,7 @@ def _size(nodes: int, rounds: int) -> dict[str, Any]:
 
 
 def _one_by_one(nodes: int = 300) -> dict[str, Any]:
-    """The same by the per-node function, and the arrays made of snapshots: what each costs a node."""
+    """Cost per node of the per-node function, and of building arrays from snapshots."""
     snapshots = [_snapshot(number) for number in range(nodes)]
     began = time.perf_counter()
     for snapshot in snapshots:
@@ -66,7 +66,7 @@ def _one_by_one(nodes: int = 300) -> dict[str, Any]:
 
 
 def fleet_of_size(nodes: int) -> FleetArrays:
-    """Nodes of 30 pods each, the same for a number of nodes every time."""
+    """Nodes of 30 pods each, deterministic for a number of nodes."""
     rng = np.random.default_rng(nodes)
     count = nodes * PODS
     request = np.column_stack([rng.integers(100, 4000, count), rng.integers(1, 8, count) * _GIB])

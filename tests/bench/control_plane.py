@@ -1,4 +1,4 @@
-"""A broker, a database and services as processes of their own, as they are deployed, for one measurement."""
+"""Runs a broker, a database and services as separate processes, as deployed, for one measurement."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @dataclass(slots=True)
 class ControlPlane:
-    """What runs: addresses, and the process of each part."""
+    """The running processes and their addresses."""
 
     nats_url: str
     postgres_dsn: str
@@ -42,7 +42,7 @@ class ControlPlane:
 async def control_plane(
     directory: Path, services: Sequence[str] = SERVICES, settings: Mapping[str, str] | None = None
 ) -> AsyncIterator[ControlPlane]:
-    """Servers with fsync on and the services against them, while the context is open."""
+    """Runs servers with fsync enabled, and the services, while the context is open."""
     async with AsyncExitStack() as stack:
         postgres = EmbeddedPostgres(directory / "postgres")
         postgres.start()
@@ -61,7 +61,7 @@ async def control_plane(
 
 @asynccontextmanager
 async def replica(name: str, label: str, plane: ControlPlane, environment: Mapping[str, str]) -> AsyncIterator[str]:
-    """A process with one service, known to the plane as `label`; yields its URL. It may have been killed by the end."""
+    """Runs one service as the process `label` of the plane; yields its URL. The process may be killed meanwhile."""
     command = [sys.executable, "-m", "slackwater.cli", "run", name, "--port", "0"]
     addresses = {"SLACKWATER_POSTGRES_DSN": plane.addresses[name], "SLACKWATER_NATS_URL": plane.nats_url}
     process = await asyncio.create_subprocess_exec(
@@ -88,7 +88,7 @@ async def replica(name: str, label: str, plane: ControlPlane, environment: Mappi
 
 @asynccontextmanager
 async def load(plane: ControlPlane, ledger: Path, *options: str) -> AsyncIterator[asyncio.subprocess.Process]:
-    """The generator beside the block; its ledger is complete when it has ended."""
+    """Runs the load generator during the block; its ledger is complete after its end."""
     command = [sys.executable, "-m", "tests.bench.load.generate", "--nats", plane.nats_url, "--ledger", str(ledger)]
     process = await asyncio.create_subprocess_exec(*command, *options, cwd=ROOT, stdout=subprocess.DEVNULL)
     plane.pids["generator"] = process.pid

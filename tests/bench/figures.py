@@ -1,4 +1,4 @@
-"""Numbers for people and for JSON."""
+"""Formats figures for the terminal, the documentation and JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ HEAD = "| figure | target at 5.0 M | seen | calibration | steal | commit |\n|---
 
 
 def spread(seconds: Sequence[float], *, digits: int = 3) -> dict[str, Any]:
-    """How many, median, p99 (nearest rank) and the largest."""
+    """Count, median, p99 (nearest rank) and maximum."""
     if not seconds:
         return {"count": 0, "p50": None, "p99": None, "max": None}
     ordered = sorted(seconds)
@@ -23,7 +23,7 @@ def spread(seconds: Sequence[float], *, digits: int = 3) -> dict[str, Any]:
 
 
 def judged(found: Mapping[str, Any], conditions: Conditions) -> dict[str, Any]:
-    """A measured figure as it is stored: with its conditions and, where it has targets, the verdict over them."""
+    """A figure as it is stored: with its conditions and, if it has targets, the verdict."""
     figure = dict(found)
     targets: Sequence[Target] = figure.pop("targets", ())
     stored = figure | {"conditions": asdict(conditions) | {"calibration": round(conditions.calibration)}}
@@ -50,7 +50,7 @@ def verdicts(found: Mapping[str, Any]) -> list[Verdict]:
 
 
 def table(found: Mapping[str, Any]) -> str:
-    """For a terminal: the verdict of each figure that has a target or failed, and its ratios to its peers."""
+    """A table for the terminal: the verdict of each figure with a target or failure, and its ratios to peers."""
     lines = []
     for name, figure in _figures(found):
         if "failed" in figure:
@@ -65,7 +65,7 @@ def table(found: Mapping[str, Any]) -> str:
 
 
 def markdown(found: Mapping[str, Any]) -> str:
-    """Rows as docs/reference/figures.md has them."""
+    """Rows in the format of docs/reference/figures.md."""
     rows = [HEAD]
     for name, figure in _figures(found):
         if "conditions" not in figure or not (figure.get("targets") or figure.get("ratios")):

@@ -1,17 +1,16 @@
-"""From a report to the offer made of it: how old is what the API shows?
+"""Latency from a report to the resulting offer in the API.
 
-An offer changes when a window of usage is over. What can be waited for is therefore the report that ends a window: the
-first one whose middle lies behind the window's end. Its way: report -> ingestion closes the window (usage.windowed) ->
-colocation makes an offer of it, and prediction a peak (peak.predicted) of which colocation makes another ->
-the console stores it and tells it on /v1/stream. The clock runs from the moment the generator hands the report to the
-broker to the moment a client of the API reads the offer there (its row was committed before).
+An offer changes when a usage window ends, so the measured report is the one that ends a window: the first one with its
+midpoint after the window's end. Its path: report -> ingestion closes the window (usage.windowed) -> colocation computes
+an offer, and prediction a peak (peak.predicted), from which colocation computes another offer -> the console stores it
+and sends it on /v1/stream. The time is measured from the hand-over of the report to the broker until a client of the
+API reads the offer (its row was committed before).
 
-    settled     the offer that the window has caused. This is held against the target.
-    predicted   the offer that a prediction made of it has caused: predictions come on a cadence (a check every 20 s),
-                and most say what the last one said
+    settled     the offer that the window caused; the target applies to it
+    predicted   the offer that its prediction caused; predictions are computed every 20 s and most are unchanged
 
-All of the control plane runs, one process per service; every node's usage changes with every window, so that there
-is a new offer to see. What caused an offer is read from the events' own `ce-causedby`.
+The whole control plane runs, one process per service. The usage of every node changes with every window, so that every
+window causes a new offer. The cause of an offer is the `ce-causedby` header of its event.
 """
 
 from __future__ import annotations
@@ -46,16 +45,16 @@ SETTINGS = {
     "SLACKWATER_PREDICTION_MEMORY_SETTINGS": '{"cold_hours": 1}',
     "SLACKWATER_INGESTION_WINDOW_SECONDS": str(WINDOW_SECONDS),
 }
-"""Predictions that are not cold for a day."""
+"""Predictions without a cold start of a day."""
 RESTLESS = {
     "SLACKWATER_COLOCATION_RISE_WINDOWS": "1",
     "SLACKWATER_COLOCATION_RESOURCE_DIFF_THRESHOLD": "0.01",
 }
-"""So that every change of usage is a change of the offer: else most windows would rightly lead to none."""
+"""Every change of usage changes the offer; by default most windows would not."""
 
 
 class _Window(msgspec.Struct):
-    """What is read of a usage.windowed here: on two cores whoever looks on takes from what is looked at."""
+    """The decoded fields of usage.windowed: only these, because the observer shares the cores with the product."""
 
     node: str
     window_start: str
@@ -69,8 +68,8 @@ Offer = tuple[str, int]
 
 @dataclass(slots=True)
 class Seen:
-    """What went by: windows by event id (node, end), what each event was caused by, which offer each event told, and
-    when an offer was readable."""
+    """Observed events: windows by event id (node, end), the cause of each event, the offer of each event, and the time
+    at which an offer was readable."""
 
     windows: dict[str, tuple[int, float]] = field(default_factory=dict)
     causes: dict[str, str] = field(default_factory=dict)
@@ -80,7 +79,7 @@ class Seen:
     lost_news: int = 0
 
     def read_at(self, offer: Offer) -> float:
-        """When this offer, or a newer one that took its place in the stream, was read; infinite if never."""
+        """The time at which this offer, or a newer one that replaced it in the stream, was read; infinite if never."""
         node, generation = offer
         later = ((node, generation + step) for step in range(4))
         return min(self.readable.get(one, float("inf")) for one in later)
@@ -88,10 +87,11 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """So many nodes, each reporting every `interval_seconds`, what its offers may take at p99, and for how long nothing
-    is judged. A node's usage changes every `period_seconds`; `restless` has an offer follow every such change at once,
-    else offers change as they do by default: a drop at once, a rise after its second window. The fleet grows for
-    `ramp_seconds`."""
+    """A fleet with its report interval, the target for p99, and the warm-up that is not judged.
+
+    A node's usage changes every `period_seconds`. With `restless` the offer follows every change at once, else as by
+    default: a drop at once, a rise after its second window. The fleet grows during `ramp_seconds`.
+    """
 
     nodes: int
     interval_seconds: float = INTERVAL_SECONDS
@@ -104,14 +104,14 @@ class Load:
 
 
 LARGE = Load(10_000, 10.0, 5.0, warm_seconds=200.0, period_seconds=300.0, restless=False, ramp_seconds=100.0)
-"""With each window a fifth of the nodes changes: as many offers as 2,000 nodes make that change with every window. A
-thousand nodes come every ten seconds: that all 10,000 and their 300,000 pods come within ten seconds no fleet does."""
+"""With each window a fifth of the nodes changes: as many offers as 2,000 nodes that change with every window. A
+thousand nodes start every ten seconds, because no real fleet of 10,000 nodes starts within ten seconds."""
 SIMULATED = replace(LARGE, pods=4)
-"""The same fleet with as many pods as the nodes of the simulated driver have."""
+"""The same fleet with as many pods per node as the simulated driver has."""
 
 
 def measure(directory: Path, fleet: Load, *, seconds: float = 75.0) -> dict[str, Any]:
-    """The figure for a fleet; see the module."""
+    """Measures the figure for a fleet; see the module docstring."""
     return asyncio.run(_measure(directory, fleet, seconds))
 
 
@@ -149,13 +149,13 @@ async def _measure(directory: Path, fleet: Load, seconds: float) -> dict[str, An
     settled, predicted, without = _delays(seen, judged)
     cores = {name: round((after[name].cpu_seconds - before[name].cpu_seconds) / span, 3) for name in before}
     memory = {name: round(reading.memory_mb) for name, reading in after.items()}
-    told = spread(settled)
+    settled_spread = spread(settled)
     return {
         "nodes": nodes,
         "pods": fleet.pods,
         "reports_per_second": round(ledger["published"] / ledger["seconds"]),
         "windows_per_second": round(len(settled) / span, 1),
-        "settled": told,
+        "settled": settled_spread,
         "predicted": spread(predicted),
         "stages": _stages(seen, replace(judged, until=began_at + span)),
         "windows_without_a_new_offer": without,
@@ -163,13 +163,13 @@ async def _measure(directory: Path, fleet: Load, seconds: float) -> dict[str, An
         "cores": cores,
         "memory_mb": memory | {"control plane": sum(mb for name, mb in memory.items() if name != "generator")},
         "generator_worst_lag_seconds": round(ledger["worst_lag_seconds"], 3),
-        "targets": (Target("settled p99", told["p99"], target, "s", Scale.TIME),),
+        "targets": (Target("settled p99", settled_spread["p99"], target, "s", Scale.TIME),),
     }
 
 
 @asynccontextmanager
 async def watching(plane: ControlPlane, seen: Seen) -> AsyncIterator[None]:
-    """Headers from the bus, offers from the API."""
+    """Reads headers from the bus and offers from the API."""
     client = await nats.connect(plane.nats_url)
 
     async def window(message: Msg) -> None:
@@ -202,7 +202,7 @@ async def watching(plane: ControlPlane, seen: Seen) -> AsyncIterator[None]:
 
 
 async def _read_stream(url: str, seen: Seen) -> None:
-    """Server-sent events, as a browser or a script reads them."""
+    """Reads server-sent events as a browser or a script does."""
     async with (
         httpx2.AsyncClient(timeout=None) as client,
         client.stream("GET", f"{url}/v1/stream", params={"types": "resources.offered"}) as answer,
@@ -218,7 +218,7 @@ async def _read_stream(url: str, seen: Seen) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Judged:
-    """The reports that count: those of the ledger that were sent in a span."""
+    """The reports of the ledger that were sent in a span."""
 
     ledger: dict[str, Any]
     nodes: int
@@ -227,7 +227,7 @@ class _Judged:
     until: float
 
     def ended_by(self, node: int, end: float) -> float | None:
-        """When the first report of the node behind the window's end was handed to the broker, if within the span."""
+        """The time at which the node's first report after the window's end was sent, if within the span."""
         sampled: Sequence[float] = self.ledger["sampled_at"]
         for number in range(node, len(sampled), self.nodes):
             if sampled[number] - self.interval_seconds / 2 >= end:
@@ -237,8 +237,8 @@ class _Judged:
 
 
 def _delays(seen: Seen, judged: _Judged) -> tuple[list[float], list[float], int]:
-    """Seconds from the ending report of each window to its offer, and to that of its prediction; and windows that
-    changed nothing."""
+    """Seconds from the ending report of each window to its offer and to the offer of its prediction, and the number of
+    windows without a new offer."""
     direct: dict[str, list[float]] = {}
     later: dict[str, list[float]] = {}
     for event, offer in seen.offers.items():
@@ -260,7 +260,7 @@ def _delays(seen: Seen, judged: _Judged) -> tuple[list[float], list[float], int]
 
 
 def _stages(seen: Seen, judged: _Judged) -> dict[str, Any]:
-    """Where the time goes: each step to the bus, from the event before it; then from the bus to the reader."""
+    """The latency of each step: from the previous event to the bus, then from the bus to the reader."""
     steps: dict[str, list[float]] = {
         "report to window": [],
         "window to peak": [],
@@ -277,4 +277,4 @@ def _stages(seen: Seen, judged: _Judged) -> dict[str, Any]:
         steps[step].append(seen.published[event] - seen.published[cause])
         if event in seen.offers and seen.offers[event] in seen.readable:
             steps["offer to API"].append(seen.readable[seen.offers[event]] - seen.published[event])
-    return {name: spread(found) for name, found in steps.items()}
+    return {name: spread(seconds) for name, seconds in steps.items()}

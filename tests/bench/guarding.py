@@ -1,5 +1,5 @@
-"""What ensurance pays for one report on one core, without broker and PostgreSQL: while nothing is wrong, while pods are
-held, and when a waterline is crossed (plan, record, intent)."""
+"""CPU time of ensurance per report, without broker and PostgreSQL: calm, with throttled pods, and at a crossing of a
+waterline (plan, record, intent)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CALM, CROSSED, BELOW = 0.02, 0.4, 0.05
 
 
 def measure(rounds: int = 10) -> dict[str, Any]:
-    """CPU time of this process. The best of the rounds: what is beyond it is somebody else's."""
+    """CPU time of this process, the best round, because other work only adds time."""
     calm = asyncio.run(_seconds(rounds, pods=30, pressures=(CALM,)))
     crossed = asyncio.run(_seconds(1, pods=110, pressures=(CROSSED,)))
     held = asyncio.run(_seconds(1, pods=110, pressures=(CROSSED, BELOW)))
@@ -37,7 +37,7 @@ def measure(rounds: int = 10) -> dict[str, Any]:
 
 
 async def _seconds(rounds: int, *, pods: int, pressures: Sequence[float]) -> float:
-    """Per report of the last pressure; those before it make the situation."""
+    """Seconds per report with the last pressure; the earlier pressures create the situation."""
     scene = await Scene().open(*(f"n{number}" for number in range(NODES)))
     best, sequence = float("inf"), 0
     for pressure in pressures[:-1]:

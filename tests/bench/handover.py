@@ -1,9 +1,9 @@
-"""Two replicas of each service: one is killed, or stopped in good order. When does the other do all the work?
+"""Fail-over between two replicas of each service, after a kill and after an orderly stop of one of them.
 
-A small fleet reports all the time, so that every partition has work. The clock runs from the signal to the moment when
-the database says that the other replica owns every partition (`taken`), when it has told something on the bus of a
-node that was the dead one's (`first_effect`), and when it has done so in each partition that was (`every_partition`).
-What is told: ingestion its windows, prediction its peaks, colocation its offers, ensurance its intents.
+A small fleet reports continuously, so that every partition has work. Times are measured from the signal: until the
+other replica owns every partition in the database (`taken`), until it has published an event for a node of the ended
+replica (`first_effect`), and until it has done so for each of its partitions (`every_partition`). The events are
+windows of ingestion, peaks of prediction, offers of colocation and intents of ensurance.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ SETTINGS = {
     "SLACKWATER_COLOCATION_RISE_WINDOWS": "1",
     "SLACKWATER_COLOCATION_RESOURCE_DIFF_THRESHOLD": "0.01",
 }
-"""So that each partition has something to tell every second."""
+"""Every partition publishes an event every second."""
 LOAD = ("--nodes", str(NODES), "--interval", "0.5", "--seconds", "3600", "--period", "2", "--pods", "4")
 _STEP_SECONDS = 0.01
 _LIMIT_SECONDS = 60.0
@@ -57,7 +57,7 @@ _CALM_SECONDS = 2.0
 
 @dataclass(slots=True)
 class Told:
-    """When something was heard on the bus of each partition, by type of event."""
+    """Arrival times of events on the bus, by partition and type."""
 
     at: dict[str, dict[int, list[float]]] = field(default_factory=dict)
 
@@ -72,7 +72,7 @@ class Told:
 
 @dataclass(slots=True)
 class Took:
-    """Seconds from the signal."""
+    """Times in seconds from the signal."""
 
     taken: list[float] = field(default_factory=list)
     first_effect: list[float] = field(default_factory=list)
@@ -83,7 +83,7 @@ class Took:
 
 
 def measure(directory: Path, times: int) -> dict[str, Any]:
-    """Every service, `times` kills and as many planned stops of each."""
+    """Measures every service with `times` kills and as many orderly stops."""
     return asyncio.run(_measure(directory, times))
 
 
@@ -111,7 +111,7 @@ async def _measure(directory: Path, times: int) -> dict[str, Any]:
 
 
 class Pair:
-    """Two replicas of a service, each with its own life."""
+    """Two replicas of a service."""
 
     def __init__(self, service: str, plane: ControlPlane, store: asyncpg.Connection[asyncpg.Record]) -> None:
         self.service = service
@@ -122,7 +122,7 @@ class Pair:
         self._started = 0
 
     async def start(self) -> None:
-        """One more, until both have their share."""
+        """Start one more replica and wait until both have their share."""
         self._started += 1
         label, life = f"{self.service}-{self._started}", AsyncExitStack()
         state = {"SLACKWATER_STATE_DIR": f"{tempfile.gettempdir()}/none-{label}"}
@@ -131,12 +131,12 @@ class Pair:
         self.pids.append(self._plane.pids[label])
 
     async def share(self) -> None:
-        """Wait until both own four partitions, and have worked for a moment."""
+        """Wait until both own four partitions and have worked for a moment."""
         await _until(lambda: self._has(dict.fromkeys(self.pids, PARTITIONS // 2)))
         await asyncio.sleep(_CALM_SECONDS)
 
     async def leases(self) -> dict[int, tuple[int, int]]:
-        """The pid of the owner (0 for nobody) and the epoch, by partition."""
+        """The pid of the owner (0: none) and the epoch, by partition."""
         rows = await self._store.fetch(f"SELECT partition, owner, epoch FROM {self.service}.leases")  # noqa: S608 - ours
         return {row["partition"]: (_pid(row["owner"]), row["epoch"]) for row in rows}
 
@@ -161,7 +161,7 @@ async def pair(service: str, plane: ControlPlane, store: asyncpg.Connection[asyn
 
 
 async def _hand_over(two: Pair, number: signal.Signals, told: Told, took: Took) -> None:
-    """Once: end the older replica, measure, and start another one."""
+    """End the older replica, measure, and start another one."""
     await two.share()
     gone, stays, life = two.pids.pop(0), two.pids[0], two.lives.pop(0)
     lost = [partition for partition, (pid, _) in (await two.leases()).items() if pid == gone]
@@ -174,7 +174,7 @@ async def _hand_over(two: Pair, number: signal.Signals, told: Told, took: Took) 
     event = TELLS[two.service]
 
     def moments() -> list[float]:
-        """What was told later than the claim was told by the new owner; an epoch is the database's time."""
+        """Times of events after the claim, which are from the new owner; an epoch is the database's time."""
         firsts = [told.first_since(event, partition, claimed[partition]) for partition in lost]
         return [at - began_at for at in firsts if at is not None]
 
@@ -184,14 +184,14 @@ async def _hand_over(two: Pair, number: signal.Signals, told: Told, took: Took) 
     await _until(all_heard)
     took.first_effect.append(min(moments()))
     took.every_partition.append(max(moments()))
-    await _until(lambda: _has_ended(gone))  # a second signal would cut its good order short
+    await _until(lambda: _has_ended(gone))  # a second signal would interrupt its orderly stop
     await life.aclose()
     await two.start()
 
 
 @asynccontextmanager
 async def listening(plane: ControlPlane) -> AsyncIterator[Told]:
-    """What the services tell, as it goes by."""
+    """Records the events of the services."""
     told = Told()
     client = await nats.connect(plane.nats_url)
 

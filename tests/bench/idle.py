@@ -1,4 +1,4 @@
-"""What the whole stack costs while nothing happens: memory and CPU of its one process, PostgreSQL and NATS beside."""
+"""Idle cost of the whole stack: memory and CPU of its process, of PostgreSQL and of NATS."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Reports a second that ingestion takes, beside the broker and PostgreSQL on the same machine; nothing confirmed lost.
+"""Throughput of ingestion in reports per second, with the broker and PostgreSQL on the same machine, without loss.
 
-A fleet of nodes with 30 pods reports every 5 s, faster than anybody asked for until the wanted rate is reached; after
-a warm-up the rate is held for a minute. Kept up means: the rate of rows in history is the rate of reports, and when
-the load ends the backlog is gone within a moment. Lost is what the stream confirmed and history does not hold.
+A fleet of nodes with 30 pods reports every 5 s; after a warm-up the rate is held for a minute. The load is sustained if
+the rate of rows in history equals the rate of reports and the backlog is gone shortly after the end. A report is lost
+if the stream confirmed it and history does not contain it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ONCE = "SELECT right(node, 5)::int AS node, sequence FROM ingestion.node_usage 
 def measure(
     directory: Path, *, rate: float = TARGET_RATE, seconds: float = 60.0, interval: float = 5.0
 ) -> dict[str, Any]:
-    """The figure at an offered `rate`, which follows the speed of the machine; see the module."""
+    """Measures the figure at an offered `rate`, scaled by the speed of the machine; see the module docstring."""
     return asyncio.run(_measure(directory, rate, seconds, interval))
 
 
@@ -77,7 +77,7 @@ async def _measure(directory: Path, rate: float, seconds: float, interval: float
 
 
 async def describe(plane: ControlPlane, nodes: int, known: str = _KNOWN) -> None:
-    """All nodes say what they are, as agents do at their start; `known` counts those that were understood."""
+    """Publish the descriptions of all nodes, as agents do at start, and wait until `known` counts them all."""
     clock = SystemClock()
     async with connect_bus(plane.nats_url, name="bench-described", declares=False) as bus:
         for first in range(0, nodes, 200):
@@ -89,14 +89,14 @@ async def describe(plane: ControlPlane, nodes: int, known: str = _KNOWN) -> None
 
 
 async def kept(plane: ControlPlane) -> int:
-    """Rows of history so far: PostgreSQL's own count of inserts costs nothing to ask."""
+    """Rows of history so far, from PostgreSQL's own insert counters, which are cheap to read."""
     return await _count(
         plane, "SELECT coalesce(sum(n_tup_ins), 0)::bigint FROM pg_stat_user_tables WHERE relname LIKE 'node_usage_%'"
     )
 
 
 async def _drained(plane: ControlPlane, confirmed: int) -> float | None:
-    """Seconds until history holds as many reports as were confirmed; None if it does not come to that."""
+    """Seconds until history contains all confirmed reports; None after the timeout."""
     began = time.monotonic()
     while time.monotonic() < began + _DRAIN_SECONDS:
         if await _count(plane, "SELECT count(*) FROM ingestion.node_usage") >= confirmed:
@@ -106,7 +106,7 @@ async def _drained(plane: ControlPlane, confirmed: int) -> float | None:
 
 
 async def _lost(plane: ControlPlane, ledger: dict[str, Any], nodes: int) -> int:
-    """Confirmed reports that are not in history exactly once."""
+    """The number of confirmed reports that are not in history exactly once."""
     unconfirmed = set(ledger["unconfirmed"])
     meant = {number for number in range(ledger["published"]) if number not in unconfirmed}
     connection = await asyncpg.connect(plane.postgres_dsn)

@@ -1,10 +1,10 @@
-"""From a report above its waterline to the declared intent, while the fleet reports 2,000 times a second.
+"""Latency from a report above its waterline to the declared intent, at 2,000 reports per second.
 
-2,000 nodes of 30 pods report every second, as agents do: to ensurance as a process, with broker and PostgreSQL as
-processes beside it. One report of two hundred is above the default waterline: it goes out as waterline.crossed too, its
-pods are throttled, and an agent's answer follows (this process gives it), as do the restores, which are not in the
-figure. The clock runs from the moment the report is handed to the broker to the moment the intent that it caused
-(`ce-causedby`, by way of the decision) reaches a subscriber of its stream's subjects: it was committed before.
+2,000 nodes of 30 pods report every second to ensurance; ensurance, broker and PostgreSQL are separate processes. One
+report of two hundred is above the default waterline: it is also sent as waterline.crossed, its pods are throttled, and
+this process answers as the agent. Restores follow and are not in the figure. The time is measured from the hand-over of
+the report to the broker until the resulting intent (`ce-causedby`, through the decision) reaches a subscriber of the
+stream's subjects; it was committed before.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ NODES, INTERVAL_SECONDS, EVERY = 2000, 1.0, 200
 TARGET_MILLISECONDS, TARGET_CORES = 50.0, 1.0
 _WARM_SECONDS, _LAST_INTENTS_SECONDS = 10.0, 3.0
 _NUMBER = re.compile(r"[0-9a-f-]{24}([0-9a-f]{12})")
-"""The generator counts in the last part of its ids."""
+"""The generator's counter is the last part of its ids."""
 _KNOWN = "SELECT count(*) FROM ensurance.guarded_nodes"
 
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """An intent that a decision caused: by which decision (its event), when it was made and when it was heard."""
+    """An intent: the decision event that caused it, and the times of its declaration and arrival."""
 
     decision: str
     declared_at: float
@@ -51,14 +51,14 @@ class Intent:
 
 @dataclass(slots=True)
 class Heard:
-    """What went by on the bus."""
+    """Events that arrived from the bus."""
 
     reports: dict[str, str] = field(default_factory=dict)
-    """By event id of a decision, the report that caused it."""
+    """The report that caused a decision, by event id of the decision."""
     intents: list[Intent] = field(default_factory=list)
 
     def by_report(self) -> Iterator[tuple[int, Intent]]:
-        """Number of the report, and the intent that it led to."""
+        """Yields the number of each report with its intent."""
         for one in self.intents:
             number = _NUMBER.fullmatch(self.reports.get(one.decision, ""))
             if number is not None:
@@ -66,7 +66,7 @@ class Heard:
 
 
 def measure(directory: Path, *, seconds: float = 60.0) -> dict[str, Any]:
-    """The figure; see the module."""
+    """Measures the figure; see the module docstring."""
     return asyncio.run(_measure(directory, seconds))
 
 
@@ -99,7 +99,7 @@ async def _measure(directory: Path, seconds: float) -> dict[str, Any]:
 
 
 def judged(heard: Heard, ledger: dict[str, Any], since: float, until: float) -> dict[str, Any]:
-    """Milliseconds of every crossing that was sent in the span, in all and step by step. The first intent of each."""
+    """Milliseconds of every crossing sent in the span, in total and by step, for its first intent."""
     firsts: dict[int, Intent] = {}
     for number, intent in heard.by_report():
         firsts.setdefault(number, intent)
@@ -124,7 +124,7 @@ def judged(heard: Heard, ledger: dict[str, Any], since: float, until: float) -> 
 
 
 def targets(found: dict[str, Any], cores: float) -> tuple[Target, ...]:
-    """The load does not follow the speed of the machine, so what a report may cost does."""
+    """The targets. The load is fixed, so the limit of the CPU time per report follows the speed of the machine."""
     p99 = found["report_to_intent_milliseconds"]["p99"]
     return (
         Target("report to intent p99", p99, TARGET_MILLISECONDS, "ms", Scale.TIME),
@@ -135,7 +135,7 @@ def targets(found: dict[str, Any], cores: float) -> tuple[Target, ...]:
 
 @asynccontextmanager
 async def answering(plane: ControlPlane, heard: Heard) -> AsyncIterator[None]:
-    """Hear decisions and intents, and answer each new intent as its node's agent would."""
+    """Record decisions and intents, and answer each new intent as the agent of its node does."""
     async with AsyncExitStack() as stack:
         bus = await stack.enter_async_context(connect_bus(plane.nats_url, name="bench-agents", declares=False))
         client = await nats.connect(plane.nats_url)

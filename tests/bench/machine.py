@@ -1,4 +1,4 @@
-"""What a measurement stands on: the machine's speed, its load, and the CPU time its host took."""
+"""The conditions of a measurement: speed and load of the machine, and CPU time stolen by the host."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from slackwater.demo.service import seconds_per_round
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """One reading: rounds a second of the calibration loop, jiffies of all CPUs so far, and those that were stolen."""
+    """One reading: rounds per second of the calibration loop, total jiffies of all CPUs, and stolen ones."""
 
     calibration: float
     jiffies: int
@@ -34,13 +34,13 @@ def look() -> Look:
 
 
 def conditions(before: Look, after: Look) -> Conditions:
-    """What held between two readings; the calibration of the second one counts as a part of it."""
+    """The conditions between two readings; the calibration of the second one is part of the span."""
     span = after.jiffies - before.jiffies
     return Conditions(before.calibration, after.calibration, (after.stolen - before.stolen) / span if span > 0 else 0.0)
 
 
 def described() -> dict[str, Any]:
-    """The machine in words of its own."""
+    """The description of the machine."""
     return {
         "cpus": os.cpu_count(),
         "kernel": platform.release(),

@@ -1,9 +1,9 @@
-"""Durable facts: how many a second go from a committed transaction to the stream, and how long each takes.
+"""Throughput and latency of the outbox, from a committed transaction to the stream.
 
-Two readings on one service's outbox, with PostgreSQL's fsync on. `capacity`: a backlog is waiting, the relay starts,
-and facts are counted as they arrive on the bus. `latency`: another process commits transactions of three facts (two
-decision records and an offer, as colocation does) at the wanted rate; the clock runs from the moment its commit
-returned to the moment a subscriber of the stream's subjects has the fact (which the relay may even win: then zero).
+Two measurements on one service's outbox, with PostgreSQL's fsync enabled. `capacity`: the relay starts with a backlog,
+and events are counted as they arrive on the bus. `latency`: another process commits transactions of three events (two
+decision records and an offer, as colocation does) at a fixed rate; the time is measured from the return of the commit
+until a subscriber of the stream's subjects has the event (0 if it arrives before the commit returns).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _ARRIVAL_SECONDS = 15.0
 
 
 def measure(directory: Path, *, rate: float = TARGET_RATE, seconds: float = 20.0) -> dict[str, Any]:
-    """The figure with `rate` facts a second committed, which follows the speed of the machine; see the module."""
+    """Measures the figure with `rate` events per second, scaled by the speed of the machine; see the module."""
     return asyncio.run(_measure(directory, rate, seconds))
 
 
@@ -91,7 +91,7 @@ def targets(capacity: float, latency: dict[str, Any], rate: float) -> tuple[Targ
 
 
 async def _capacity(plane: ControlPlane, arrived: dict[str, float], directory: Path) -> int:
-    """Facts per second while a backlog is worked off: from the first arrival to the last."""
+    """Events per second of a backlog, from the first to the last arrival."""
     written = await _run(plane, directory, "write", "--facts", str(_BACKLOG), "--rate", "0")
     relay = await _start(plane, directory, "relay")
     try:
@@ -140,7 +140,7 @@ async def _start(plane: ControlPlane, directory: Path, *arguments: str) -> async
 
 
 async def _run(plane: ControlPlane, directory: Path, *arguments: str) -> dict[str, float]:
-    """Ids of the facts that were committed, and when their commit returned."""
+    """Ids of the committed events, with the return time of their commit."""
     process = await _start(plane, directory, *arguments)
     if await process.wait() != 0:
         raise RuntimeError("the writer of facts failed; see its messages above")
@@ -149,7 +149,7 @@ async def _run(plane: ControlPlane, directory: Path, *arguments: str) -> dict[st
 
 
 async def relay(options: argparse.Namespace) -> None:
-    """Only the relay, until ended."""
+    """Runs only the relay, until terminated."""
     database = connect_database(options.postgres, "colocation", SystemClock())
     async with connect_bus(options.nats, name="bench-relay", declares=False) as bus:
         tune_gc()
@@ -157,7 +157,7 @@ async def relay(options: argparse.Namespace) -> None:
 
 
 async def write(options: argparse.Namespace) -> None:
-    """Commit facts at a rate (0: as fast as it goes) from several writers."""
+    """Commits events at a rate (0: as fast as possible) from several writers."""
     database = connect_database(options.postgres, "colocation", SystemClock())
     committed: dict[str, float] = {}
     transactions = iter(range(options.facts // _FACTS))
@@ -184,7 +184,7 @@ async def _commit(database: PostgresDatabase, events: Sequence[Event[Any]]) -> N
 
 
 def facts_of(node: str, number: int) -> list[Event[Any]]:
-    """What colocation says of one node: two decision records and the offer."""
+    """The events of colocation for one node: two decision records and the offer."""
     now = datetime.now(UTC)
     records = [_record(node, subject, number, now) for subject in ("batch-cpu", "batch-memory")]
     offer = ResourcesOffered(

@@ -1,13 +1,13 @@
-"""Ours beside the algorithms of the field, written out in plain Python as they are there, on the same input in turn.
+"""Slackwater's algorithms beside those of peers, in plain Python, alternately on the same input.
 
     histogram_add, histogram_percentile   a decaying histogram per series (Vertical Pod Autoscaler, koordlet)
     percentiles                           p50, p90, p95 and p99 of a window, sorted for each (koordlet's metric cache)
     batch_formula                         capacity - margin - system - used by prod, pod by pod (koord-manager);
-                                          ours also decides mid, ages what it knows and gates what it publishes
+                                          ours also computes mid, ages inputs and gates publications
     polling                               one cycle of a loop that opens, reads and closes three files for 110 pods
 
-A ratio above 1 is how many times longer the peer's way takes. Both answers are compared before either is timed. What a
-peer takes in Go is not measured here: the ratios compare algorithms in one language.
+A ratio above 1 says how many times longer the peer's algorithm takes. Both results are compared before either is timed.
+The speed of a peer in Go is not measured: the ratios compare algorithms in one language.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _FILES = ("/proc/stat", "/proc/meminfo", "/proc/self/stat")
 
 @dataclass(slots=True)
 class DecayingHistogram:
-    """One series: exponential buckets whose samples weigh more the later they come."""
+    """One series: exponential buckets in which later samples weigh more."""
 
     weights: list[float] = field(default_factory=lambda: [0.0] * CPU_MILLI.count)
     total: float = 0.0
@@ -64,7 +64,7 @@ class DecayingHistogram:
 
 
 def polled_percentiles(values: list[int]) -> tuple[int, ...]:
-    """One sort and one index for each percentile."""
+    """Percentiles with one sort and one index each."""
     return tuple(sorted(values)[math.ceil(share * len(values)) - 1] for share in (0.5, 0.9, 0.95, 0.99))
 
 
@@ -76,7 +76,7 @@ PodLine = tuple[str, bool, bool, Amounts]
 def batch_of_node(
     pods: list[PodLine], metrics: dict[str, Amounts], capacity: Amounts, system: Amounts, percent: Amounts
 ) -> list[int]:
-    """CPU and memory of one node. A pod without a metric counts its request, and the CPU of an LSE pod always does."""
+    """CPU and memory of one node. A pod without a metric counts with its request, as does the CPU of an LSE pod."""
     used = [0, 0]
     for name, prod, lse, request in pods:
         if not prod:
@@ -91,7 +91,7 @@ def batch_of_node(
 
 
 def poll(paths: list[str]) -> int:
-    """Open, read and close each file, as text; returns how much was read."""
+    """Open, read and close each file as text; returns the number of characters."""
     found = 0
     for path in paths:
         with Path(path).open() as file:
@@ -100,7 +100,7 @@ def poll(paths: list[str]) -> int:
 
 
 def measure() -> dict[str, Any]:
-    """Every ratio, with what each took."""
+    """Every ratio, with both times."""
     ratios = [*_histogram(), _percentiles(), _batch(), _polling()]
     return {"ratios": ratios}
 
@@ -178,7 +178,7 @@ def _polling() -> dict[str, Any]:
 
 
 def _ratio(name: str, ours: Callable[[], object], peer: Callable[[], object], count: int, unit: str) -> dict[str, Any]:
-    """Medians of both in turn, so that whatever the machine does hits both alike."""
+    """Medians of alternate runs, so that disturbances affect both alike."""
     taken: dict[str, list[float]] = {"ours": [], "peer": []}
     for _ in range(_ROUNDS):
         for which, work in (("ours", ours), ("peer", peer)):
@@ -196,7 +196,7 @@ def _told(summary: Summary) -> tuple[int, ...]:
 
 
 def _as_objects(fleet: FleetArrays) -> list[tuple[list[PodLine], dict[str, Amounts]]]:
-    """The pods of each node, and the metrics of those that were measured."""
+    """The pods of each node, and the metrics of the measured ones."""
     pods, prod = fleet.pods, TIERS.index(Tier.PROD)
     found: list[tuple[list[PodLine], dict[str, Amounts]]] = [([], {}) for _ in range(len(fleet.capacity))]
     requests, usages = pods.request.tolist(), pods.usage.tolist()

@@ -1,7 +1,7 @@
-"""Models of peaks at the size of a fleet: windows folded a second, all predictions, bytes, and how it grows.
+"""Peak models at fleet size: folded windows per second, time of all predictions, memory, and scaling.
 
-30 pods a node, each with a workload of its own (the worst case: nothing is shared), CPU and memory in two threads as
-on two cores. A round is one window of every pod of the fleet.
+30 pods per node, each with its own workload (the worst case), CPU and memory in two threads. A round is one window of
+every pod of the fleet.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ PODS = 30
 SIZES = (1_000, 3_000, 10_000)
 _START = 1_700_006_400.0
 _WARM: Mapping[str, Mapping[str, Any]] = {DEFAULT: {"cold_hours": 2, "young_hours": 3}}
-"""So that models are warm after the few hours that are folded here; it changes no cost."""
+"""Short warm-up, because only a few hours are folded here; the cost is the same."""
 RESOURCES = {"cpu": 4_000.0, "memory": 8.0 * 2**30}
 _ROUND_SECONDS = 30.0
 Numbers = np.ndarray[Any, np.dtype[np.float64]]
 
 
 def measure(nodes: Sequence[int] = SIZES, rounds: int = 20) -> dict[str, Any]:
-    """Of the default model at every size, of the others at the largest."""
+    """Measures the default model at every size, the others at the largest."""
     sizes = {str(count): _both(DEFAULT, count, rounds) for count in nodes}
     largest, smallest = sizes[str(max(nodes))], sizes[str(min(nodes))]
     rate, predicted = largest["updates_per_second"], largest["all_predictions_seconds"]
@@ -54,7 +54,7 @@ def measure(nodes: Sequence[int] = SIZES, rounds: int = 20) -> dict[str, Any]:
 
 
 def _both(name: str, nodes: int, rounds: int) -> dict[str, Any]:
-    """CPU and memory beside each other."""
+    """CPU and memory in parallel."""
     models = {each: make_model(name, dict(_WARM.get(name, {})), each) for each in RESOURCES}  # type: ignore[arg-type] # keys are resources
     fleets = {each: _fleet(nodes, most) for each, most in RESOURCES.items()}
     with ThreadPoolExecutor(len(models)) as threads:
@@ -65,7 +65,9 @@ def _both(name: str, nodes: int, rounds: int) -> dict[str, Any]:
             return time.perf_counter() - began
 
         beside(lambda each: _history(models[each], fleets[each]))
-        for model in models.values():  # memory that was never written is not there yet, and quick to read
+        for (
+            model
+        ) in models.values():  # touch all pages: memory that was never written is not allocated and fast to read
             model.restore(model.state())
         usage = {each: _usage(fleets[each], rounds) for each in models}
         taken = [
@@ -112,7 +114,7 @@ def _usage(members: Members, rounds: int) -> list[Numbers]:
 
 
 def _history(model: KeptModel, members: Members) -> None:
-    """A few hours, a quarter of an hour apart."""
+    """Folds a few hours in steps of a quarter of an hour."""
     for number, usage in enumerate(_usage(members, 5) * 5):
         model.fold(_START + 900.0 * number, members, usage)
 

@@ -1,8 +1,7 @@
-"""The state of prediction at the size of a fleet: windows taken, folded, predicted, kept and taken up again.
+"""Prediction's state at fleet size: accept windows, fold, predict, snapshot and restore.
 
-30 pods a node, each with a workload of its own (the worst case: nothing is shared), in the eight partitions that one
-replica owns when it is alone. A round is one window of every node; the windows are made beside, and not counted.
-Partitions are folded, predicted, kept and restored two at a time, as on two cores.
+30 pods per node, each with its own workload (the worst case), in the eight partitions of a single replica. A round is
+one window of every node; the time to create windows is not counted. Two partitions are processed at a time.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _REQUEST = Resources(4_000, 8 * 2**30)
 
 
 def measure(nodes: Sequence[int] = SIZES) -> dict[str, Any]:
-    """At every size, smallest first."""
+    """Measures every size, smallest first."""
     sizes = {str(count): _one(count) for count in sorted(nodes)}
     largest, smallest = sizes[str(max(nodes))], sizes[str(min(nodes))]
     growth = largest["all_predictions_seconds"] / max(nodes) / (smallest["all_predictions_seconds"] / min(nodes))
@@ -107,7 +106,7 @@ def _one(nodes: int) -> dict[str, Any]:
 
 
 def _round(states: Sequence[PartitionState], names: Sequence[str], seconds: int) -> float:
-    """One window of every node; returns how long taking them took."""
+    """Accepts one window of every node; returns the seconds."""
     taking = 0.0
     for sight in _windows(names, _START + seconds):
         state = states[partition_of(sight.name)]

@@ -1,4 +1,4 @@
-"""CPU and memory of processes and all below them, from /proc."""
+"""CPU and memory of process trees, from /proc."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def tree(pid: int) -> list[int]:
-    """A process and all below it."""
+    """A process and its descendants."""
     found = [pid]
     try:
         for task in Path(f"/proc/{pid}/task").iterdir():
@@ -22,7 +22,7 @@ def tree(pid: int) -> list[int]:
 
 
 def cpu_seconds(pid: int) -> float:
-    """User and system time so far, with that of children it has waited for; 0 for one that has ended."""
+    """User and system time, including reaped children; 0 for an ended process."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -31,7 +31,7 @@ def cpu_seconds(pid: int) -> float:
 
 
 def memory_mb(pid: int) -> float:
-    """Proportional memory where the kernel tells it (shared pages are counted once over all), else resident."""
+    """Proportional set size if the kernel provides it (shared pages count once in total), else resident."""
     for file, key in (("smaps_rollup", "Pss:"), ("status", "VmRSS:")):
         try:
             for line in Path(f"/proc/{pid}/{file}").read_text().splitlines():
@@ -51,7 +51,7 @@ def descriptors(pid: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Of one named part: CPU seconds so far, memory in MB, open descriptors."""
+    """One named process tree: CPU seconds so far, memory in MB, open descriptors."""
 
     cpu_seconds: float
     memory_mb: float
@@ -59,7 +59,7 @@ class Reading:
 
 
 def read(parts: dict[str, int]) -> dict[str, Reading]:
-    """Each named process with all below it."""
+    """Readings of each named process with its descendants."""
     found = {}
     for name, pid in parts.items():
         pids = tree(pid)

@@ -1,10 +1,10 @@
-"""How long from a surge to a lowered quota, and to the machine below its waterline, on this machine's cgroups.
+"""Reaction time on this machine's cgroups: from a surge to a lowered quota, and to usage below the waterline.
 
-A surge is made by waking prod processes that sleep in SIGSTOP, so its start is known to the millisecond; quotas and CPU
-are read from the kernel, so nobody's own word is taken. The waterline is 86 % of the
-machine's CPU, released down to 76 %; prod takes 62 % in a surge, eight batch pods want 42 %. A surge begins when every
-quota is at its original again, each at another moment between two samples of the agent. Where cgroups cannot be written
-the times between the records of simulated machines are taken, and the result says so.
+A surge continues prod processes stopped by SIGSTOP, so its start is known to the millisecond; quotas and CPU are read
+from the kernel, independently of the product. The waterline is 86 % of the machine's CPU, the target 76 %; prod uses
+62 % in a surge, the demand of eight batch pods is 42 %. A surge begins when every quota has its original value, each
+time at another offset between two samples of the agent. Without writable cgroups the times between the records of
+simulated machines are used, and the result says so.
 """
 
 from __future__ import annotations
@@ -38,22 +38,22 @@ PROD_SHARE = 0.62
 _SURGE_SECONDS = 4.0
 _START_PATIENCE_SECONDS, _FREE_PATIENCE_SECONDS = 60.0, 120.0
 _CALM_SECONDS = policies.COOL_DOWN_SECONDS + 0.2
-"""Between two surges at least: one that comes sooner blames what was given back before it, which then waits longer."""
+"""Minimum pause between surges: an earlier surge counts as a relapse of the last restore, which then waits longer."""
 _GOLDEN = 0.618
-"""Multiples of it, without their whole part, are spread evenly however many there are."""
+"""Fractional parts of its multiples are evenly distributed for any count."""
 _BURN = "while True: pass"
 
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """One surge: seconds to the first lowered quota (None: there was none), and the rest."""
+    """One surge: seconds to the first lowered quota (None: never), and its other figures."""
 
     seconds_to_quota: float | None
     figures: SurgeFigures
 
 
 def measure(state_dir: Path, surges: int) -> dict[str, Any]:
-    """p50, p99 and maximum in seconds over all surges; one that was not answered is told and misses the target."""
+    """p50, p99 and maximum in seconds over all surges. A surge without a reaction is reported and misses the target."""
     if find_hierarchy().why_unwritable() is not None:
         with stack.running(state_dir, "--driver", "simulated", "--nodes", str(surges)) as (_, endpoint):
             time.sleep(45)  # two tides
@@ -65,7 +65,7 @@ def measure(state_dir: Path, surges: int) -> dict[str, Any]:
 
 
 def judged(found: Sequence[Answered]) -> dict[str, Any]:
-    """The figure of all surges."""
+    """The figure over all surges."""
     lowered = [one.seconds_to_quota for one in found if one.seconds_to_quota is not None]
     crossed = [one.figures for one in found if one.figures.crossed]
     below = [one.seconds_to_below for one in crossed if one.seconds_to_below is not None]
@@ -86,7 +86,7 @@ def judged(found: Sequence[Answered]) -> dict[str, Any]:
 
 @contextmanager
 def workloads(state_dir: Path) -> Iterator[None]:
-    """Prod and batch, each limited so that what it wants is known."""
+    """Prod and batch, each with a CPU limit, so that the demand is known."""
     pods = [start(state_dir, "prod", "bench-prod", prod_limit_milli())]
     pods += [start(state_dir, "batch", f"bench-batch-{number}", batch_limit_milli()) for number in range(BATCH_PODS)]
     try:
@@ -99,7 +99,7 @@ def workloads(state_dir: Path) -> Iterator[None]:
 
 
 def start(state_dir: Path, tier: str, name: str, limit_milli: int) -> subprocess.Popen[bytes]:
-    """Burners as a managed workload, as many as it takes to use the limit."""
+    """Starts CPU-bound processes as a managed workload, enough to use the limit."""
     burners = (
         "import subprocess, sys\n"
         f"started = [subprocess.Popen([sys.executable, '-c', {_BURN!r}]) for _ in range({-(-limit_milli // 1000)})]\n"
@@ -112,7 +112,7 @@ def start(state_dir: Path, tier: str, name: str, limit_milli: int) -> subprocess
 
 
 def surge_repeatedly(kernel: Kernel, surges: int) -> list[Answered]:
-    """Each surge from a calm machine with batch free. Raises TimeoutError when batch does not become free."""
+    """Runs surges, each from a calm machine with batch restored. Raises TimeoutError if batch is not restored."""
     found = []
     try:
         until_pods(kernel)
@@ -129,7 +129,7 @@ def surge_repeatedly(kernel: Kernel, surges: int) -> list[Answered]:
 
 
 def surge(kernel: Kernel, watch: QuotaWatch, use: UseWatch) -> Answered:
-    """Wake prod, wait, put it to sleep, and see what happened."""
+    """Continue prod, wait, stop it, and evaluate the readings."""
     before = len(watch.changes)
     began = time.monotonic()
     signal_prod(kernel, signal.SIGCONT)
@@ -146,15 +146,17 @@ def surge(kernel: Kernel, watch: QuotaWatch, use: UseWatch) -> Answered:
 
 
 def until_pods(kernel: Kernel) -> None:
-    """Prod sleeps, every batch pod runs with the limit that it was given: nobody is throttled since both began to run.
-    Raises TimeoutError."""
+    """Wait until prod is stopped and every batch pod runs with its own limit, without throttles.
+
+    Raises TimeoutError.
+    """
     deadline = time.monotonic() + _START_PATIENCE_SECONDS
     given = [batch_limit_milli()] * BATCH_PODS
     burners = -(-prod_limit_milli() // 1000) + 1
     while len(prod_processes(kernel)) < burners or len(kernel.batch_limits()) < BATCH_PODS:
         _not_after(deadline)
         time.sleep(0.1)
-    time.sleep(1)  # no burner is still to be started
+    time.sleep(1)  # all processes have started
     signal_prod(kernel, signal.SIGSTOP)
     time.sleep(2.5)  # two samples of the agent without prod
     while list(kernel.batch_limits().values()) != given:
@@ -177,11 +179,11 @@ def batch_limit_milli() -> int:
 
 
 def until_free(watch: QuotaWatch) -> None:
-    """Every quota is at its original. Raises TimeoutError."""
+    """Wait until every quota has its original value. Raises TimeoutError."""
     deadline = time.monotonic() + _FREE_PATIENCE_SECONDS
     while not watch.all_original():
         if time.monotonic() > deadline:
-            raise TimeoutError(f"batch had not everything back after {_FREE_PATIENCE_SECONDS:g} s")
+            raise TimeoutError(f"batch was not fully restored after {_FREE_PATIENCE_SECONDS:g} s")
         time.sleep(0.05)
 
 
@@ -196,7 +198,7 @@ def signal_prod(kernel: Kernel, number: int) -> None:
 
 
 def from_records(endpoint: Endpoint) -> dict[str, Any]:
-    """From the report (its sample) and from the decision to the write, as the decisions' own chains tell."""
+    """Times from the report (its sample) and from the decision to the write, from the chains of the decisions."""
     decisions = get(endpoint, "/v1/decisions?kind=throttle&limit=200")["items"]
     from_report, from_decision = [], []
     for item in decisions:
@@ -222,7 +224,7 @@ def spread(seconds: Sequence[float]) -> Mapping[str, float | int | None]:
 
 
 def put(endpoint: Endpoint, document: Mapping[str, Any]) -> None:
-    """The cluster's NodeQOS, whatever is there."""
+    """Replace the cluster's NodeQOS unconditionally."""
     url = f"{endpoint.http_url}/v1/nodeqos/default"
     httpx2.put(url, json=document, headers={"if-match": "*"}, timeout=10).raise_for_status()
 

@@ -1,10 +1,10 @@
-"""`make bench`: the figures of the product, measured here and now, written to .slackwater/bench.json.
+"""`make bench`: measures the figures of the product on this machine and writes .slackwater/bench.json.
 
     python -m tests.bench [--list] [--only NAME,NAME] [--surges 6] [--minutes 2] [--seconds 60] [--out FILE]
 
-Figures depend on the machine: its load, a calibration loop right before and after, and steal are written beside each.
-Those with targets are judged (tests.bench.verdict). Exit status: 0 all met, 1 one missed or failed, 3 one not
-measurable and none missed. The last line says it in words, because make itself ends with 2 for any of them.
+Figures depend on the machine: load, calibration right before and after, and steal are recorded with each. Figures with
+targets are judged (tests.bench.verdict). Exit status: 0 all met, 1 one missed or failed, 3 one not measurable and none
+missed. The last line states it as text, because make itself exits with 2 for 1 and 3.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from tests.bench.verdict import EXIT_MET, EXIT_MISSED, EXIT_NOT_MEASURABLE, exit
 
 ROOT = Path(__file__).resolve().parents[2]
 Measure = Callable[[Path, argparse.Namespace, float], dict[str, Any]]
-"""In a folder, with the options given, on a machine of so many times the reference speed."""
+"""Takes a folder, the options, and the speed of the machine as a multiple of the reference."""
 EXIT_INTERRUPTED = 130
 SAID = {
     EXIT_MET: "every target was met",
@@ -55,7 +55,7 @@ SAID = {
 
 
 def agent(_: Path, given: argparse.Namespace, __: float) -> dict[str, Any]:
-    """The agent's own bench, in a process of its own."""
+    """The agent's bench, as a separate process."""
     sizes = ("--pods", str(given.pods), "--seconds", str(given.idle_seconds))
     command = [sys.executable, "-m", "tests.bench.agent.footprint", *sizes]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
@@ -67,7 +67,7 @@ def agent(_: Path, given: argparse.Namespace, __: float) -> dict[str, Any]:
 
 FIGURES: Mapping[str, tuple[str, Measure]] = {
     "stack_idle": (
-        "CPU and memory of everything while nothing happens",
+        "CPU and memory of the idle stack",
         lambda path, given, speed: idle.measure(path, given.idle_seconds),
     ),
     "reaction": (
@@ -76,7 +76,7 @@ FIGURES: Mapping[str, tuple[str, Measure]] = {
     ),
     "agent": ("memory and CPU of an agent with its pods", agent),
     "ingestion": (
-        "reports a second that ingestion takes, and what they cost",
+        "reports per second of ingestion, and their cost",
         lambda path, given, speed: ingestion.measure(
             path, rate=given.rate or speed * ingestion.TARGET_RATE, seconds=given.seconds
         ),
@@ -104,19 +104,19 @@ FIGURES: Mapping[str, tuple[str, Measure]] = {
         lambda path, given, speed: outbox.measure(path, rate=speed * outbox.TARGET_RATE),
     ),
     "handover": (
-        "two replicas of each service: one is killed or stopped, the other does all (--handovers)",
+        "two replicas of each service: one is killed or stopped, the other takes over (--handovers)",
         lambda path, given, speed: handover.measure(path, given.handovers),
     ),
     "prediction_models": (
-        "models of peaks at 1,000, 3,000 and 10,000 nodes of 30 pods: folding, predicting, bytes",
+        "peak models at 1,000, 3,000 and 10,000 nodes of 30 pods: folding, predicting, bytes",
         lambda path, given, speed: prediction_models.measure(),
     ),
     "prediction": (
-        "the state of prediction at 1,000, 3,000 and 10,000 nodes of 30 pods: taken, folded, predicted, kept, restored",
+        "prediction's state at 1,000, 3,000 and 10,000 nodes of 30 pods: accepted, folded, predicted, saved, restored",
         lambda path, given, speed: prediction_state.measure(),
     ),
     "colocation_recompute": (
-        "all offers anew at 1,000, 3,000 and 10,000 nodes of 30 pods, from arrays",
+        "recompute of all offers at 1,000, 3,000 and 10,000 nodes of 30 pods, from arrays",
         lambda path, given, speed: colocation_recompute.measure(),
     ),
     "closed_loop": (
@@ -140,7 +140,7 @@ FIGURES: Mapping[str, tuple[str, Measure]] = {
         lambda path, given, speed: intents.measure(path, seconds=given.seconds),
     ),
     "peers": (
-        "what the field's algorithms take for the same work, beside ours in turn: ratios",
+        "ratios to the algorithms of peers on the same input",
         lambda path, given, speed: peers.measure(),
     ),
     "soak": (
@@ -151,7 +151,7 @@ FIGURES: Mapping[str, tuple[str, Measure]] = {
 
 
 def measured(name: str, given: argparse.Namespace) -> dict[str, Any]:
-    """One figure with the conditions it was measured under and its verdict, or why there is none."""
+    """One figure with its conditions and verdict, or the failure."""
     described, before = machine.described(), machine.look()
     sys.stderr.write(f"{name}: {FIGURES[name][0]}\n")
     with tempfile.TemporaryDirectory(prefix="slackwater-bench-") as folder:
@@ -163,9 +163,9 @@ def measured(name: str, given: argparse.Namespace) -> dict[str, Any]:
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="make bench", description="Figures, not tests.")
-    parser.add_argument("--list", action="store_true", help="the names of the figures")
-    parser.add_argument("--only", default=",".join(FIGURES), help="some of them, with commas between")
+    parser = argparse.ArgumentParser(prog="make bench", description="Measures the figures of the product.")
+    parser.add_argument("--list", action="store_true", help="list the figures and exit")
+    parser.add_argument("--only", default=",".join(FIGURES), help="figures, separated by commas")
     parser.add_argument("--surges", type=int, default=6, help="each takes up to half a minute")
     parser.add_argument("--idle-seconds", type=int, default=20)
     parser.add_argument("--pods", type=int, default=110)
@@ -178,7 +178,7 @@ def arguments() -> argparse.Namespace:
     given = parser.parse_args()
     unknown = set(given.only.split(",")) - FIGURES.keys()
     if unknown:
-        parser.error(f"--only: {', '.join(sorted(unknown))} unknown; there are {', '.join(FIGURES)}")
+        parser.error(f"--only: {', '.join(sorted(unknown))} unknown; allowed: {', '.join(FIGURES)}")
     return given
 
 
@@ -209,7 +209,7 @@ def main() -> int:
 
 
 def commit() -> str:
-    """What is measured, as git calls it; empty outside a checkout."""
+    """The measured commit; empty outside a checkout."""
     done = subprocess.run(
         ["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True, check=False
     )

@@ -1,10 +1,9 @@
-"""Memory and descriptors of every process over a long run: flat, or how steep.
+"""Growth of memory and descriptors of every process over a long run.
 
-The whole control plane with a fleet that reports all the time. After a warm-up (half of the run, at most ten minutes:
-caches fill, histograms get their rows) each process is looked at every few seconds; a straight line through what is
-seen gives its slope. Flat: less than 1 MB a minute and less than one descriptor in ten minutes, beyond the noise of
-the line (two standard errors). The broker and PostgreSQL are reported and not judged: they fill the memory that they
-were given and keep it.
+Runs the whole control plane with a fleet that reports continuously. After a warm-up (half of the run, at most ten
+minutes) each process is sampled every few seconds; a linear fit gives its slope. No growth means less than 1 MB per
+minute and less than one descriptor per ten minutes, beyond two standard errors of the fit. The broker and PostgreSQL
+are reported and not judged, because they keep the memory that they are configured to use.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _SETTINGS = {"SLACKWATER_INGESTION_WINDOW_SECONDS": "10"}
 
 
 def measure(directory: Path, *, minutes: float, nodes: int = 200) -> dict[str, Any]:
-    """The figure; see the module."""
+    """Measures the figure; see the module docstring."""
     return asyncio.run(_measure(directory, minutes, nodes))
 
 
@@ -78,7 +77,7 @@ def _lines(name: str, looks: Sequence[tuple[float, dict[str, tuple[float, int]]]
 
 
 def slope(x: Sequence[float], y: Sequence[float]) -> tuple[float, float]:
-    """Of the straight line through the points, and its standard error; zero for fewer than three points."""
+    """Slope of the linear fit and its standard error; zero for fewer than three points."""
     if len(x) < 3:
         return 0.0, 0.0
     across, up = np.array(x), np.array(y)

@@ -1,4 +1,4 @@
-"""A `slackwater up` of its own for a measurement."""
+"""Runs a separate `slackwater up` for a measurement."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _START_SECONDS = 60.0
 
 @contextmanager
 def running(state_dir: Path, *flags: str, settings: Mapping[str, str] | None = None) -> Iterator[tuple[int, Endpoint]]:
-    """The stack's pid and endpoint; stopped in order at the end."""
+    """Yields the stack's pid and endpoint; stops it in order at the end."""
     state_dir.mkdir(parents=True, exist_ok=True)
     environment = os.environ | {"SLACKWATER_STATE_DIR": str(state_dir)} | dict(settings or {})
     command = [sys.executable, "-m", "slackwater.cli", "up", "--port", "0", *flags]
@@ -34,7 +34,7 @@ def _endpoint(process: subprocess.Popen[bytes], state_dir: Path) -> Endpoint:
     deadline = time.monotonic() + _START_SECONDS
     while time.monotonic() < deadline:
         if process.poll() is not None:
-            raise RuntimeError(f"slackwater up ended with {process.returncode}")
+            raise RuntimeError(f"slackwater up exited with {process.returncode}")
         try:
             return StateDir(state_dir).running_endpoint()
         except NotFound:

@@ -1,7 +1,7 @@
-"""Whether a figure met its target, at the speed this machine had beside the measurement. Pure.
+"""Judges whether a figure met its target, scaled by the machine's speed during the measurement. Pure.
 
-Targets hold at a calibration of 5.0 M rounds/s. On a machine of another speed a time may be longer and a rate lower in
-proportion; counts, sizes and shares stay. Above 3 % of steal nothing is judged, because the host ran somebody else.
+Targets apply at a calibration of 5.0 M rounds/s. At another speed, limits of times and rates are scaled in proportion;
+counts, sizes and shares are not. Above 3 % of steal nothing is judged, because the host ran other guests.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ EXIT_MET, EXIT_MISSED, EXIT_NOT_MEASURABLE = 0, 1, 3
 
 
 class Verdict(StrEnum):
-    """Of one figure."""
+    """The verdict on one figure."""
 
     MET = "met"
     MISSED = "missed"
@@ -24,17 +24,17 @@ class Verdict(StrEnum):
 
 
 class Scale(StrEnum):
-    """How a limit follows the speed of the machine."""
+    """How a limit is scaled with the speed of the machine."""
 
     TIME = "time"
-    """Seconds, or CPU seconds a second under a load that does not follow the speed."""
+    """Seconds, or CPU seconds per second under a fixed load."""
     RATE = "rate"
     NONE = "none"
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What was seen of one quantity (None: nothing), and its limit at the reference calibration.
+    """The measured value of one quantity (None: not measured), and its limit at the reference calibration.
 
     A rate is at least its limit, a time at most; `at_least` says it for what is not scaled.
     """
@@ -59,20 +59,20 @@ class Target:
         return self.seen <= self.limit_at(speed)
 
     def bound(self, speed: float = 1.0) -> str:
-        """`<= 2 s`, as it holds at a speed."""
+        """The scaled limit as text: `<= 2 s`."""
         sign = "≥" if self.at_least or self.scale is Scale.RATE else "≤"
         return f"{sign} {_number(self.limit_at(speed))}{_spaced(self.unit)}"
 
     def told(self) -> str:
-        """`settled p99 0.71 s`."""
+        """The measured value as text: `settled p99 0.71 s`."""
         seen = "nothing seen" if self.seen is None else f"{_number(self.seen)}{_spaced(self.unit)}"
         return f"{self.what} {seen}"
 
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """Of one measurement: rounds a second of the calibration loop right before and after it, and the share of all CPU
-    time that the host took while it ran."""
+    """The conditions of one measurement: rounds per second of the calibration loop right before and after it, and the
+    share of CPU time that the host stole during it."""
 
     before: float
     after: float
@@ -84,13 +84,13 @@ class Conditions:
 
     @property
     def speed(self) -> float:
-        """Times the reference."""
+        """The speed as a multiple of the reference."""
         return self.calibration / REFERENCE_ROUNDS_PER_SECOND
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """The verdict, and in words what missed or why nothing can be said."""
+    """The verdict, and as text the missed targets or the reason why it is not measurable."""
 
     verdict: Verdict
     why: str = ""
@@ -104,12 +104,12 @@ def judge(targets: Sequence[Target], conditions: Conditions) -> Judgement:
     missed = [target for target in targets if not target.is_met(conditions.speed)]
     if not missed:
         return Judgement(Verdict.MET)
-    said = (f"{target.told()}, wanted {target.bound(conditions.speed)} at this speed" for target in missed)
-    return Judgement(Verdict.MISSED, "; ".join(said))
+    missed_texts = (f"{target.told()}, target {target.bound(conditions.speed)} at this speed" for target in missed)
+    return Judgement(Verdict.MISSED, "; ".join(missed_texts))
 
 
 def exit_status(verdicts: Iterable[Verdict], *, failed: bool = False) -> int:
-    """1 where a target was missed or a measurement failed, else 3 where one was not measurable, else 0."""
+    """1 if a target was missed or a measurement failed, else 3 if one was not measurable, else 0."""
     found = set(verdicts)
     if failed or Verdict.MISSED in found:
         return EXIT_MISSED
@@ -117,7 +117,7 @@ def exit_status(verdicts: Iterable[Verdict], *, failed: bool = False) -> int:
 
 
 def _number(value: float) -> str:
-    """Three digits that count, with thousands apart."""
+    """Three significant digits, with thousands separators."""
     if value == 0 or abs(value) >= 100:
         return f"{value:,.0f}"
     return f"{value:.3g}"

@@ -1,4 +1,4 @@
-"""One cycle of the precise framework for a node with 110 pods: CPU and memory crossed, throttling and evicting."""
+"""One cycle of the waterline planner for a node with 110 pods: CPU and memory crossed, throttling and evicting."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def node() -> NodeReadings:
 
 
 def _pod(number: int) -> PodUse:
-    """Every fourth is prod, the others are batch with a container each."""
+    """Every fourth pod is prod, the others are batch with one container each."""
     tier = Tier.PROD if number % 4 == 0 else Tier.BATCH
     usage = 200 + 37 * number % 900
     return PodUse(
@@ -61,7 +61,7 @@ def _pod(number: int) -> PodUse:
 
 
 def policies(cpu: str, memory: str) -> Policies:
-    """A throttle and an eviction on CPU, an eviction on memory; every batch pod may suffer both."""
+    """A throttle and an eviction on CPU, an eviction on memory; both apply to every batch pod."""
     rules = tuple(
         Rule("nq", f"{metric}-{action}", metric, Decimal(level), Decimal(level), action)
         for metric, level, action in (
@@ -79,9 +79,9 @@ def policies(cpu: str, memory: str) -> Policies:
 
 
 def measure(rounds: int = 2000) -> dict[str, Any]:
-    """Milliseconds of one plan: while nothing is wrong, while CPU is far above its waterline (every third pod is acted
-    on), and while CPU and memory are both so far above that more than half of all pods are."""
-    tune_gc()  # as every service does when it starts
+    """Milliseconds of one plan: calm; CPU far above its waterline (every third pod is acted on); and CPU and memory so
+    far above that more than half of all pods are acted on."""
+    tune_gc()  # as every service does at start
     view = node()
     calm, crossed, everything = policies("2", "3"), policies("0.85", "3"), policies("0.6", "0.8")
     found = {

@@ -1,4 +1,4 @@
-"""`make faults`: the scenarios, below a guardian that leaves nothing of them behind; see tests.faults.runner."""
+"""`make faults`: runs the scenarios below a guardian that removes everything they leave; see tests.faults.runner."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One agent that sends poison with its own credentials, and honest agents beside it."""
+"""One agent that sends invalid messages with its own credentials, and honest agents beside it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CPU_MILLI, USED_MILLI, SWING_MILLI = 16_000, 9_000, 3_000
 
 @dataclass
 class HonestAgent:
-    """Reports at a steady rate and describes its node now and then; writes down what it means and what came of it."""
+    """Reports at a fixed rate and describes its node periodically; records every operation and its outcome."""
 
     node: str
     bus: NatsBus
@@ -70,13 +70,13 @@ class HonestAgent:
         self.ledger.came(key, Outcome.ACKED)
 
     def _used(self) -> int:
-        """Moves every few seconds, so that predictions and offers have something to follow."""
+        """Changes every few seconds, so that predictions and offers change."""
         return USED_MILLI + (SWING_MILLI if self.sequence // 8 % 2 else 0)
 
 
 @dataclass
 class StoredReports:
-    """When each honest report was first found in ingestion's table, as seconds since it was published."""
+    """Seconds from the publication of each honest report until it was found in ingestion's table."""
 
     site: Site
     agents: Sequence[HonestAgent]
@@ -97,7 +97,7 @@ class StoredReports:
             await asyncio.sleep(LOOK_SECONDS)
 
     def delays(self, began: float, ended: float) -> list[float]:
-        """Of the reports that were published in this time; one that is not stored yet is as late as it is old."""
+        """Delays of the reports published in this time; that of a missing report is its age."""
         now = time.time()
         return [
             self.seen.get(report_key(agent.node, agent.epoch, sequence), now - at)
@@ -109,7 +109,7 @@ class StoredReports:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A message that the broker took, and where it stored it."""
+    """A message that the broker accepted, with its stream and position."""
 
     mutation: Mutation
     stream: str
@@ -118,14 +118,14 @@ class Sent:
 
 @dataclass
 class Attacker:
-    """Publishes mutations as they are, over one connection."""
+    """Publishes mutations unchanged, over one connection."""
 
     bus: NatsBus
     sent: list[Sent] = field(default_factory=list)
     refused_by_broker: Counter[str] = field(default_factory=Counter)
 
     async def send(self, mutations: Iterable[Mutation], per_second: float, seconds: float = float("inf")) -> None:
-        """At a steady rate, until the time is over or there is no more."""
+        """Send at a fixed rate, until the time is over or all are sent."""
         jetstream, began = self.bus.client.jetstream(timeout=3), time.monotonic()
         for number, mutation in enumerate(mutations):
             due = began + number / per_second
@@ -142,7 +142,7 @@ class Attacker:
 
 @dataclass(frozen=True, slots=True)
 class Letter:
-    """A dead letter by what its headers say."""
+    """A dead letter, from its headers."""
 
     consumer: str
     reason: str
@@ -152,7 +152,7 @@ class Letter:
 
 
 async def dead_letters(bus: NatsBus, streams: Mapping[str, str]) -> list[Letter]:
-    """All that are stored; `streams` says which stream a consumer reads."""
+    """All stored dead letters; `streams` is the stream of each consumer."""
     state = (await bus.jetstream.stream_info("DLQ")).state
     found = []
     for position in range(state.first_seq, state.last_seq + 1):
@@ -167,8 +167,8 @@ async def dead_letters(bus: NatsBus, streams: Mapping[str, str]) -> list[Letter]
 
 
 def table(sent: Sequence[Sent], letters: Iterable[Letter], by_broker: Counter[str]) -> dict[str, dict[str, Any]]:
-    """By family: how many were sent, and where they ended. Without a dead letter are `limited` (must be refused) and
-    `accepted_or_limited` (may be accepted)."""
+    """Counts by family: sent, and by result. `limited` (must be refused) and `accepted_or_limited` (may be accepted)
+    have no dead letter."""
     reasons: dict[tuple[str, int], set[str]] = defaultdict(set)
     for letter in letters:
         reasons[letter.stream, letter.sequence].add(letter.reason)

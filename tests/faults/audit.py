@@ -1,4 +1,4 @@
-"""Ledger against PostgreSQL, streams and agents' effects: gathers what is there, and lets the oracle judge."""
+"""Compares the ledger with PostgreSQL, the streams and the agents' effects: collects the facts for the oracle."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from tests.faults.site import Site
 from slackwater.bus.connect.nats_bus import NatsBus
 
 _UNDER_WAY = 4
-"""Of a node's newest windows, so many may still be on the way to a prediction: one waits for the next slot of its
-partition, the others for a report."""
+"""Number of a node's newest windows that may not have a prediction yet: one waits for the next slot of its partition,
+the others for a report."""
 
 
 async def audit(site: Site, fleet: Fleet, bus: NatsBus, *, telemetry_may_vanish: bool = False,
                 strangers: bool = False) -> Findings:  # fmt: skip
-    """Everything that a fleet and the services did, compared. Call it when the site has settled.
+    """Compares all operations of a fleet with the state of the services. Call it after the site has settled.
 
-    `strangers`: others publish, too, so what is found beyond the ledger is not ours to judge.
+    `strangers`: other publishers exist, so facts that are not in the ledger are ignored.
     """
     ledger = read(fleet.ledger.path)
     findings = await reports(site, fleet.nodes, ledger, telemetry_may_vanish)
     findings += await _facts(site, bus, ledger, strangers)
     findings += await _policies(site, ledger)
     if strangers:
-        return findings + monotone(fleet.applied)  # what strangers made us say may have been refused
+        return findings + monotone(fleet.applied)  # facts caused by other publishers may have been refused
     if "ensurance" in site.services:
         findings += await _decisions(site, bus, ledger)
     if "prediction" in site.services:
@@ -60,7 +60,7 @@ async def reports(site: Site, nodes: Container[str], ledger: Mapping[Key, Outcom
 
 
 async def _facts(site: Site, bus: NatsBus, ledger: Mapping[Key, Outcome], strangers: bool) -> Findings:
-    """What agents say for sure: stored once in the stream, and once in the console's read model."""
+    """Facts that agents publish durably: each is once in the stream and once in the console's read model."""
     meant = _of(ledger, "intent.observed")
     stored = [Key("intent.observed", headers.get("ce-id", "")) for headers, _ in await messages(bus, "intent.observed")]
     findings = compare(meant, [key for key in stored if key in meant or not strangers])
@@ -76,7 +76,7 @@ async def _facts(site: Site, bus: NatsBus, ledger: Mapping[Key, Outcome], strang
 
 
 async def _policies(site: Site, ledger: Mapping[Key, Outcome]) -> Findings:
-    """Each acked change of the policy is one generation; none was made that nobody asked for."""
+    """Each acked change of the policy is one generation, and there are no other generations."""
     meant = _of(ledger, "policy")
     if not meant:
         return Findings()
@@ -85,7 +85,7 @@ async def _policies(site: Site, ledger: Mapping[Key, Outcome]) -> Findings:
 
 
 async def _decisions(site: Site, bus: NatsBus, ledger: Mapping[Key, Outcome]) -> Findings:
-    """A report leads to at most one decision; each decision has a report that was offered; each is in the console."""
+    """A report causes at most one decision; each decision has a published report; each is in the console."""
     reports = {event_id(key) for key in ledger if key.kind == "report"}
     recorded = [json.loads(body)["record"] for _, body in await messages(bus, "decision.recorded")]
     own = [one for one in recorded if one["service"] == "ensurance"]
@@ -108,8 +108,8 @@ async def _decisions(site: Site, bus: NatsBus, ledger: Mapping[Key, Outcome]) ->
 
 
 async def windows(site: Site, bus: NatsBus, may_have_holes: bool) -> Findings:
-    """Each window is told once; each prediction is of a window and told once, for CPU and for memory; and every node
-    was predicted from one of its last windows (the newest waits for the stream to move on)."""
+    """Each window is published once. Each prediction belongs to a window and is published once per resource. Every node
+    has a prediction from one of its last windows (the newest waits for later messages)."""
     told = [(headers["ce-id"], json.loads(body)) for headers, body in await messages(bus, "usage.windowed")]
     numbers = Counter((window["node"], window["number"]) for _, window in told)
     doubled = [f"window told twice: {node} {number}" for (node, number), count in numbers.items() if count > 1]
@@ -136,7 +136,7 @@ def _counted(records: Sequence[Mapping[str, Any]]) -> Counter[str]:
 
 
 def _unpredicted(windows: Sequence[Mapping[str, Any]], records: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Nodes whose newest prediction, of either resource, is from long before their newest window."""
+    """Nodes whose newest prediction of a resource is much older than their newest window."""
     newest: dict[tuple[str, str], int] = defaultdict(int)
     for record in records:
         place = (record["node"], record["subject"])
@@ -153,7 +153,7 @@ def _unpredicted(windows: Sequence[Mapping[str, Any]], records: Sequence[Mapping
 
 
 def _holes(numbers: Mapping[tuple[str, int], int]) -> list[str]:
-    """Windows that are missing between the first and the last of a node that reported all the time."""
+    """Missing windows between the first and the last of a node that reported continuously."""
     by_node: dict[str, set[int]] = defaultdict(set)
     for node, number in numbers:
         by_node[node].add(number)
@@ -166,7 +166,7 @@ def _holes(numbers: Mapping[tuple[str, int], int]) -> list[str]:
 
 
 async def refused_rows(site: Site) -> Findings:
-    """An outbox row that the bus will never take is a fact that was lost."""
+    """Refused outbox rows, each of which is a lost fact."""
     found = Findings()
     for service in site.services:
         refused = await site.value(f"SELECT count(*) FROM {service}.outbox WHERE refused IS NOT NULL")  # noqa: S608
@@ -175,14 +175,14 @@ async def refused_rows(site: Site) -> Findings:
 
 
 async def messages(bus: NatsBus, event: str) -> list[tuple[Mapping[str, str], bytes]]:
-    """Headers and body of everything that is kept of one event type, in order."""
+    """Headers and bodies of all stored messages of one event type, in order."""
     return await on_subject(bus, f"sw.v1.{event}.>")
 
 
 async def on_subject(
     bus: NatsBus, subject: str, *, headers_only: bool = False
 ) -> list[tuple[Mapping[str, str], bytes]]:
-    """The same for any subject filter."""
+    """Headers and bodies of all stored messages of a subject filter, in order."""
     stream = await bus.jetstream.find_stream_name_by_subject(subject)
     config = ConsumerConfig(ack_policy=AckPolicy.NONE, deliver_policy=DeliverPolicy.ALL, inactive_threshold=30,
                             headers_only=headers_only)  # fmt: skip
@@ -200,7 +200,7 @@ async def on_subject(
 
 
 async def dead_letters(bus: NatsBus) -> Counter[str]:
-    """How many by `consumer/reason`."""
+    """Counts by `consumer/reason`."""
     letters = await on_subject(bus, "sw.v1.dlq.>", headers_only=True)
     return Counter(f"{headers.get('sw-consumer')}/{headers.get('sw-reason')}" for headers, _ in letters)
 
@@ -210,7 +210,7 @@ def _of(ledger: Mapping[Key, Outcome], kind: str) -> dict[Key, Outcome]:
 
 
 def _only_faults(found: Findings) -> Findings:
-    """The same facts looked at in another place are not offered again."""
+    """The findings without counts of operations, for facts that are compared in a second place."""
     return replace(found, offered=0, acked=0, unknown=0)
 
 

@@ -1,4 +1,4 @@
-"""A disk of a given size that can be filled and emptied: a tmpfs of its own, where we may mount one."""
+"""A size-limited disk that can be filled and emptied: a separate tmpfs, where mounting is permitted."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _BALLAST = "ballast"
 
 
 class SmallDisk:
-    """Mounted while the context is open. Raises Skipped where mounting is not allowed."""
+    """Mounted while the context is open. Raises Skipped if mounting is not permitted."""
 
     def __init__(self, path: Path, size_bytes: int) -> None:
         self.path = path
@@ -38,7 +38,7 @@ class SmallDisk:
         return found.f_bavail * found.f_frsize
 
     def fill(self, leave_bytes: int = 0) -> None:
-        """As somebody else's files do it. Repeatable: takes what has become free since."""
+        """Fill the disk with a file. Repeatable: uses space that has become free since."""
         with (self.path / _BALLAST).open("ab") as file:
             while (free := self.free_bytes - leave_bytes) > 0:
                 try:

@@ -1,7 +1,7 @@
 """Synthetic nodes with a ledger: they describe themselves, report, and answer intents, as agents do.
 
-They use the agent's own way out (Outgoing: facts until the bus has them, reports in a bounded buffer), so what is
-tested is its behaviour; what they measure is made up, so that a small machine can carry many.
+They publish through the agent's own Outgoing (durable facts, reports in a bounded buffer), so its behaviour is tested.
+Their measurements are synthetic, so that a small machine can run many nodes.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from slackwater.testing.reports import described, pod_usage, report
 _IDS = uuid.UUID("b2f0a8a6-0a5e-5d5e-9c1c-6a0f6f1b7d11")
 BUFFERED_REPORTS = 24
 WATERLINE = 0.10
-"""Of the pressure of prod: above it a report is urgent, as an agent's is."""
+"""Waterline on the pressure of prod: a report above it is urgent, as with an agent."""
 
 
 def report_key(node: str, epoch: str, sequence: int) -> Key:
@@ -46,18 +46,18 @@ def report_key(node: str, epoch: str, sequence: int) -> Key:
 
 
 def event_id(key: Key) -> str:
-    """The event id follows from the ledger's key: what is found anywhere can be traced back to what was meant."""
+    """The event id, derived from the ledger's key, so that a stored event can be traced to its operation."""
     return str(uuid.uuid5(_IDS, f"{key.kind}/{key.name}"))
 
 
 class LedgerBus:
-    """A bus that writes down what it is asked to publish and what came of it."""
+    """A bus that records every publication and its outcome in the ledger."""
 
     def __init__(self, bus: NatsBus, ledger: Ledger) -> None:
         self._bus = bus
         self._ledger = ledger
         self.attempts = 0
-        """Messages that went to the network: what is refused for want of a connection burdens nobody."""
+        """Number of messages sent to the network; those refused without a connection are not counted."""
         self.refused = 0
         self.under_way = 0
         self.tried: set[Key] = set()
@@ -65,7 +65,7 @@ class LedgerBus:
         self.seconds: list[float] = []
 
     async def publish(self, event: Event[Any]) -> None:
-        if isinstance(event.data, WaterlineCrossed):  # a report told again: the ledger has it under its own name
+        if isinstance(event.data, WaterlineCrossed):  # a copy of a report: the ledger has the report itself
             await self._bus.publish(event)
             return
         key = key_of(event)
@@ -89,7 +89,7 @@ class LedgerBus:
 
 
 def key_of(event: Event[Any]) -> Key:
-    """The ledger's name of an event of ours."""
+    """The ledger's key of an event."""
     data = event.data
     if isinstance(data, UsageReported):
         return report_key(data.node, data.boot_epoch, data.sequence)
@@ -98,7 +98,7 @@ def key_of(event: Event[Any]) -> Key:
 
 @dataclass(slots=True)
 class Node:
-    """One machine that never was."""
+    """One synthetic node."""
 
     name: str
     outgoing: Outgoing
@@ -108,7 +108,7 @@ class Node:
 
 
 class Fleet:
-    """`size` nodes over one connection. `applied` is the log of effects: intents in the order of carrying out."""
+    """`size` nodes over one connection. `applied` is the log of effects: intents in the order of execution."""
 
     def __init__(self, size: int, ledger: Ledger, interval_seconds: float = 1.0, prefix: str = "n") -> None:
         self.names = [f"{prefix}-{number:03d}" for number in range(size)]
@@ -136,13 +136,13 @@ class Fleet:
             self._reporting.append(asyncio.create_task(self._report_for_ever(node, number / len(self.names))))
 
     async def hush(self, seconds: float = 40.0) -> None:
-        """No more reports; wait until what waits has gone out."""
+        """Stop reporting and wait until the buffered messages are published."""
         for task in self._reporting:
             task.cancel()
         deadline = time.monotonic() + seconds
         while any(len(node.outgoing) for node in self.nodes.values()):
             if time.monotonic() > deadline:
-                raise TimeoutError("the fleet could not publish what it had")
+                raise TimeoutError("the fleet could not publish its buffered messages")
             await asyncio.sleep(0.05)
 
     async def close(self) -> None:
@@ -172,7 +172,7 @@ class Fleet:
             await asyncio.sleep(self.interval)
 
     def report(self, node: Node) -> None:
-        """The next report of a node, to its way out."""
+        """Pass the next report of a node to its Outgoing."""
         node.sequence += 1
         key = report_key(node.name, node.epoch, node.sequence)
         self.ledger.meant(key)
@@ -205,6 +205,6 @@ class Fleet:
 
 
 def _pods(node: str) -> list[PodUsage]:
-    """Two owners and two borrowers."""
+    """Two prod pods and two batch pods."""
     parts = ((Tier.PROD, 3000), (Tier.PROD, 1500), (Tier.BATCH, 2500), (Tier.BATCH, 1500))
     return [pod_usage(f"{node}-{number}", tier, milli) for number, (tier, milli) in enumerate(parts)]

@@ -1,8 +1,8 @@
-"""An open-loop generator: so many reports a second, whether anybody keeps up or not, over one raw connection.
+"""An open-loop generator: reports at a fixed rate, regardless of backlog, over one raw connection.
 
-`python -m tests.faults.flood --nats URL --rate N --seconds S --nodes N --state FILE`; prints what it really offered.
-It speaks the few words of the protocol itself: any client would be slower than what it is to overload. It gives way
-to the broker (nice 5), because in life it is not on this machine; it needs a tenth of a core.
+`python -m tests.faults.flood --nats URL --rate N --seconds S --nodes N --state FILE`; prints the achieved rate.
+It implements the protocol itself, because any client would be slower than the consumer that it is to overload. It runs
+at nice 5, because in production it is not on the broker's machine; it needs a tenth of a core.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def node_name(number: int) -> str:
 
 
 class Template:
-    """One node's report as bytes with holes for time, sequence and id."""
+    """One node's report as bytes, with placeholders for time, sequence and id."""
 
     def __init__(self, node: str) -> None:
         pods = [pod_usage(f"{node}-a", Tier.PROD, 900), pod_usage(f"{node}-b", Tier.BATCH, 700)]
@@ -54,7 +54,7 @@ class Template:
 
 
 def flood(url: str, rate: float, seconds: float, nodes: int, state: Path) -> int:
-    """Returns how many were handed to the kernel in time. `state` keeps the sequences for the next call."""
+    """Returns the number of reports written in time. `state` stores the sequences for the next call."""
     sequences = json.loads(state.read_text()) if state.exists() else [0] * nodes
     templates = [Template(node_name(number)) for number in range(nodes)]
     parts = urlsplit(url)

@@ -1,4 +1,4 @@
-"""Many agents in one process, as far as the broker can tell: each its own connection, watch, report and answer.
+"""Many agents in one process, each with its own connection, watch, reports and answers.
 
 `python -m tests.faults.herd --nats URL --first N --count N --folder DIR`
 """
@@ -32,7 +32,7 @@ AT_ONCE = 50
 
 
 class Agent:
-    """One of them. `log` gets a line per acknowledged message: when, and whose."""
+    """One agent. `log` gets a line per acknowledged message, with time and agent."""
 
     def __init__(self, name: str, bus: NatsBus, ledger: Ledger, log: int) -> None:
         self.name = name
@@ -74,7 +74,7 @@ class Agent:
 
 
 async def live(url: str, first: int, count: int, folder: Path) -> None:
-    """Connect them all, a few at a time, and keep them at work until we are ended."""
+    """Connect all agents, a few at a time, and run them until terminated."""
     ledger = Ledger(folder / f"herd-{first}.jsonl")
     log = os.open(folder / f"herd-{first}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     gate, topology = asyncio.Semaphore(AT_ONCE), load()

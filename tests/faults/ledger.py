@@ -1,7 +1,7 @@
-"""What was meant and what came of it: intention is written before sending, outcome after; one JSON line each.
+"""A log of operations: the intention is written before sending, the outcome after; one JSON line each.
 
-A line that says `meant` without a second line is an operation whose end nobody knows. Nothing is ever rewritten, so
-the file is the truth even when its writer was killed between two lines.
+A `meant` line without a second line is an operation with unknown outcome. Lines are never rewritten, so the file is
+consistent even if its writer was killed between two lines.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 
 
 class Outcome(StrEnum):
-    """What the writer was told. `UNKNOWN`: sent, and never answered. `DROPPED`: given up before it was sent."""
+    """The outcome of an operation. `UNKNOWN`: sent and never answered. `DROPPED`: discarded before it was sent."""
 
     ACKED = "acked"
     REFUSED = "refused"
@@ -25,25 +25,25 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One operation: its kind (`report`, `observed`, `policy` …) and what makes it unique within the kind."""
+    """One operation: its kind (`report`, `observed`, `policy` …) and its unique name within the kind."""
 
     kind: str
     name: str
 
 
 class Ledger:
-    """Append-only. Safe against the death of the writing process: each line is one write(2) of an O_APPEND file."""
+    """Append-only. Survives a kill of the writing process: each line is one write(2) to an O_APPEND file."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 
     def meant(self, key: Key) -> None:
-        """To be called before anything leaves."""
+        """Record the intention. Call it before sending."""
         self._write({"kind": key.kind, "name": key.name, "is": "meant"})
 
     def came(self, key: Key, outcome: Outcome) -> None:
-        """To be called when the outcome is known; a later word stands above an earlier one, except above `acked`."""
+        """Record the outcome. A later outcome replaces an earlier one, except `acked`."""
         self._write({"kind": key.kind, "name": key.name, "is": outcome.value})
 
     def close(self) -> None:
@@ -54,7 +54,7 @@ class Ledger:
 
 
 def read(path: Path) -> dict[Key, Outcome]:
-    """Every operation with its outcome; one that was meant and never answered is UNKNOWN."""
+    """Every operation with its outcome; UNKNOWN without an answer."""
     found: dict[Key, Outcome] = {}
     for line in _lines(path):
         key, word = Key(line["kind"], line["name"]), line["is"]

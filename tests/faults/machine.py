@@ -1,4 +1,4 @@
-"""A simulated machine whose limits and pods outlive its agent, as a kernel's do, and which keeps a log of effects.
+"""A simulated machine whose limits and pods outlive its agent, as a kernel's do, and that logs all effects.
 
 `python -m tests.faults.machine --nats URL --folder DIR --node NAME` runs the product's agent on it, to be killed.
 """
@@ -30,7 +30,7 @@ from slackwater.runtime.platform import Platform
 
 
 class Kernel(SimulatedDriver):
-    """Every write and every signal is logged before it takes effect; both are on disk when the call returns."""
+    """Logs every write and signal before it takes effect; both are on disk when the call returns."""
 
     def __init__(self, node: str, folder: Path) -> None:
         super().__init__(node, 1, SystemClock())
@@ -38,7 +38,7 @@ class Kernel(SimulatedDriver):
         self._log = os.open(folder / "effects.jsonl", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 
     def open(self) -> None:
-        """As it was left, by whomever."""
+        """Load the state as the previous agent left it."""
         super().open()
         for line in effects(self._folder):
             if line["what"] == "write":
@@ -47,7 +47,7 @@ class Kernel(SimulatedDriver):
                 super().terminate(line["pod"], signal.SIGKILL)
 
     def read(self, knob: Knob) -> str:
-        if not self._pods:  # the agent puts right what a crashed run left before it opens the machine
+        if not self._pods:  # the agent restores what a crashed run left before it opens the machine
             self.open()
         return super().read(knob)
 
@@ -67,7 +67,7 @@ class Kernel(SimulatedDriver):
 
 
 def effects(folder: Path) -> Iterator[dict[str, object]]:
-    """What was done to the machine of this folder, in order."""
+    """The logged effects on the machine of this folder, in order."""
     path = folder / "effects.jsonl"
     if path.exists():
         with path.open() as file:
@@ -75,7 +75,7 @@ def effects(folder: Path) -> Iterator[dict[str, object]]:
 
 
 def limits(folder: Path) -> dict[str, str]:
-    """The CPU limit text in force by pod, of those that were ever written."""
+    """The CPU limit text in force by pod, for limits that were ever written."""
     found = {}
     for line in effects(folder):
         if line["what"] == "write" and line["field"] == "cpu_limit":
@@ -84,7 +84,7 @@ def limits(folder: Path) -> dict[str, str]:
 
 
 async def work(url: str, folder: Path, node: str) -> None:
-    """The product's agent with its journal and its ledger of evictions on disk, until a signal."""
+    """Run the product's agent, with its journal and its ledger of evictions on disk, until a signal."""
     settings = AgentSettings(node=node, pool="faults", sample_seconds=0.25, report_seconds=0.5)
     bus = LateBus()
 

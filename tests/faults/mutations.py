@@ -1,7 +1,7 @@
-"""A structured fuzzer: valid messages with exactly one mutation, by named families.
+"""A structured fuzzer: valid messages with exactly one mutation, in named families.
 
-Every mutation says whether a consumer must refuse it. `None` is for what a consumer may accept or refuse, as long as
-it does either: an old time, a duplicate key, an amount that only the machine's description shows to be wrong.
+Every mutation states whether consumers must refuse it. `None`: a consumer may accept or refuse it, such as an old time,
+a duplicate key, or an amount that only the description of the machine contradicts.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ MANY_PODS, MANY_LABELS = 5_000, 10_000
 CORES_OF_NO_MACHINE, MEMORY_OF_NO_MACHINE = 10**12, 2**60
 OTHER = "somewhere-else"
 _IDENTIFIERS = frozenset({"node", "uid", "pod_uid", "name", "namespace", "workload", "boot_epoch", "writer", "kernel"})
-_FREE_FORM = frozenset({"arguments", "fields", "inputs", "rules"})
-"""Parts of an event that take JSON or text of many shapes."""
+_FREE_FORM = frozenset({"arguments", "fields", "inputs", "metadata", "rules", "spec"})
+"""Fields of an event that accept JSON or text of any shape."""
 _OF_ONE_MACHINE = frozenset({"node.described"})
-"""What says how large the machine is. Usage is compared with that by the services, not by the decoder."""
+"""Fields with the size of the machine. Services compare usage with it, not the decoder."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mutation:
-    """One message. `refused`: whether every consumer must refuse it; None: it may do either."""
+    """One message. `refused`: whether every consumer must refuse it; None: either."""
 
     family: str
     what: str
@@ -49,7 +49,7 @@ class Mutation:
 
 @dataclass(frozen=True)
 class Specimen:
-    """A valid event, about to be mutated."""
+    """A valid event to mutate."""
 
     event: Event[Any]
 
@@ -63,7 +63,7 @@ class Specimen:
 
     @cached_property
     def places(self) -> Sequence[tuple[Place, Any]]:
-        """Every value with its path, of lists only the first item."""
+        """Every value with its path; for lists only the first item."""
         return list(_places(self.document))
 
     @cached_property
@@ -72,7 +72,7 @@ class Specimen:
 
     @property
     def headers(self) -> dict[str, str]:
-        """Of a new message: an id of its own, and no message id by which the broker would take it for a repeat."""
+        """Headers of a new message: a new id, and no message id, because the broker would deduplicate by it."""
         whole = dict(encode(self.event).headers)
         return {name: text for name, text in whole.items() if name != "Nats-Msg-Id"} | {"ce-id": str(uuid.uuid4())}
 
@@ -84,7 +84,7 @@ class Specimen:
         return Mutation("headers", what, self.payload, self.event.subject, headers, body, refused)
 
     def with_literal(self, family: str, place: Place, literal: bytes, refused: bool | None) -> Mutation:
-        """`literal` is written at the place as it is."""
+        """Writes `literal` unchanged at the place."""
         copy = json.loads(json.dumps(self.document))
         put(copy, place, "@@")
         body = json.dumps(copy, separators=(",", ":")).encode().replace(b'"@@"', literal)
@@ -95,7 +95,7 @@ class Specimen:
         return self.with_literal(family, place, json.dumps(value, separators=(",", ":")).encode(), refused)
 
     def is_invalid(self, place: Place, value: Any) -> bool:
-        """Whether the event's schema refuses the value at the place."""
+        """Whether the event's schema refuses the value at this place."""
         copy = json.loads(json.dumps(self.document))
         put(copy, place, value)
         return not self.schema.is_valid(copy)
@@ -164,7 +164,7 @@ BROKEN_TEXTS: Sequence[tuple[str, bytes]] = (
     ("escaped NUL", b"a\\u0000b"),
     ("raw NUL", b"a\x00b"),
 )
-"""What no JSON text of ours may hold, as it stands between the quotes."""
+"""Byte sequences that a JSON text must not contain, as written between the quotes."""
 
 
 def _encodings(of: Specimen) -> Iterator[Mutation]:
@@ -294,7 +294,7 @@ def _repeats(of: Specimen) -> Iterator[Mutation]:
 
 
 def _amounts(of: Specimen) -> Iterator[Mutation]:
-    """What fits every column, and no machine."""
+    """Amounts that fit every column but no machine."""
     refused = True if of.payload.TYPE in _OF_ONE_MACHINE else None
     for place, value in of.places:
         if not _is_number(value) or _is_free(place):
@@ -336,7 +336,7 @@ def dotted(place: Place) -> str:
 
 
 def fresh(mutation: Mutation) -> Mutation:
-    """The same message under an id of its own, where it has one of ours."""
+    """The same message with a new id, if its id is valid."""
     if len(mutation.headers.get("ce-id", "")) != len(new_id()):
         return mutation
     headers = {**mutation.headers, "ce-id": str(uuid.uuid4())}

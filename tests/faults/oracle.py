@@ -1,4 +1,4 @@
-"""The judge: what was meant and acked against what is found. Pure; the scenarios feed it, unit tests sabotage it."""
+"""Compares recorded operations with the facts that were found. Pure; unit tests verify it with planted errors."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from tests.faults.ledger import Key, Outcome
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """Counts over all kinds. `unknown` counts operations without an answer; looking them up resolved every one of
-    them into there or not there. `examples` names a few of what is wrong, for people."""
+    """Counts over all kinds. `unknown` counts operations without an answer, each of which was then looked up and found
+    or not. `examples` names a few errors, for display."""
 
     offered: int = 0
     acked: int = 0
@@ -34,15 +34,15 @@ class Findings:
 
     @property
     def clean(self) -> bool:
-        """Nothing lost, doubled, invented or uncounted."""
+        """Whether nothing is lost, duplicated, invented or uncounted."""
         return not (self.lost or self.duplicates or self.phantom or self.gaps_unaccounted)
 
 
 def compare(meant: Mapping[Key, Outcome], found: Iterable[Key], *, may_vanish: bool = False) -> Findings:
-    """One or several kinds of facts: each acked one must be found once, each found one must have been meant.
+    """Each acked operation must be found exactly once, and each found fact must have been intended.
 
-    `found` has one item per effect, so that two effects of one fact show. `may_vanish`: telemetry, whose loss is
-    allowed and counted elsewhere (see gaps). A refused or dropped fact that is found all the same is a phantom.
+    `found` has one item per effect, so that duplicate effects are visible. `may_vanish`: telemetry, whose loss is
+    allowed and counted elsewhere (see gaps). A refused or dropped fact that is found is a phantom.
     """
     effects = Counter(found)
     acked = [key for key, outcome in meant.items() if outcome is Outcome.ACKED]
@@ -63,7 +63,7 @@ def compare(meant: Mapping[Key, Outcome], found: Iterable[Key], *, may_vanish: b
 
 @dataclass(slots=True)
 class Track:
-    """Reports of one node: the sequences offered and kept, by boot epoch, and the holes that the product counted."""
+    """Reports of one node: sent and stored sequences by boot epoch, and the gaps that the product counted."""
 
     offered: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
     kept: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
@@ -71,9 +71,9 @@ class Track:
 
 
 def gaps(tracks: Mapping[str, Track]) -> Findings:
-    """Telemetry may be lost, but never silently: what is missing below the newest kept report is what was counted.
+    """Telemetry may be lost but not silently: missing reports before the newest stored one must equal the counted gaps.
 
-    Behind the newest kept report of an epoch nothing is known to be missing: it may still be on its way.
+    Reports after the newest stored one of an epoch may still be in flight and are not counted as missing.
     """
     total, wrong, examples = 0, 0, []
     for node, track in sorted(tracks.items()):
@@ -90,7 +90,7 @@ def gaps(tracks: Mapping[str, Track]) -> Findings:
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """One intent document as an agent carried it out: in the order of carrying out."""
+    """One intent document that an agent applied."""
 
     node: str
     writer: str
@@ -99,7 +99,7 @@ class Applied:
 
 
 def monotone(applied: Sequence[Applied]) -> Findings:
-    """No agent goes back to an older generation, and one generation never has two contents."""
+    """No agent returns to an older generation, and a generation never has two contents."""
     newest: dict[tuple[str, str], int] = {}
     contents: dict[tuple[str, str, int], str] = {}
     wrong = []

@@ -1,4 +1,4 @@
-"""Messages that no component should publish: every event type, mutated by tests/faults/mutations."""
+"""Invalid messages: every event type, mutated by tests/faults/mutations."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator
 from datetime import datetime
 from typing import Any
 
+from tests.contract.samples import sample_of
 from tests.faults.mutations import Mutation, fresh, mutations_of
 
 from slackwater.events.agent_block_changed import AgentBlockChanged
@@ -17,6 +18,7 @@ from slackwater.events.intent_observed import IntentObserved
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
 from slackwater.events.registry import EVENTS
+from slackwater.events.resource_changed import ResourceChanged
 from slackwater.events.state_quarantined import QuarantineReason, StateQuarantined
 from slackwater.events.strategy_checked import StrategyChecked
 from slackwater.events.strategy_followed import StrategyFollowed
@@ -24,25 +26,28 @@ from slackwater.events.usage_reported import UsageReported
 from slackwater.events.usage_windowed import UsageWindowed
 from slackwater.events.waterline_crossed import URGENT_TRIGGER, WaterlineCrossed, crossing_of
 from slackwater.testing.story import Character, story
+from slackwater.testing.story_resources import resources
 from slackwater.testing.windows import window
 
 NODE = "poison"
 OF_AGENTS: tuple[type[Payload], ...] = (
     NodeDescribed, UsageReported, WaterlineCrossed, IntentObserved, EvictionCompleted,
 )  # fmt: skip
-"""What the broker lets an agent publish, on its own node's subjects."""
+"""The event types that an agent may publish on its own node's subjects."""
 
 
 def valid_events(now: datetime, node: str = NODE) -> dict[type[Payload], Event[Any]]:
-    """One well-formed event of each type, about `node` where it is about one."""
+    """One valid event of each type, about `node` if the type has a node: from the story, or made from its schema."""
     found: dict[type[Payload], Event[Any]] = {
-        type(event.data): event for event in story(now, (Character(node, 8000, 2000, surges=True),))
+        payload: event_of(payload.model_validate(sample_of(payload)), source="poison", time=now) for payload in EVENTS
     }
+    found |= {type(event.data): event for event in story(now, (Character(node, 8000, 2000, surges=True),))}
     found[UsageWindowed] = window(node, 1, {"a": 500})
     urgent = found[UsageReported].data.model_copy(update={"trigger": URGENT_TRIGGER})
     crossing = crossing_of(event_of(urgent, source=node, time=now))
     assert crossing is not None
     found[WaterlineCrossed] = crossing
+    found[ResourceChanged] = resources(now)[0]
     for payload in _not_in_the_story(now, node):
         found[type(payload)] = event_of(payload, source=f"agent/{node}", time=now)
     return {payload: found[payload].model_copy(update={"time": now}) for payload in EVENTS}
@@ -65,6 +70,9 @@ def _not_in_the_story(now: datetime, node: str) -> Iterator[Payload]:
     )  # fmt: skip
     yield StrategyFollowed(document="poison", generation=1, fields={"riseWindows": 3}, told_at=now)
     yield AgentBlockChanged(node=node, blocked=False, reason="poison", changed_by="poison", since=now)
+    yield ResourceChanged(
+        service="ensurance", kind="NodeQOS", name="poison", generation=1, changed_at=now, document={"kind": "NodeQOS"}
+    )  # fmt: skip
     yield StateQuarantined(
         service="ingestion", id="i", table="nodes", row=node, node=node, reason=QuarantineReason.UNREADABLE, detail="d",
         since=now, count=1, told_at=now,
@@ -72,13 +80,13 @@ def _not_in_the_story(now: datetime, node: str) -> Iterator[Payload]:
 
 
 def corpus(now: datetime, payloads: Collection[type[Payload]] = EVENTS) -> list[Mutation]:
-    """Every mutation of every type."""
+    """Every mutation of every event type."""
     valid = valid_events(now)
     return [mutation for payload in payloads for mutation in mutations_of(valid[payload])]
 
 
 def stream_of(mutations: Collection[Mutation]) -> Iterator[Mutation]:
-    """Without end: one family after the other, of each the next mutation, so that a minute of it holds all of them."""
+    """Endless: takes the next mutation of each family in turn, so that one minute covers all families."""
     families: dict[tuple[str, type[Payload]], deque[Mutation]] = defaultdict(deque)
     for mutation in mutations:
         families[mutation.family, mutation.payload].append(mutation)

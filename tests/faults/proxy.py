@@ -1,4 +1,4 @@
-"""A TCP proxy that misbehaves on demand: latency, trickle, cut, half-open, reset. One listener, one target."""
+"""A TCP proxy that injects faults: latency, low bandwidth, partition, half-open connections, resets."""
 
 from __future__ import annotations
 
@@ -17,10 +17,9 @@ _UNDER_WAY = 256
 
 @dataclass(slots=True)
 class Behaviour:
-    """What the network does to each direction (`up`: from client to server). May be changed at any time.
+    """The faults of each direction (`up`: from client to server). May be changed at any time.
 
-    What is held does not pass and is not lost: neither side is told, and what was under way arrives late, which is
-    what a partition looks like to TCP.
+    Held bytes are delayed, not lost, and neither side is notified: this is how TCP sees a partition.
     """
 
     latency_seconds: float = 0.0
@@ -32,7 +31,7 @@ class Behaviour:
 
 @dataclass(slots=True)
 class Proxy:
-    """Made by `proxying`. `seen` counts connections taken."""
+    """Created by `proxying`. `seen` counts accepted connections."""
 
     host: str
     target_port: int
@@ -46,19 +45,19 @@ class Proxy:
         return f"nats://{self.host}:{self.port}"
 
     def partition(self) -> None:
-        """Nothing passes in either direction and no new connection is answered; the ends are not told."""
+        """Hold both directions and do not answer new connections, without closing any."""
         self.behaviour = Behaviour(hold_up=True, hold_down=True)
 
     def half_open(self) -> None:
-        """What the client sends arrives; what the server says does not."""
+        """Deliver bytes from the client, hold bytes from the server."""
         self.behaviour = Behaviour(hold_down=True)
 
     def heal(self) -> None:
-        """The network is back, and with it what was under way."""
+        """End all faults and deliver the held bytes."""
         self.behaviour = Behaviour()
 
     def reset(self) -> None:
-        """RST on every open connection."""
+        """Send RST on every open connection."""
         for pair in tuple(self._pairs):
             for writer in pair:
                 _abort(writer)
@@ -87,7 +86,7 @@ class Proxy:
                 one.close()
 
     async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, upward: bool) -> None:
-        """Late by the latency, but many chunks may be under way: a slow line is a long one, not a narrow one."""
+        """Delay chunks by the latency. Many may be in flight, because latency does not limit the bandwidth."""
         line: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue(_UNDER_WAY)
         arriving = asyncio.create_task(self._arrive(line, writer, upward))
         due = 0.0
@@ -121,7 +120,7 @@ class Proxy:
 
 
 def _abort(writer: asyncio.StreamWriter) -> None:
-    """Close with RST in place of FIN."""
+    """Close with RST instead of FIN."""
     with suppress(OSError):
         raw = writer.get_extra_info("socket")
         if raw is not None:

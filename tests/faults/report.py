@@ -1,4 +1,4 @@
-"""The outcome of a run: one JSON line per scenario, and a page for people with a picture of the recovery times."""
+"""The result of a run: one JSON line per scenario, and an HTML page with a chart of the recovery times."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BOUND_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One scenario, run. `skipped` and `failure` are reasons, empty if it was neither."""
+    """The result of one scenario. `skipped` and `failure` are reasons, else empty."""
 
     scenario: Scenario
     seconds: float
@@ -32,7 +32,7 @@ class Outcome:
         return "passed" if self.result is not None and not self.failure and self.result.passed else "failed"
 
     def line(self) -> dict[str, object]:
-        """As it is written: the counts of the ledger, times in seconds, sizes in bytes."""
+        """The JSON line: counts of the ledger, times in seconds, sizes in bytes."""
         result = self.result or Result()
         counts = asdict(result.findings)
         took = result.recovery_seconds
@@ -65,7 +65,7 @@ def write_line(folder: Path, outcome: Outcome) -> None:
 
 
 def read_lines(folder: Path) -> list[dict[str, object]]:
-    """The newest line of each scenario, in the order in which they were first run."""
+    """The newest line of each scenario, in the order of their first runs."""
     found: dict[str, dict[str, object]] = {}
     for text in (folder / LINES).read_text().splitlines():
         line = json.loads(text)
@@ -74,7 +74,7 @@ def read_lines(folder: Path) -> list[dict[str, object]]:
 
 
 def write_page(folder: Path, titles: Sequence[Scenario]) -> Path:
-    """The page over everything that `results.jsonl` holds."""
+    """Write the page for all lines of `results.jsonl`."""
     lines = read_lines(folder)
     names = {scenario.name: scenario.title for scenario in titles}
     page = folder / PAGE
@@ -103,9 +103,9 @@ def _page(lines: Sequence[dict[str, object]], names: dict[str, str]) -> str:
     return f"""<!doctype html><html lang="en"><meta charset="utf-8"><title>Slackwater under faults</title>
 <meta name="viewport" content="width=device-width"><style>{_STYLE}</style>
 <h1>Slackwater under faults</h1>
-<p>{counted}. Every scenario runs real processes under load. What was meant is written down before it is sent and what
-came of it after; at the end that ledger is compared with PostgreSQL, the streams and what agents did. Lost, doubled
-and invented facts must be 0; telemetry that was dropped must have been counted as a gap.</p>
+<p>{counted}. Every scenario runs real processes under load. A ledger records each operation before it is sent and its
+outcome after; at the end it is compared with PostgreSQL, the streams and the effects on nodes. Lost, duplicate and
+invented facts must be 0; dropped telemetry must have been counted as a gap.</p>
 <h2>Recovery</h2>{_picture(lines)}
 <h2>Counts</h2><div class="scroll"><table><thead><tr><th>scenario<th>outcome<th>offered<th>acked<th>lost<th>doubled
 <th>phantom<th>unknown<th>gaps<th>recovery p50<th>p99<th>max<th>memory<th>took</tr></thead><tbody>{rows}</tbody></table>
@@ -142,10 +142,10 @@ def _details(line: dict[str, object], names: dict[str, str]) -> str:
 
 
 def _picture(lines: Sequence[dict[str, object]]) -> str:
-    """Each recovery a dot on a line of its scenario, over seconds; the bound as a vertical rule."""
+    """A dot per recovery on the line of its scenario, over seconds; a vertical line shows the bound."""
     shown = [line for line in lines if line["recovery_seconds"]]
     if not shown:
-        return "<p>No scenario with recoveries was run.</p>"
+        return "<p>No scenario with recoveries has run.</p>"
     longest = max(max(_numbers(line)) for line in shown)
     span = max(_BOUND_SECONDS * 1.2, longest * 1.05)
     left, width, step = 190, 700, 26

@@ -1,4 +1,4 @@
-"""`make faults`: all scenarios, or the chosen ones, one after the other, with progress, a JSON line each and a page."""
+"""`make faults`: runs all or selected scenarios in sequence, with progress, one JSON line each, and a page."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LONGEST_FACTOR, _LEAST_SECONDS = 5, 300
 
 
 def run_one(scenario: Scenario, strictness: Strictness, keep: Path | None = None) -> Outcome:
-    """Run it in a folder of its own, which is kept only when it failed and `keep` says where."""
+    """Run a scenario in a new folder. It is moved to `keep`, if given, after a failure."""
     folder = Path(tempfile.mkdtemp(prefix=f"faults-{scenario.name}-"))
     folder.chmod(0o755)  # PostgreSQL runs as another user below it
     began = time.monotonic()
@@ -50,7 +50,7 @@ def run_one(scenario: Scenario, strictness: Strictness, keep: Path | None = None
 
 
 def _in_a_loop(work: Coroutine[Any, Any, Result]) -> Result:
-    """As asyncio.run, which would unset the loop that pytest-asyncio has set."""
+    """Like asyncio.run, which would unset the event loop of pytest-asyncio."""
     loop = asyncio.new_event_loop()
     try:
         return loop.run_until_complete(work)
@@ -72,10 +72,10 @@ def _only_logs(folder: str, names: list[str]) -> set[str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="make faults", description=__doc__)
-    parser.add_argument("names", nargs="*", help="scenarios, wildcards allowed; all if none is named")
-    parser.add_argument("--list", action="store_true", help="say which there are, and run none")
-    parser.add_argument("--json", action="store_true", help="print the JSON line of each scenario, too")
-    parser.add_argument("--verbose", action="store_true", help="what the harness itself logs")
+    parser.add_argument("names", nargs="*", help="scenarios, wildcards allowed; default: all")
+    parser.add_argument("--list", action="store_true", help="list the scenarios and exit")
+    parser.add_argument("--json", action="store_true", help="also print the JSON line of each scenario")
+    parser.add_argument("--verbose", action="store_true", help="show the log of the harness")
     options = parser.parse_args()
     chosen = [one for one in SCENARIOS if not options.names or any(fnmatch.fnmatch(one.name, n) for n in options.names)]
     if options.list:

@@ -1,6 +1,6 @@
-"""A service with a defect put in on purpose, so that the scenarios can show that they would find it.
+"""Runs a service with a planted defect, to verify that the scenarios detect it.
 
-`python -m tests.faults.sabotage KIND run SERVICE …`: as `slackwater run SERVICE …`, spoilt.
+`python -m tests.faults.sabotage KIND run SERVICE …`: like `slackwater run SERVICE …`, with the defect.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from slackwater.store.outbox import OutboxRelay
 
 
 def relay_forgets() -> None:
-    """Every seventh event of the outbox is counted as published and is not."""
+    """Every seventh event of the outbox is counted as published but not published."""
     whole, numbers = OutboxRelay.__init__, itertools.count(1)
 
     def spoilt(self: OutboxRelay, dsn: str, service: str, publish: Any, *rest: Any, **named: Any) -> None:
@@ -35,7 +35,7 @@ def relay_forgets() -> None:
 
 
 def relay_doubles() -> None:
-    """Every event of the outbox is told twice, the second time under another id for the broker."""
+    """Every event of the outbox is published twice, the second time with another message id."""
     whole = OutboxRelay.__init__
 
     def spoilt(self: OutboxRelay, dsn: str, service: str, publish: Any, *rest: Any, **named: Any) -> None:
@@ -50,7 +50,7 @@ def relay_doubles() -> None:
 
 
 def acks_early() -> None:
-    """What is handled is acknowledged first, and handled a little later."""
+    """Messages are acknowledged first and handled a little later."""
     whole = Settler._handle
 
     async def spoilt(self: Settler[Any], pairs: Sequence[Any]) -> None:

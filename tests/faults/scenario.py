@@ -1,4 +1,4 @@
-"""What a scenario is, what it yields, and how strict it is judged."""
+"""Scenarios, their results, and the tolerance of their judgement."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from tests.faults.oracle import Findings
 
 
 class Skipped(Exception):
-    """The scenario cannot be run here; the reason is reported, never hidden."""
+    """The scenario cannot run here; the reason is reported."""
 
 
 class Failed(AssertionError):
-    """A promise was not kept; says which."""
+    """A guarantee did not hold; the message names it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Strictness:
-    """Counts are always judged exactly. Times are judged against `patience` times their bound, because a shared
-    machine is slower than a quiet one; `scale` shortens long phases (1.0 = as the issue says)."""
+    """Counts are judged exactly. Times are judged against `patience` times their bound, because a shared machine is
+    slower; `scale` shortens long phases (1.0: full length)."""
 
     patience: float = 1.0
     scale: float = 1.0
@@ -32,19 +32,19 @@ CHOSEN = Strictness(patience=6.0, scale=0.25)
 
 @dataclass(slots=True)
 class Result:
-    """Written as one JSON line. `facts` are the figures that only this scenario has; `promises` says in words what
-    was held, each True or False."""
+    """Written as one JSON line. `facts` are figures of this scenario only; `promises` are the checked guarantees, each
+    True or False."""
 
     findings: Findings = field(default_factory=Findings)
     recovery_seconds: list[float] = field(default_factory=list)
     facts: dict[str, object] = field(default_factory=dict)
     promises: dict[str, bool] = field(default_factory=dict)
     lines: list[str] = field(default_factory=list)
-    """A table for people; printed below the outcome, and on the page."""
+    """A text table, printed below the outcome and on the page."""
     max_rss_bytes: int = 0
 
     def promise(self, text: str, kept: bool) -> None:
-        """Note one promise; all are judged together at the end, so that one failure does not hide another."""
+        """Record one guarantee; all are judged at the end, so that one failure does not hide another."""
         self.promises[text] = self.promises.get(text, True) and kept
 
     @property
@@ -61,7 +61,7 @@ Run = Callable[[Path, Strictness], Awaitable[Result]]
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """`run` gets an empty folder and cleans up whatever it started. `minutes` is what to expect of the full form."""
+    """`run` gets an empty folder and stops everything it started. `minutes` is the expected full duration."""
 
     name: str
     title: str

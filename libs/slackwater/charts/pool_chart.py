@@ -27,7 +27,7 @@ WORDS = {
     "mid": "mid",
     "batch": "used by batch and free",
     "offered": "offered to batch, unused",
-    "margin": "offered to nobody",
+    "margin": "not offered",
 }
 
 

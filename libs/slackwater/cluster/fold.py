@@ -95,7 +95,7 @@ class ClusterFold:
         self._ratios = Block(3, np.nan, np.float64)
         self._pods = PodTable()
         self._removed: dict[str, datetime] = {}
-        self._take: Mapping[type[Payload], Callable[[_Node, Any], None]] = {
+        self._appliers: Mapping[type[Payload], Callable[[_Node, Any], None]] = {
             NodeDescribed: self._apply_description,
             UsageReported: self._apply_report,
             WaterlineCrossed: self._apply_report,
@@ -132,7 +132,7 @@ class ClusterFold:
             if source in {Source.DECLARED, Source.OBSERVED}:
                 self._apply_intent(node, source, data)
             else:
-                self._take[kind](node, data)
+                self._appliers[kind](node, data)
                 self._at.array[node.row, source] = micros(time_of(data))
         self.revision += applied
         return applied

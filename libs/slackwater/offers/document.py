@@ -66,9 +66,16 @@ def _seconds(default: int, about: str) -> Field:
 
 
 def _one_of(default: str, values: tuple[str, ...], about: str) -> Field:
-    said, schema = [str(value) for value in values], {"type": "string", "enum": [str(value) for value in values]}
+    allowed_texts, schema = (
+        [str(value) for value in values],
+        {"type": "string", "enum": [str(value) for value in values]},
+    )
     return Field(
-        default, lambda value: isinstance(value, str) and value in said, "one of " + ", ".join(said), about, schema
+        default,
+        lambda value: isinstance(value, str) and value in allowed_texts,
+        "one of " + ", ".join(allowed_texts),
+        about,
+        schema,
     )
 
 
@@ -89,7 +96,7 @@ def _are_durations(value: Any) -> bool:
 _POLICIES, _MODES = tuple(CountingPolicy), tuple(MidMode)
 
 FIELDS: Mapping[str, Field] = {
-    "enable": _flag(False, "whether anything is offered to lower tiers; false for the cluster disables every node"),
+    "enable": _flag(False, "whether anything is offered; false in `default` disables every node"),
     "metricAggregateDurationSeconds": _count(300, _YEAR_SECONDS, "period over which usage is averaged"),
     "metricReportIntervalSeconds": _count(60, _YEAR_SECONDS, "interval of a node's reports"),
     "metricAggregatePolicy": Field(
@@ -101,10 +108,10 @@ FIELDS: Mapping[str, Field] = {
     ),
     "metricMemoryCollectPolicy": _one_of("usageWithoutPageCache", MEMORY_POLICIES, "definition of used memory"),
     "cpuReclaimThresholdPercent": _percent(60, "share of CPU that may be in use; above 100 over-commits", above=True),
-    "cpuCalculatePolicy": _one_of("usage", _POLICIES, "basis on which pods of high tiers are counted"),
+    "cpuCalculatePolicy": _one_of("usage", _POLICIES, "how pods of high tiers count"),
     "memoryReclaimThresholdPercent": _percent(65, "share of memory that may be in use", above=True),
-    "memoryCalculatePolicy": _one_of("usage", _POLICIES, "basis on which pods of high tiers are counted"),
-    "degradeTimeMinutes": _count(15, _YEAR_MINUTES, "age of usage from which nothing is offered"),
+    "memoryCalculatePolicy": _one_of("usage", _POLICIES, "how pods of high tiers count"),
+    "degradeTimeMinutes": _count(15, _YEAR_MINUTES, "age of usage at which nothing is offered"),
     "updateTimeThresholdSeconds": _count(300, _YEAR_SECONDS, "age at which a small difference is published"),
     "resourceDiffThreshold": Field(
         0.1,
@@ -113,32 +120,30 @@ FIELDS: Mapping[str, Field] = {
         "ratio beyond which a difference is published",
         {"type": "number", "exclusiveMinimum": 0, "maximum": 1},
     ),
-    "midReclaimMode": _one_of("off", _MODES, "whether anything is offered to mid, and from what"),
-    "midCPUThresholdPercent": _percent(100, "maximum share of allocatable CPU offered to mid"),
-    "midMemoryThresholdPercent": _percent(100, "maximum share of allocatable memory offered to mid"),
+    "midReclaimMode": _one_of("off", _MODES, "what mid is offered from"),
+    "midCPUThresholdPercent": _percent(100, "maximum share of allocatable CPU for mid"),
+    "midMemoryThresholdPercent": _percent(100, "maximum share of allocatable memory for mid"),
     "midUnallocatedPercent": _percent(0, "share of unrequested resources added to mid"),
-    "midStaticCPUReservedPercent": _percent(0, "mid's share of CPU in static mode"),
-    "midStaticMemoryReservedPercent": _percent(0, "mid's share of memory in static mode"),
-    "batchCPUThresholdPercent": _percent(None, "maximum share of CPU offered to batch", above=True),
-    "batchMemoryThresholdPercent": _percent(None, "maximum share of memory offered to batch", above=True),
+    "midStaticCPUReservedPercent": _percent(0, "mid's share of CPU if static"),
+    "midStaticMemoryReservedPercent": _percent(0, "mid's share of memory if static"),
+    "batchCPUThresholdPercent": _percent(None, "maximum share of CPU for batch", above=True),
+    "batchMemoryThresholdPercent": _percent(None, "maximum share of memory for batch", above=True),
     "extensions": Field(
         None,
         lambda value: value is None or isinstance(value, Mapping),
         "an object",
-        "not used; for other controllers",
+        "for other controllers",
         {"type": "object"},
     ),
-    "safetyMarginMode": _one_of(
-        "reserve", tuple(MarginMode), "whether the margin is subtracted, or only caps the offer"
-    ),
+    "safetyMarginMode": _one_of("reserve", tuple(MarginMode), "the margin is subtracted, or only caps"),
     "midReclaimRatioPercent": _percent(100, "share of prod's requests that mid may reclaim from"),
-    "coldStartHoldsRequest": _flag(True, "whether the whole request of a pod without a warm prediction is held"),
-    "degradeFromSeconds": _seconds(180, "age of usage from which the offer shrinks"),
-    "riseWindows": _count(2, _MOST_WINDOWS, "number of windows a rise must last before it is published"),
-    "bindSettleSeconds": _seconds(120, "time over which a newly bound pod claims its request"),
+    "coldStartHoldsRequest": _flag(True, "hold the whole request of a pod without a warm prediction"),
+    "degradeFromSeconds": _seconds(180, "age of usage at which the offer begins to shrink"),
+    "riseWindows": _count(2, _MOST_WINDOWS, "windows that a rise must last"),
+    "bindSettleSeconds": _seconds(120, "in which a newly bound pod claims its request"),
     "predictionMaxAgeSeconds": _count(900, _YEAR_SECONDS, "maximum age of a prediction"),
     "reservedCPUMilli": _limited(
-        0, 0, _MOST_AMOUNT, "reserved on every node in addition to its own reservation", " of milli-cores"
+        0, 0, _MOST_AMOUNT, "reserved on every node beside its own reservation", " of milli-cores"
     ),
     "reservedMemoryBytes": _limited(0, 0, _MOST_AMOUNT, "the same for memory", " of bytes"),
 }
@@ -172,8 +177,8 @@ def problems_of(spec: Spec, base: Spec = MappingProxyType({})) -> list[InvalidIn
     If a spec only lowers the age at which nothing is offered, `strategy_of` keeps the age at which decay begins below
     it.
     """
-    if found := field_problems(spec):
-        return found
+    if problems := field_problems(spec):
+        return problems
     first, last = spec.get("degradeFromSeconds", 0), 60 * {**DEFAULTS, **base, **spec}["degradeTimeMinutes"]
     if first < last:
         return []
@@ -185,8 +190,8 @@ def _unknown(name: str) -> InvalidInput:
     """Names the closest field, or all of them if none is close."""
     close = get_close_matches(name.lower(), [known.lower() for known in FIELDS], n=1)
     near = [known for known in FIELDS if known.lower() in close]
-    said = f"did you mean {near[0]}?" if near else f"use one of {', '.join(FIELDS)}"
-    return InvalidInput(f"{name}: there is no such field; {said}", field=name)
+    hint = f"did you mean {near[0]}?" if near else f"use one of {', '.join(FIELDS)}"
+    return InvalidInput(f"{name}: there is no such field; {hint}", field=name)
 
 
 def strategy_of(spec: Spec, base: Spec = MappingProxyType({})) -> Strategy:

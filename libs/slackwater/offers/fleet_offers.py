@@ -100,8 +100,8 @@ def _mid(fleet: FleetArrays, strategy: Strategy, sums: _Sums, slack: Ints, reser
         share = np.minimum(static, most)
         return share, ceiling, share
     allocated = _percent_of(sums.prod_requested, np.int64(strategy.mid_reclaim_ratio_percent))
-    told = (fleet.prod_peak_known | (sums.predicted > 0))[:, None]
-    reclaimable = np.where(told, np.maximum(0, allocated - sums.prod_needs), 0)
+    is_predicted = (fleet.prod_peak_known | (sums.predicted > 0))[:, None]
+    reclaimable = np.where(is_predicted, np.maximum(0, allocated - sums.prod_needs), 0)
     kept = np.maximum(fleet.system + fleet.prod_apps, reserved)
     unallocated = _percent_of(
         np.maximum(0, fleet.capacity - kept - sums.prod_requested), np.int64(strategy.mid_unallocated_percent)

@@ -113,14 +113,14 @@ def _third_parties(text: str) -> tuple[ThirdParty, ...]:
 
 def _third_party(allocation: Mapping[str, Any]) -> ThirdParty:
     """Parses one allocation. The field counts CPU of batch in milli-cores: `2000`, or `2k`, are two cores."""
-    tier, given = str(allocation.get("priority", "")), _mapping(allocation.get("resources") or {}, "resources")
-    cpu, memory = (str(given.get(f"kubernetes.io/batch-{resource}", 0)) for resource in ("cpu", "memory"))
+    tier, amounts = str(allocation.get("priority", "")), _mapping(allocation.get("resources") or {}, "resources")
+    cpu, memory = (str(amounts.get(f"kubernetes.io/batch-{resource}", 0)) for resource in ("cpu", "memory"))
     taken = Resources(parse_memory_bytes(cpu, "batch-cpu"), parse_memory_bytes(memory, "batch-memory"))
     return ThirdParty(str(allocation.get("name", "")), _TIERS.get(tier, tier), taken)
 
 
-def _amounts(given: Any, name: str) -> Resources:
-    known = _mapping(given, name)
+def _amounts(document: Any, name: str) -> Resources:
+    known = _mapping(document, name)
     cpu, memory = str(known.get("cpu", 0)), str(known.get("memory", 0))
     return Resources(parse_cpu_milli(cpu, f"{name}.cpu"), parse_memory_bytes(memory, f"{name}.memory"))
 
@@ -129,14 +129,14 @@ def _object(text: str, name: str) -> Mapping[str, Any]:
     try:
         return _mapping(json.loads(text), name)
     except (ValueError, RecursionError) as error:
-        said = f"{text[:_SHOWN]!r}{'…' if len(text) > _SHOWN else ''}"
-        raise InvalidInput(f"{name}: {said} is not valid JSON ({error})", field=name) from None
+        shown = f"{text[:_SHOWN]!r}{'…' if len(text) > _SHOWN else ''}"
+        raise InvalidInput(f"{name}: {shown} is not valid JSON ({error})", field=name) from None
 
 
-def _mapping(given: Any, name: str) -> Mapping[str, Any]:
-    if not isinstance(given, Mapping):
-        raise InvalidInput(f"{name}: {given!r} must be a JSON object", field=name)
-    return given
+def _mapping(document: Any, name: str) -> Mapping[str, Any]:
+    if not isinstance(document, Mapping):
+        raise InvalidInput(f"{name}: {document!r} must be a JSON object", field=name)
+    return document
 
 
 _KNOWN: Mapping[str, tuple[str, Callable[[str], Any]]] = {

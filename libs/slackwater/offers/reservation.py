@@ -37,8 +37,8 @@ def cpuset_size(text: str) -> int:
         last = last if dash else first
         if not _is_cpu(first) or not _is_cpu(last) or int(last) < int(first):
             allowed = f"numbers up to {MOST_CPU} and ranges, separated by commas, like 0-3,8"
-            said = f"{text[:_SHOWN]!r}{'…' if len(text) > _SHOWN else ''}"
-            raise InvalidInput(f"reservedCPUs: {said} is not a list of CPUs; allowed: {allowed}", field="reservedCPUs")
+            shown = f"{text[:_SHOWN]!r}{'…' if len(text) > _SHOWN else ''}"
+            raise InvalidInput(f"reservedCPUs: {shown} is not a list of CPUs; allowed: {allowed}", field="reservedCPUs")
         named |= (1 << int(last) + 1) - (1 << int(first))
     return named.bit_count()
 

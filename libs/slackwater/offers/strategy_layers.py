@@ -96,10 +96,10 @@ class Resolved:
 
 def merged(layers: Sequence[StrategyLayer]) -> dict[str, Any]:
     """Merges layers field by field. Later layers override earlier ones; null overrides nothing."""
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for layer in layers:
-        found |= {name: value for name, value in layer.spec.items() if value is not None}
-    return found
+        fields |= {name: value for name, value in layer.spec.items() if value is not None}
+    return fields
 
 
 def pool_of(pools: Sequence[PoolStrategy], labels: Mapping[str, str]) -> PoolStrategy | None:
@@ -140,15 +140,15 @@ def last_good_overrides(
 
 def _good_part(words: NodeOverrides, last_good: NodeOverrides | None) -> NodeOverrides:
     """Returns the valid labels and annotations of a node, with replacements for the invalid ones."""
-    found: dict[str, dict[str, str]] = {"label": {}, "annotation": {}}
+    overrides: dict[str, dict[str, str]] = {"label": {}, "annotation": {}}
     older = last_good or NodeOverrides()
     for layer in _node_layers(words):
         kind, _, key = layer.source.partition(" ")
         source = older if layer.problem else words
         text = (source.labels if kind == "label" else source.annotations).get(key)
         if text is not None:
-            found[kind][key] = text
-    return NodeOverrides(found["label"], found["annotation"])
+            overrides[kind][key] = text
+    return NodeOverrides(overrides["label"], overrides["annotation"])
 
 
 def resolve(
@@ -216,10 +216,10 @@ def _labelled(source: str, target: str, text: str) -> StrategyLayer:
         return StrategyLayer(source, {}, "node-label", error.message)
 
 
-def _checked(source: str, spec: Spec, told: str) -> StrategyLayer:
+def _checked(source: str, spec: Spec, text: str) -> StrategyLayer:
     if problems := field_problems(spec):
-        return StrategyLayer(source, {}, told, "; ".join(each.message for each in problems))
-    return StrategyLayer(source, spec, told)
+        return StrategyLayer(source, {}, text, "; ".join(each.message for each in problems))
+    return StrategyLayer(source, spec, text)
 
 
 def percent_of_ratio(text: str) -> int:

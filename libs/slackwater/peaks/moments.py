@@ -75,9 +75,9 @@ class Moments:
         self.ring.restore(state)
 
 
-def _together(one: tuple[Floats, ...], two: tuple[Floats, ...]) -> tuple[Floats, Floats, Floats]:
+def _together(first: tuple[Floats, ...], second: tuple[Floats, ...]) -> tuple[Floats, Floats, Floats]:
     """Combines count, mean and squares of two samples; an empty sample has no effect."""
-    (n, mean, squares), (m, other, more) = one, two
+    (n, mean, squares), (m, other, more) = first, second
     whole = n + m
     share = np.divide(m, whole, out=np.zeros_like(whole), where=whole > 0)
     apart = other - mean

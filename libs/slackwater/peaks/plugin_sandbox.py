@@ -191,7 +191,9 @@ def _column(values: object, like: Floats) -> Floats | None:
     return np.asarray(values, dtype=np.float64) if is_valid else None
 
 
-def _columns(said: object, like: Floats) -> dict[str, Floats]:
+def _columns(answer: object, like: Floats) -> dict[str, Floats]:
     """Returns the valid columns, all of finite numbers."""
-    columns = {str(name): _column(values, like) for name, values in said.items()} if isinstance(said, Mapping) else {}
+    columns = (
+        {str(name): _column(values, like) for name, values in answer.items()} if isinstance(answer, Mapping) else {}
+    )
     return {name: column for name, column in columns.items() if column is not None and np.isfinite(column).all()}

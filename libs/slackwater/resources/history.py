@@ -21,7 +21,7 @@ class ResourceGeneration(BaseModel):
 
     generation: int
     changed_at: datetime
-    author: str = Field(description="Who made it, as its token is named; empty if unknown.")
+    author: str = Field(description="The author: the name of the token that made it; empty if unknown.")
     deleted: bool
     document: dict[str, Any] | None = Field(description="As it was stored; null if it was deleted.")
     changes: tuple[FieldChange, ...] | None = Field(

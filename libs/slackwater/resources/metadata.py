@@ -70,7 +70,7 @@ class Metadata(Part):
     name: Label
     generation: Annotated[int, Field(ge=0)] = 0
     changed_by: str = ""
-    """Who made this generation, as its token is named. Set by the server, ignored in what is applied."""
+    """The author of this generation: the name of its token. Set by the server, ignored in applied documents."""
 
     def at(self, generation: int, by: str | None = None) -> Self:
         """The same of another generation, made by `by` if that is given."""

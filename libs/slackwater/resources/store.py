@@ -32,7 +32,7 @@ class StoredResource:
 
     @property
     def author(self) -> str:
-        """Who made this generation; empty if unknown."""
+        """The author of this generation; empty if unknown."""
         metadata = self.document.get("metadata") if self.document is not None else {"changedBy": self.deleted_by}
         said = metadata.get("changedBy") if isinstance(metadata, Mapping) else ""
         return said if isinstance(said, str) else ""

@@ -43,7 +43,7 @@ class WatchMetrics:
         self.bus_up = meters.gauge(
             "slackwater_bus_up",
             "Whether the broker reported backlogs at the last poll.",
-            look="0: nothing flows; durable facts wait in the outboxes.",
+            look="0: nothing flows; facts wait in outboxes.",
         )
         self.lag = meters.gauge(
             "slackwater_bus_lag_messages",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from prometheus_client import Gauge
+
 from slackwater.resources.kind import Kind
 from slackwater.telemetry.metrics import Meters
 
@@ -18,7 +20,7 @@ class ResourceMetrics:
         )
         self._unusable = meters.gauge(
             f"slackwater_{service}_unusable_policies",
-            f"Stored {kind} documents that this replica cannot use; the last good generation stays.",
+            f"Stored {kind} documents that cannot be used here; their last good generation counts.",
             look=f"Above 0: {mostly}.",
         )
 
@@ -28,22 +30,32 @@ class ResourceMetrics:
 
 
 class KindMetrics:
-    """slackwater.resources.store.ResourceMeter for a kind that the skeleton of a service serves."""
+    """Metrics of the kinds that the skeletons of services serve."""
 
-    def __init__(self, meters: Meters, kind: Kind) -> None:
-        followed = meters.gauge(
+    def __init__(self, meters: Meters) -> None:
+        self._followed = meters.gauge(
             "slackwater_followed_resources",
-            "Documents of a kind that this replica follows as stored.",
+            "Documents of a kind without metrics of its own that this replica follows as stored.",
             ["kind"],
             look="Replicas that differ for over a second: one misses changes.",
         )
-        unusable = meters.gauge(
+        self._unusable = meters.gauge(
             "slackwater_unusable_resources",
-            "Stored documents of a kind that this replica cannot use; it keeps the last good generation.",
+            "Stored documents of such a kind that this replica cannot use; it keeps the last good generation.",
             ["kind"],
             look="Above 0: mostly a newer version wrote the document.",
         )
-        self._followed, self._unusable = followed.labels(kind.name), unusable.labels(kind.name)
+
+    def of(self, kind: Kind) -> KindMeter:
+        return KindMeter(self._followed.labels(kind.name), self._unusable.labels(kind.name))
+
+
+class KindMeter:
+    """slackwater.resources.store.ResourceMeter of one kind."""
+
+    def __init__(self, followed: Gauge, unusable: Gauge) -> None:
+        self._followed = followed
+        self._unusable = unusable
 
     def policies(self, followed: int, unusable: int) -> None:
         self._followed.set(followed)

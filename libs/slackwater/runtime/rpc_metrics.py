@@ -16,7 +16,7 @@ class RpcMetrics:
             "slackwater_rpc_calls_total",
             "Ended gRPC calls and watches.",
             ["method", "code"],
-            look="INTERNAL: a defect. Many UNAUTHENTICATED, PERMISSION_DENIED: tokens are being tried.",
+            look="INTERNAL: a defect. Many UNAUTHENTICATED, PERMISSION_DENIED: tokens are tried.",
         )
         self.seconds = meters.histogram(
             "slackwater_rpc_call_seconds",

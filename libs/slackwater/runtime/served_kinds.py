@@ -36,7 +36,7 @@ class ServedKind:
         self.kind = kind
         self._hooks: Hooks[Any, Any] = loaded(kind.hooks)() if kind.hooks else Hooks()
         self._store = store
-        meter = KindMetrics(process_meters(), kind)
+        meter = KindMetrics(process_meters()).of(kind)
         self.in_force: ResourcesInForce[Any, Any] = ResourcesInForce(kind, store, self._hooks, meter)
         self.in_force.on_read(lambda problems: quarantine.follow(kind.table or kind.plural, problems))
         self._news = ResourceNews(self.in_force, clock)

@@ -31,10 +31,10 @@ def yaml_documents(file: Path) -> list[tuple[str, Any]]:
     except RecursionError:
         raise InvalidInput(f"{file}: is nested too deeply", field="filename") from None
     documents = [
-        (f"{file} document {number}", said) for number, said in enumerate(documents_read, 1) if said is not None
+        (f"{file} document {number}", value) for number, value in enumerate(documents_read, 1) if value is not None
     ]
-    for origin, said in documents:
-        for field, problem in _not_json(said):
+    for origin, value in documents:
+        for field, problem in _not_json(value):
             raise InvalidInput(f"{origin}: {field}: {problem}", field=field)
     return documents
 
@@ -64,20 +64,20 @@ def _not_json(document: Any) -> Iterator[tuple[str, str]]:
     """Yields fields without a JSON equivalent, and why. Shared values are visited once."""
     within, done = set[int](), set[int]()
 
-    def look(said: Any, field: str) -> Iterator[tuple[str, str]]:
-        if isinstance(said, float) and not math.isfinite(said):
-            yield field, f"{said} is not allowed; a finite number"
-        elif not isinstance(said, dict | list):
-            if said is not None and not isinstance(said, str | int | float):
-                kind = _NAMES.get(type(said).__name__, type(said).__name__)
-                yield field, f"{said!s} is {kind} to YAML; put it in quotes"
-        elif id(said) in within:
+    def walk(value: Any, field: str) -> Iterator[tuple[str, str]]:
+        if isinstance(value, float) and not math.isfinite(value):
+            yield field, f"{value} is not allowed; a finite number"
+        elif not isinstance(value, dict | list):
+            if value is not None and not isinstance(value, str | int | float):
+                kind = _NAMES.get(type(value).__name__, type(value).__name__)
+                yield field, f"{value!s} is {kind} to YAML; put it in quotes"
+        elif id(value) in within:
             yield field, "contains itself; write the value out"
-        elif id(said) not in done:
-            within.add(id(said))
-            for name, part in said.items() if isinstance(said, dict) else enumerate(said):
-                yield from look(part, f"{field}.{name}" if field else str(name))
-            within.discard(id(said))
-            done.add(id(said))
+        elif id(value) not in done:
+            within.add(id(value))
+            for name, part in value.items() if isinstance(value, dict) else enumerate(value):
+                yield from walk(part, f"{field}.{name}" if field else str(name))
+            within.discard(id(value))
+            done.add(id(value))
 
-    return look(document, "")
+    return walk(document, "")

@@ -12,7 +12,7 @@ import itertools
 import secrets
 from collections.abc import Callable
 
-_MOST_WORDS = 1000
+_MOST_TOKENS = 1000
 """Tokens seen once and kept. Tokens of other processes never come twice; local ones do only while a
 relay listens.
 """
@@ -24,10 +24,10 @@ class CommitNotifier:
     def __init__(self) -> None:
         self._process = secrets.token_hex(4)
         self._numbers = itertools.count(1)
-        self._heard_once: set[str] = set()
+        self._seen_once: set[str] = set()
         self._wakes: list[Callable[[], None]] = []
 
-    def word(self) -> str:
+    def token(self) -> str:
         """Returns a unique token for one commit."""
         return f"{self._process}.{next(self._numbers)}"
 
@@ -37,12 +37,12 @@ class CommitNotifier:
 
     def notify(self, token: str) -> None:
         """Report a commit. A token seen before is ignored; an empty one always wakes the relays."""
-        if token in self._heard_once:
-            self._heard_once.discard(token)
+        if token in self._seen_once:
+            self._seen_once.discard(token)
             return
         if token:
-            if len(self._heard_once) >= _MOST_WORDS:
-                self._heard_once.clear()  # at worst a relay wakes without work
-            self._heard_once.add(token)
+            if len(self._seen_once) >= _MOST_TOKENS:
+                self._seen_once.clear()  # at worst a relay wakes without work
+            self._seen_once.add(token)
         for wake in self._wakes:
             wake()

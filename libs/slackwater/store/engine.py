@@ -76,10 +76,10 @@ class PostgresDatabase:
         service: str,
         clock: Clock,
         fence: Fence | None = None,
-        bell: CommitNotifier | None = None,
+        notifier: CommitNotifier | None = None,
     ) -> None:
         self._fence = fence
-        self._bell = bell or CommitNotifier()
+        self._notifier = notifier or CommitNotifier()
         self._engine = engine
         self._dsn = dsn
         self._service = service
@@ -95,7 +95,7 @@ class PostgresDatabase:
             stack.enter_context(translated())
             with connecting():
                 connection = await stack.enter_async_context(session_of(self._engine))
-            unit = PostgresUnitOfWork(connection, self._service, self._bell, guard)
+            unit = PostgresUnitOfWork(connection, self._service, self._notifier, guard)
             yield unit
             await unit.flush()
             await connection.commit()
@@ -126,13 +126,13 @@ class PostgresDatabase:
         return Connections(pool.checkedout(), pool.checkedin())
 
     def relay(self, publish: Publish) -> OutboxRelay:
-        return OutboxRelay(self._dsn, self._service, publish, self._clock, self._fence, self.backlog, self._bell)
+        return OutboxRelay(self._dsn, self._service, publish, self._clock, self._fence, self.backlog, self._notifier)
 
     def leases(self, member: str) -> PostgresLeases:
         return PostgresLeases(self._dsn, self._service, member)
 
     def fenced(self, fence: Fence) -> PostgresDatabase:
-        return PostgresDatabase(self._engine, self._dsn, self._service, self._clock, fence, self._bell)
+        return PostgresDatabase(self._engine, self._dsn, self._service, self._clock, fence, self._notifier)
 
     async def close(self) -> None:
         await self._engine.dispose()

@@ -64,8 +64,8 @@ def role_password(admin_dsn: str, service: str) -> str:
     """Returns the password of a service's role, derived from the administrator's, so that it need
     not be stored.
 
-    Raises Misconfigured for a remote address without a password: the derived one would be
-    computable by anyone.
+    Raises Misconfigured for a remote address without a password: the derived one would not be
+    a secret.
     """
     parts = urlsplit(admin_dsn)
     secret = _password(parts)

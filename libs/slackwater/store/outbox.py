@@ -3,7 +3,7 @@
 One relay per schema works at a time, guarded by an advisory lock on the session that reads and
 deletes: lock and work end together with the session. In a sharded service every replica relays the
 partitions it owns, so a stalled replica delays only those; a failing subject delays only itself
-(sending). A commit notification (bell) wakes the relay within milliseconds; the poll is the
+(sending). A commit notification (commit_notifier) wakes the relay within milliseconds; the poll is the
 fallback for notifications lost with a connection.
 
 New commits do not wait for the answers of earlier ones. An exchange with PostgreSQL costs a busy
@@ -87,7 +87,7 @@ class OutboxRelay:
         clock: Clock,
         fence: Fence | None,
         ask: AskBacklog,
-        bell: CommitNotifier,
+        notifier: CommitNotifier,
     ) -> None:
         self._fence = fence
         self._ask = ask
@@ -97,8 +97,8 @@ class OutboxRelay:
         self._clock = clock
         self._published = OutboxMetrics(process_meters()).published.labels(service)
         self._wake = asyncio.Event()
-        self._bell = bell
-        bell.wakes(self._wake.set)
+        self._notifier = notifier
+        notifier.wakes(self._wake.set)
         if fence is not None:
             fence.on_change(self._wake.set)
         self._has_backlog = False
@@ -138,7 +138,9 @@ class OutboxRelay:
         sender = OutboxSender(self._carry, self._is_mine, self._clock, self._landed)
         try:
             connection.add_termination_listener(lambda _: self._wake.set())
-            await connection.add_listener(outbox_channel(self._service), lambda *notice: self._bell.notify(notice[3]))
+            await connection.add_listener(
+                outbox_channel(self._service), lambda *notice: self._notifier.notify(notice[3])
+            )
             while not await self._own(connection):
                 await self._clock.sleep(random.uniform(0.5, 1.0))
             while True:

@@ -21,5 +21,5 @@ class QuarantineMetrics:
             "slackwater_state_quarantined_events_total",
             "Events omitted: their node's state is in quarantine.",
             ["service", "event"],
-            look="Growth: repair the node's row and release it.",
+            look="Growth: repair and release the node's row.",
         )

@@ -54,7 +54,7 @@ def _last_exchange(update: str | None, tells: bool, is_fenced: bool) -> TextClau
             "written AS (INSERT INTO outbox (id, type, subject, headers, payload)"  # noqa: S608 - constants
             f" SELECT given.* FROM {source}{condition})"
         )
-        columns.append("pg_notify(:channel, :word)")
+        columns.append("pg_notify(:channel, :token)")
     return text(f"WITH {', '.join(steps)} SELECT {', '.join(columns)}")
 
 
@@ -89,12 +89,12 @@ class PostgresUnitOfWork:
     """
 
     def __init__(
-        self, connection: AsyncConnection, service: str, bell: CommitNotifier, guard: FenceCheck | None = None
+        self, connection: AsyncConnection, service: str, notifier: CommitNotifier, guard: FenceCheck | None = None
     ) -> None:
         self._connection = connection
         self._service = service
-        self._bell = bell
-        self._word = ""
+        self._notifier = notifier
+        self._token = ""
         self._guard = guard
         self._events: list[Event[Any]] = []
         self._concerned: set[int] = set()
@@ -158,15 +158,15 @@ class PostgresUnitOfWork:
 
     def committed(self) -> None:
         """Notify the relays; call it after the commit."""
-        if self._word:
-            self._bell.notify(self._word)
+        if self._token:
+            self._notifier.notify(self._token)
 
     def _values(self) -> dict[str, Any]:
         events, self._events = self._events, []
-        self._word = self._bell.word()
+        self._token = self._notifier.token()
         return {
             "channel": outbox_channel(self._service),
-            "word": self._word,
+            "token": self._token,
             "ids": [event.id for event in events],
             "types": [type_of(event.data) for event in events],
             "subjects": [event.subject for event in events],

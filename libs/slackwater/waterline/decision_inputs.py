@@ -124,7 +124,7 @@ def _against_the_waterline(
     if demand.waited_milli >= 1:
         said = (
             "computed: candidates' min(limit, usage / (1 - waiting)) - usage, where it is more than 0, less what "
-            "others used beyond their limits; of who waited 0.9 or more, usage + 1000 x waiting if that is more"
+            "others used beyond their limits; for a pod that waited 0.9 or more, usage + 1000 x waiting if that is more"
         )
         found.append(Input(name="waited_for", value=int(demand.waited_milli), unit=UNIT, source=said))
     return found

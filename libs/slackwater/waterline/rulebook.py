@@ -98,7 +98,7 @@ def rulebook_of(cluster: NodeQos, others: Documents | None = None, metrics: Metr
     )
 
 
-def acting_on_nobody(policies: Policies, metrics: Metrics) -> Mapping[str, str]:
+def rules_without_effect(policies: Policies, metrics: Metrics) -> Mapping[str, str]:
     """Returns the rules that can act on no pod, by key with the reason, for display to operators:
     no decision would report it. Rules that only cordon the node are not included.
     """

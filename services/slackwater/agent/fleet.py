@@ -55,8 +55,8 @@ class FleetService:
             self.keep_report(self.report_file, RestoreReport(tuple(files)))
 
     async def checks(self) -> Sequence[Check]:
-        found = [check for agent in self.agents for check in await agent.checks()]
-        bad = [check for check in found if not check.ok]
+        checks = [check for agent in self.agents for check in await agent.checks()]
+        bad = [check for check in checks if not check.ok]
         return bad[:3] or (Check("agents", True, f"{len(self.agents)} simulated nodes report"),)
 
     def routers(self) -> Sequence[APIRouter]:

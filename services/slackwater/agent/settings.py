@@ -47,7 +47,7 @@ class AgentSettings(BaseSettings):
     metrics_tls_certificate: Path | None = None
     metrics_tls_key: Path | None = None
     metrics_tls_client_ca: Path | None = None
-    """If given, whoever scrapes must show a certificate that one of these authorities signed (mTLS)."""
+    """If given, a scraper must present a certificate that one of these authorities signed (mTLS)."""
     trace_seconds: float = Field(default=60.0, ge=0)
     """One report per so many seconds begins a trace that is exported (where an endpoint is set); 0 = every one."""
     urgent_trace_seconds: float = Field(default=5.0, ge=0)

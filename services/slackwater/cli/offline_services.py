@@ -13,6 +13,7 @@ from slackwater.cli.service_host import Databases
 from slackwater.model.time import SystemClock
 from slackwater.runtime.loop_watch import WatchMetrics
 from slackwater.runtime.platform import Platform
+from slackwater.runtime.resource_metrics import KindMetrics
 from slackwater.runtime.rpc_metrics import RpcMetrics
 from slackwater.runtime.service import Service
 from slackwater.runtime.supervisor import Supervisor
@@ -33,6 +34,6 @@ def every_metric() -> Sequence[MetricDescription]:
     for service in offline_services():
         note_build(service.name)
     Supervisor(())
-    for kind in (BusMetrics, OutboxMetrics, WatchMetrics, AgentMetrics, RpcMetrics):
+    for kind in (BusMetrics, OutboxMetrics, WatchMetrics, AgentMetrics, RpcMetrics, KindMetrics):
         kind(meters)
     return meters.described()

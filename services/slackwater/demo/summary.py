@@ -331,7 +331,7 @@ def conclusion(phases: Mapping[str, Phase]) -> str:
         return "No conclusion: not every phase was measured."
     plain, weights, (alone, ours) = phases[PLAIN].p99_ms or 0.0, phases[WEIGHTS].p99_ms or 0.0, _p99s(pair)
     cost = plain - alone
-    first = f"Plain sharing raises p99 from {alone:.1f} to {plain:.1f} ms."
+    first = f"Plain sharing changes p99 from {alone:.1f} to {plain:.1f} ms."
     if cost <= _NOTICEABLE_MS:
         return f"{first} On this machine the effect is negligible{_pressure_words(phases, pair)}."
     by_weights, by_both = (plain - weights) / cost, (plain - ours) / cost

@@ -27,18 +27,18 @@ class EnsuranceSettings(BaseSettings):
     cool_down_seconds: float = Field(default=3.0, ge=0)
 
     lease_seconds: float = Field(default=15.0, gt=0, le=86400)
-    """Throttles go back by themselves, and agents act alone, when they have not heard from us for so long. It is
-    renewed three times in that time, for a partition at once."""
+    """Lease of intents: without a renewal for this long, agents restore throttles and act in disconnected mode. Leases
+    of a partition are renewed together, three times per lease."""
     max_report_age_seconds: float = Field(default=10.0, gt=0)
-    """An older sample never causes action, nor one so far in the future."""
+    """Samples that are older, or this far in the future, never cause an action."""
     closing_seconds: float = Field(default=120.0, gt=0)
-    """A node that was closed for new pods counts as open again when it was not told anew for so long."""
+    """A cordon expires unless it is renewed within this time."""
     silent_seconds: float = Field(default=60.0, gt=0)
-    """A node of which no report could be used for so long is left: its intent holds for no time, and its agent acts
-    alone. Nobody is throttled blindly."""
+    """After this long without a usable report the lease of a node ends and its agent acts in disconnected mode. No pod
+    is throttled without readings."""
 
     def first_policy(self) -> NodeQos:
-        """The document that is stored when there is none."""
+        """The document that is stored at the first start."""
         rule = ClusterRuleSpec(
             name="prod-cpu",
             metric_rule=MetricRuleSpec(name=self.metric, value=self.waterline),

@@ -44,34 +44,34 @@ class IngestionService(ReplicatedService):
     def __init__(self, settings: IngestionSettings, platform: Platform) -> None:
         replica = Replica("ingestion", platform)
         database, clock, quarantine = replica.database, replica.clock, replica.quarantine
-        mine, seconds, days = replica.partitions.working, settings.window_seconds, settings.retention_days
+        working, seconds, days = replica.partitions.working, settings.window_seconds, settings.retention_days
         meter, ledgers = IngestionMetrics(process_meters()), PostgresUsageLedger.remembering(quarantine)
         limits = ReportLimits(settings.clock_ahead_seconds, settings.clock_behind_seconds)
         silent = LivenessLimits(settings.report_interval_seconds, settings.stale_intervals, settings.lost_seconds)
         phase = staggered(seconds) if settings.stagger_windows else aligned
-        heard, traces = ConsumerLag(clock), WindowTraces(seconds, phase)
+        lag, traces = ConsumerLag(clock), WindowTraces(seconds, phase)
         close = CloseWindows(
             database,
             ledgers,
             clock,
             meter,
-            mine,
+            working,
             seconds=seconds,
             lateness_seconds=settings.lateness_seconds,
             silence_seconds=max(silent.stale_seconds, settings.lateness_seconds),
             phase=phase,
             traces=traces,
-            heard_until=heard.until,
+            heard_until=lag.until,
             quarantine=quarantine,
         )
         due = CloseDueWindows(close, clock, seconds, phase)
-        liveness = WatchLiveness(database, ledgers, clock, silent, replica.bus.connected, mine, heard.until)
+        liveness = WatchLiveness(database, ledgers, clock, silent, replica.bus.connected, working, lag.until)
         silence = Silence(close, due, liveness, load().consumers[ON_REPORTED].ack_wait_seconds)
-        accept = AcceptReports(database, ledgers, clock, limits, meter, due.on_report, heard.took, quarantine)
+        accept = AcceptReports(database, ledgers, clock, limits, meter, due.on_report, lag.took, quarantine)
         reports = accepting(accept, traces, clock)
         read = ReadWindows(database, ledgers, clock, seconds=seconds, retention_days=days, phase=phase)
         blocks = BlockAgents(replica.unfenced, PostgresBlockBook, ledgers, clock)
-        self.announce = announce = AnnounceBlocks(database, PostgresBlockBook, mine, quarantine)
+        self.announce = announce = AnnounceBlocks(database, PostgresBlockBook, working, quarantine)
 
         def every(seconds: float, work: Callable[[], Awaitable[object]]) -> Repeat:
             return Repeat(

@@ -1,9 +1,9 @@
-"""What the agent costs: RSS and CPU of `slackwater agent` as its own process, with 110 cgroups at 1 s.
+"""Cost of the agent: RSS and CPU of `slackwater agent` as its own process, with 110 cgroups at 1 s.
 
     python -m tests.bench.agent.footprint [--pods 110] [--seconds 20]
 
-Real cgroups with one idle `sleep` each, a real nats-server, a first phase in peace and a second one with a throttle
-in force (then every sample is reported). Also from intent published to intent observed. Prints JSON; cleans up.
+Uses real cgroups with one idle `sleep` each and a real nats-server. The first phase is calm; in the second a throttle
+is in force, so every sample is reported. Also measures the time from a published to an observed intent. Prints JSON.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _INTENTS = 50
 
 
 def start_pods(layout: Layout, count: int) -> tuple[list[Pod], list[subprocess.Popen[bytes]]]:
-    """Idle pods of all tiers, supervised by this process."""
+    """Start idle pods of all tiers, supervised by this process."""
     registry, me = PodRegistry(layout.agent_dir / "pods"), process_of(os.getpid())
     pods, sleepers = [], []
     for number in range(count):
@@ -80,7 +80,7 @@ async def measure(pid: int, seconds: float) -> dict[str, float]:
 
 
 async def intent_to_observed(bus: NatsBus, pods: list[Pod]) -> list[float]:
-    """Milliseconds from an intent's publication to the arrival of what was observed."""
+    """Milliseconds from the publication of an intent to the arrival of intent.observed."""
     seen: asyncio.Queue[int] = asyncio.Queue()
 
     async def observed(event: Any) -> None:

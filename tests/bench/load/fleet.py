@@ -1,4 +1,4 @@
-"""Reports of many nodes, encoded once: a message is a template with a node's number, a sequence and a time put in."""
+"""Reports of many nodes, encoded once: a message is a template for the node's number, sequence and time."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def described(number: int, at: datetime) -> NodeDescribed:
 
 
 def report(pods: int, level: float, window_seconds: float, pressure: float = CALM) -> UsageReported:
-    """The template of one node; `level` (0..1) is how busy the system and the pods are, `pressure` (0..1) that of prod
+    """The template of one node. `level` (0..1) is the load of the system and the pods, `pressure` (0..1) that of prod
     in the last second; above the waterline the report is urgent."""
     return UsageReported(
         node=_NODE,
@@ -66,7 +66,7 @@ def report(pods: int, level: float, window_seconds: float, pressure: float = CAL
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A template cut at its places: node number, sequence, time of the sample, id."""
+    """A template split at its variable parts: node number, sequence, sample time, id."""
 
     head: bytes
     body: bytes
@@ -85,12 +85,12 @@ _IDENTITY = b"00000000-0000-7000-8000-000000000000"
 
 
 def message(pods: int, level: float, window_seconds: float) -> Message:
-    """As the agent encodes and addresses it."""
+    """A message as the agent encodes and addresses it."""
     return _cut(Envelopes(_NODE, SystemClock()).origin(report(pods, level, window_seconds)))
 
 
 def crossing(pods: int, level: float, window_seconds: float) -> tuple[Message, Message]:
-    """A report above the default waterline, for both its ways: as any other, and as waterline.crossed."""
+    """A report above the default waterline, as usage.reported and as waterline.crossed."""
     event = Envelopes(_NODE, SystemClock()).origin(report(pods, level, window_seconds, ABOVE))
     crossed = crossing_of(event)
     assert crossed is not None
@@ -98,8 +98,7 @@ def crossing(pods: int, level: float, window_seconds: float) -> tuple[Message, M
 
 
 def crosses(node: int, sequence: int, every: int) -> bool:
-    """Whether a report is above: one of `every`, evenly over time and over nodes, and of a node none in a row. Never
-    for 0."""
+    """Whether a report is above: one of `every`, spread over time and nodes, not twice in a row per node. 0: never."""
     return every > 0 and (node + _STRIDE * sequence) % every == 0
 
 

@@ -1,15 +1,14 @@
-"""The load: so many nodes that report at their time, whether or not anybody keeps up. Its own process.
+"""The load generator: nodes that report on schedule, regardless of backlog (open loop). A separate process.
 
     python -m tests.bench.load.generate --nats URL --nodes 2000 --interval 5 --seconds 60 --period 60 --ledger FILE
 
-Writes a ledger (JSON): the wall time at which each report went out, by number, and what the stream confirmed; report
-number n is node n % nodes with sequence n // nodes + 1. Ends when all is confirmed, or after ten more seconds.
+Writes a ledger (JSON): the wall time at which each report was sent, by number, and the confirmations of the stream;
+report number n is node n % nodes with sequence n // nodes + 1. Ends when all are confirmed, or after ten more seconds.
 
-With --ramp S the fleet grows for so long: of the first reports only those go out whose nodes have begun by then, as
-many more with each interval.
+With --ramp S the fleet grows for S seconds: the same number of nodes starts with each interval.
 
-With --every N one report of N is above the default waterline and goes out as an agent sends it: as waterline.crossed
-at once, on a connection of its own, and as usage.reported in its turn. `crossed` has the numbers of these reports.
+With --every N one report of N is above the default waterline and is sent as an agent sends it: as waterline.crossed at
+once, on a separate connection, and as usage.reported on schedule. `crossed` has the numbers of these reports.
 """
 
 from __future__ import annotations
@@ -100,10 +99,10 @@ def main() -> None:
     parser.add_argument("--pods", type=int, default=30)
     parser.add_argument("--interval", type=float, default=5.0)
     parser.add_argument("--seconds", type=float, required=True)
-    parser.add_argument("--period", type=float, default=60.0, help="usage changes after so many seconds")
-    parser.add_argument("--ramp", type=float, default=0.0, help="the fleet grows for so many seconds")
-    parser.add_argument("--every", type=int, default=0, help="one report of so many is above the waterline; 0: none")
-    parser.add_argument("--times", action="store_true", help="write when each report went out")
+    parser.add_argument("--period", type=float, default=60.0, help="seconds between changes of usage")
+    parser.add_argument("--ramp", type=float, default=0.0, help="seconds in which the fleet grows")
+    parser.add_argument("--every", type=int, default=0, help="one report of N is above the waterline; 0: none")
+    parser.add_argument("--times", action="store_true", help="write the time of each report")
     parser.add_argument("--ledger", type=Path, required=True)
     options = parser.parse_args()
     found = asyncio.run(generate(options))

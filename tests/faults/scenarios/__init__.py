@@ -1,4 +1,4 @@
-"""Every scenario of the issue, in the order of the summary page."""
+"""All scenarios, in the order of the summary page."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.faults.scenarios.slowness import slow_consumer
 from tests.faults.site import SERVICES
 
 KILLS: Final = 20
-"""How often each is killed."""
+"""Kills per victim."""
 
 _KILLS = tuple(
     Scenario(
@@ -48,20 +48,25 @@ SCENARIOS: Final = (
     ),
     Scenario(
         "kill-replicas",
-        f"kill -9 of one of two replicas, {KILLS} times, now of one service and now of another",
+        f"kill -9 of one of two replicas, {KILLS} times, alternating between services",
         partial(replicas, times=KILLS // len(SHARED)),
         minutes=4,
     ),
-    Scenario("partition", "agent and broker apart for 60 s", partition, minutes=1.6),
+    Scenario("partition", "no network between agent and broker for 60 s", partition, minutes=1.6),
     Scenario(
         "half-open",
-        "the broker's words do not reach the agent for 60 s",
+        "bytes from the broker do not reach the agent for 60 s",
         partial(partition, half_open=True),
         minutes=1.6,
     ),
-    Scenario("slow-network", "half a second, a trickle and resets between everybody and the broker", slow, minutes=1.8),
+    Scenario(
+        "slow-network",
+        "latency of half a second, low bandwidth and resets on all connections to the broker",
+        slow,
+        minutes=1.8,
+    ),
     Scenario("frozen-owner", "an owner is stopped for longer than its lease, and wakes up", frozen, minutes=1.5),
-    Scenario("order", "whole streams twice and out of order", order, minutes=1.5),
+    Scenario("order", "whole streams delivered twice and out of order", order, minutes=1.5),
     Scenario(
         "poison",
         "one agent sends 20 poisoned messages a second for a minute, honest agents beside it",
@@ -73,6 +78,6 @@ SCENARIOS: Final = (
     Scenario("up-disk-full", "the disk of a whole `slackwater up` is full", up_full, minutes=1.2, needs_root=True),
     Scenario("slow-consumer", "a consumer that is 100 times too slow", slow_consumer, minutes=1.2),
     Scenario("overload", "ten times what can be handled", overload, minutes=1.2),
-    Scenario("sabotage", "defects put in on purpose are found", sabotaged, minutes=2),
+    Scenario("sabotage", "planted defects are detected", sabotaged, minutes=2),
     Scenario("reconnect", f"{AGENTS:,} agents reconnect at once", reconnecting, minutes=0.5),
 )

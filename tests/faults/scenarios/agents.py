@@ -1,4 +1,4 @@
-"""kill -9 of an agent in the middle of throttling and evicting: the machine is put right, and nothing is done twice."""
+"""kill -9 of an agent during throttling and evicting: limits converge again, and no action happens twice."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ RECOVERY_SECONDS = 5.0
 
 @dataclass(slots=True)
 class Writer:
-    """Declares intents for one node, with a ledger of the evictions it asked for."""
+    """Declares intents for one node and records the requested evictions in a ledger."""
 
     bus: NatsBus
     ledger: Ledger
@@ -51,7 +51,7 @@ class Writer:
     evictions: list[Eviction] = field(default_factory=list)
 
     async def declare(self) -> None:
-        """The whole document; tried until the broker has it."""
+        """Publish the whole document, with retries until the broker has it."""
         self.generation += 1
         now = datetime.now(UTC)
         document = IntentDeclared(
@@ -70,7 +70,7 @@ class Writer:
                 return
 
     def evict(self, pod_uid: str, grace_seconds: float = 0.2) -> str:
-        """Ask for it in every document from now on."""
+        """Add the eviction to all further documents."""
         id_ = new_id()
         self.ledger.meant(Key("eviction", id_))
         self.evictions.append(
@@ -93,21 +93,21 @@ def agent_program(folder: Path, url: str) -> Program:
 
 
 async def completed(bus: NatsBus, ledger: Ledger) -> Findings:
-    """Exactly one completion for each eviction that was asked for."""
+    """Exactly one completion for each requested eviction."""
     told = [Key("eviction", json.loads(body)["id"]) for _, body in await messages(bus, "eviction.completed")]
     meant = {key: outcome for key, outcome in read(ledger.path).items() if key.kind == "eviction"}
     return compare(meant, told)
 
 
 def double_effects(folder: Path) -> Findings:
-    """No pod is ended twice."""
+    """No pod is terminated twice."""
     ended = Counter(str(line["pod"]) for line in effects(folder) if line["what"] == "signal" and line["ended"])
     twice = [pod for pod, count in ended.items() if count > 1]
     return Findings(duplicates=len(twice), examples=tuple(f"ended twice: {pod}" for pod in twice[:3]))
 
 
 async def kill_simulated(folder: Path, strictness: Strictness, times: int) -> Result:
-    """`times` kills of an agent whose machine outlives it, at moments spread over its work."""
+    """Kills the agent `times` times, at moments spread over its work; its machine survives."""
     result, memory = Result(), Memory()
     async with AsyncExitStack() as stack:
         broker = EmbeddedNats(folder / "nats")
@@ -150,7 +150,7 @@ async def kill_simulated(folder: Path, strictness: Strictness, times: int) -> Re
 
 
 async def _alive_since(bus: NatsBus, at: float) -> bool:
-    """The agent that runs now has answered or reported: not what the last one had written counts."""
+    """Whether the running agent, not the previous one, has answered or reported."""
     try:
         last = await bus.jetstream.get_last_msg("STATE", f"sw.v1.node.described.*.{NODE}")
     except (NatsError, TimeoutError):
@@ -172,7 +172,7 @@ def _judged(result: Result, memory: Memory, times: int, strictness: Strictness) 
 
 
 async def kill_real(folder: Path, strictness: Strictness, times: int) -> Result:
-    """The same on real cgroups with a real job: the quota in force is the wanted one, and in the end the first one."""
+    """The same on real cgroups with a real job: the quota converges to the intent, and finally to the original."""
     hierarchy = find_hierarchy()
     if (reason := hierarchy.why_unwritable()) is not None:
         raise Skipped(f"real cgroups: {reason}")

@@ -30,7 +30,7 @@ RECOVERY_SECONDS = 15.0
 
 
 async def broker_full(folder: Path, strictness: Strictness) -> Result:
-    """Somebody fills the broker's disk. Readiness says so; the operator makes room and restarts the broker."""
+    """The broker's disk fills up. Readiness reports it; the operator frees space and restarts the broker."""
     result = Result()
     async with AsyncExitStack() as stack:
         disk = stack.enter_context(SmallDisk(folder / "broker-disk", 64 * MIB))
@@ -57,7 +57,7 @@ async def broker_full(folder: Path, strictness: Strictness) -> Result:
 
 
 async def database_full(folder: Path, strictness: Strictness) -> Result:
-    """Somebody fills PostgreSQL's disk for longer than any redelivery pause. Nothing goes to the dead letters."""
+    """PostgreSQL's disk is full for longer than any redelivery delay. No message becomes a dead letter."""
     result = Result()
     async with AsyncExitStack() as stack:
         disk = stack.enter_context(SmallDisk(folder / "database-disk", 224 * MIB))
@@ -90,8 +90,8 @@ async def database_full(folder: Path, strictness: Strictness) -> Result:
 
 
 async def up_full(folder: Path, strictness: Strictness) -> Result:
-    """A whole `slackwater up` on a full disk, with a fleet and an operator who keep a ledger: nothing that it has
-    acknowledged is lost, it says what is wrong, and when there is room again it heals by itself."""
+    """A `slackwater up` on a full disk, with a ledger for fleet and operator: no acknowledged operation is lost, the
+    error is reported, and with free space it recovers without a restart."""
     result = Result()
     async with AsyncExitStack() as stack:
         disk = stack.enter_context(SmallDisk(folder / "disk", 288 * MIB))
@@ -144,7 +144,7 @@ def _whole(folder: Path, state: Path, program: Program, port: int) -> Site:
 
 
 async def _stay_full(http: httpx2.AsyncClient, url: str, disk: SmallDisk, seconds: int) -> list[str]:
-    """What readiness says meanwhile; whatever becomes free is taken again."""
+    """Collect the answers of readiness; fill space that becomes free."""
     said = []
     for _ in range(seconds):
         with suppress(httpx2.HTTPError):
@@ -203,7 +203,7 @@ async def _unready(here: Site, service: str, said: list[str]) -> bool:
 
 
 async def _refused(here: Site, disk: SmallDisk, said: list[str]) -> bool:
-    """Whether PostgreSQL has complained of the disk; what is freed meanwhile is filled again."""
+    """Whether PostgreSQL has reported the full disk; fills space that becomes free."""
     disk.fill()
     log = here.database.log_file
     try:
@@ -218,7 +218,7 @@ async def _refused(here: Site, disk: SmallDisk, said: list[str]) -> bool:
 
 
 async def _keep_running(here: Site) -> None:
-    """As an init system: a PostgreSQL that gave up is started again, as often as it takes."""
+    """Restart PostgreSQL whenever it exits, as an init system does."""
     while True:
         await asyncio.sleep(0.5)
         if not here.database.running:

@@ -1,4 +1,4 @@
-"""An owner is stopped for longer than its lease and wakes up believing that nothing happened: it changes nothing."""
+"""An owner is stopped for longer than its lease and resumes without knowing it: its writes are rejected."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HAND_OVER_SECONDS = 10.0
 
 
 async def frozen(folder: Path, strictness: Strictness) -> Result:
-    """Two replicas of ingestion and ensurance; the first ones are stopped, one service after the other."""
+    """Two replicas of ingestion and ensurance; the first replicas are stopped, one service after the other."""
     result = Result()
     async with AsyncExitStack() as stack:
         here = await stack.enter_async_context(site(folder))
@@ -56,7 +56,7 @@ async def frozen(folder: Path, strictness: Strictness) -> Result:
 
 
 async def _freeze(result: Result, here: Site, name: str, strictness: Strictness) -> None:
-    """SIGSTOP, wait until every node's reports are handled by the other replica, SIGCONT."""
+    """SIGSTOP, wait until the other replica handles the reports of all nodes, SIGCONT."""
     program = here.programs[name]
     at = time.time()
     program.send(signal.SIGSTOP)
@@ -71,7 +71,7 @@ async def _freeze(result: Result, here: Site, name: str, strictness: Strictness)
 
 
 async def _all_nodes_since(here: Site, at: float) -> float:
-    """Seconds until the last node has been heard again after `at`."""
+    """Seconds after `at` until reports of all nodes have been handled."""
     began = time.monotonic()
     while time.monotonic() - began < 60:
         behind = await here.value(

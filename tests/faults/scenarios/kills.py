@@ -1,4 +1,4 @@
-"""kill -9 of everything, one after the other, under load: nothing acked is lost, nothing is done twice."""
+"""kill -9 of all processes in turn, under load: no acked operation is lost, no action happens twice."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ GIVE_UP_SECONDS = 60.0
 
 
 class PolicyWriter:
-    """An operator who keeps changing the NodeQOS document over HTTP; each acknowledged change is a durable fact."""
+    """Changes the NodeQOS document over HTTP continuously; each acknowledged change is a durable fact."""
 
     def __init__(self, here: Site, ledger: Ledger, every_seconds: float = 0.5, replica: str = "ensurance") -> None:
         self._site = here
@@ -38,7 +38,7 @@ class PolicyWriter:
         self.last_acked_at = 0.0
 
     def use(self, replica: str) -> None:
-        """From now on this one is spoken to."""
+        """Send further requests to this replica."""
         self._replica = replica
 
     async def run(self) -> None:
@@ -48,7 +48,7 @@ class PolicyWriter:
             await asyncio.sleep(self._every)
 
     async def _change(self, generation: int) -> int:
-        """One change; an answer that got lost is looked up before the next."""
+        """Make one change. After a lost answer, looks the result up before the next one."""
         document = await self._read()
         if document["metadata"]["generation"] != generation:
             generation = document["metadata"]["generation"]
@@ -93,7 +93,7 @@ class Stage:
     writing: asyncio.Task[None] | None = None
 
     async def works_since(self, victim: str, at: float) -> bool:
-        """Whether the victim has had an effect of something that began after `at` (seconds since 1970)."""
+        """Whether the victim has processed something that began after `at` (seconds since 1970)."""
         moment = datetime.fromtimestamp(at, UTC)
         match victim:
             case "ensurance":
@@ -115,7 +115,7 @@ class Stage:
         return changed is not None and changed > moment
 
     async def recovered(self, victim: str, at: float) -> None:
-        """Wait until the victim works again, and note how long that took."""
+        """Wait until the victim works again, and record the recovery time."""
 
         async def works() -> bool:
             return await self.works_since(victim, at)
@@ -149,7 +149,7 @@ VICTIMS: dict[str, Kill] = {
 
 
 async def kills(folder: Path, strictness: Strictness, victims: tuple[str, ...], times: int) -> Result:
-    """`times` rounds over the victims; the next kill comes when the last victim works again."""
+    """`times` rounds over the victims; each kill waits until the previous victim works again."""
     result = Result()
     async with AsyncExitStack() as stack:
         here = await stack.enter_async_context(site(folder))

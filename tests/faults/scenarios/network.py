@@ -1,4 +1,4 @@
-"""The network between agents, services and broker: cut for a minute, half-open, slow, and full of resets."""
+"""Network faults between agents, services and broker: partition, half-open connections, latency, resets."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ RETRIES = 1.10
 
 @dataclass(slots=True)
 class Cut:
-    """When the network was cut and healed, and the last document that went out before (seconds since 1970)."""
+    """Times of the partition and of its end, and of the last document before it (seconds since 1970)."""
 
     at: float
     healed_at: float
@@ -41,8 +41,8 @@ class Cut:
 
 
 async def partition(folder: Path, strictness: Strictness, half_open: bool = False) -> Result:
-    """Agent and broker apart for 60 s: last safe limits until the lease ends, then back step by step; no double
-    action when what was held arrives late."""
+    """No network between agent and broker for 60 s: limits hold until the lease ends, then are restored in steps; no
+    duplicate action when held messages arrive late."""
     result = Result()
     lease, apart = LEASE_SECONDS * strictness.scale, 60.0 * strictness.scale
     async with AsyncExitStack() as stack:
@@ -77,7 +77,7 @@ async def partition(folder: Path, strictness: Strictness, half_open: bool = Fals
 
 
 async def _cut(proxy: Proxy, writer: Writer, half_open: bool, lease: float, apart: float) -> Cut:
-    """Renew, cut, go on writing on the other side: a new limit and an eviction that the agent sees when it is back."""
+    """Renew, cut, and keep writing: a new limit and an eviction that the agent receives after the partition."""
     await writer.declare()
     renewed = time.time()
     await asyncio.sleep(0.5)
@@ -98,7 +98,7 @@ async def _cut(proxy: Proxy, writer: Writer, half_open: bool, lease: float, apar
 
 
 def _judge_limits(result: Result, folder: Path, cut: Cut, lease: float) -> None:
-    """The lease rule, read from what was written to the machine while nobody could speak to it."""
+    """Checks the lease rule on the writes to the machine during the partition."""
     writes = [
         (float(str(line["at"])), str(line["text"]))
         for line in effects(folder)
@@ -127,8 +127,8 @@ async def _told(bus: object, ledger: Ledger) -> bool:
 
 
 async def _gaps(result: Result, here: Site, bus: object) -> Findings:
-    """What ingestion counted is what is missing in its history. The agent says at least as much: a report that it
-    gave up without an answer may have been under way, and arrives after all."""
+    """The gaps that ingestion counted equal the reports missing in its history. The agent counts at least as many: a
+    report that it dropped without an answer may still arrive."""
     counted = await here.value("SELECT gaps FROM ingestion.nodes WHERE name = $1", NODE) or 0
     rows = await here.rows("SELECT max(sequence) AS last, count(*) AS kept FROM ingestion.node_usage WHERE node = $1",
                            NODE)  # fmt: skip
@@ -142,8 +142,8 @@ async def _gaps(result: Result, here: Site, bus: object) -> Findings:
 
 
 async def slow(folder: Path, strictness: Strictness) -> Result:
-    """Everybody reaches the broker through half a second and a trickle, with a reset of every connection now and
-    then: slower, but nothing lost, nothing doubled, no storm of retries."""
+    """All connections to the broker have latency, low bandwidth and periodic resets: slower, but nothing is lost or
+    duplicated, and there is no retry storm."""
     result = Result()
     async with AsyncExitStack() as stack:
         here = await stack.enter_async_context(site(folder, ()))
@@ -186,8 +186,7 @@ async def slow(folder: Path, strictness: Strictness) -> Result:
 
 
 def _judge_retries(result: Result, through: LedgerBus, cut: int) -> None:
-    """What a reset took must go again: with a round trip of a second that alone is more than a tenth. The budget is
-    for whatever goes beyond that."""
+    """Checks the retries beyond the messages lost by resets, which must be sent again and are more than a tenth."""
     messages, again = len(through.tried), through.attempts - len(through.tried)
     result.facts["messages_sent"] = messages
     result.facts["sent_again"] = again

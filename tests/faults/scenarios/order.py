@@ -1,4 +1,4 @@
-"""A whole stream twice, and out of order: the final state is the one that the orderly stream leads to, to the bit."""
+"""A stream delivered twice and out of order: the final state equals that of the original stream, byte for byte."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def as_it_was(events: Sequence[Event[Any]], _: random.Random) -> list[Event[Any]
 
 
 def twice_and_shuffled(events: Sequence[Event[Any]], dice: random.Random) -> list[Event[Any]]:
-    """Everything twice, all mixed up; only that a node is described comes first, as an agent's queue has it."""
+    """All events twice, shuffled; only the description of a node comes first, as in an agent's queue."""
     first = [event for event in events if isinstance(event.data, NodeDescribed)]
     rest = [event for event in events if not isinstance(event.data, NodeDescribed)] * 2
     dice.shuffle(rest)
@@ -64,7 +64,7 @@ def twice_and_shuffled(events: Sequence[Event[Any]], dice: random.Random) -> lis
 
 
 def twice_and_interleaved(events: Sequence[Event[Any]], dice: random.Random) -> list[Event[Any]]:
-    """For what is ordered per key by contract (the outbox): per node in order, each twice, nodes mixed anyhow."""
+    """For events that are ordered per key by contract (outbox): in order per node, each twice, nodes interleaved."""
     queues: dict[str, list[Event[Any]]] = {}
     for event in events:
         queues.setdefault(event.data.key(), []).append(event)
@@ -82,7 +82,7 @@ def twice_and_interleaved(events: Sequence[Event[Any]], dice: random.Random) -> 
 
 
 async def order(folder: Path, strictness: Strictness) -> Result:
-    """Each of ingestion, console and prediction sees the same history twice: as it was, and mixed up."""
+    """Ingestion, console and prediction each process the same history twice: in order, and shuffled."""
     result = Result()
     now = datetime.now(UTC)
     events = story(now, FLEET)
@@ -119,8 +119,8 @@ async def _compare(
 
 
 async def _publish(here: Site, bus: NatsBus, events: Sequence[Event[Any]]) -> None:
-    """In this order, and without the message id by which the broker would drop repeats; so slowly that no stream
-    forgets a message before it is read (most keep only the last of a subject)."""
+    """Publish in this order, without the message id by which the broker deduplicates; slowly enough that no stream
+    removes a message before it is read (most keep only the last one per subject)."""
     streams = load().streams
     part: list[Event[Any]] = []
     kept: Counter[str] = Counter()
@@ -144,7 +144,7 @@ async def _send(here: Site, bus: NatsBus, events: Sequence[Event[Any]]) -> None:
 
 
 def _windows(now: datetime) -> list[Event[Any]]:
-    """An hour and less of windows of six nodes with pods that come and go."""
+    """Up to an hour of windows of six nodes, with pods that come and go."""
     first = int((now - START).total_seconds()) // 60 - WINDOWS - 1
     names = [f"w-{number}" for number in range(6)]
     found: list[Event[Any]] = [described(name, number=first) for name in names]
@@ -158,7 +158,7 @@ def _windows(now: datetime) -> list[Event[Any]]:
 
 
 async def _hash(here: Site, queries: Sequence[str]) -> str:
-    """One word per query, so that a difference says where it is."""
+    """One hash per query, so that a difference can be located."""
     words = []
     for query in queries:
         digest, rows = hashlib.sha256(), await here.rows(query)
@@ -177,5 +177,5 @@ async def _console_state(here: Site, bus: NatsBus) -> str:
 
 
 async def _prediction_state(here: Site, bus: NatsBus) -> str:
-    """How far each node is, and all that was last predicted of it; when something is told follows a clock."""
+    """The position of each node and its last predictions; publication times depend on a clock and are left out."""
     return await _hash(here, ["SELECT node, until_seconds, amounts FROM prediction.published_windows ORDER BY 1"])

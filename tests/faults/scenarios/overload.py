@@ -1,4 +1,4 @@
-"""Ten times what can be handled: as much is handled as before, those who guard prod come first, queues stay bounded."""
+"""Ten times the sustainable load: throughput is kept, urgent reports go first, queues stay bounded."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from slackwater.testing.reports import described, pod_usage, report
 
 NODES = 400
 STEPS = (500.0, 1000.0, 2000.0, 4000.0)
-"""Reports a second that are tried to find the peak."""
+"""Rates in reports per second that are tested to find the peak."""
 FACTOR = 10
 PROBES = 30
 LEAST_GOODPUT = 0.9
@@ -37,25 +37,25 @@ URGENT_SECONDS = 1.0
 NORMAL_SECONDS = 10.0
 CALM_SECONDS = 0.5
 AS_IN_LIFE = {"SLACKWATER_INGESTION_WINDOW_SECONDS": "60"}
-"""Windows of 2 s, as other scenarios have them, are 200 a second: a load of its own that no offered rate changes."""
+"""Windows of 2 s, as in other scenarios, would be 200 per second: a load that does not depend on the offered rate."""
 STREAM_BYTES, SERVICE_BYTES = 70 * 2**20, 400 * 2**20
 
 
 @dataclass(slots=True)
 class Urgent:
-    """Nodes that cross their waterline once each; how long until ensurance has declared what to do."""
+    """Nodes that cross their waterline once each; measures the time until ensurance declares an intent."""
 
     bus: NatsBus
     sent: dict[str, float] = field(default_factory=dict)
     took: dict[str, float] = field(default_factory=dict)
     decided: dict[str, float] = field(default_factory=dict)
-    """Until ensurance had the report in hand: what is left of `took` is its commit, its outbox and the way back."""
+    """Until ensurance had the report; the rest of `took` is its commit, its outbox and the way back."""
     told: list[float] = field(default_factory=list)
     """Until the broker had the crossing."""
     stored: list[float] = field(default_factory=list)
     """Until it had the report itself."""
     unconfirmed: list[str] = field(default_factory=list)
-    """What the broker did not confirm in time; an agent would send the report again."""
+    """Reports that the broker did not confirm in time; an agent would send them again."""
 
     async def describe(self, names: list[str]) -> None:
         for name in names:
@@ -63,7 +63,7 @@ class Urgent:
             await self.bus.publish(event_of(described(name, now, cpu_milli=8000), source=name, time=now))
 
     async def cross(self, name: str) -> None:
-        """A report that cannot wait."""
+        """Publish an urgent report."""
         now = datetime.now(UTC)
         pods = [pod_usage(f"{name}-a", Tier.PROD, 3000), pod_usage(f"{name}-b", Tier.BATCH, 4000)]
         pressure = Pressure(cpu_some_last=0.6, cpu_some_avg=0.6, cpu_some_max=0.6)
@@ -93,7 +93,7 @@ class Urgent:
 
 
 async def overload(folder: Path, strictness: Strictness) -> Result:
-    """Find the peak, offer ten times as much, and look at what comes of it."""
+    """Find the peak rate, offer ten times as much, and judge the result."""
     result = Result()
     async with AsyncExitStack() as stack:
         here = await stack.enter_async_context(site(folder, ("ingestion", "ensurance"), environment=AS_IN_LIFE))
@@ -141,15 +141,15 @@ def _judge(result: Result, urgent: Urgent, peak: float, good: float, strictness:
     result.facts["urgent_unconfirmed"] = urgent.unconfirmed
     result.facts["urgent_answered"] = f"{len(took)} of {PROBES}"
     bound = URGENT_SECONDS * strictness.patience
-    result.promise(f"who crosses a waterline is answered within {bound:g} s (p99)",
+    result.promise(f"a crossed waterline is answered within {bound:g} s (p99)",
                    len(took) == PROBES and percentile(took, 0.99) <= bound)  # fmt: skip
     bound = NORMAL_SECONDS * strictness.patience
-    result.promise(f"all is normal within {bound:g} s", result.recovery_seconds[0] <= bound)
+    result.promise(f"normal operation within {bound:g} s", result.recovery_seconds[0] <= bound)
 
 
 def _part(here: Site) -> bool:
-    """Broker on one core, services and PostgreSQL on the others, while the peak is measured as well as in the flood:
-    what is judged is how we shed, not how much of a core ten times the load costs the broker before we see it."""
+    """Pin the broker to one core and services and PostgreSQL to the others, for peak and flood alike, because load
+    shedding is judged and not the broker's cost of the flood."""
     cores = sorted(os.sched_getaffinity(0))
     if len(cores) < 2 or here.broker.pid is None:
         return False
@@ -162,14 +162,14 @@ def _part(here: Site) -> bool:
 
 
 def _pin(pid: int, cores: set[int]) -> None:
-    """Every thread of a process."""
+    """Pin every thread of a process."""
     for thread in Path(f"/proc/{pid}/task").iterdir():
         with suppress(OSError):
             os.sched_setaffinity(int(thread.name), cores)
 
 
 async def _cross_all(urgent: Urgent, probes: list[str], every: float) -> None:
-    """One after the other at their time, whether or not the broker has confirmed the one before."""
+    """Publish on schedule, without waiting for confirmations."""
     await asyncio.sleep(1.5)
     async with asyncio.TaskGroup() as tasks:
         for name in probes:
@@ -179,8 +179,8 @@ async def _cross_all(urgent: Urgent, probes: list[str], every: float) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Offered:
-    """What came of so many seconds at one rate, per second. `ours` is the share of the services' cores that was not
-    taken by strangers: on a shared machine less than 1, and what is handled per share is what can be compared."""
+    """The result of a time at one rate, per second. `ours` is the share of the services' cores that other processes
+    left; throughput per share is comparable on a shared machine."""
 
     offered: float
     handled: float
@@ -205,7 +205,7 @@ class Offered:
 
 
 async def _offer(here: Site, folder: Path, rate: float, seconds: float) -> Offered:
-    """The first second is not counted."""
+    """Offer a rate; the first second is not counted."""
     command = [sys.executable, "-m", "tests.faults.flood", "--nats", here.broker.url, "--rate", str(rate), "--seconds",
                str(seconds), "--nodes", str(NODES), "--state", str(folder / "flood.json")]  # fmt: skip
     environment = {**os.environ, "PYTHONPATH": python_path()}
@@ -233,7 +233,7 @@ async def _offer(here: Site, folder: Path, rate: float, seconds: float) -> Offer
 
 
 def _cpu(here: Site, generator: int) -> dict[str, float]:
-    """CPU seconds so far: of the generator, the broker, the services, PostgreSQL, and of this judge."""
+    """CPU seconds so far of the generator, the broker, the services, PostgreSQL and this process."""
     groups = {"generator": [generator], "nats-server": [here.broker.pid or 0], "judge": [os.getpid()]}
     groups |= {name: [program.pid] for name, program in here.programs.items()}
     groups["postgresql"] = here.database._server_pids()
@@ -241,7 +241,7 @@ def _cpu(here: Site, generator: int) -> dict[str, float]:
 
 
 async def _accepted(here: Site) -> float:
-    """From the service's own counter: a query over all rows would compete with what is measured."""
+    """Accepted reports, from the service's own counter, because a query over all rows would add load."""
     text = (await here.http.get(here.url("ingestion", "/metrics"), timeout=20)).text
     for line in text.splitlines():
         if line.startswith("slackwater_ingestion_reports_accepted_total "):
@@ -250,7 +250,7 @@ async def _accepted(here: Site) -> float:
 
 
 async def _calm(here: Site) -> None:
-    """Wait until nothing more comes out of the queue for CALM_SECONDS."""
+    """Wait until the queue has been empty for CALM_SECONDS."""
     before = -1.0
     while (now := await _accepted(here)) != before:
         before = now
@@ -271,7 +271,7 @@ async def _judge_queues(result: Result, here: Site, bus: NatsBus) -> None:
 
 
 async def _gaps(result: Result, here: Site) -> Findings:
-    """What the stream dropped is missing, and what is missing has been counted, report by report."""
+    """Reports that the stream dropped are missing, and every missing report has been counted as a gap."""
     rows = await here.rows(
         "SELECT n.name, n.gaps, max(u.sequence) AS newest, count(*) AS kept, count(DISTINCT u.sequence) AS once"
         " FROM ingestion.nodes n JOIN ingestion.node_usage u ON u.node = n.name"

@@ -1,4 +1,4 @@
-"""One agent sends poison with its own credentials: what honest agents report is stored within its usual time."""
+"""One agent sends invalid messages with its own credentials: reports of other agents are stored as fast as usual."""
 
 from __future__ import annotations
 
@@ -40,29 +40,29 @@ from slackwater.model.identifiers import partition_of
 PER_SECOND, MISTAKES_PER_SECOND = 20.0, 2.0
 SOME_TIME = datetime(2026, 1, 1, tzinfo=UTC)
 SLOWER_SECONDS = 0.5
-"""The p99 of the honest reports may rise by so much above a quiet broker's."""
+"""Allowed increase of the honest reports' p99 above that of a quiet broker."""
 BESIDE_FACTOR, BESIDE_SECONDS = 1.5, 0.1
-"""And by so much above their p99 beside as many valid messages: their usual time at this load."""
+"""Allowed increase above their p99 beside as many valid messages."""
 GOES_ON_SECONDS = 40.0
 DEFECTS = ("defect of a reader", "already running", '"service failed"', "service restarts", "ended unexpectedly")
-"""What no log may hold. The first two are lines of slackwater.bus.consume.reader_tasks and of asyncio."""
+"""Texts that no log may contain. The first two are of slackwater.bus.consume.reader_tasks and of asyncio."""
 HONEST = ("honest-a", next(f"honest-{n}" for n in range(999) if partition_of(f"honest-{n}") == partition_of(NODE)))
-"""The second one is in the partition of the attacker: the same consumer reads both."""
+"""The second node is in the attacker's partition, so the same consumer reads both."""
 FROM_SERVICES = tuple(one for one in EVENTS if one not in OF_AGENTS and not one.COMMAND)
 BEYOND = "implausible: 100 times the machine"
 KEPT = frozenset({"USAGE", "WINDOWS", "DECISIONS"})
-"""Streams whose every message is read. Of the others a message may be superseded before anything has read it."""
+"""Streams in which every message is read. In others a message may be superseded before it is read."""
 
 
 @dataclass
 class Attack:
-    """All that takes part. `by_services` are mistakes of services, published with the credentials of the console."""
+    """All participants. `by_services` are invalid messages of services, published with the console's credentials."""
 
     site: Site
     agents: Sequence[HonestAgent]
     stored: StoredReports
     valid: HonestAgent
-    """The node of the attacker, as long as it behaves."""
+    """The attacker's node while it sends valid messages."""
     by_agent: Attacker
     by_services: Attacker
     console: NatsBus
@@ -71,7 +71,7 @@ class Attack:
 
 
 async def poisoning(folder: Path, strictness: Strictness, quiet_seconds: float, poison_seconds: float) -> Result:
-    """A quiet time, the four cases by name, poison at a steady rate, and a restart; then everything is judged."""
+    """A quiet phase, the four named cases, invalid messages at a fixed rate, and a restart; then all is judged."""
     result = Result()
     async with AsyncExitStack() as stack:
         attack = await _open(stack, folder)
@@ -103,7 +103,7 @@ async def poisoning(folder: Path, strictness: Strictness, quiet_seconds: float, 
 
 
 async def _open(stack: AsyncExitStack, folder: Path) -> Attack:
-    """Services on a broker with one account per agent; everyone connected with its own credentials."""
+    """Services on a broker with one account per agent; all connections use their own credentials."""
     here = await stack.enter_async_context(site(folder, agents=(NODE, *HONEST)))
     ledger = Ledger(folder / "ledger.jsonl")
     stack.callback(ledger.close)
@@ -133,7 +133,7 @@ async def _span(seconds: float) -> tuple[float, float]:
 
 
 async def _beside_valid(attack: Attack, seconds: float) -> tuple[float, float]:
-    """The later attacker as a well-behaved agent, at the rate of the poison."""
+    """The later attacker as an honest agent, at the rate of the attack."""
     working = asyncio.create_task(attack.valid.run())
     try:
         return await _span(seconds)
@@ -143,7 +143,7 @@ async def _beside_valid(attack: Attack, seconds: float) -> tuple[float, float]:
 
 
 def beyond_capacity(now: datetime) -> list[Mutation]:
-    """Usage that fits every bound and not the machine."""
+    """Usage within every bound that exceeds the described machine."""
     found = corpus(now, (UsageReported,))
     return [one for one in found if one.family == BEYOND and "node_usage" in one.what]
 
@@ -164,7 +164,7 @@ def named_cases(now: datetime) -> dict[str, list[Mutation]]:
 
 
 async def _send_cases(attack: Attack) -> None:
-    """First usage beyond what the node was just described with; then the cases by name."""
+    """Send usage beyond the described capacity first, then the named cases."""
     now = datetime.now(UTC)
     await attack.valid.bus.publish(event_of(valid_events(now)[NodeDescribed].data, source=NODE, time=now))
     await asyncio.sleep(1.0)
@@ -192,7 +192,7 @@ def _streams() -> dict[str, str]:
 
 
 async def _judge_reports(result: Result, attack: Attack) -> None:
-    """All of the ledger is in the database, and none of it twice."""
+    """Every report of the ledger is in the database exactly once."""
     rows = await attack.site.rows(
         "SELECT node, boot_epoch, sequence FROM ingestion.node_usage WHERE node LIKE 'honest-%'"
     )
@@ -232,7 +232,7 @@ def _judge_letters(result: Result, attack: Attack) -> None:
     honest = [letter for letter in attack.letters if "honest" in letter.subject]
     result.facts["honest_dead_letters"] = len(honest)
     result.promise("no dead letter is an honest one", not honest)
-    result.promise("every dead letter says why", all(letter.reason for letter in attack.letters))
+    result.promise("every dead letter has a reason", all(letter.reason for letter in attack.letters))
     result.promise("nothing was tried until max_deliver", all(one.reason != "max_deliver" for one in attack.letters))
     reasons = {(letter.stream, letter.sequence): letter.reason for letter in attack.letters}
     first = [one for one in attack.by_agent.sent if one.mutation.family == BEYOND][: len(beyond_capacity(SOME_TIME))]
@@ -253,7 +253,7 @@ async def _judge_defects(result: Result, attack: Attack) -> None:
     failures = {name: count for name, log in logs.items() if (count := log.count("handler failed"))}
     died = {name: program.unasked_exits for name, program in here.programs.items() if program.unasked_exits}
     result.facts |= {"defects_in_logs": defects, "handler_failures": failures, "died": died}
-    result.promise("no service died of poison", not died)
+    result.promise("no service died of an invalid message", not died)
     result.promise("no reader or service failed", not defects)
     most = 2 * len([*attack.by_agent.sent, *attack.by_services.sent])
     result.promise("a handler fails at most twice for a message", all(count <= most for count in failures.values()))
@@ -264,7 +264,7 @@ async def _judge_defects(result: Result, attack: Attack) -> None:
 
 
 async def _redeliveries(attack: Attack) -> int:
-    """By the consumer of ingestion that reads the first honest node and not the attacker: deliveries above messages."""
+    """Redeliveries of the ingestion consumer that reads the first honest node and not the attacker."""
     name = f"ingestion-usage-reported-p{partition_of(HONEST[0])}"
     for consumer in await attack.console.jetstream.consumers_info("USAGE"):
         if consumer.name == name and consumer.delivered is not None:
@@ -273,7 +273,7 @@ async def _redeliveries(attack: Attack) -> int:
 
 
 async def _read_metrics(here: Site) -> Counter[str]:
-    """What the services count of redeliveries, dead letters and letters that were not stored."""
+    """The services' counters of redeliveries, dead letters and letters that were not stored."""
     found: Counter[str] = Counter()
     for name in here.programs:
         text = (await here.http.get(here.url(name, "/metrics"))).text
@@ -290,7 +290,7 @@ async def _read_metrics(here: Site) -> Counter[str]:
 
 
 async def _judge_restart(result: Result, attack: Attack) -> None:
-    """Cases 3 and 4: a service ends while it reads, and starts again with what it has stored."""
+    """Cases 3 and 4: a service stops while it reads, and starts again with its stored state."""
     here = attack.site
     for name in SERVICES:
         program, size = here.programs[name], len(here.programs[name].log_file.read_bytes())
@@ -306,7 +306,7 @@ async def _judge_restart(result: Result, attack: Attack) -> None:
 
 
 async def _judge_continuation(result: Result, attack: Attack, began: datetime) -> None:
-    """Honest nodes get predictions and offers that were made after the restart."""
+    """Honest nodes get new predictions and offers after the restart."""
     restarted = datetime.now(UTC)
     for payload, since in ((PeakPredicted, restarted), (ResourcesOffered, began)):
         for agent in attack.agents:
@@ -324,7 +324,7 @@ async def _judge_continuation(result: Result, attack: Attack, began: datetime) -
 
 
 async def _made_at(bus: NatsBus, payload: type[Payload], node: str) -> datetime | None:
-    """When the newest event of a node was made; None if there is none."""
+    """The time of the newest event of a node; None if there is none."""
     subject = subject_of(valid_events(datetime.now(UTC), node)[payload].data)
     try:
         message = await bus.jetstream.get_msg(payload.STREAM, subject=subject)

@@ -1,4 +1,4 @@
-"""2,000 agents lose their broker at the same moment: all are back soon, none has to be told twice."""
+"""2,000 agents lose their broker at the same time: all reconnect soon, and no intent is answered twice."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BROKER_BYTES = 512 * 2**20
 
 
 async def reconnecting(folder: Path, strictness: Strictness, agents: int = AGENTS) -> Result:
-    """Intents before and after the kill: each agent answers each generation, and each answer is stored once."""
+    """Declares intents before and after the kill: each agent answers each generation, and answers are stored once."""
     result = Result()
     async with AsyncExitStack() as stack:
         here = await stack.enter_async_context(site(folder, ("ingestion",)))
@@ -79,7 +79,7 @@ async def _judge(result: Result, here: Site, bus: NatsBus, folder: Path, took: f
 
 
 async def _declare(bus: NatsBus, names: list[str], generation: int) -> None:
-    """One document per agent, tried until the broker has it."""
+    """Publish one document per agent, with retries until the broker has it."""
     for start in range(0, len(names), 64):
         await asyncio.gather(*(_declare_one(bus, name, generation) for name in names[start : start + 64]))
 
@@ -98,7 +98,7 @@ async def _declare_one(bus: NatsBus, name: str, generation: int) -> None:
 
 
 def _stamps(folder: Path, since: float, what: str) -> dict[str, float]:
-    """The first acknowledged message of each agent after a moment."""
+    """The time of the first acknowledged message of each agent after a time."""
     found: dict[str, float] = {}
     for log in folder.glob("herd-*.log"):
         for line in log.read_text(errors="replace").splitlines():

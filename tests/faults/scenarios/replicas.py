@@ -1,4 +1,4 @@
-"""kill -9 of one of two replicas, again and again: the other takes over every node, and no count is spoilt."""
+"""Repeated kill -9 of one of two replicas: the other takes over every node, and all counts stay exact."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HAND_OVER_SECONDS = 10.0
 
 
 async def replicas(folder: Path, strictness: Strictness, times: int) -> Result:
-    """Two of each sharded service; now one and now the other is killed while the load goes on, `times` per service."""
+    """Two replicas of each sharded service, killed alternately under load, `times` per service."""
     result = Result()
     async with AsyncExitStack() as stack:
         here = await stack.enter_async_context(site(folder))
@@ -54,7 +54,7 @@ async def replicas(folder: Path, strictness: Strictness, times: int) -> Result:
 
 
 async def _kill_one(stage: Stage, service: str, number: int) -> None:
-    """Both share the work; one is killed; the other has everything; the killed one is back and has its share."""
+    """Both replicas share the work; one is killed, the other takes over; the killed one restarts and gets its share."""
     victim, survivor = (service, f"{service}-2") if number % 2 == 0 else (f"{service}-2", service)
     await until(lambda: shared(stage.site, service), 60, f"both replicas of {service} have a share", 0.1)
     if service == "ensurance":
@@ -80,7 +80,7 @@ async def shared(here: Site, service: str) -> bool:
 
 
 async def owned_by_the_living(here: Site, service: str, pid: int) -> bool:
-    """Every partition has an owner that beats and is not the process that was killed (a member's name has its pid)."""
+    """Whether every partition has a living owner that is not the killed process (a member's name contains its pid)."""
     owned = await here.value(
         f"SELECT count(*) FROM {service}.leases l JOIN {service}.members m"  # noqa: S608 - a constant
         " ON m.member = l.owner AND m.expires_at > now() WHERE l.owner NOT LIKE $1",

@@ -1,4 +1,4 @@
-"""The harness itself: with a defect put into the services on purpose it must not be content."""
+"""Verifies the harness: it must detect defects that are planted in the services."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.faults.site import harness_bus, site
 
 
 async def sabotaged(folder: Path, strictness: Strictness) -> Result:
-    """Each defect in all services, under load and a few kills of the console; each must show in the counts."""
+    """Plants each defect in all services, under load with a few kills of the console; the counts must show each."""
     result = Result()
     for kind in KINDS:
         async with AsyncExitStack() as stack:

@@ -1,4 +1,4 @@
-"""A consumer that is 100 times too slow: nobody waits for it, it is seen to lag, and it catches up."""
+"""A consumer that is 100 times too slow: it delays no other service, its lag is visible, and it catches up."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from tests.faults.site import Site, harness_bus, pending, site
 
 VICTIM = "console"
 RUN_SECONDS, STOP_SECONDS = 0.01, 0.99
-"""One part in a hundred of the time it may run."""
+"""The share of time in which it runs."""
 CATCH_UP_SECONDS = 20.0
 BROKER_BYTES = 256 * 2**20
 
 
 async def slow_consumer(folder: Path, strictness: Strictness) -> Result:
-    """The console may run for a hundredth of the time, as if everything it did took a hundred times as long."""
+    """The console runs for a hundredth of the time, as if its work took a hundred times as long."""
     result = Result()
     async with AsyncExitStack() as stack:
         here = await stack.enter_async_context(site(folder))

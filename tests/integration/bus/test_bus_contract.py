@@ -159,7 +159,7 @@ async def test_when_the_handler_raises_its_message_is_tried_once_more(
     assert "defect" in caplog.text
 
 
-async def test_a_poisonous_message_takes_nobody_along(given: Any) -> None:
+async def test_an_invalid_message_affects_no_other_message(given: Any) -> None:
     done: list[str] = []
 
     async def handler(batch: Sequence[Received[NodeLivenessChanged]]) -> Sequence[Settlement]:
@@ -218,7 +218,7 @@ async def test_attributes_and_the_key_of_the_subject_arrive(given: Any) -> None:
     assert before - 0.01 <= received.stored_at_seconds <= datetime.now(UTC).timestamp() + 0.01
 
 
-async def test_a_body_that_is_not_its_subjects_reaches_nobody_and_is_a_dead_letter(given: Any) -> None:
+async def test_a_body_that_contradicts_its_subject_is_only_a_dead_letter(given: Any) -> None:
     consumed, replayed = Seen(), Seen()
     watched: list[str] = []
 

@@ -209,7 +209,7 @@ async def test_a_broker_that_lost_its_streams_gets_them_declared_again(server: E
         await ledger.all_handled()
 
 
-async def test_a_stream_that_nobody_reads_is_made_again_for_who_publishes(server: EmbeddedNats) -> None:
+async def test_a_publisher_recreates_a_stream_without_readers(server: EmbeddedNats) -> None:
     async with connect_bus(server.url, name="test") as bus:
         await bus.jetstream.delete_stream("DECISIONS")
         with pytest.raises(Unavailable, match="no stream takes"):
@@ -221,7 +221,7 @@ async def test_a_stream_that_nobody_reads_is_made_again_for_who_publishes(server
         assert (await bus.jetstream.stream_info("DECISIONS")).config.storage == "file"
 
 
-async def test_who_may_not_make_streams_says_which_is_missing(server: EmbeddedNats) -> None:
+async def test_an_account_that_may_not_create_streams_names_the_missing_one(server: EmbeddedNats) -> None:
     async with connect_bus(server.url, name="test", declares=False) as bus:
         assert not await published(bus, effect("first"))
         assert "sw.v1.effect.measured" in bus.missing
@@ -238,7 +238,7 @@ async def published(bus: NatsBus, event: Event[EffectMeasured]) -> bool:
     return True
 
 
-async def test_a_stream_that_somebody_made_otherwise_stops_no_reader_for_good(server: EmbeddedNats) -> None:
+async def test_a_stream_with_another_configuration_stops_no_reader_permanently(server: EmbeddedNats) -> None:
     """What cannot be declared is the operator's to mend; when it is mended, readers go on without a restart."""
     ledger = Ledger()
     async with connect_bus(server.url, name="test") as bus, bus.consume(EffectMeasured, CONSUMER, ledger.handle):

@@ -61,7 +61,7 @@ async def test_events_of_several_streams_pass_with_their_attributes_and_position
     assert (found["node.liveness_changed"].key, found["node.liveness_changed"].sequence) == ("edge.8", 1)
 
 
-async def test_who_comes_back_with_its_positions_misses_nothing_and_gets_nothing_twice(given: Any) -> None:
+async def test_a_reader_that_resumes_at_its_positions_reads_each_message_once(given: Any) -> None:
     async with given.process() as bus:
         async with bus.follow(BOTH) as following:
             await publish(bus, observed("a"), changed("a"))
@@ -77,7 +77,7 @@ async def test_who_comes_back_with_its_positions_misses_nothing_and_gets_nothing
     assert by_stream == {"DECISIONS": ["b", "c", "d"], "STATE": ["b"]}
 
 
-async def test_a_position_that_is_gone_is_told_before_what_is_left(given: Any) -> None:
+async def test_a_removed_position_is_reported_before_the_remaining_messages(given: Any) -> None:
     async with given.process() as bus:
         await publish(bus, *(observed(f"n{number}") for number in range(1, 6)))
         await given.forget("DECISIONS", 4)
@@ -98,7 +98,7 @@ async def test_values_that_were_superseded_are_no_gap(given: Any) -> None:
     assert [(item.key, item.sequence) for item in found] == [("b", 3), ("a", 4)]
 
 
-async def test_a_position_behind_the_end_of_the_stream_is_told_and_what_is_new_follows(given: Any) -> None:
+async def test_a_position_after_the_end_is_reported_and_new_messages_follow(given: Any) -> None:
     async with given.process() as bus:
         await publish(bus, observed("a"))
         async with bus.follow([IntentObserved], after={"DECISIONS": 70}) as following:

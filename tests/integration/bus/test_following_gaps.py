@@ -37,7 +37,7 @@ def given_and_gone(found: Sequence[Item]) -> tuple[list[int], list[int]]:
 
 
 @pytest.mark.parametrize("look_back_seconds", [0.0, 1000.0])
-async def test_who_lags_is_told_exactly_what_the_stream_let_go_of_meanwhile(
+async def test_a_lagging_reader_gets_the_exact_range_of_removed_messages(
     given: Any, monkeypatch: pytest.MonkeyPatch, look_back_seconds: float
 ) -> None:
     """However long it took between two batches: a lag of many short waits is a lag, too."""
@@ -61,7 +61,7 @@ async def test_who_lags_is_told_exactly_what_the_stream_let_go_of_meanwhile(
     assert [item.cause for item in found if isinstance(item, StreamGap)] == [GapCause.EXPIRED]
 
 
-async def test_what_goes_while_nobody_takes_is_told(given: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_messages_removed_without_a_read_are_reported(given: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nats_stream_reader, "LOOK_BACK_SECONDS", 0.0)
     async with given.process() as bus, bus.follow([IntentObserved]) as following:
         await publish(bus, observed("a", 1))
@@ -116,7 +116,7 @@ async def test_a_place_does_not_move_past_what_was_not_taken(given: Any, monkeyp
         await take(following, 1)
 
 
-async def test_another_stream_of_that_name_is_told_to_who_is_there(given: Any) -> None:
+async def test_readers_are_notified_of_a_recreated_stream(given: Any) -> None:
     async with given.process() as bus, bus.follow([IntentObserved]) as following:
         await publish(bus, *(observed("a", number) for number in range(1, 8)))
         found = await take(following, 7)
@@ -138,7 +138,9 @@ async def read_up_to_name(following: Any, key: str) -> list[Item]:
 
 
 @pytest.mark.parametrize("url_or_memory", ["nats"], indirect=True)
-async def test_what_goes_while_the_connection_is_lost_is_told(given: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_messages_removed_during_a_lost_connection_are_reported(
+    given: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     gate, opened = asyncio.Event(), OrderedReader._open
 
     async def open_later(self: OrderedReader) -> Any:

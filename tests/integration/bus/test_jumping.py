@@ -60,7 +60,7 @@ def slow() -> Slow:
     return Slow()
 
 
-async def test_who_is_too_far_behind_reads_the_newest_and_then_what_follows(nats_url: str, slow: Slow) -> None:
+async def test_a_reader_that_lags_too_far_continues_at_the_newest_message(nats_url: str, slow: Slow) -> None:
     async with connect_bus(nats_url, name="test", topology=hasty(), declares=False) as bus:
         await purge_broker(bus)
         await bus.declare()
@@ -94,7 +94,7 @@ async def test_after_a_jump_it_is_declared_as_before_and_goes_on(nats_url: str, 
         assert len(slow.seen) <= before + 2 * len(NODES)
 
 
-async def test_who_keeps_up_never_jumps(nats_url: str, slow: Slow) -> None:
+async def test_a_reader_that_keeps_up_skips_nothing(nats_url: str, slow: Slow) -> None:
     async with connect_bus(nats_url, name="test", topology=hasty(), declares=False) as bus:
         await purge_broker(bus)
         await bus.declare()

@@ -62,7 +62,7 @@ async def test_what_a_stream_in_memory_holds_after_a_restart_is_not_taken_for_re
     assert [one for one in noted.seen if one[0] > 40] == [(number, 1) for number in range(41, 51)]
 
 
-async def test_who_knows_a_position_of_before_reads_a_wiped_stream_from_its_first_message(server: EmbeddedNats) -> None:
+async def test_a_reader_with_an_old_position_reads_a_wiped_stream_from_its_start(server: EmbeddedNats) -> None:
     """A snapshot outlives the broker's store: what it names is far beyond the new stream's end."""
     handled: list[str] = []
 

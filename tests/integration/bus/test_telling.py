@@ -55,7 +55,7 @@ async def told_until(bus: Any, event: Event[LeaseRenewed], met: Callable[[], boo
             await asyncio.sleep(0.02)
 
 
-async def test_all_who_listen_to_a_partition_hear_what_is_told_of_it(given: Any) -> None:
+async def test_all_subscribers_of_a_partition_receive_its_broadcasts(given: Any) -> None:
     first, second, other = Listener(), Listener(), Listener()
     async with (
         given.process() as teller,
@@ -70,7 +70,7 @@ async def test_all_who_listen_to_a_partition_hear_what_is_told_of_it(given: Any)
     assert set(other.heard) == {(4, 1)}
 
 
-async def test_who_leaves_hears_no_more_and_takes_it_from_nobody(given: Any) -> None:
+async def test_an_unsubscribed_handler_receives_nothing_and_others_continue(given: Any) -> None:
     stays, leaves = Listener(), Listener()
     async with given.process() as bus, bus.subscribe(LeaseRenewed, stays, partition=3):
         async with bus.subscribe(LeaseRenewed, leaves, partition=3):
@@ -82,7 +82,7 @@ async def test_who_leaves_hears_no_more_and_takes_it_from_nobody(given: Any) -> 
         await told_until(bus, renewed(3, 3), lambda: (3, 3) in leaves.heard)
 
 
-async def test_what_was_told_to_nobody_is_heard_by_nobody(given: Any) -> None:
+async def test_a_broadcast_without_subscribers_is_not_delivered_later(given: Any) -> None:
     listener = Listener()
     async with given.process() as bus:
         await bus.broadcast(renewed(3, 1))
@@ -91,7 +91,7 @@ async def test_what_was_told_to_nobody_is_heard_by_nobody(given: Any) -> None:
     assert set(listener.heard) == {(3, 2)}
 
 
-async def test_who_fails_at_it_takes_it_from_nobody(given: Any, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_failing_subscriber_does_not_affect_others(given: Any, caplog: pytest.LogCaptureFixture) -> None:
     listener = Listener()
 
     async def broken(event: Event[LeaseRenewed]) -> None:
@@ -119,7 +119,7 @@ async def test_a_publish_says_where_it_stands_also_when_it_is_repeated(given: An
     assert positions == [1, 2, 1]
 
 
-async def test_what_cannot_be_read_reaches_nobody_and_the_next_is_heard(
+async def test_an_unreadable_broadcast_is_skipped_and_the_next_is_delivered(
     nats_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     listener = Listener()
@@ -134,7 +134,7 @@ async def test_what_cannot_be_read_reaches_nobody_and_the_next_is_heard(
     assert set(listener.heard) == {(3, 1)}
 
 
-async def test_who_listens_goes_on_hearing_when_the_broker_is_back(tmp_path: Path) -> None:
+async def test_subscribers_continue_after_a_broker_restart(tmp_path: Path) -> None:
     server, listener = EmbeddedNats(tmp_path / "nats"), Listener()
     await server.start()
     async with connect_bus(server.url, name="test") as bus, bus.subscribe(LeaseRenewed, listener, partition=3):

@@ -29,9 +29,8 @@ from slackwater.events.effect_measured import EffectMeasured
 from slackwater.events.envelope import event_of
 from slackwater.model.errors import Conflict, InvalidInput, Unavailable
 from slackwater.store.backup import table_hashes
-from slackwater.store.migrations import Schema
-from slackwater.store.provision import prepare_database
 from slackwater.testing.nats_server import purge_broker
+from slackwater.testing.postgres_server import FreshDatabase
 
 NOW = datetime(2026, 1, 5, tzinfo=UTC)
 SERVICES = [part.name for part in SHARED if part.has_schema]
@@ -58,16 +57,15 @@ def effect(decision: str) -> EffectMeasured:
 
 
 @pytest.fixture
-async def databases(postgres_dsn: str) -> AsyncIterator[tuple[str, str]]:
-    """Two databases of this test; the first has every service's schema at head."""
+async def databases(postgres_dsn: str, fresh_database: FreshDatabase) -> AsyncIterator[tuple[str, str]]:
+    """Two databases of this test; the first has every service's schema at head, the second does not exist yet."""
     parts = urlsplit(postgres_dsn)
-    names = [f"backup_{uuid.uuid4().hex[:8]}" for _ in range(2)]
-    first, second = (urlunsplit(parts._replace(path=f"/{name}")) for name in names)
-    await prepare_database(first, [Schema.of(name) for name in SERVICES])
-    yield first, second
+    made = await fresh_database(SERVICES)
+    first = urlunsplit(parts._replace(path=urlsplit(made["console"]).path))
+    name = f"backup_{uuid.uuid4().hex[:8]}"
+    yield first, urlunsplit(parts._replace(path=f"/{name}"))
     admin = await asyncpg.connect(urlunsplit(parts._replace(path="/postgres")))
-    for name in names:
-        await admin.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+    await admin.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
     await admin.close()
 
 

@@ -21,7 +21,8 @@ import pytest_asyncio
 from slackwater.bus.connect.nats_bus import NatsBus, connect_bus
 from slackwater.console.service import ConsoleService, build
 from slackwater.console.settings import ConsoleSettings
-from slackwater.events.envelope import Event
+from slackwater.events.envelope import Event, event_of
+from slackwater.events.state_quarantined import QuarantineReason, StateQuarantined
 from slackwater.model.time import SystemClock
 from slackwater.runtime.http import HttpServer, build_app
 from slackwater.runtime.platform import Platform
@@ -330,3 +331,31 @@ async def test_who_reads_too_much_or_nonsense_is_refused_before_anything_is_sent
 def node_of(event: Event[Any]) -> str:
     data = event.data
     return str(data.record.node if hasattr(data, "record") else data.node)
+
+
+async def test_a_listed_event_is_stored_once_with_its_trace(world: World) -> None:
+    now = datetime.now(UTC)
+    item = StateQuarantined(
+        service="prediction", id="q1", table="series", row="n1/web", node="n1", reason=QuarantineReason.UNREADABLE,
+        detail="d", since=now, count=1, told_at=now,
+    )  # fmt: skip
+    event = event_of(item, source="prediction", time=now, traceparent=f"00-{'ab' * 16}-{'cd' * 8}-01")
+    await world.publish([event])
+
+    async def listed(client: httpx2.AsyncClient) -> list[Any]:
+        with anyio.fail_after(20):
+            while not (found := (await answer(client, "/v1/events", types="state.*"))["items"]):
+                await asyncio.sleep(0.02)
+        return list(found)
+
+    async with world.console() as (client, _):
+        (first,) = await listed(client)
+    assert (first["id"], first["node"], first["trace"]) == (event.id, "n1", "ab" * 16)
+    assert first["data"] == item.model_dump(mode="json")
+    assert await world.bus.jetstream.delete_consumer("DECISIONS", "console-state-quarantined")
+    await world.bus.declare()
+    async with world.console() as (client, _):
+        with anyio.fail_after(20):
+            while await world.bus.settled_up_to("console-state-quarantined") == 0:
+                await asyncio.sleep(0.02)
+        assert await listed(client) == [first]

@@ -350,7 +350,7 @@ async def test_health_names_the_rules_that_act_on_nobody(world: World) -> None:
         await service.changes[NODE_QOS].put(wanted)
         (said,) = [check.detail for check in await service.checks() if check.name == "ensurance-policies"]
         assert said == (
-            "0 unusable; rule gate.full acts on nobody: there is no AvoidanceAction clsoe; apply it, or name another"
+            "0 unusable; rule gate.full acts on no pod: there is no AvoidanceAction clsoe; apply it, or name another"
         )
 
 

@@ -62,7 +62,7 @@ def test_one_machine_by_hand() -> None:
     assert judged.film.peaks["last"][[0, 100, 101], 0].tolist() == [30, 50, 10]
 
 
-def test_models_hear_every_cell_from_the_beginning_and_are_asked_after_it() -> None:
+def test_models_fold_every_cell_from_the_start_and_predict_after_it() -> None:
     heard = SaysLast()
     trace = random_trace(series=2)
     span = JudgedSpan(DAY_CELLS, DAY_CELLS + 3)
@@ -72,7 +72,7 @@ def test_models_hear_every_cell_from_the_beginning_and_are_asked_after_it() -> N
 
 
 @pytest.mark.parametrize("layout", [STILL, CHURN], ids=["still", "churn"])
-def test_the_oracle_never_violates_and_who_says_the_limit_saves_nothing(layout: PlacementLayout) -> None:
+def test_the_oracle_has_no_violations_and_a_model_of_the_limits_no_savings(layout: PlacementLayout) -> None:
     oracle, limits = compared(random_trace(), layout, LIMITS).judgements
     for judgement in (oracle, limits):
         assert judgement.verdict.violation.greatest == 0

@@ -22,7 +22,7 @@ def test_the_oracle_is_the_highest_sum_of_the_cells_after_the_moment() -> None:
     assert np.isnan(found[4:]).all()
 
 
-def test_who_leaves_counts_until_it_leaves_and_who_comes_later_does_not() -> None:
+def test_leaving_workloads_count_until_they_leave_and_later_ones_do_not() -> None:
     usage = np.array([[1, 0], [1, 0], [8, 7], [8, 7], [8, 7], [8, 7]], np.float32)
     leaves = stays((0, 0, 0, 3), (0, 1, 2, 6))
     found = oracle(usage, leaves, horizon=2)

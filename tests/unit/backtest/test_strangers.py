@@ -70,7 +70,7 @@ def test_what_it_does_well_is_its_answer() -> None:
     assert _fed(found).peak.tolist() == [1.5, 0, 2]
 
 
-def test_as_in_service_a_peak_is_within_the_limits_and_nothing_where_nobody_is() -> None:
+def test_peaks_are_bounded_by_the_limits_and_zero_on_empty_machines() -> None:
     assert _fed(ExternalModel(ORIGIN, lambda: Says([9.0, np.nan, 1.0]))).peak.tolist() == [3, 0, 1]
 
 
@@ -134,7 +134,7 @@ def test_every_verb_says_so_in_one_line(verb: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb[0])
 @pytest.mark.usefixtures("installed")
-def test_one_that_is_broken_is_in_nobodys_way(verb: tuple[str, ...]) -> None:
+def test_a_broken_model_does_not_affect_others(verb: tuple[str, ...]) -> None:
     others = ["max" if word == "odd" else word for word in verb]
     done = CliRunner().invoke(app, [*others, *TRACE])
     assert done.exit_code == 0, done.output

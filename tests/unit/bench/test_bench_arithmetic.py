@@ -86,7 +86,7 @@ CASES = (
 
 
 @pytest.mark.parametrize(("found", "unanswered", "passed"), CASES)
-def test_a_surge_without_an_answer_is_told_and_misses_the_target(
+def test_a_surge_without_a_reaction_is_reported_and_misses_the_target(
     found: list[reaction.Answered], unanswered: int, passed: bool
 ) -> None:
     figure = reaction.judged(found)

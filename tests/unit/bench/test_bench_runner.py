@@ -50,7 +50,7 @@ def test_the_exit_status_is_also_the_last_line_and_in_the_file(
     assert (tmp_path / "bench.md").read_text().startswith("| figure |")
 
 
-def test_an_interrupted_bench_tells_what_it_has_and_writes_nothing(
+def test_an_interrupted_bench_prints_its_figures_and_writes_nothing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     def measure(*_: object) -> dict[str, object]:

@@ -73,10 +73,10 @@ def test_the_exit_status_is_the_worst_that_is_known(verdicts: list[Verdict], fai
     assert exit_status(verdicts, failed=failed) == status
 
 
-def test_a_figure_is_stored_and_told_with_its_conditions_and_its_scaled_limit() -> None:
+def test_a_figure_is_stored_and_printed_with_conditions_and_scaled_limit() -> None:
     stored = figures.judged({"nodes": 3, "targets": (TIME, COUNT)}, HALF)
     assert stored["verdict"] == "missed"
-    assert stored["why"] == "lost 1, wanted ≤ 0 at this speed"
+    assert stored["why"] == "lost 1, target ≤ 0 at this speed"
     assert stored["conditions"] == {"before": 2.0e6, "after": 3.0e6, "steal": 0.0, "calibration": 2_500_000}
     found = {"commit": "abc", "exit": 1, "fresh": stored, "idle": figures.judged({"cpu": 1}, HALF)}
     found["peers"] = figures.judged({"ratios": [{"told": "sum: 3.0 x"}]}, HALF)

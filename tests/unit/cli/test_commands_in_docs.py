@@ -59,7 +59,7 @@ def test_readme_asks_for_throttles_and_names_as_many_surges_as_there_are() -> No
     assert "four times" in demo.help
 
 
-def test_subjects_that_help_offers_are_told_apart_by_when_they_are_known() -> None:
+def test_the_help_separates_subjects_that_need_a_decision() -> None:
     group = typer.main.get_command(app)
     [subject] = [each for each in group.commands["why"].params if each.name == "subject"]  # type: ignore[attr-defined]
     always, _, later = subject.help.partition("after the first decision")

@@ -204,7 +204,7 @@ def test_text_stays_within_the_width(width: int, texts: list[str]) -> None:
     assert all(len(line) <= max(width, 20 + longest_word) for line in doctor.lines(found, width, colours=False))
 
 
-def test_it_says_who_may_do_what_without_a_token_and_what_stands_in_the_way(tmp_path: Path) -> None:
+def test_doctor_reports_roles_without_a_token_and_access_problems(tmp_path: Path) -> None:
     seen = [finding for finding in examine(WELL) if finding.check == "access"]
     assert [(one.level, "every user of this machine is admin" in one.seen) for one in seen] == [(Level.OK, True)]
     tokens = tmp_path / "tokens"
@@ -236,7 +236,7 @@ def test_access_is_what_the_running_instance_asks_for_and_else_what_the_settings
 @pytest.mark.parametrize(
     ("version", "level"), [("20.10.24", Level.WARN), ("25.0.5", Level.WARN), ("26.0.0", Level.OK), ("dev", Level.OK)]
 )
-def test_a_docker_that_cannot_run_the_compose_file_is_told(version: str, level: Level) -> None:
+def test_a_docker_engine_that_is_too_old_is_a_warning(version: str, level: Level) -> None:
     assert finding(replace(WELL, docker=version), "docker").level is level
     assert not [found for found in examine(WELL) if found.check == "docker"]
 

@@ -143,7 +143,7 @@ def test_every_type_there_is_has_words(name: str) -> None:
     assert " ".join(folded).split() == line_of(item).split(), "nothing is cut, in particular no number"
 
 
-def test_a_gap_is_told_in_its_own_words() -> None:
+def test_a_gap_has_its_own_wording() -> None:
     line = line_of({"type": "gap", "detail": "read the state again"}, colours=True)
     assert "read the state again" in line
     assert line.startswith("\033[31m")

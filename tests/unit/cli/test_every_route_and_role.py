@@ -88,7 +88,7 @@ async def test_only_probes_are_open_and_whatever_changes_something_needs_more_th
             assert needed in (Role.OPERATOR, Role.ADMIN, Role.AGENT), path
 
 
-async def test_what_does_not_exist_is_not_told_apart_by_those_who_prove_nothing(app: FastAPI) -> None:
+async def test_unauthenticated_callers_cannot_detect_what_exists(app: FastAPI) -> None:
     codes = await asyncio.gather(
         status(app, "GET", "/nowhere", None),
         status(app, "POST", "/v1/nodes", None),

@@ -98,7 +98,7 @@ def test_get_shows_what_matters_of_each_kind(do: Do) -> None:
     assert rows["autonomies"][:4] == ["gold", "gold", "evict", "20"]
 
 
-def test_get_pools_tells_how_far_each_may_go(do: Do) -> None:
+def test_get_pools_shows_the_autonomy_of_each_pool(do: Do) -> None:
     do("apply", EXAMPLE)
     table = [line.split() for line in do("get", "pools").stdout.splitlines()]
     assert table[0] == ["NAME", "MODE", "GRANTED", "EVICTED-1H", "UNRELIEVED", "UNTIL", "BECAUSE"]

@@ -56,7 +56,7 @@ def status_of(*arguments: str) -> int:
     return left.value.code
 
 
-def test_exit_statuses_tell_apart_well_and_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+def test_exit_statuses_distinguish_success_and_usage_errors(capsys: pytest.CaptureFixture[str]) -> None:
     assert status_of("--version") == 0
     assert status_of("no-such-verb") == 2
     assert status_of("get") == 2
@@ -110,7 +110,7 @@ def test_an_output_that_takes_not_everything_is_no_traceback(device: str, encodi
         ("zzz", "allowed: ingestion, prediction"),
     ],
 )
-def test_an_unknown_service_is_told_what_there_is(name: str, hint: str) -> None:
+def test_an_unknown_service_lists_the_allowed_ones(name: str, hint: str) -> None:
     with pytest.raises(InvalidInput, match=hint):
         part_named(name)
 

@@ -72,7 +72,7 @@ def test_nothing_else_listens() -> None:
 
 
 @pytest.mark.parametrize("listen", [one for one in LISTENERS.values() if one], ids=lambda one: str(one.__name__))
-async def test_it_refuses_to_listen_for_everybody_without_a_proof(
+async def test_it_refuses_to_listen_on_all_addresses_without_authentication(
     listen: Callable[[Path], Awaitable[None]], tmp_path: Path
 ) -> None:
     with pytest.raises(Misconfigured, match=r"will not (listen|show metrics) on 0\.0\.0\.0"):

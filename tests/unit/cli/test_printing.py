@@ -139,7 +139,7 @@ def test_a_row_is_one_line_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
     assert any(line.startswith("capacity") and "…0badcafe at 09:59:00Z" in line for line in out.getvalue().splitlines())
 
 
-def test_ids_are_short_for_people_and_tell_apart_what_came_in_the_same_minute() -> None:
+def test_short_ids_distinguish_events_of_the_same_minute() -> None:
     assert output.short(UUID) == "…0badcafe"
     assert output.short("policy default") == "policy default"
     assert UUID not in printed(waterfall(OFFER), 140).replace(f"decision {UUID}", "")
@@ -194,7 +194,7 @@ class Recorded:
     live: bool
 
 
-def test_liveness_of_a_stopped_instance_is_told_in_the_past_tense() -> None:
+def test_liveness_of_a_stopped_instance_is_marked_as_past() -> None:
     nodes = [{"name": "a", "liveness": "fresh"}, {"name": "b", "liveness": None}]
     past = get.as_recorded(nodes, Recorded(live=False))  # type: ignore[arg-type]  # only `live` is asked for
     assert [node["liveness"] for node in past] == ["was fresh", None]

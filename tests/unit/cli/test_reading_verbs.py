@@ -153,7 +153,7 @@ def test_offers_of_a_pool_end_with_their_sums(run: Run) -> None:
     assert "allowed: offers" in failure(run("get", "nodes", "--pool", "edge"), 2)
 
 
-def test_wide_offers_tell_pool_reason_strategies_zones_and_the_decision(run: Run) -> None:
+def test_wide_offers_show_pool_reason_strategies_zones_and_decision(run: Run) -> None:
     head, *lines = (line.split() for line in well(run("get", "offers", "-o", "wide")).splitlines())
     nine = dict(zip(head, next(line for line in lines if line[0] == "edge-9"), strict=True))
     assert nine["POOL"] == "edge"
@@ -190,7 +190,7 @@ def test_why_explains_each_amount_of_an_offer(run: Run, subject: str) -> None:
     assert "the terms add up" in well(run("why", "node/edge-7", subject))
 
 
-def test_why_tells_amounts_of_memory_for_people(run: Run) -> None:
+def test_why_shows_memory_in_binary_units(run: Run) -> None:
     assert re.search(r"^capacity +32Gi +node", well(run("why", "node/edge-7", "batch-memory")), re.MULTILINE)
 
 

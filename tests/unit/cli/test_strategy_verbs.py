@@ -73,7 +73,7 @@ def test_of_strategies_that_belong_together_all_are_stored_or_none(do: Do) -> No
     assert do("apply", TOGETHER.format(api=API, minutes=20) + "---" + GOLD).exit_code == 2, "gold twice"
 
 
-def test_a_dry_run_of_several_strategies_tells_what_all_of_them_come_to(do: Do) -> None:
+def test_a_dry_run_of_several_strategies_shows_their_combined_offers(do: Do) -> None:
     wanted = TOGETHER.format(api=API, minutes=20)
     answer = json.loads(do("apply", wanted, "--dry-run", "-o", "json").stdout)
     tried = {node["node"]: node["strategies_after"] for node in answer["offers"]["nodes"]}
@@ -143,7 +143,7 @@ def test_columns_of_mid_are_there_where_mid_is_offered_anything() -> None:
     assert lines[-1] == "3 nodes have no measurements yet"
 
 
-def test_a_description_says_what_a_strategy_comes_to_and_who_objects(do: Do) -> None:
+def test_a_description_shows_effective_values_and_invalid_overrides(do: Do) -> None:
     do("apply", GOLD)
     lines = do("describe", "colocationstrategy", "gold").stdout.splitlines()
     assert "For:         pool=gold" in lines

@@ -62,7 +62,7 @@ def test_a_connection_that_breaks_is_one_line_and_no_traceback(command: tuple[st
     assert done.stderr.count("\n") == 1
 
 
-def test_events_of_nobody_are_one_line_and_no_traceback() -> None:
+def test_a_server_without_events_is_one_line_without_a_traceback() -> None:
     done = run("events", "--server", "http://127.0.0.1:9")
     assert (done.exit_code, type(done.exception)) == (1, SystemExit)
     assert "see `slackwater doctor`" in done.stderr

@@ -22,7 +22,7 @@ def well(result: Any) -> str:
     return str(result.stdout)
 
 
-def test_a_pod_is_told_with_its_last_decision_in_full_and_all_in_a_table(run: Run) -> None:
+def test_a_pod_is_shown_with_its_last_decision_and_a_table_of_all(run: Run) -> None:
     text = well(run("why", f"pod/{identifier('edge-7', 'encode-video-1')}"))
     lines = text.splitlines()
     assert lines[0].startswith("pod media/encode-video-1 on node edge-7, uid ")
@@ -33,7 +33,7 @@ def test_a_pod_is_told_with_its_last_decision_in_full_and_all_in_a_table(run: Ru
     assert THROTTLE in text
 
 
-def test_a_pod_that_was_only_spared_is_told_too(run: Run) -> None:
+def test_a_pod_that_was_only_a_candidate_is_explained(run: Run) -> None:
     text = well(run("why", "pod/checkout-0", "--node", "edge-7"))
     assert "spared: tier prod is protected" in text
     assert "it was not a candidate" in text
@@ -73,7 +73,7 @@ def test_json_is_the_apis_object(run: Run) -> None:
     assert set(told) == {"pod", "running", "decisions"}
 
 
-def test_a_decision_is_told_with_its_arithmetic_and_candidates(run: Run) -> None:
+def test_a_decision_is_shown_with_its_arithmetic_and_candidates(run: Run) -> None:
     text = well(run("why", f"decision/{THROTTLE}"))
     assert "gap = (1 + 0.1) x 0.909 cores = 1 core" in text
     assert "released: 1 core by 2 pods; remaining = gap - released, not below 0 = 0 cores" in text
@@ -95,6 +95,14 @@ def test_decisions_are_listed_by_pool_and_by_what_the_api_filters_by(run: Run) -
     assert ids("--where", f"pod={uid}", "--where", "spared=true", "--where", "kind=throttle") <= throttles
 
 
+def test_stored_events_are_listed_by_node_and_type(run: Run) -> None:
+    lines = well(run("get", "events", "--node", "edge-10", "--where", "types=node.*")).splitlines()
+    assert lines[0].split() == ["TIME", "TYPE", "NODE", "WHAT"]
+    assert [line.split()[2:4] for line in lines[1:]] == [["node.liveness_changed", "edge-10"]] * 2
+    assert lines[1].endswith("fresh -> stale")
+    assert {"SOURCE", "TRACE", "ID"} <= set(well(run("get", "events", "-o", "wide")).splitlines()[0].split())
+
+
 @pytest.mark.parametrize(
     ("command", "said"),
     [
@@ -102,6 +110,8 @@ def test_decisions_are_listed_by_pool_and_by_what_the_api_filters_by(run: Run) -
         (("get", "decisions", "--where", "kind"), "'kind' is not a filter"),
         (("get", "nodes", "--where", "kind=evict"), "--where is for decisions"),
         (("get", "nodes", "--pool", "edge"), "allowed: offers, decisions"),
+        (("get", "events", "--pool", "edge"), "events have no list by pool"),
+        (("get", "events", "--where", "kind=evict"), "allowed: types=…, trace=…, since=…, until=…"),
     ],
 )
 def test_filters_that_are_none_are_refused(run: Run, command: tuple[str, ...], said: str) -> None:
@@ -117,7 +127,7 @@ def printed(print_it: Any, *values: Any) -> str:
     return caught.get()
 
 
-def test_a_pod_nobody_looked_at_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_pod_without_decisions_is_reported_as_such(capsys: pytest.CaptureFixture[str]) -> None:
     pod = {"uid": "u", "name": "web", "namespace": "", "node": "n1", "seen_at": "2026-01-05T12:00:00Z"}
     text = printed(print_pod, {"pod": pod, "running": None, "decisions": []})
     assert "pod web on node n1, uid u" in text

@@ -212,7 +212,7 @@ STEALING = [CpuUse(100.0 + tick / 10, 0.0, 0.0, 0.02 * min(max(tick - 20, 0), 10
 """Four seconds; in the third the host takes 0.2 CPU seconds."""
 
 
-def test_time_that_the_host_took_is_told() -> None:
+def test_steal_is_in_the_comparison() -> None:
     assert figures(seen(STEALING, ended=104.0, until=104.0), TWO).stolen == 0.2
     assert stolen(STEALING, 102.0, 102.5) == pytest.approx(0.1)
     assert stolen([], 100.0, 104.0) == 0.0

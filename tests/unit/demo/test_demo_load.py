@@ -84,7 +84,7 @@ def test_a_stalled_server_is_seen_as_latency_of_every_request_meant_to_be_sent_m
     assert all(float(intended) - began + float(latency) >= stall - 0.02 for _, intended, latency, _ in lines)
 
 
-def test_requests_to_nobody_are_errors_not_missing() -> None:
+def test_requests_without_a_server_are_errors_not_missing() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     out = io.StringIO()

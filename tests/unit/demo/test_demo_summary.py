@@ -199,13 +199,13 @@ def test_a_phase_counts_every_request_and_every_error(requests: list[tuple[float
     assert found.pressure_mean == pytest.approx(0.2)
 
 
-def test_other_work_on_the_machine_is_told() -> None:
+def test_other_work_on_the_machine_is_reported() -> None:
     busy = {ALONE: phase(ALONE, 20).model_copy(update={"other_cpu": 0.9})}
     assert "0.90 of 2 CPUs" in summary.disturbance(busy, 2)
     assert summary.disturbance({ALONE: phase(ALONE, 20)}, 2) == ""
 
 
-def test_what_the_host_took_is_told_for_itself() -> None:
+def test_steal_is_reported_separately() -> None:
     stolen = {ALONE: phase(ALONE, 20).model_copy(update={"stolen_cpu": 0.4})}
     told = "The host took up to 0.40 of 2 CPUs from this virtual machine (steal); this disturbs the figures."
     assert summary.disturbance(stolen, 2) == told
@@ -258,7 +258,7 @@ EXITS: tuple[tuple[RunSummary, int, str], ...] = (
 
 
 @pytest.mark.parametrize(("found", "status", "said"), EXITS)
-def test_the_exit_status_tells_an_open_loop_from_a_host_that_cannot_be_measured(
+def test_the_exit_status_distinguishes_an_open_loop_from_an_unmeasurable_host(
     found: RunSummary, status: int, said: str
 ) -> None:
     assert summary.exit_status(found) == status

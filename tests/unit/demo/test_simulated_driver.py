@@ -42,7 +42,7 @@ tier_weights = st.fixed_dictionaries({tier: st.integers(2, 262_144) for tier in 
 
 
 @given(claims, tier_weights)
-def test_nobody_gets_more_than_there_is_than_he_wants_or_than_his_limit(
+def test_no_pod_gets_more_than_the_free_cpu_its_demand_or_its_limit(
     some: list[CpuClaim], weights: dict[Tier, int]
 ) -> None:
     got = divide(CAPACITY, some, weights)
@@ -52,7 +52,7 @@ def test_nobody_gets_more_than_there_is_than_he_wants_or_than_his_limit(
 
 
 @given(claims, tier_weights)
-def test_nothing_is_left_unused_while_somebody_wants_it(some: list[CpuClaim], weights: dict[Tier, int]) -> None:
+def test_no_cpu_is_idle_while_a_pod_has_unmet_demand(some: list[CpuClaim], weights: dict[Tier, int]) -> None:
     got = divide(CAPACITY, some, weights)
     assert sum(got.values()) == pytest.approx(min(CAPACITY, sum(claim.wanted for claim in some)), abs=1e-3)
 

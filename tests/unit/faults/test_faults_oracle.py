@@ -49,7 +49,7 @@ def test_one_effect_too_many_is_found(meant: dict[Key, Outcome], data: st.DataOb
 
 
 @given(LEDGERS, st.sampled_from([None, Outcome.REFUSED, Outcome.DROPPED]))
-def test_what_nobody_meant_is_a_phantom(meant: dict[Key, Outcome], outcome: Outcome | None) -> None:
+def test_an_unintended_fact_is_a_phantom(meant: dict[Key, Outcome], outcome: Outcome | None) -> None:
     stranger = Key("fact", "stranger")
     found = [key for key in meant if meant[key] is Outcome.ACKED]
     if outcome is not None:

@@ -59,7 +59,7 @@ def test_the_advised_way_is_within_the_risk_and_no_other_within_it_lends_more(
 
 
 @given(ways, st.floats(0, 0.01), st.floats(0, 0.01))
-def test_who_accepts_more_is_never_advised_to_lend_less(found: list[RatedChoice], one: float, other: float) -> None:
+def test_a_higher_accepted_risk_never_lowers_the_advice(found: list[RatedChoice], one: float, other: float) -> None:
     def lent(accepted: float) -> float:
         advice = advise(found, accepted)
         return -1.0 if advice is None else next(way.reclaimable_share for way in found if way.choice == advice.choice)

@@ -109,7 +109,7 @@ def test_a_day_is_too_short_for_any_violation_to_be_said(tmp_path: Path) -> None
     assert any("violation and severity are unknown" in warning for warning in report.warnings)
 
 
-def test_what_is_used_is_told_of_the_time_that_was_recorded(tmp_path: Path) -> None:
+def test_usage_covers_only_the_recorded_time(tmp_path: Path) -> None:
     path = write_trace(tmp_path / "hole.csv", hours=60)
     head, *lines = path.read_text().splitlines()
     path.write_text("\n".join([head, *lines[: 6 * 6], *lines[54 * 6 :]]) + "\n")

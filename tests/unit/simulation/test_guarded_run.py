@@ -81,7 +81,7 @@ def test_an_evicted_pod_leaves_after_its_grace_and_is_back_later() -> None:
     assert [share.present.uid for share in use.shares] == ["b0~2", "b1~2"]
 
 
-def test_who_never_comes_back_stays_away() -> None:
+def test_an_evicted_pod_stays_away_without_a_return_time() -> None:
     rules = policy(rule(value=0.7, target=0.65, actionName="evict"), mode="evict", evict=True)
     run = played(fleet(rules, terms=GuardTerms(return_ms=None)), [scene(6000, 2000), *[scene(2000, 2000)] * 20])
     figures = run.tally.figures()
@@ -89,7 +89,7 @@ def test_who_never_comes_back_stays_away() -> None:
     assert figures.evicted_core_seconds == 2 * (21 * 300 - 15)
 
 
-def test_a_closed_node_takes_nobody_back() -> None:
+def test_a_cordoned_node_takes_no_pod_back() -> None:
     rules = policy(rule(value=0.7, target=0.65, actionName="evict"), mode="evict", evict=True)
     run = played(fleet(rules, terms=GuardTerms(return_ms=MINUTE)), [scene(8000, 1000)] * 3)
     figures = run.tally.figures()

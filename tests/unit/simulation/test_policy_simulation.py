@@ -58,7 +58,7 @@ def scenes(*nodes: Recorded) -> RecordedScenes:
     return recorded_scenes(SmallInstallation(list(nodes)), HOUR, NOW, Silent())
 
 
-def test_a_window_is_a_scene_with_what_everybody_used() -> None:
+def test_a_window_is_a_scene_with_the_usage_of_all_pods() -> None:
     history = scenes(STEADY)
     assert (history.steps, history.period_seconds) == (30, 60)
     (first,), *_ = history.scenes()
@@ -123,7 +123,7 @@ def test_the_policy_in_force_tried_anew_changes_nothing(tmp_path: Path) -> None:
     assert any(path == "/v1/nodeqos" for path, _ in installation.asked)
 
 
-def test_evictions_need_an_action_somebody_who_may_suffer_it_and_a_pool_that_may(tmp_path: Path) -> None:
+def test_evictions_need_an_action_a_podqos_and_a_pool_that_allow_them(tmp_path: Path) -> None:
     grant = "kind: Autonomy\nmetadata: {name: default}\nspec: {mode: evict}"
     bare = report(SmallInstallation([STEADY]), write(tmp_path / "a.yaml", EVICT_RULE))
     assert "a: there is no action evict: rules that use it do nothing" in bare.history.notes
@@ -147,7 +147,7 @@ def test_a_podqos_selects_by_the_labels_that_pods_had(tmp_path: Path) -> None:
     assert report(SmallInstallation([STEADY]), file).policies[1].evictions == 0
 
 
-def test_a_nodeqos_that_selects_nobody_here_is_said(tmp_path: Path) -> None:
+def test_a_nodeqos_that_selects_no_node_is_noted(tmp_path: Path) -> None:
     gpu = write(tmp_path / "gpu.yaml", node_qos(name="gpu", spec="selector: {matchLabels: {disk: ssd}}, "))
     found = report(SmallInstallation([STEADY]), gpu)
     assert "gpu: NodeQOS gpu selects no node here" in found.history.notes

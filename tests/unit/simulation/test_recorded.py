@@ -187,7 +187,7 @@ def test_nodes_follow_the_documents_that_select_them_and_their_own_words(tmp_pat
     assert len(report.strategies[1].specs) == 3
 
 
-def test_a_document_that_selects_nobody_is_tried_as_the_clusters_and_the_note_says_so(tmp_path: Path) -> None:
+def test_a_document_without_nodes_is_simulated_as_the_clusters_with_a_note(tmp_path: Path) -> None:
     bold = write_strategy(tmp_path / "bold.yaml", "bold", cpuReclaimThresholdPercent=90)
     careful = write_strategy(tmp_path / "careful.yaml", "careful", cpuReclaimThresholdPercent=45)
     _, report = simulated(SmallInstallation([STEADY]), bold, careful)

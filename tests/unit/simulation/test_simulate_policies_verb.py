@@ -85,7 +85,7 @@ def test_two_files_are_compared_and_the_same_command_gives_the_same_answer(folde
     assert (answer.history.look_seconds, answer.history.carried_percent) == (30, 50)
 
 
-def test_batch_fills_the_offers_unless_told_otherwise(folder: Path) -> None:
+def test_batch_fills_the_offers_by_default(folder: Path) -> None:
     arguments = ("--trace", folder / "usage.csv", *SMALL[:6], "--batch-pods", "2", "-o", "json", "--to", "0.5")
     done = simulate("-f", folder / "strict.yaml", *arguments)
     assert done.exit_code == 0, done.output

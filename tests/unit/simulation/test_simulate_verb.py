@@ -173,7 +173,7 @@ def test_a_document_for_a_pool_is_tried_as_if_every_node_followed_it(folder: Pat
     assert web["cpu"] == default["cpu"], "what it leaves out is as by default, and switched on"
 
 
-def test_two_documents_of_one_name_are_told_apart_by_their_files(folder: Path) -> None:
+def test_documents_of_one_name_are_distinguished_by_their_files(folder: Path) -> None:
     other = write_strategy(folder / "other.yaml", "bold", enable=False)
     files = ("-f", folder / "bold.yaml", "-f", other)
     done = simulate(*files, "--trace", folder / "usage.csv", *SMALL, "-o", "json")

@@ -47,7 +47,7 @@ def test_an_episode_lasts_until_a_period_without() -> None:
     assert (cpu.episodes, cpu.longest_episode_minutes, cpu.exceeded_minutes) == (2, 2.0, 3.0)
 
 
-def test_what_prod_alone_does_is_nobody_elses_doing() -> None:
+def test_excess_of_prod_alone_does_not_count() -> None:
     tally = Tally(1)
     tally.add(came([(1500, 0, 0)]))
     assert tally.figures(0).exceeded_minutes == 0

@@ -15,12 +15,12 @@ def listening(bell: CommitNotifier) -> list[str]:
 def test_of_a_commit_and_its_notification_the_first_wakes_whichever_it_is() -> None:
     bell = CommitNotifier()
     woken = listening(bell)
-    word = bell.word()
-    bell.notify(word)
+    token = bell.token()
+    bell.notify(token)
     assert len(woken) == 1
-    bell.notify(word)
+    bell.notify(token)
     assert len(woken) == 1
-    bell.notify(bell.word())
+    bell.notify(bell.token())
     assert len(woken) == 2
 
 
@@ -28,8 +28,8 @@ def test_another_process_says_other_words() -> None:
     bell = CommitNotifier()
     woken = listening(bell)
     for _ in range(100):
-        bell.notify(bell.word())
-        bell.notify(CommitNotifier().word())
+        bell.notify(bell.token())
+        bell.notify(CommitNotifier().token())
     assert len(woken) == 200
 
 
@@ -44,10 +44,10 @@ def test_a_notification_without_a_word_is_always_news() -> None:
 def test_words_that_nobody_says_twice_are_not_kept_for_ever() -> None:
     bell = CommitNotifier()
     woken = listening(bell)
-    first = bell.word()
+    first = bell.token()
     bell.notify(first)
-    for _ in range(bells._MOST_WORDS):
-        bell.notify(bell.word())
+    for _ in range(bells._MOST_TOKENS):
+        bell.notify(bell.token())
     bell.notify(first)  # forgotten: it wakes for nothing, and nothing is lost
-    assert len(woken) == bells._MOST_WORDS + 2
-    assert len(bell._heard_once) <= bells._MOST_WORDS
+    assert len(woken) == bells._MOST_TOKENS + 2
+    assert len(bell._seen_once) <= bells._MOST_TOKENS

@@ -27,6 +27,7 @@ UNITS = frozenset(
             "members",
             "calls",
             "policies",
+            "resources",
             "pools",
             "rows",
         ),

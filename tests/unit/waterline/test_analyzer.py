@@ -140,10 +140,10 @@ def test_who_owns_cpus_is_touched_only_if_named() -> None:
 def test_the_actions_of_several_podqos_add_up_and_without_one_nothing_happens() -> None:
     pod = use("a")
     both = policies(rule("node_cpu_usage", 1), pods=(everybody("evict"), everybody("throttle")))
-    assert replayed(both, [600], 10, pod)[0].exposed["a"].actions == {"evict", "throttle"}
+    assert replayed(both, [600], 10, pod)[0].exposed.by_uid["a"].actions == {"evict", "throttle"}
     none = policies(rule("node_cpu_usage", 1), pods=(scope("Namespace", "elsewhere"),))
     seen = replayed(none, [600], 10, pod)[0]
-    assert seen.exposed["a"].protected_because == "no PodQOS names it"
+    assert seen.exposed.by_uid["a"].protected_because == "no PodQOS names it"
     assert not seen.throttles[0].candidates
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from waterline_crowd import NOON, crowds, use
 
 from slackwater.model.tiers import QoSClass, Tier
-from slackwater.waterline.analysis.demands import expose
+from slackwater.waterline.analysis.demands import Exposed
 from slackwater.waterline.facts.pods import PodUse
 from slackwater.waterline.ordering import chains as by
 from slackwater.waterline.ordering.chains import CHAINS, CPU, GENERAL, MEMORY, ComparatorChain
@@ -78,7 +78,7 @@ def test_who_gives_way_first(chain: ComparatorChain, first: PodUse, second: PodU
 def test_two_chains_of_one_name_are_two_orders() -> None:
     """A plug-in may put a comparator behind a built-in chain and keep its name."""
     old, young = use("a", cpu=5), use("b", cpu=5, started_at=NOON)
-    exposed = expose([old, young], [PodQosSpec(scope_selector=ScopeSelector(), allowed_actions=("throttle",))])
+    exposed = Exposed([old, young], [PodQosSpec(scope_selector=ScopeSelector(), allowed_actions=("throttle",))])
     youngest = [one.pod.uid for _, one in exposed.ranked(CPU)]
     oldest = [one.pod.uid for _, one in exposed.ranked(ComparatorChain("cpu", (by.RUNNING_TIME.turned(),)))]
     assert (youngest, oldest) == (["b", "a"], ["a", "b"])

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from waterline_crowd import crowds, use
 
 from slackwater.model.tiers import QoSClass, Tier
-from slackwater.waterline.analysis.demands import OWNERS_OF_CPUS, expose, protection
+from slackwater.waterline.analysis.demands import OWNERS_OF_CPUS, Exposed, protection
 from slackwater.waterline.facts.pods import PodUse
 from slackwater.waterline.ordering.chains import CHAINS, ComparatorChain
 from slackwater.waterline.policies.podqos import PodQosSpec
@@ -65,7 +65,7 @@ def alone(pod: PodUse, given_policies: list[PodQosSpec]) -> set[str] | None:
 @given(pods, policies)
 def test_each_pod_may_suffer_what_its_own_policies_allow(crowd: list[PodUse], given_policies: list[PodQosSpec]) -> None:
     there = [replace(one, uid=str(number)) for number, one in enumerate(crowd)]
-    found = expose(there, given_policies).by_uid
+    found = Exposed(there, given_policies).by_uid
     for pod in there:
         expected = alone(pod, given_policies)
         assert found[pod.uid].actions == (expected or set())

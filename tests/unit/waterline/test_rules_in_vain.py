@@ -5,7 +5,7 @@ from __future__ import annotations
 from slackwater.waterline.nodeqos import NodeQos
 from slackwater.waterline.policies.avoidance import AvoidanceAction
 from slackwater.waterline.registry.built_in import BUILT_IN
-from slackwater.waterline.rulebook import Documents, acting_on_nobody, rulebook_of
+from slackwater.waterline.rulebook import Documents, rulebook_of, rules_without_effect
 
 
 def in_vain(metric: str, value: object, action: str | None = None) -> dict[str, str]:
@@ -16,7 +16,7 @@ def in_vain(metric: str, value: object, action: str | None = None) -> dict[str, 
     cluster = NodeQos.parse({"metadata": {"name": "default"}, "spec": {"rules": [one]}})
     specs = {"evict": {"eviction": {}}, "close": {}}
     actions = tuple(AvoidanceAction.parse({"metadata": {"name": name}, "spec": spec}) for name, spec in specs.items())
-    return dict(acting_on_nobody(rulebook_of(cluster, Documents(actions=actions)).policies, BUILT_IN))
+    return dict(rules_without_effect(rulebook_of(cluster, Documents(actions=actions)).policies, BUILT_IN))
 
 
 def test_what_can_act_is_not_told() -> None:

@@ -46,37 +46,37 @@ def view(*pods: PodUse, at: float = 0, capacity: int = 10_000, memory: int = 2**
     )
 
 
+_TIERS, _UIDS = st.sampled_from(list(Tier)), st.integers(0, 2**64 - 1).map("{:016x}".format)
+_USED_MILLI, _USED_BYTES = st.none() | st.integers(0, 4000), st.none() | st.integers(0, 2**33)
+_NAMES = st.sampled_from([("c0",), ("c0", "c1"), ("c0", "c1", "c2")])
+_CONTAINERS = st.fixed_dictionaries(
+    {
+        "original_quota_us": st.none() | st.integers(1_000, 400_000),
+        "request_milli": st.none() | st.integers(0, 3000),
+        "limit_milli": st.none() | st.integers(0, 4000),
+        "waiting_ratio": st.sampled_from([None, 0, 0.5, 0.95, 1]),
+    }
+)
+_FIELDS = st.fixed_dictionaries(
+    {
+        "qos": st.none() | st.sampled_from(list(QoSClass)),
+        "priority": st.none() | st.integers(-10, 9999),
+        "extended_cpu_limit_milli": st.sampled_from([0, 500, 4000]),
+        "started_at": st.sampled_from([None, *(NOON - timedelta(seconds=age) for age in range(4))]),
+    }
+)
+"""Made once: a strategy that each drawing makes again costs more than what it draws."""
+
+
 @st.composite
 def pod_uses(draw: st.DrawFn) -> PodUse:
-    tier = draw(st.sampled_from(list(Tier)))
-    cpu = draw(st.none() | st.integers(0, 4000))
-    quotas = st.none() | st.integers(1_000, 400_000)
-    names = [f"c{number}" for number in range(draw(st.integers(1, 3)))]
+    tier, cpu, names = draw(_TIERS), draw(_USED_MILLI), draw(_NAMES)
     containers = []
     for name in names:
-        original = draw(quotas)
-        containers.append(
-            Container(
-                name,
-                usage_milli=None if cpu is None else cpu // len(names),
-                quota_us=original,
-                original_quota_us=original,
-                request_milli=draw(st.none() | st.integers(0, 3000)),
-                limit_milli=draw(st.none() | st.integers(0, 4000)),
-                waiting_ratio=draw(st.none() | st.sampled_from([0, 0.5, 0.95, 1])),
-            )
-        )
-    return use(
-        draw(st.uuids().map(str)),
-        tier,
-        cpu,
-        draw(st.none() | st.integers(0, 2**33)),
-        qos=draw(st.none() | st.sampled_from(list(QoSClass))),
-        priority=draw(st.none() | st.integers(-10, 9999)),
-        extended_cpu_limit_milli=draw(st.sampled_from([0, 500, 4000])),
-        started_at=draw(st.none() | st.integers(0, 3).map(lambda age: NOON - timedelta(seconds=age))),
-        containers=tuple(containers),
-    )
+        fields = draw(_CONTAINERS)
+        usage = None if cpu is None else cpu // len(names)
+        containers.append(Container(name, usage_milli=usage, quota_us=fields["original_quota_us"], **fields))
+    return use(draw(_UIDS), tier, cpu, draw(_USED_BYTES), containers=tuple(containers), **draw(_FIELDS))
 
 
 crowds = st.lists(pod_uses(), max_size=5, unique_by=lambda pod: pod.uid)

@@ -22,7 +22,7 @@ class BusMetrics:
             "slackwater_bus_redeliveries_total",
             "Messages delivered more than once.",
             ["consumer"],
-            look="Steady: a handler exceeds its ack_wait, or a dependency is away.",
+            look="Steady: a handler exceeds ack_wait, or a dependency is away.",
         )
         self.dead_letters = meters.counter(
             "slackwater_bus_dead_letters_total",
@@ -34,7 +34,7 @@ class BusMetrics:
             "slackwater_bus_dead_letters_by_node_total",
             "Agents' messages given up, stored or dropped (the first 50 nodes of a process; then `other`).",
             ["node"],
-            look="Growth for one node: its agent sends unusable messages.",
+            look="Growth for a node: its agent sends unusable messages.",
         )
         self.dead_letters_dropped = meters.counter(
             "slackwater_bus_dead_letters_dropped_total",

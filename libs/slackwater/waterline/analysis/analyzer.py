@@ -12,14 +12,12 @@ from decimal import Decimal
 from slackwater.model.records import record
 from slackwater.waterline.actuation.cpu_quota import RestoreBounds, restore_cpu
 from slackwater.waterline.analysis.demands import (
-    PROTECTED_TIERS,
     ActionKind,
     Demand,
-    Exposure,
+    Exposed,
     Restorable,
     acts,
     demands,
-    expose,
     headroom_of,
 )
 from slackwater.waterline.analysis.sample_counters import RuleState, RuleVerdict, judge
@@ -68,7 +66,7 @@ class Analysis:
     evictions: tuple[Demand, ...]
     previews: tuple[Demand, ...]
     restorable: tuple[Restorable, ...]
-    exposed: Mapping[str, Exposure]
+    exposed: Exposed
     ignored: tuple[Ignored, ...]
     scheduling: SchedulingStep
     state: AnalyzerState
@@ -96,7 +94,7 @@ def analyse(
     ]
     real = [one for one in verdicts if not one.rule.is_preview]
     preview = [one for one in verdicts if one.rule.is_preview]
-    exposed = expose(view.pods, policies.pods, PROTECTED_TIERS)
+    exposed = Exposed(view.pods, policies.pods)
 
     def asked(kind: ActionKind, among: Sequence[RuleVerdict]) -> tuple[Demand, ...]:
         return demands(kind, among, actions, exposed, view, beyond.gap_ratio)
@@ -107,8 +105,8 @@ def analyse(
         throttles=asked(ActionKind.THROTTLE, real),
         evictions=asked(ActionKind.EVICT, real),
         previews=asked(ActionKind.THROTTLE, preview) + asked(ActionKind.EVICT, preview),
-        restorable=_restorable(real, actions, exposed.by_uid, view, beyond.headroom_ratio, now),
-        exposed=exposed.by_uid,
+        restorable=_restorable(real, actions, exposed, view, beyond.headroom_ratio, now),
+        exposed=exposed,
         ignored=_ignored(rules, verdicts, actions),
         scheduling=scheduling,
         state=AnalyzerState(tuple(one.state for one in verdicts), scheduling.scheduling),
@@ -152,7 +150,7 @@ def is_throttled(pod: PodUse) -> bool:
 def _restorable(
     verdicts: Sequence[RuleVerdict],
     actions: Mapping[str, PolicyAction],
-    exposed: Mapping[str, Exposure],
+    exposed: Exposed,
     view: NodeReadings,
     excess: Decimal,
     now: datetime,
@@ -162,6 +160,8 @@ def _restorable(
     does one that is no longer measured. A pod that no rule throttles any more gets its limits back
     in full when the others allow it, a terminating one gets nothing.
     """
+    if not any(map(is_throttled, view.pods)):
+        return ()
     throttling = [
         one
         for one in verdicts
@@ -177,7 +177,7 @@ def _restorable(
     busy = {one.rule.metric for one in verdicts if one.triggered}
     headrooms = {one.rule.key: headroom_of(one, view, excess) for one in throttling}
     found = []
-    for one in exposed.values():
+    for one in exposed.by_uid.values():
         if not is_throttled(one.pod) or one.pod.is_terminating or not one.pod.is_active:
             continue
         own = [verdict for verdict in throttling if verdict.rule.action in one.actions]

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from enum import StrEnum
+from functools import cached_property
 from typing import Final
 
 from msgspec import Struct, structs
@@ -60,13 +61,23 @@ def protection(
 
 
 class Exposed:
-    """All pods of one cycle by uid, and their orders, each computed once. A chain is identified by
-    its comparators, because two chains of one name may differ.
+    """All pods of one cycle by uid, and their orders, each computed once and when first asked for: a
+    calm cycle asks for none. The policies of a pod add up. A chain is identified by its comparators,
+    because two chains of one name may differ.
     """
 
-    def __init__(self, by_uid: Mapping[str, Exposure]) -> None:
-        self.by_uid = by_uid
+    def __init__(
+        self, pods: Sequence[PodUse], policies: Sequence[PodQosSpec], tiers: frozenset[Tier] = PROTECTED_TIERS
+    ) -> None:
+        self._pods = pods
+        self._policies = policies
+        self._tiers = tiers
         self._ranked: dict[ComparatorChain, list[tuple[tuple[Number, ...], Exposure]]] = {}
+
+    @cached_property
+    def by_uid(self) -> Mapping[str, Exposure]:
+        allowing = _Allowing(self._policies)
+        return {pod.uid: _exposure(pod, allowing, self._tiers) for pod in self._pods}
 
     def ranked(self, chain: ComparatorChain) -> list[tuple[tuple[Number, ...], Exposure]]:
         """Returns the pods that any action may affect, in the order of a chain, with the deciding
@@ -110,12 +121,6 @@ def _of(policies: Sequence[PodQosSpec], pod: PodUse) -> frozenset[str] | None:
         if one.matches(pod) and (not owns or pod.qos in one.named_classes):
             actions = one.actions if actions is None else actions | one.actions
     return actions
-
-
-def expose(pods: Sequence[PodUse], policies: Sequence[PodQosSpec], tiers: frozenset[Tier] = PROTECTED_TIERS) -> Exposed:
-    """Returns the exposure of every pod; the policies of a pod add up."""
-    allowing = _Allowing(policies)
-    return Exposed({pod.uid: _exposure(pod, allowing, tiers) for pod in pods})
 
 
 def _exposure(pod: PodUse, allowing: _Allowing, tiers: frozenset[Tier]) -> Exposure:

@@ -124,10 +124,9 @@ def _less(times: Sequence[datetime], in_vain: Sequence[datetime | None]) -> tupl
 
 def _still_true(state: ExecutorState, analysis: Analysis, now: datetime) -> ExecutorState:
     """Returns the state without finished or expired entries."""
-    there = analysis.exposed.keys()
     return ExecutorState(
-        underway=tuple(one for one in state.underway if one.uid in there and one.until > now),
-        refused=tuple(one for one in state.refused if one.uid in there and one.until > now),
+        underway=tuple(one for one in state.underway if one.uid in analysis.exposed.by_uid and one.until > now),
+        refused=tuple(one for one in state.refused if one.uid in analysis.exposed.by_uid and one.until > now),
         begun_at=tuple(at for at in state.begun_at if now - at < HOUR),
     )
 
@@ -148,7 +147,7 @@ def _without(demands: Sequence[Demand], state: ExecutorState) -> tuple[Demand, .
 
 
 def _credit_throttles(ledger: ReleaseLedger, taken: Mapping[str, Decimal], analysis: Analysis) -> None:
-    pods = [(analysis.exposed[uid].pod, milli) for uid, milli in taken.items()]
+    pods = [(analysis.exposed.by_uid[uid].pod, milli) for uid, milli in taken.items()]
     for one in analysis.evictions:
         amounts = [one.metric.released_by_throttle(pod, milli) for pod, milli in pods]
         ledger.credit({one.metric.name: sum(amounts, ZERO)})
@@ -157,7 +156,7 @@ def _credit_throttles(ledger: ReleaseLedger, taken: Mapping[str, Decimal], analy
 def _credit_underway(ledger: ReleaseLedger, state: ExecutorState, analysis: Analysis) -> None:
     """Credit evictions in progress with the pod's current usage, which is what will be released."""
     for one in state.underway:
-        pod = analysis.exposed[one.uid].pod
+        pod = analysis.exposed.by_uid[one.uid].pod
         ledger.credit(nonzero((each.metric.name, each.metric.released_by_eviction(pod)) for each in analysis.evictions))
 
 
@@ -176,7 +175,7 @@ def _protected(analysis: Analysis) -> list[Spared]:
         for kind, asked in ((ActionKind.THROTTLE, analysis.throttles), (ActionKind.EVICT, analysis.evictions))
         if asked
     ]
-    return [_spared(kind, one) for kind in kinds for one in analysis.exposed.values() if one.protected_because]
+    return [_spared(kind, one) for kind in kinds for one in analysis.exposed.by_uid.values() if one.protected_because]
 
 
 def _spared(kind: ActionKind, one: Exposure) -> Spared:

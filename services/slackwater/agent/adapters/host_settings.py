@@ -24,26 +24,26 @@ class _Entry(BaseModel):
     qos: QoSClass | None = None
 
 
-def host_applications(given: Any) -> tuple[HostApplication, ...]:
+def host_applications(setting: Any) -> tuple[HostApplication, ...]:
     """From what stands in the environment, or is handed over. Raises ValueError that says what is allowed."""
-    if isinstance(given, str):
+    if isinstance(setting, str):
         try:
-            given = json.loads(given)
+            setting = json.loads(setting)
         except json.JSONDecodeError as error:
             raise ValueError(f"not JSON ({error.msg} at {error.pos}); a list is allowed, like {_EXAMPLE}") from None
-    if isinstance(given, str | bytes) or not isinstance(given, Sequence):
+    if isinstance(setting, str | bytes) or not isinstance(setting, Sequence):
         raise ValueError(f"a list is allowed, like {_EXAMPLE}")
-    apps = tuple(one if isinstance(one, HostApplication) else _read(place, one) for place, one in enumerate(given))
+    apps = tuple(one if isinstance(one, HostApplication) else _read(place, one) for place, one in enumerate(setting))
     refuse_overlaps(apps)
     return apps
 
 
-def _read(place: int, one: Any) -> HostApplication:
+def _read(place: int, document: Any) -> HostApplication:
     try:
-        entry = _Entry.model_validate(one)
+        entry = _Entry.model_validate(document)
     except ValidationError as error:
-        said = "; ".join(f"{'.'.join(map(str, each['loc'])) or 'entry'}: {each['msg']}" for each in error.errors())
-        raise ValueError(f"entry {place}: {said}; allowed: name, cgroup, tier, qos, like {_EXAMPLE}") from None
+        problems = "; ".join(f"{'.'.join(map(str, each['loc'])) or 'entry'}: {each['msg']}" for each in error.errors())
+        raise ValueError(f"entry {place}: {problems}; allowed: name, cgroup, tier, qos, like {_EXAMPLE}") from None
     return host_application(entry.name, entry.cgroup, entry.tier, entry.qos)
 
 

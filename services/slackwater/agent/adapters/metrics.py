@@ -29,12 +29,12 @@ class AgentMetrics:
             "slackwater_agent_reports_total",
             "Reports (interval, waterline, shutdown).",
             ["reason"],
-            look="Mostly waterline: prod often waits for CPU here.",
+            look="Mostly waterline: prod often waits for CPU.",
         )
         self._dropped = meters.counter(
             "slackwater_agent_reports_dropped_total",
             "Reports dropped because the bus was away.",
-            look="Any growth: the broker was away; ingestion counts them as missing.",
+            look="Any growth: broker away; they count as missing.",
         )
         self._waiting = Summed(
             meters.gauge(
@@ -47,18 +47,18 @@ class AgentMetrics:
             "slackwater_agent_writes_total",
             "Values written (done, or error code).",
             ["result"],
-            look="Other than done, not_found: the kernel or another program resists.",
+            look="Other than done, not_found: kernel or another program resists.",
         )
         self._foreign = meters.counter(
             "slackwater_agent_foreign_writes_total",
-            "Values that another program changed; the agent no longer writes them.",
-            look="Any growth: two programs manage the same cgroups.",
+            "Values that another program changed; no longer written.",
+            look="Any growth: two programs manage the cgroups.",
         )
         self._leases = meters.counter(
             "slackwater_agent_leases_expired_total",
             "Expired leases of intents; limits are then restored.",
             ["writer"],
-            look="Any growth: the writer or broker was away longer than a lease.",
+            look="Any growth: writer or broker away longer than a lease.",
         )
         self._throttled = Summed(
             meters.gauge(

@@ -78,21 +78,21 @@ class Shares:
     prod_p99_seconds: float
 
 
-def fill(capacity: float, wanted: Mapping[str, float], weights: Mapping[str, int]) -> dict[str, float]:
+def fill(capacity: float, demands: Mapping[str, float], weights: Mapping[str, int]) -> dict[str, float]:
     """Water-filling: in proportion to the weights, none above its demand; the rest goes to the others."""
-    got = dict.fromkeys(wanted, 0.0)
-    open_keys, left = {key for key, amount in wanted.items() if amount > 0}, max(0.0, capacity)
+    got = dict.fromkeys(demands, 0.0)
+    open_keys, left = {key for key, amount in demands.items() if amount > 0}, max(0.0, capacity)
     while open_keys:
         total = sum(weights[key] for key in open_keys)
         level = left / total
-        content = {key for key in open_keys if wanted[key] <= weights[key] * level}
+        content = {key for key in open_keys if demands[key] <= weights[key] * level}
         if not content:
             for key in open_keys:
                 got[key] = weights[key] * level
             break
         for key in content:
-            got[key] = wanted[key]
-            left = max(0.0, left - wanted[key])
+            got[key] = demands[key]
+            left = max(0.0, left - demands[key])
         open_keys -= content
     return got
 
@@ -100,8 +100,8 @@ def fill(capacity: float, wanted: Mapping[str, float], weights: Mapping[str, int
 def divide(capacity: float, claims: Sequence[CpuClaim], tier_weights: Mapping[Tier, int]) -> dict[str, float]:
     """CPU of every claim: over the tiers first, within a tier over its claims. Never more than capacity in sum."""
     tiers = {claim.tier for claim in claims}
-    wanted = {tier.value: sum(claim.wanted for claim in claims if claim.tier is tier) for tier in tiers}
-    per_tier = fill(capacity, wanted, {tier.value: tier_weights[tier] for tier in tiers})
+    demands = {tier.value: sum(claim.wanted for claim in claims if claim.tier is tier) for tier in tiers}
+    per_tier = fill(capacity, demands, {tier.value: tier_weights[tier] for tier in tiers})
     got: dict[str, float] = {}
     for tier in tiers:
         members = [claim for claim in claims if claim.tier is tier]
@@ -122,17 +122,17 @@ def settle(capacity: float, cpus: int, claims: Sequence[CpuClaim], tier_weights:
     """
     usage = divide(capacity, claims, tier_weights)
     prod = [claim for claim in claims if claim.tier is Tier.PROD]
-    wanted = sum(claim.wanted for claim in prod)
-    if wanted < 1e-3:  # a milli-core of a thousandth: nothing is wanted
+    demand = sum(claim.wanted for claim in prod)
+    if demand < 1e-3:  # a milli-core of a thousandth: nothing is wanted
         return Shares(usage, 0.0, SERVICE_SECONDS)
     got = sum(usage[claim.key] for claim in prod)
     others = sum(usage.values()) - got
-    unmet = max(0.0, wanted - got) / wanted
+    unmet = max(0.0, demand - got) / demand
     own, beside = got / capacity, others / capacity
     pressure = min(1.0, unmet + _OWN_PRESSURE * own + _NEIGHBOUR_PRESSURE * own * beside)
     greedy = [CpuClaim(c.key, c.tier, capacity if c.tier is Tier.PROD else c.demand, c.weight, c.limit) for c in claims]
     reach = divide(capacity, greedy, tier_weights)
-    busy = min(0.98, wanted / max(1.0, sum(reach[claim.key] for claim in prod)))
+    busy = min(0.98, demand / max(1.0, sum(reach[claim.key] for claim in prod)))
     waiting = math.log(100) * busy ** (math.sqrt(2 * (cpus + 1)) - 1) / (cpus * (1 - busy))
     return Shares(usage, pressure, SERVICE_SECONDS / max(0.02, 1 - pressure) * (1 + waiting))
 
@@ -217,9 +217,9 @@ class SimulatedDriver:
         capacity = self.cpus * 1000.0 - self._apps_milli() * len(self.host_apps)
         claims = []
         for pod in self.pods():
-            wanted = load * capacity * pod.request.cpu_milli / total if pod.tier is Tier.PROD else capacity
+            demand = load * capacity * pod.request.cpu_milli / total if pod.tier is Tier.PROD else capacity
             limit = milli(self._value(CPU_LIMIT, pod.uid))
-            claims.append(CpuClaim(pod.uid, pod.tier, wanted, self._weight(pod.uid), limit))
+            claims.append(CpuClaim(pod.uid, pod.tier, demand, self._weight(pod.uid), limit))
         return settle(capacity, self.cpus, claims, {tier: self._weight(tier) for tier in Tier})
 
     def sample(self) -> RawSample:

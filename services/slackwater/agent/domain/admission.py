@@ -125,7 +125,7 @@ def _qos(text: str | None, tier: Tier) -> QoSClass:
 
 
 def _labels(texts: tuple[str, ...]) -> dict[str, str]:
-    found = {}
+    labels = {}
     for text in texts:
         key, equals, value = text.partition("=")
         if not equals or not _LABEL.fullmatch(key) or not _VALUE.fullmatch(value):
@@ -136,8 +136,8 @@ def _labels(texts: tuple[str, ...]) -> dict[str, str]:
             )
         if key in PROTECTED:
             raise InvalidInput(f"--label: {key} is given by the agent alone", field="--label")
-        found[key] = value
-    return found
+        labels[key] = value
+    return labels
 
 
 def _priority(value: int | None, tier: Tier) -> int:

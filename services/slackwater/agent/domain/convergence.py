@@ -50,7 +50,7 @@ def plan(
 
 
 def _step(
-    knob: Knob, wanted: str | None, present: str | None, journal: Journal, foreign: Mapping[Knob, str]
+    knob: Knob, desired: str | None, present: str | None, journal: Journal, foreign: Mapping[Knob, str]
 ) -> KnobStep | None:
     claim = journal.claim_of(knob)
     if present is None:
@@ -59,11 +59,11 @@ def _step(
         return KnobStep(Do.YIELD, knob, present, claim.previous)
     if knob in foreign and present != foreign[knob]:
         return None
-    if wanted is None or (claim is not None and wanted == claim.previous):
+    if desired is None or (claim is not None and desired == claim.previous):
         if claim is None:
             return None
         done = present == claim.previous
         return KnobStep(Do.RELEASE if done else Do.RESTORE, knob, claim.previous, claim.previous)
-    if present == wanted:
+    if present == desired:
         return None
-    return KnobStep(Do.WRITE, knob, wanted, claim.previous if claim else present, claim=claim is None)
+    return KnobStep(Do.WRITE, knob, desired, claim.previous if claim else present, claim=claim is None)

@@ -21,12 +21,14 @@ def disk_uses(before: Sequence[DiskSample], after: Sequence[DiskSample], seconds
 def link_uses(before: Sequence[LinkSample], after: Sequence[LinkSample], seconds: float) -> tuple[LinkUse, ...]:
     if seconds < SHORTEST_SECONDS:
         return ()
-    known = {one.name: one for one in before}
-    found = []
-    for one in after:
-        old = known.get(one.name)
-        received = None if old is None else delta(old.received_bytes, one.received_bytes)
-        sent = None if old is None else delta(old.sent_bytes, one.sent_bytes)
+    known = {counters.name: counters for counters in before}
+    rates = []
+    for counters in after:
+        old = known.get(counters.name)
+        received = None if old is None else delta(old.received_bytes, counters.received_bytes)
+        sent = None if old is None else delta(old.sent_bytes, counters.sent_bytes)
         if received is not None and sent is not None:
-            found.append(LinkUse(one.name, round(received / seconds), round(sent / seconds), one.capacity_per_second))
-    return tuple(found)
+            rates.append(
+                LinkUse(counters.name, round(received / seconds), round(sent / seconds), counters.capacity_per_second)
+            )
+    return tuple(rates)

@@ -43,18 +43,18 @@ class Machine:
         """The last interval of the machine as the planner sees it. Throttles are those of `state`, other limits as
         found; `leaving` are the uids of pods that are being evicted."""
         ours, capacity = state.by_uid(), self.facts.capacity
-        found = tuple(
+        candidates = tuple(
             _pod(pod, instant, limits, ours.get(pod.uid), pod.uid in leaving) for pod in pods if pod.uid in limits
         )
-        prod = sum(int(pod.cpu_usage_milli or 0) for pod in found if pod.tier is Tier.PROD)
-        lacking = _best_effort(found, capacity.cpu_milli)
+        prod = sum(int(pod.cpu_usage_milli or 0) for pod in candidates if pod.tier is Tier.PROD)
+        lacking = _best_effort(candidates, capacity.cpu_milli)
         return NodeReadings(
             self.facts.name,
             at,
             _readings(instant, capacity.cpu_milli, capacity.memory_bytes),
             capacity.cpu_milli,
             capacity.memory_bytes or None,
-            found,
+            candidates,
             self.facts.labels,
             prod,
             lacking,
@@ -65,14 +65,14 @@ class Machine:
 
 
 def _readings(instant: Instant, cpu_milli: int, memory_bytes: int) -> Mapping[str, tuple[MetricSeries, ...]]:
-    found: dict[str, tuple[MetricSeries, ...]] = {}
+    series: dict[str, tuple[MetricSeries, ...]] = {}
     if instant.node_cpu_milli is not None:
-        found["node_cpu_usage"] = (MetricSeries(instant.node_cpu_milli),)
-        found["node_cpu_usage_ratio"] = (MetricSeries(instant.node_cpu_milli / cpu_milli),)
+        series["node_cpu_usage"] = (MetricSeries(instant.node_cpu_milli),)
+        series["node_cpu_usage_ratio"] = (MetricSeries(instant.node_cpu_milli / cpu_milli),)
     if instant.node_memory_bytes is not None:
-        found["node_memory_usage"] = (MetricSeries(instant.node_memory_bytes),)
+        series["node_memory_usage"] = (MetricSeries(instant.node_memory_bytes),)
         if memory_bytes:
-            found["node_memory_usage_ratio"] = (MetricSeries(instant.node_memory_bytes / memory_bytes),)
+            series["node_memory_usage_ratio"] = (MetricSeries(instant.node_memory_bytes / memory_bytes),)
     for name, pressure in (
         ("prod_cpu_pressure", instant.prod_cpu_pressure),
         ("prod_memory_pressure", instant.prod_memory_pressure),
@@ -80,8 +80,8 @@ def _readings(instant: Instant, cpu_milli: int, memory_bytes: int) -> Mapping[st
         ("node_io_pressure", instant.node_io_pressure),
     ):
         if pressure is not None:
-            found[name] = (MetricSeries(pressure),)
-    return found
+            series[name] = (MetricSeries(pressure),)
+    return series
 
 
 def _pod(pod: Pod, instant: Instant, limits: Limits, ours: Throttled | None, is_leaving: bool) -> PodUse:
@@ -91,12 +91,15 @@ def _pod(pod: Pod, instant: Instant, limits: Limits, ours: Throttled | None, is_
 
 def _best_effort(pods: Iterable[PodUse], capacity_milli: int) -> BestEffortCpu | None:
     """CPU of all BE pods in the last interval. It stands for the window too, because no more is kept here."""
-    found = [pod for pod in pods if pod.qos is QoSClass.BE]
-    if not found or any(pod.cpu_usage_milli is None for pod in found):
+    best_effort = [pod for pod in pods if pod.qos is QoSClass.BE]
+    if not best_effort or any(pod.cpu_usage_milli is None for pod in best_effort):
         return None
-    quotas = [pod.containers[0].quota_us for pod in found]
+    quotas = [pod.containers[0].quota_us for pod in best_effort]
     limits = sum(capacity_milli if quota is None else quota // GRAIN_US for quota in quotas)
-    used, asked = sum(pod.cpu_usage_milli or 0 for pod in found), sum(pod.cpu_request_milli for pod in found)
+    used, asked = (
+        sum(pod.cpu_usage_milli or 0 for pod in best_effort),
+        sum(pod.cpu_request_milli for pod in best_effort),
+    )
     return BestEffortCpu(used, asked, min(capacity_milli, limits))
 
 

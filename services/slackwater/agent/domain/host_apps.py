@@ -26,8 +26,8 @@ class HostApplication:
 
 
 def host_application(name: str, cgroup: str, tier: Tier | None = None, qos: QoSClass | None = None) -> HostApplication:
-    """One as it was written down. A tier that is left out follows from the QoS class, and is prod without one: what
-    nobody named must not be lent. Raises ValueError that says what is allowed."""
+    """Builds a host application. A missing tier follows from the QoS class and is prod without one, because usage of an
+    unknown tier must not be lent. Raises ValueError with the allowed values."""
     if not _NAME.fullmatch(name):
         raise ValueError(f"name {name!r}: letters, digits, '.', '_' and '-' are allowed, at most 63, ends alphanumeric")
     chosen = tier or _tier_of(qos)

@@ -45,7 +45,7 @@ class LateBus:
             await asyncio.wait([task])
 
     async def _hold(self, connect: Connect, leave: asyncio.Event) -> None:
-        said = False
+        is_logged = False
         while not leave.is_set():
             try:
                 async with connect() as bus:
@@ -53,9 +53,9 @@ class LateBus:
                     self.first.set()
                     await leave.wait()
             except Unavailable as error:
-                if not said:
+                if not is_logged:
                     _log.warning("bus not reached yet", error=error.message)
-                said = True
+                is_logged = True
                 await asyncio.sleep(self._pause_seconds)
             finally:
                 self._bus = None

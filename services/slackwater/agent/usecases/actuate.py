@@ -135,11 +135,11 @@ class Actuator:
 
     def read_all(self, knobs: Iterable[Knob]) -> dict[Knob, str | None]:
         """The texts of the knobs that can be read now; the others are left out."""
-        found: dict[Knob, str | None] = {}
+        values: dict[Knob, str | None] = {}
         for knob in knobs:
             with suppress(Misconfigured):
-                found[knob] = self.read(knob)
-        return found
+                values[knob] = self.read(knob)
+        return values
 
     def _text_now(self, knob: Knob) -> str | None:
         try:

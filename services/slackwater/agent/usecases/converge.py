@@ -119,8 +119,8 @@ class ConvergeToIntents:
     def settle(self, pods: Sequence[Pod]) -> dict[str, int | None]:
         """Converge now. Returns the pods whose limit could not be set, with the limit in force."""
         outcome = self._converge(pods)
-        found = self.limits(pods)
-        return {uid: found[uid][0] for uid in self._pods_of(outcome, pods) if uid in found}
+        limits = self.limits(pods)
+        return {uid: limits[uid][0] for uid in self._pods_of(outcome, pods) if uid in limits}
 
     def tick(self, pods: Sequence[Pod]) -> list[Observed]:
         """Converge once per sample: leases lapse, pods come and go, other programs write to the same files."""
@@ -156,14 +156,14 @@ class ConvergeToIntents:
     def limits(self, pods: Sequence[Pod]) -> dict[str, tuple[int | None, int | None]]:
         """Per pod uid, the limit in force and the previous one. Pods that have just vanished, and those whose limit
         cannot be read now, are missing."""
-        found: dict[str, tuple[int | None, int | None]] = {}
+        limits: dict[str, tuple[int | None, int | None]] = {}
         for pod in pods:
             try:
                 now, original = self._apply.values(CPU_LIMIT, pod.uid)
-                found[pod.uid] = (milli(now), milli(original))
+                limits[pod.uid] = (milli(now), milli(original))
             except (NotFound, Misconfigured):
                 continue
-        return found
+        return limits
 
     def _converge(self, pods: Sequence[Pod], sample: int | None = None) -> Outcome:
         documents = [held.desired for held in self.held.values()] + ([] if self.own is None else [self.own])
@@ -174,14 +174,14 @@ class ConvergeToIntents:
     def _pods_of(self, outcome: Outcome, pods: Sequence[Pod]) -> set[str]:
         """Pods whose limit these steps failed to set or had to yield."""
         touched = outcome.errors.keys() | outcome.yielded.keys()
-        found: set[str] = set()
+        uids: set[str] = set()
         for pod in pods if touched else ():
             try:
                 if self.driver.knob(CPU_LIMIT, pod.uid) in touched:
-                    found.add(pod.uid)
+                    uids.add(pod.uid)
             except NotFound:
                 continue
-        return found
+        return uids
 
     def _answer_foreign(self, outcome: Outcome) -> list[Observed]:
         self._apply.yielded(outcome)

@@ -66,16 +66,16 @@ class DisconnectedGuard:
             view.node, view.capacity_milli or 0, self.state, _book(self.policies), self.options, now, view,
             self.held.event.id, WRITER,
         )  # fmt: skip
-        told = [(one, record_of(new_id(), one, made.cycle, source)) for one in made.cycle.told]
-        self._note(made, told)
+        recorded = [(one, record_of(new_id(), one, made.cycle, source)) for one in made.cycle.told]
+        self._note(made, recorded)
         if made.cycle.plan.steps or made.forgotten:
             self._carry_out(pods)
-        return [record for _, record in told]
+        return [record for _, record in recorded]
 
     def ended(self, completion: EvictionCompleted) -> None:
         """An eviction has ended; one that failed is planned again."""
-        mine = [one for one in self.evictions if one.id == completion.id]
-        if not mine:
+        own = [one for one in self.evictions if one.id == completion.id]
+        if not own:
             return
         self.evictions = [one for one in self.evictions if one.id != completion.id]
         if completion.outcome in GONE:
@@ -89,19 +89,19 @@ class DisconnectedGuard:
         if self.converge.own is not None:
             self.converge.own = fading(self.converge.own, self.clock.monotonic())
 
-    def _note(self, made: GuardResult, told: Sequence[tuple[RecordedPlan, DecisionRecord]]) -> None:
+    def _note(self, made: GuardResult, recorded: Sequence[tuple[RecordedPlan, DecisionRecord]]) -> None:
         self.state = made.state
-        for one, record in told:
-            if not one.carried_out:
+        for plan, record in recorded:
+            if not plan.carried_out:
                 continue
-            for step in one.plan.of(one.kind):
+            for step in plan.plan.of(plan.kind):
                 self.decisions[step.uid] = record.id
-            if one.kind is ActionKind.EVICT:
-                self._begin(one, record)
+            if plan.kind is ActionKind.EVICT:
+                self._begin(plan, record)
 
-    def _begin(self, told: RecordedPlan, record: DecisionRecord) -> None:
+    def _begin(self, recorded: RecordedPlan, record: DecisionRecord) -> None:
         deadline = self.clock.now() + timedelta(seconds=DEADLINE_SECONDS)
-        for number, step in enumerate(told.plan.of(ActionKind.EVICT), 1):
+        for number, step in enumerate(recorded.plan.of(ActionKind.EVICT), 1):
             grace = GRACE_SECONDS if step.grace_seconds is None else float(step.grace_seconds)
             self.evictions.append(
                 EvictionRequest(

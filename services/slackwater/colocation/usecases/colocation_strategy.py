@@ -46,30 +46,30 @@ class ColocationStrategySpec(Part):
     model_config = ConfigDict(frozen=True, extra="allow", alias_generator=to_camel, populate_by_name=False)
 
     node_pool: Annotated[Value, StringConstraints(min_length=1)] | None = Field(
-        None, description="the nodes of this pool; short for a selector on slackwater.io/node-pool"
+        None, description="short for a selector on slackwater.io/node-pool"
     )
-    node_selector: NodeSelector | None = Field(None, description="the nodes with these labels")
+    node_selector: NodeSelector | None = Field(None, description="nodes with these labels")
     precedence: Annotated[int, Field(ge=-1000, le=1000)] | None = Field(
         None,
-        description="of several that select a node the highest counts (0 if left out), of equals the first by name",
+        description="the highest counts (default 0), of equals the first by name",
     )
 
     @model_validator(mode="after")
     def _fields_are_allowed(self) -> Self:
         if self.node_pool is not None and self.node_selector is not None:
             raise ValueError("nodePool and nodeSelector both say which nodes; leave one of them out")
-        found = field_problems(self.fields())
-        if found:
-            given = self.fields()
+        problems = field_problems(self.fields())
+        if problems:
+            fields = self.fields()
             raise ValidationError.from_exception_data(
                 type(self).__name__,
                 [
                     InitErrorDetails(
                         type=PydanticCustomError("not_allowed", "{message}", {"message": each.message}),
                         loc=(each.field or "",),
-                        input=given.get(each.field or ""),
+                        input=fields.get(each.field or ""),
                     )
-                    for each in found
+                    for each in problems
                 ],
             )
         return self
@@ -80,16 +80,20 @@ class ColocationStrategySpec(Part):
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        found = handler.resolve_ref_schema(handler(core))
-        found["properties"] |= {name: _schema_of(name) for name in FIELDS}
-        found["additionalProperties"] = False
-        return found
+        schema = handler.resolve_ref_schema(handler(core))
+        schema["properties"] |= {name: _schema_of(name) for name in FIELDS}
+        schema["additionalProperties"] = False
+        return schema
 
 
 def _schema_of(name: str) -> Mapping[str, Any]:
-    one = FIELDS[name]
-    about = one.about + ("" if one.default is None else f"; default {default_text(one.default)}")
-    return {"anyOf": [dict(one.schema), {"type": "null"}], "title": name, "description": about}
+    spec_field = FIELDS[name]
+    default = "" if spec_field.default is None else f"; default {default_text(spec_field.default)}"
+    return {
+        "anyOf": [dict(spec_field.schema), {"type": "null"}],
+        "title": name,
+        "description": spec_field.about + default,
+    }
 
 
 def default_text(value: Any) -> str:
@@ -161,9 +165,9 @@ class ColocationStrategy(Resource):
 
     def stored(self) -> dict[str, Any]:
         """Returns the document in stored form: the given fields, without status."""
-        found = self.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"status", "spec"})
-        said = self.spec.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_unset=True)
-        return {**found, "spec": said}
+        document = self.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"status", "spec"})
+        spec = self.spec.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_unset=True)
+        return {**document, "spec": spec}
 
     def with_status(self, status: ColocationStrategyStatus) -> ColocationStrategy:
         return self.model_copy(update={"status": status})
@@ -185,8 +189,8 @@ def first_document(base: Spec) -> ColocationStrategy:
     """Returns the initial document of the cluster from the settings. Fractions that a document cannot hold are omitted,
     and follow the settings.
     """
-    said = {name: value for name, value in base.items() if FIELDS[name].takes(value)}
-    spec = ColocationStrategySpec.model_validate(said)
+    usable = {name: value for name, value in base.items() if FIELDS[name].takes(value)}
+    spec = ColocationStrategySpec.model_validate(usable)
     return ColocationStrategy(metadata=Metadata(name=CLUSTER, generation=1, changed_by=BY_SETTINGS), spec=spec)
 
 
@@ -203,11 +207,11 @@ def conditions_of(
     )
     named = ", ".join(each.node for each in problems)
     more = f" and {bad - len(problems)} more" if bad > len(problems) else ""
-    said = f"{bad} of {nodes} nodes have an annotation or label that cannot be used: {named}{more}"
+    summary = f"{bad} of {nodes} nodes have an annotation or label that cannot be used: {named}{more}"
     words = Condition(
         type="NodesFollow",
         status="False" if bad else "True",
         reason="NodeWordsUnusable" if bad else "AllAsWritten",
-        message=said if bad else "",
+        message=summary if bad else "",
     )
     return followed, words

@@ -71,16 +71,16 @@ async def _catch_up_or_split(offering: Offering, some: Sequence[str]) -> int:
 async def _catch_up(offering: Offering, some: Sequence[str]) -> int:
     async with offering.store.begin() as transaction:
         await transaction.expect_nodes(some)
-        told = [
+        decisions = [
             await decide_anew(offering, transaction, node, _unchanged, None, CHANGED)
             for node in some
             if await _is_still_behind(offering, transaction, node)
         ]
     for node in some:
         offering.decided(node)
-    for events in told:
+    for events in decisions:
         offering.published(events, None)
-    return sum(map(bool, told))
+    return sum(map(bool, decisions))
 
 
 def _is_behind(offering: Offering, state: NodeState) -> bool:
@@ -90,8 +90,8 @@ def _is_behind(offering: Offering, state: NodeState) -> bool:
 
 def _wants_a_turn(offering: Offering, state: NodeState) -> bool:
     """Returns whether a node is behind; sets the node aside if the check fails."""
-    found = offering.quarantine.attempt(STATES, state.node, lambda: _is_behind(offering, state), node=state.node)
-    return bool(found)
+    is_behind = offering.quarantine.attempt(STATES, state.node, lambda: _is_behind(offering, state), node=state.node)
+    return bool(is_behind)
 
 
 async def _is_still_behind(offering: Offering, transaction: ColocationTransaction, node: str) -> bool:
@@ -123,31 +123,33 @@ async def publish_document_problems(
     A finding is published for each document that has become unusable, usable again or deleted since the last one, and
     an event for each document with what it resolves to. Raises Unavailable, Fenced.
     """
-    found, base = strategies.now, strategies.base
-    problems = {name: why for name, why in found.problems.items() if partition_of(name) in partitions}
+    documents, base = strategies.now, strategies.base
+    problems = {name: why for name, why in documents.problems.items() if partition_of(name) in partitions}
     now = offering.clock.now()
     async with nodes.telling() as transaction:
-        told = {
+        published = {
             name: why
             for name, why in (await transaction.published_problems()).items()
             if partition_of(name) in partitions
         }
-        for name in sorted(n for n in problems.keys() | told.keys() if problems.get(n, "") != told.get(n, "")):
-            checked = _checked(name, problems.get(name, ""), found, now)
+        for name in sorted(
+            n for n in problems.keys() | published.keys() if problems.get(n, "") != published.get(n, "")
+        ):
+            checked = _checked(name, problems.get(name, ""), documents, now)
             await transaction.publish_problem(
                 name, checked.problem, checked_event(checked, now, None, cause=now.isoformat())
             )
-        for name in sorted(found.generations.keys() | found.gone.keys()):
+        for name in sorted(documents.generations.keys() | documents.gone.keys()):
             if partition_of(name) in partitions:
-                await transaction.publish(event_of(_followed(name, found, base, now), source=SOURCE, time=now))
+                await transaction.publish(event_of(_followed(name, documents, base, now), source=SOURCE, time=now))
 
 
-def _checked(name: str, problem: str, found: StrategiesFound, now: datetime) -> StrategyChecked:
-    kept = found.values.get(name)
+def _checked(name: str, problem: str, documents: StrategiesFound, now: datetime) -> StrategyChecked:
+    kept = documents.values.get(name)
     title = "cluster" if name == CLUSTER else f"pool/{name}"
     return StrategyChecked(
         document=name,
-        generation=found.generations.get(name, 0),
+        generation=documents.generations.get(name, 0),
         usable=not problem,
         problem=problem,
         followed=() if kept is None else (f"{title}@{kept.generation}",),
@@ -155,20 +157,20 @@ def _checked(name: str, problem: str, found: StrategiesFound, now: datetime) -> 
     )
 
 
-def _followed(name: str, found: StrategiesFound, base: Spec, now: datetime) -> StrategyFollowed:
+def _followed(name: str, documents: StrategiesFound, base: Spec, now: datetime) -> StrategyFollowed:
     """Builds the view of a document; if nothing of it applies, only its existence and the reason."""
-    if name in found.gone:
-        return StrategyFollowed(document=name, generation=found.gone[name], gone=True, told_at=now)
-    kept, document = found.values.get(name), found.documents.get(name)
+    if name in documents.gone:
+        return StrategyFollowed(document=name, generation=documents.gone[name], gone=True, told_at=now)
+    kept, document = documents.values.get(name), documents.documents.get(name)
     return StrategyFollowed(
         document=name,
-        generation=found.generations[name],
+        generation=documents.generations[name],
         observed_generation=0 if kept is None else kept.generation,
         nodes="" if document is None else nodes_of(document),
         precedence=0 if kept is None else kept.precedence,
         fields={} if kept is None else plain_fields(kept.spec),
-        effective={} if kept is None else effective_of(kept, found, base),
-        problem=found.problems.get(name, ""),
+        effective={} if kept is None else effective_of(kept, documents, base),
+        problem=documents.problems.get(name, ""),
         changed_by="" if document is None else document.metadata.changed_by,
         accepted_at=None if kept is None else kept.accepted_at,
         told_at=now,

@@ -40,8 +40,8 @@ def offer_events(
 
     trigger_id, trace_id = (trigger.id, trace_id_of(trigger.traceparent)) if trigger else (None, None)
     reason = because or _reason(before, after)
-    told = OfferContext(before, after, snapshot, followed, offer, reason, now, trigger_id, identity, trace_id)
-    records = offer_records(told)
+    context = OfferContext(before, after, snapshot, followed, offer, reason, now, trigger_id, identity, trace_id)
+    records = offer_records(context)
     status = after.status
     offered = ResourcesOffered(
         node=after.node,

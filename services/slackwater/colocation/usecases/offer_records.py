@@ -46,50 +46,50 @@ def subject_of(tier: str, resource: str) -> str:
     return f"{tier}-{resource}"
 
 
-def offer_records(told: OfferContext) -> list[DecisionRecord]:
+def offer_records(context: OfferContext) -> list[DecisionRecord]:
     """Returns the records: inputs with sources, terms, alternatives, and the arguments to repeat the decision."""
-    tiers = ("batch",) if told.strategy.mid_mode is MidMode.OFF else ("batch", "mid")
-    shared = replay_of_all(told.snapshot, told.strategy, told.before.window_end)
+    tiers = ("batch",) if context.strategy.mid_mode is MidMode.OFF else ("batch", "mid")
+    shared = replay_of_all(context.snapshot, context.strategy, context.before.window_end)
     return [
-        _record(told, tier, resource, shared | replay_of(tier, resource, _gate(told.before, tier, resource)))
+        _record(context, tier, resource, shared | replay_of(tier, resource, _gate(context.before, tier, resource)))
         for tier in tiers
         for resource in RESOURCES
     ]
 
 
-def _record(told: OfferContext, tier: str, resource: str, arguments: dict[str, object]) -> DecisionRecord:
-    subject, strategy = subject_of(tier, resource), told.strategy
-    both = told.offer.mid if tier == "mid" else told.offer.batch
+def _record(context: OfferContext, tier: str, resource: str, arguments: dict[str, object]) -> DecisionRecord:
+    subject, strategy = subject_of(tier, resource), context.strategy
+    both = context.offer.mid if tier == "mid" else context.offer.batch
     decided = both.cpu if resource == "cpu" else both.memory
     return DecisionRecord(
-        id=told.identity(subject),
+        id=context.identity(subject),
         kind=DecisionKind.OFFER,
-        node=told.after.node,
+        node=context.after.node,
         subject=subject,
         service="colocation",
         rule=strategy.mid_mode.value if tier == "mid" else strategy.policy(resource).value,
-        reason=told.reason,
-        decided_at=told.now,
-        trigger_event_id=told.trigger_id,
-        inputs=(*inputs_of(_facts(told, resource), tier), *_in_force(told, tier, resource)),
+        reason=context.reason,
+        decided_at=context.now,
+        trigger_event_id=context.trigger_id,
+        inputs=(*inputs_of(_facts(context, resource), tier), *_in_force(context, tier, resource)),
         terms=decided.terms,
         result=decided.value,
         unit=UNITS[resource],
-        alternatives=(*_others(told, tier, resource), *_computed(decided, resource), *_refused(told)),
+        alternatives=(*_others(context, tier, resource), *_computed(decided, resource), *_refused(context)),
         replay=Replay(function=FUNCTION, arguments=arguments),
-        trace_id=told.trace_id,
+        trace_id=context.trace_id,
     )
 
 
-def _facts(told: OfferContext, resource: str) -> Facts:
-    lent = InputSource(told.identity(subject_of("mid", resource)), told.now)
-    return Facts(told.after, told.snapshot, told.followed, resource, told.offer.mid_share, lent)
+def _facts(context: OfferContext, resource: str) -> Facts:
+    lent = InputSource(context.identity(subject_of("mid", resource)), context.now)
+    return Facts(context.after, context.snapshot, context.followed, resource, context.offer.mid_share, lent)
 
 
-def _in_force(told: OfferContext, tier: str, resource: str) -> tuple[Input, ...]:
+def _in_force(context: OfferContext, tier: str, resource: str) -> tuple[Input, ...]:
     """Returns the last published value, which hysteresis compares with; nothing before the first offer."""
-    published = _gate(told.before, tier, resource).published
-    return () if published is None else (measured("in_force", published, UNITS[resource], told.before.told_by),)
+    published = _gate(context.before, tier, resource).published
+    return () if published is None else (measured("in_force", published, UNITS[resource], context.before.told_by),)
 
 
 def _gate(state: NodeState, tier: str, resource: str) -> PublishGate:
@@ -98,22 +98,22 @@ def _gate(state: NodeState, tier: str, resource: str) -> PublishGate:
     return state.cpu if resource == "cpu" else state.memory
 
 
-def _others(told: OfferContext, tier: str, resource: str) -> tuple[Alternative, ...]:
+def _others(context: OfferContext, tier: str, resource: str) -> tuple[Alternative, ...]:
     """Returns what other settings of the strategy would have offered."""
     if tier == "mid":
-        whole = max(0, slack(resource, told.snapshot, told.strategy))
+        whole = max(0, slack(resource, context.snapshot, context.strategy))
         why = {
             MidMode.STATIC: "a fixed share is configured; batch gets the rest",
             MidMode.DYNAMIC: "mid gets what prod requested and will not need, up to its threshold; batch the rest",
         }
-        return (_alternative("all of the slack", whole, resource, why[told.strategy.mid_mode]),)
-    if told.strategy.policy(resource) is CountingPolicy.USAGE:
-        requested = request_policy(resource, told.snapshot, told.strategy)
+        return (_alternative("all of the slack", whole, resource, why[context.strategy.mid_mode]),)
+    if context.strategy.policy(resource) is CountingPolicy.USAGE:
+        requested = request_policy(resource, context.snapshot, context.strategy)
         why_not = "policy usage is set: it lends what prod requested and will not need"
         return (_alternative("policy request", requested, resource, why_not),)
-    by_usage = replace(told.strategy, cpu_policy=CountingPolicy.USAGE, memory_policy=CountingPolicy.USAGE)
-    used = compute(resource, told.snapshot, by_usage, amount(told.offer.mid_share, resource)).offered
-    why_not = f"policy {told.strategy.policy(resource).value} is set: requests count, used or not"
+    by_usage = replace(context.strategy, cpu_policy=CountingPolicy.USAGE, memory_policy=CountingPolicy.USAGE)
+    used = compute(resource, context.snapshot, by_usage, amount(context.offer.mid_share, resource)).offered
+    why_not = f"policy {context.strategy.policy(resource).value} is set: requests count, used or not"
     return (_alternative("policy usage", used, resource, why_not),)
 
 
@@ -126,11 +126,11 @@ def _computed(decided: Decided, resource: str) -> tuple[Alternative, ...]:
     )
 
 
-def _refused(told: OfferContext) -> tuple[Alternative, ...]:
-    if not told.followed.reason:
+def _refused(context: OfferContext) -> tuple[Alternative, ...]:
+    if not context.followed.reason:
         return ()
     what = "the node's annotation or label as written; its last usable value applies"
-    return (Alternative(what=what, rejected_because=told.followed.reason),)
+    return (Alternative(what=what, rejected_because=context.followed.reason),)
 
 
 def _alternative(what: str, value: int, resource: str, why_not: str) -> Alternative:

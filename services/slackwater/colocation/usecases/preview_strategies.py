@@ -77,7 +77,7 @@ class PreviewStrategies:
         self._in_force = in_force
         self._clock = clock
 
-    async def offers(self, wanted: Strategies, most: int) -> StrategyPreview:
+    async def offers(self, proposed: Strategies, most: int) -> StrategyPreview:
         """Returns the offers of every node before and after, naming at most `most` nodes. Raises Unavailable."""
         now, pools, unknown, seen = self._clock.now(), dict[str, PoolPreview](), 0, 0
         top: list[tuple[float, int, NodePreview]] = []
@@ -85,7 +85,7 @@ class PreviewStrategies:
         while page:
             known = [state for state in page if state.described_by is not None and state.used_by is not None]
             unknown += len(page) - len(known)
-            for tried in _compared(known, self._in_force, wanted, now):
+            for tried in _compared(known, self._in_force, proposed, now):
                 seen += 1
                 _add(pools.setdefault(tried.pool, PoolPreview(tried.pool)), tried)
                 entry = (tried.changed, -seen, tried)
@@ -99,8 +99,8 @@ class PreviewStrategies:
         return StrategyPreview(now, [pools[name] for name in sorted(pools)], named, seen - len(named), unknown)
 
 
-def _compared(states: Sequence[NodeState], now: Strategies, wanted: Strategies, at: datetime) -> list[NodePreview]:
-    before, after = [now.of(state) for state in states], [wanted.of(state) for state in states]
+def _compared(states: Sequence[NodeState], now: Strategies, proposed: Strategies, at: datetime) -> list[NodePreview]:
+    before, after = [now.of(state) for state in states], [proposed.of(state) for state in states]
     offered = zip(_computed(states, before, at), _computed(states, after, at), strict=True)
     return [
         NodePreview(

@@ -58,18 +58,18 @@ async def apply_news(offering: Offering, consumer: str, batch: Sequence[News]) -
     Events of nodes in quarantine change nothing. Returns the number of events not handled before. Raises Unavailable,
     and InvalidInput for an event that makes the decision on its node impossible.
     """
-    told: list[tuple[Event[Any], Sequence[Event[Any]]]] = []
+    published: list[tuple[Event[Any], Sequence[Event[Any]]]] = []
     async with offering.store.begin() as transaction:
         await transaction.expect(consumer, [(news.event.id, news.node) for news in batch])
         for news in batch:
             if await transaction.first_time(consumer, news.event.id):
                 events = await decide_anew(offering, transaction, news.node, news.change, news.event)
-                told.append((news.event, events))
+                published.append((news.event, events))
     for news in batch:
         offering.decided(news.node)
-    for cause, events in told:
+    for cause, events in published:
         offering.published(events, (offering.clock.now() - cause.time).total_seconds())
-    return len(told)
+    return len(published)
 
 
 async def age_offers(offering: Offering, partitions: Collection[int] = ALL_PARTITIONS) -> int:
@@ -199,9 +199,9 @@ def recompute(
     after = with_offer(state, offer, degraded_because(snapshot, strategy), due_at_of(state, strategy, now))
     if is_same_offer(state, after, followed.sources) and not tell_anew:
         return after if state.strategies else replace(after, strategies=followed.sources), []
-    told = replace(after, generation=state.generation + 1, strategies=followed.sources)
-    events = offer_events(state, told, snapshot, followed, offer, now, trigger, because)
-    return replace(told, told_by=InputSource(events[-1].id, now)), events
+    published = replace(after, generation=state.generation + 1, strategies=followed.sources)
+    events = offer_events(state, published, snapshot, followed, offer, now, trigger, because)
+    return replace(published, told_by=InputSource(events[-1].id, now)), events
 
 
 def is_same_offer(before: NodeState, after: NodeState, sources: tuple[str, ...]) -> bool:

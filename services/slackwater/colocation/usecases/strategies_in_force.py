@@ -123,10 +123,10 @@ def _readable_part(row: StoredResource) -> ColocationStrategy | None:
         return None
     bad = {problem.field for problem in field_problems(spec)} - {*SELECTION}
     try:
-        found = ColocationStrategy.parse({**document, "spec": {k: v for k, v in spec.items() if k not in bad}})
+        usable = ColocationStrategy.parse({**document, "spec": {k: v for k, v in spec.items() if k not in bad}})
     except InvalidInput:
         return None
-    return found.with_generation(0)
+    return usable.with_generation(0)
 
 
 class StrategiesInForce(ResourcesInForce[ColocationStrategy, Kept]):

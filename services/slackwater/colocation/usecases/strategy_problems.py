@@ -35,7 +35,7 @@ def note_followed(
     return noted, [checked_event(checked, now, trigger, cause=trigger.id if trigger else now.isoformat())]
 
 
-def checked_event(found: StrategyChecked, now: datetime, trigger: Event[Any] | None, *, cause: str) -> Event[Any]:
+def checked_event(checked: StrategyChecked, now: datetime, trigger: Event[Any] | None, *, cause: str) -> Event[Any]:
     """Builds the event, with the same id for the same finding and cause."""
-    identity = uuid.uuid5(_IDS, f"{found.key()}|{found.generation}|{found.problem}|{cause}")
-    return event_of(found, source=SOURCE, time=now, causedby=trigger, id=str(identity))
+    identity = uuid.uuid5(_IDS, f"{checked.key()}|{checked.generation}|{checked.problem}|{cause}")
+    return event_of(checked, source=SOURCE, time=now, causedby=trigger, id=str(identity))

@@ -20,18 +20,31 @@ _SAVE = text("""
     ON CONFLICT (id) DO NOTHING
 """)
 _LIST = text("""
+    WITH RECURSIVE stored AS (
+        (SELECT type FROM event ORDER BY type LIMIT 1)
+        UNION ALL
+        SELECT (SELECT type FROM event WHERE type > stored.type ORDER BY type LIMIT 1)
+        FROM stored WHERE stored.type IS NOT NULL
+    )
     SELECT CAST(jsonb_build_object('id', id, 'type', type, 'source', source, 'node', node, 'time', time,
         'causedby', causedby, 'trace', trace, 'data', body) AS text)
-    FROM event
-    WHERE (CAST(:types AS text[]) IS NULL OR type = ANY(CAST(:types AS text[])))
-      AND (CAST(:node AS text) IS NULL OR node = :node)
-      AND (CAST(:trace AS text) IS NULL OR trace = :trace)
-      AND (CAST(:since AS timestamptz) IS NULL OR time >= :since)
-      AND (CAST(:until AS timestamptz) IS NULL OR time <= :until)
-      AND (CAST(:before_at AS timestamptz) IS NULL
-           OR (time, id COLLATE "C") < (:before_at, CAST(:before_id AS text) COLLATE "C"))
+    FROM unnest(coalesce(CAST(:types AS text[]), ARRAY(SELECT stored.type FROM stored))) AS wanted
+    CROSS JOIN LATERAL (
+        SELECT * FROM event
+        WHERE type = wanted
+          AND (CAST(:node AS text) IS NULL OR node = :node)
+          AND (CAST(:trace AS text) IS NULL OR trace = :trace)
+          AND (CAST(:since AS timestamptz) IS NULL OR time >= :since)
+          AND (CAST(:until AS timestamptz) IS NULL OR time <= :until)
+          AND (CAST(:before_at AS timestamptz) IS NULL
+               OR (time, id COLLATE "C") < (:before_at, CAST(:before_id AS text) COLLATE "C"))
+        ORDER BY time DESC, id COLLATE "C" DESC LIMIT :limit
+    ) AS newest
     ORDER BY time DESC, id COLLATE "C" DESC LIMIT :limit
 """)
+"""Reads the newest of each type, because a filter by several types gives an index no order. `stored` is every type in
+the table, one index lookup each.
+"""
 PRUNE_EVENTS = text("DELETE FROM event WHERE time < :before")
 
 

@@ -56,7 +56,7 @@ class EnsuranceMetrics:
             "slackwater_ensurance_effects_total",
             "Measured effects (relieved, unrelieved).",
             ["kind", "result"],
-            look="More unrelieved throttles or evictions: they do not help prod.",
+            look="Mostly unrelieved throttles or evictions: no help to prod.",
         )
         for kind in (DecisionKind.THROTTLE, DecisionKind.RESTORE, DecisionKind.EVICT):
             for result in ("relieved", "unrelieved"):  # an alert compares them: none is a number, too
@@ -79,13 +79,13 @@ class EnsuranceMetrics:
             "slackwater_ensurance_evictions_total",
             "Evictions requested of agents.",
             ["pool"],
-            look="More than 20 in ten minutes: a storm.",
+            look="More than 20 in ten minutes.",
         )
         self._repeated = meters.counter(
             "slackwater_ensurance_evictions_repeated_total",
             "Evictions of pods started after their workload lost one in the pool within the hour.",
             ["pool"],
-            look="Any growth: a restarted workload is evicted repeatedly; the log names it (evicted again).",
+            look="Any growth; the log names the workload (evicted again).",
         )
         self._renewals = meters.counter(
             "slackwater_ensurance_lease_renewals_total",
@@ -98,7 +98,7 @@ class EnsuranceMetrics:
         self._stepped_back = meters.gauge(
             "slackwater_ensurance_stepped_back_pools",
             "Pools in fallback from evicting to throttling.",
-            look="Above 0: too many evictions, or without relief; see /v1/decisions?kind=evict.",
+            look="Above 0: see /v1/decisions?kind=evict.",
         )
 
     def decided(self, record: DecisionRecord, sample_age_seconds: float | None) -> None:

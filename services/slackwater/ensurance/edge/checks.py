@@ -8,7 +8,7 @@ from slackwater.ensurance.usecases.documents_in_force import DocumentsInForce
 from slackwater.ensurance.usecases.node_cache import GuardedNodeCache
 from slackwater.runtime.resource_news import unusable_text
 from slackwater.runtime.service import Check
-from slackwater.waterline.rulebook import acting_on_nobody
+from slackwater.waterline.rulebook import rules_without_effect
 
 
 def state_checks(book: GuardedNodeCache, documents: DocumentsInForce) -> Sequence[Check]:
@@ -23,5 +23,5 @@ def state_checks(book: GuardedNodeCache, documents: DocumentsInForce) -> Sequenc
 
 def _idle_rules(book: GuardedNodeCache) -> str:
     """Rules that can act on no pod, for health. Begins with a semicolon; empty if every rule can act."""
-    idle = acting_on_nobody(book.rules.policies, book.metrics) if book.ready else {}
-    return "".join(f"; rule {key} acts on nobody: {why}" for key, why in sorted(idle.items()))
+    reasons = rules_without_effect(book.rules.policies, book.metrics) if book.ready else {}
+    return "".join(f"; rule {key} acts on no pod: {why}" for key, why in sorted(reasons.items()))

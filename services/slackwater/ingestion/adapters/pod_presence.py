@@ -119,10 +119,10 @@ async def _write(
 
 def _columns(seen: Iterable[tuple[str, _Seen]]) -> dict[str, list[Any]]:
     columns: dict[str, list[Any]] = {name: [] for name in ("uid", "node", "pod", "seen_at", "present")}
-    for uid, one in seen:
+    for uid, last_seen in seen:
         columns["uid"].append(uid)
-        columns["node"].append(one.node)
-        columns["pod"].append(PODS.dump_json(one.pod).decode())
-        columns["seen_at"].append(one.at)
-        columns["present"].append(one.present)
+        columns["node"].append(last_seen.node)
+        columns["pod"].append(PODS.dump_json(last_seen.pod).decode())
+        columns["seen_at"].append(last_seen.at)
+        columns["present"].append(last_seen.present)
     return columns

@@ -166,19 +166,21 @@ def _history_row(row: RowMapping, measured: dict[tuple[str, str, int], list[Meas
     return HistoryRow(report, row["received_at"], row["gap_delta"], row["late"])
 
 
-def pod_columns(reports: Sequence[HistoryRow], found: Sequence[Any], described: Mapping[str, Pod]) -> ReportPodColumns:
+def pod_columns(
+    reports: Sequence[HistoryRow], pod_rows: Sequence[Any], described: Mapping[str, Pod]
+) -> ReportPodColumns:
     """Builds pod columns from rows of `report_pods` with `cpu` and `memory` in wire format.
 
     Leaves out pods whose description was deleted, and reports stored between the two queries: readers take no locks.
     """
     place = {(row.report.node, row.report.boot_epoch, row.report.sequence): n for n, row in enumerate(reports)}
-    found = [row for row in found if (row.node, row.boot_epoch, row.sequence) in place]
+    pod_rows = [row for row in pod_rows if (row.node, row.boot_epoch, row.sequence) in place]
     pod_place = {uid: n for n, uid in enumerate(described)}
-    cpu, memory = binary.series_of([row.cpu for row in found]), binary.series_of([row.memory for row in found])
+    cpu, memory = binary.series_of([row.cpu for row in pod_rows]), binary.series_of([row.memory for row in pod_rows])
     report = np.repeat(
-        np.array([place[row.node, row.boot_epoch, row.sequence] for row in found], dtype=np.int64),
-        np.array([len(row.uids) for row in found], dtype=np.int64),
+        np.array([place[row.node, row.boot_epoch, row.sequence] for row in pod_rows], dtype=np.int64),
+        np.array([len(row.uids) for row in pod_rows], dtype=np.int64),
     )
-    pod = np.array([pod_place.get(uid, -1) for row in found for uid in row.uids], dtype=np.int64)
+    pod = np.array([pod_place.get(uid, -1) for row in pod_rows for uid in row.uids], dtype=np.int64)
     known = pod >= 0
     return ReportPodColumns(report[known], pod[known], cpu[known], memory[known], list(described.values()))

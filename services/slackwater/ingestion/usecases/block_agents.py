@@ -107,14 +107,14 @@ class AnnounceBlocks:
 
         A block that no event can hold is set aside, and stays in force where it is known. Raises Unavailable, Fenced.
         """
-        mine = self._working()
-        if not mine:
+        working = self._working()
+        if not working:
             return
         async with self._database.unit_of_work() as unit:
             book = self._books(unit)
             await book.lock()  # a block that ends meanwhile must not be published after its end
             for block in await book.in_force():
-                if partition_of(block.node) not in mine:
+                if partition_of(block.node) not in working:
                     continue
                 event = self._quarantine.attempt(BLOCKS, block.node, partial(changed, block))
                 if event is not None:

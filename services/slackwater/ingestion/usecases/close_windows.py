@@ -81,11 +81,11 @@ class CloseWindows:
 
         Raises Unavailable; some windows may then be closed.
         """
-        now, mine = self._clock.now(), self._mine()
+        now, partitions = self._clock.now(), self._mine()
         named = None if among is None else sorted(among)
         closed, after = 0, ""
-        while mine:
-            count, last = await self._close_or_split(now, after, mine, named)
+        while partitions:
+            count, last = await self._close_or_split(now, after, partitions, named)
             closed += count
             if last is None:
                 return closed
@@ -98,43 +98,43 @@ class CloseWindows:
         return max(1.0, self._seconds / 12)
 
     async def _close_or_split(
-        self, now: datetime, after: str, mine: Collection[int], among: Sequence[str] | None
+        self, now: datetime, after: str, partitions: Collection[int], among: Sequence[str] | None
     ) -> tuple[int, str | None]:
         """Closes nodes together. If a node fails, closes them one by one and sets aside those that fail."""
         try:
-            return await self._close_some(now, after, mine, among)
+            return await self._close_some(now, after, partitions, among)
         except OF_NO_ROW:
             raise
         except Exception:
             log.exception("windows cannot be closed together", after=after)
-        names = await self._due(now, after, mine, among)
+        names = await self._due(now, after, partitions, among)
         closed = 0
         for name in names:
             with self._quarantine.isolating(HISTORY, name, node=name):
-                closed += (await self._close_some(now, "", mine, [name]))[0]
+                closed += (await self._close_some(now, "", partitions, [name]))[0]
         return closed, names[-1] if names else None
 
     async def _due(
-        self, now: datetime, after: str, mine: Collection[int], among: Sequence[str] | None
+        self, now: datetime, after: str, partitions: Collection[int], among: Sequence[str] | None
     ) -> Sequence[str]:
-        waiting = self._waiting(now, min(map(self._heard_until, mine)))
+        waiting = self._waiting(now, min(map(self._heard_until, partitions)))
         async with self._database.unit_of_work() as unit:
             nodes = await self._ledgers(unit).open_nodes(
-                waiting.over_at, waiting.silent_since, self._seconds, after, _NODES_AT_ONCE, mine, among
+                waiting.over_at, waiting.silent_since, self._seconds, after, _NODES_AT_ONCE, partitions, among
             )
         return [node.name for node in nodes]
 
     async def _close_some(
-        self, now: datetime, after: str, mine: Collection[int], among: Sequence[str] | None
+        self, now: datetime, after: str, partitions: Collection[int], among: Sequence[str] | None
     ) -> tuple[int, str | None]:
         """Closes nodes in the order of their names. Returns the number of windows, and the last name or None at the
         end.
         """
-        waiting = self._waiting(now, min(map(self._heard_until, mine)))
+        waiting = self._waiting(now, min(map(self._heard_until, partitions)))
         async with self._database.unit_of_work() as unit:
             ledger = self._ledgers(unit)
             nodes = await ledger.open_nodes(
-                waiting.over_at, waiting.silent_since, self._seconds, after, _NODES_AT_ONCE, mine, among
+                waiting.over_at, waiting.silent_since, self._seconds, after, _NODES_AT_ONCE, partitions, among
             )
             spans = {
                 node.name: (node.closed_until or waiting.over_at - CATCH_UP, limit)

@@ -50,29 +50,29 @@ class WatchLiveness:
     async def __call__(self) -> int:
         """Returns how many nodes and pods changed. Raises Unavailable."""
         now = self._clock.now()
-        mine = self._mine()
-        if not mine or now - self._listening_since <= timedelta(seconds=self._limits.stale_seconds):
+        partitions = self._mine()
+        if not partitions or now - self._listening_since <= timedelta(seconds=self._limits.stale_seconds):
             return 0
-        heard = {partition: self._heard_until(partition) for partition in mine}
-        since = max(heard.values()) - timedelta(seconds=self._limits.stale_seconds)
+        read_until = {partition: self._heard_until(partition) for partition in partitions}
+        since = max(read_until.values()) - timedelta(seconds=self._limits.stale_seconds)
         async with self._database.unit_of_work() as unit:
             ledger = self._ledgers(unit)
             changed = []
-            silent = await ledger.silent_nodes(since, mine)
+            silent = await ledger.silent_nodes(since, partitions)
             if silent and not await self._hearing():
                 self.listen_anew()
                 return 0
             for node in silent:
                 assert node.last_report_at is not None  # noqa: S101 - a silent node has reported at least once
-                liveness = self._worse(node.liveness, node.last_report_at, heard[partition_of(node.name)])
+                liveness = self._worse(node.liveness, node.last_report_at, read_until[partition_of(node.name)])
                 if liveness is not node.liveness:
                     changed.append(replace(node, liveness=liveness))
                     await unit.publish(liveness_changed(changed[-1], node.liveness, now))
             await ledger.save(changed)
             pods = [
                 replace(pod, liveness=worse)
-                for pod in await ledger.gone_pods(since, mine)
-                if (worse := self._worse(pod.liveness, pod.last_seen_at, heard[partition_of(pod.node)]))
+                for pod in await ledger.gone_pods(since, partitions)
+                if (worse := self._worse(pod.liveness, pod.last_seen_at, read_until[partition_of(pod.node)]))
                 is not pod.liveness
             ]
             await ledger.save_pods(pods)

@@ -51,7 +51,7 @@ class CalibrationMetrics:
         labels = ["pool", "resource"]
         self._judged = meters.gauge(
             "slackwater_prediction_judged_seconds",
-            "Machine-time of finished 24 h windows behind the rates; older ones count less.",
+            "Machine-time of finished 24 h windows; older ones count less.",
             labels,
             look="Few machine-days (/ 86400): uncertain; a rate of 1 % needs some hundred.",
         )
@@ -59,7 +59,7 @@ class CalibrationMetrics:
             "slackwater_prediction_violated_seconds",
             "Machine-time of those above the predicted peak.",
             labels,
-            look="By judged seconds: the violation rate, to compare with the stated one.",
+            look="By judged seconds: the violation rate.",
         )
         self._coverage = meters.gauge(
             "slackwater_prediction_coverage_ratio",

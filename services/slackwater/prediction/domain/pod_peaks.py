@@ -37,7 +37,7 @@ class PodPeaks:
         return np.flatnonzero(self.node == node)
 
 
-def pod_peaks(pool: PoolModels, policy: PoolPolicy, found: Forecast, nodes: Sequence[int]) -> PodPeaks:
+def pod_peaks(pool: PoolModels, policy: PoolPolicy, forecast: Forecast, nodes: Sequence[int]) -> PodPeaks:
     """Returns the shares of all pods that are on these nodes now."""
     pods = pool.pods
     rows = pods.on(nodes)
@@ -46,11 +46,11 @@ def pod_peaks(pool: PoolModels, policy: PoolPolicy, found: Forecast, nodes: Sequ
     cold, held = np.zeros((2, len(rows), 2), dtype=bool)
     for place, resource in enumerate(RESOURCES):
         limit = limits[:, place] = pods.limits(rows, resource)
-        alone = pods.peaks(resource, found.at_seconds, pods.alone(rows, limit))
+        alone = pods.peaks(resource, forecast.at_seconds, pods.alone(rows, limit))
         cold[:, place] = alone.cold_share > 0
         held[:, place] = cold[:, place] & (alone.inputs.get("cold_stand_in", limit) >= limit)
         owns = protected(pods.members["qos"][rows], resource, policy.protect_lsr)
-        whole = found.seen[resource].peaks.peak[pods.members["group"][rows]]
+        whole = forecast.seen[resource].peaks.peak[pods.members["group"][rows]]
         group = pods.members["group"][rows].astype(np.intp)
         peaks[:, place] = np.where(owns, limit, _parts(group, whole, alone.peak, limit, held[:, place], ~owns))
     return PodPeaks(rows, node, peaks, limits, cold, held)

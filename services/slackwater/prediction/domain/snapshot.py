@@ -136,14 +136,14 @@ def _rebuild(
             name, pool_name, taken, folded = node
             made = Node(number, name, pool_name, LastWindow(*taken), LastWindow(*folded) if folded else None)
             state.nodes[name] = state.by_number[number] = made
-    for number, (name, told) in enumerate(about["pools"].items()):
+    for number, (name, saved) in enumerate(about["pools"].items()):
         pool, mine = state.pool(name), part_of(arrays, str(number))
-        pool.slot_seconds, pool.newest_slot = told["slot_seconds"], told["newest_slot"]
-        pool.waiting = {waiting: state.nodes[waiting] for waiting in told["waiting"]}
+        pool.slot_seconds, pool.newest_slot = saved["slot_seconds"], saved["newest_slot"]
+        pool.waiting = {waiting: state.nodes[waiting] for waiting in saved["waiting"]}
         for kind, crowd in pool.crowds():
-            crowd.restore(part_of(mine, f"{kind}.crowd"), told[kind]["names"], version)
+            crowd.restore(part_of(mine, f"{kind}.crowd"), saved[kind]["names"], version)
             for resource in RESOURCES:
-                why = _refill(crowd, resource, told[kind]["models"][resource], part_of(mine, f"{kind}.{resource}"))
+                why = _refill(crowd, resource, saved[kind]["models"][resource], part_of(mine, f"{kind}.{resource}"))
                 if why:
                     crowd.models[resource] = state.new_model(name, resource)
                     anew.append(f"{name}/{kind}/{resource}: {why}")

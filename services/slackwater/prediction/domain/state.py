@@ -171,9 +171,11 @@ class PartitionState:
         now = max(sight.start, self.latest_seconds)  # the node's clock, or the others' if it lags behind
         is_back = node is not None and now - node.taken.end >= self.keeping.pod_seconds / 2
         windows = 1 if node is None else node.taken.windows + 1
-        heard = LastWindow(sight.end, sight.number, sight.end - sight.start, windows, sight.event_id, sight.traceparent)
+        window = LastWindow(
+            sight.end, sight.number, sight.end - sight.start, windows, sight.event_id, sight.traceparent
+        )
         is_new = node is None
-        node = node or self._enter(sight.name, pool_name, heard)
+        node = node or self._enter(sight.name, pool_name, window)
         span = RolloutSpan(sight.start, sight.end)
         try:
             pool.pods.apply_window(node.number, slot, span, *_pods_of(sight), is_back=is_back)
@@ -182,7 +184,7 @@ class PartitionState:
             if is_new:  # at redelivery the window must not count as a duplicate
                 self._withdraw(node, pool)
             raise
-        node.taken = heard
+        node.taken = window
         pool.waiting[node.name] = node
         self.latest_seconds = max(self.latest_seconds, sight.end)
         return True

@@ -52,9 +52,9 @@ def _status_of(name: str, found: PoliciesFound) -> PredictPolicyStatus:
 
 def usable(wish: PolicyOverrides, above: PoolPolicy, predictors: PredictorCatalogue) -> PoolPolicy:
     """Resolves a document to a policy. Raises InvalidInput that names the field, Misconfigured."""
-    found = effective(wish, above)
+    resolved = effective(wish, above)
     for resource in ("cpu", "memory"):
-        choice = found.model_of(resource)
+        choice = resolved.model_of(resource)
         if resource in wish.rates and not predictors.takes_rate(choice.name):
             raise InvalidInput(
                 f"spec.violationRate: the model of {resource}, {choice.name}, cannot be told a rate; leave it out, or "
@@ -66,7 +66,7 @@ def usable(wish: PolicyOverrides, above: PoolPolicy, predictors: PredictorCatalo
         except InvalidInput as error:
             place = "violationRate" if error.field == RATE and resource in wish.rates else f"models.{resource}"
             raise InvalidInput(f"spec.{place}: {error.message}", code=error.code, field=f"spec.{place}") from None
-    return found
+    return resolved
 
 
 class PoliciesInForce(ResourcesInForce[PredictPolicy, PoolPolicy]):
@@ -86,9 +86,9 @@ class PoliciesInForce(ResourcesInForce[PredictPolicy, PoolPolicy]):
         notify(self.policies)
 
     def _adopt(self) -> None:
-        found = self.now
-        pools = {found.documents[name].pool: policy for name, policy in found.values.items()}
-        cluster = found.values.get(CLUSTER, self._settings)
+        in_force = self.now
+        pools = {in_force.documents[name].pool: policy for name, policy in in_force.values.items()}
+        cluster = in_force.values.get(CLUSTER, self._settings)
         before = self.policies
         self.policies = PoolPolicies(cluster, {pool: policy for pool, policy in pools.items() if pool is not None})
         if self.policies != before:

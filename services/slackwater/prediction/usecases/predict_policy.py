@@ -39,7 +39,7 @@ class ModelSpec(Part):
         dict[str, JsonValue],
         Field(
             default_factory=dict,
-            description="as GET /v1/predictors/{name} describes; omitted ones have the model's default",
+            description="see GET /v1/predictors/{name}",
         ),
     ]
 
@@ -103,8 +103,8 @@ class PredictPolicySpec(Part):
 
     def rates(self) -> dict[str, float]:
         """Returns the rates that this document states, by resource."""
-        said = self.violation_rate
-        by_resource = {"cpu": said, "memory": said} if not isinstance(said, RatesSpec) else dict(said)
+        rates = self.violation_rate
+        by_resource = {"cpu": rates, "memory": rates} if not isinstance(rates, RatesSpec) else dict(rates)
         return {resource: rate for resource, rate in by_resource.items() if rate is not None}
 
     def _models(self) -> dict[str, ModelSpec]:

@@ -56,15 +56,15 @@ class UsedModel:
 
 @record(frozen=True, slots=True)
 class NodePrediction:
-    """All inputs of a node's events; columns of `found` are by node number."""
+    """All inputs of a node's events; columns of `forecast` are by node number."""
 
     node: str
     pool: str
     number: int
-    heard: LastWindow
+    window: LastWindow
     cause: Cause
     edition: int
-    found: Forecast
+    forecast: Forecast
     policy: PoolPolicy
     models: Mapping[str, UsedModel]
     pods: Sequence[PredictedPod]
@@ -75,71 +75,73 @@ class NodePrediction:
 
     def amounts(self, column: str) -> Resources:
         """Returns the amounts of both resources."""
-        return Resources(*(int(getattr(self.found.seen[resource], column)[self.number]) for resource in SUBJECTS))
+        return Resources(*(int(getattr(self.forecast.seen[resource], column)[self.number]) for resource in SUBJECTS))
 
     def stable_id(self, subject: str) -> str:
         """Returns an id that is the same for every prediction from the same window, policy and edition."""
-        heard, policy = self.heard, self.policy
-        name = f"{self.node}|{heard.seconds}|{heard.number}|{policy.name}|{policy.generation}|{self.edition}|{subject}"
+        window, policy = self.window, self.policy
+        name = (
+            f"{self.node}|{window.seconds}|{window.number}|{policy.name}|{policy.generation}|{self.edition}|{subject}"
+        )
         return str(uuid.uuid5(_IDS, name))
 
 
-def events_of(told: NodePrediction, now: datetime) -> list[Event[Any]]:
+def events_of(prediction: NodePrediction, now: datetime) -> list[Event[Any]]:
     """Returns the events: the records first, because the prediction names one."""
-    whys = {resource: reasons(told.found.seen[resource], told.number) for resource in SUBJECTS}
+    whys = {resource: reasons(prediction.forecast.seen[resource], prediction.number) for resource in SUBJECTS}
     peaks = {resource: explain(why) for resource, why in whys.items()}
-    records = [_recorded(told, resource, whys[resource], peaks[resource], now) for resource in SUBJECTS]
-    predicted = _predicted(told, Resources(peaks["cpu"][0], peaks["memory"][0]), now)
-    return [*records, _event(told, predicted, "peak.predicted", now)]
+    records = [_recorded(prediction, resource, whys[resource], peaks[resource], now) for resource in SUBJECTS]
+    predicted = _predicted(prediction, Resources(peaks["cpu"][0], peaks["memory"][0]), now)
+    return [*records, _event(prediction, predicted, "peak.predicted", now)]
 
 
-def _event(told: NodePrediction, data: Any, subject: str, now: datetime) -> Event[Any]:
-    heard = told.heard
+def _event(prediction: NodePrediction, data: Any, subject: str, now: datetime) -> Event[Any]:
+    window = prediction.window
     return event_of(
         data,
         source=SOURCE,
         time=now,
-        causedby=heard.event_id or None,
-        traceparent=heard.traceparent,
-        id=told.stable_id(subject),
+        causedby=window.event_id or None,
+        traceparent=window.traceparent,
+        id=prediction.stable_id(subject),
     )
 
 
-def _predicted(told: NodePrediction, prod_peak: Resources, now: datetime) -> PeakPredicted:
-    heard, found = told.heard, told.found
+def _predicted(prediction: NodePrediction, prod_peak: Resources, now: datetime) -> PeakPredicted:
+    window, forecast = prediction.window, prediction.forecast
     tiers = {
-        tier: Resources(*(int(found.seen[resource].tiers[place, told.number]) for resource in SUBJECTS))
+        tier: Resources(*(int(forecast.seen[resource].tiers[place, prediction.number]) for resource in SUBJECTS))
         for place, tier in enumerate(LENT_TIERS)
-        if found.has_tier[place, told.number]
+        if forecast.has_tier[place, prediction.number]
     }
     return PeakPredicted(
-        node=told.node,
+        node=prediction.node,
         predicted_at=now,
-        window_number=heard.number,
-        window_seconds=heard.seconds,
-        model=told.models["cpu"].name,
-        version=told.models["cpu"].version,
-        samples=heard.windows,
-        cold_start_share=told.cold_of_requests,
-        confidence=1.0 - told.cold_of_limits,
-        sample_age_seconds=max(now.timestamp() - heard.end, 0.0),
-        cause=told.cause,
-        calibrations={resource: _calibration(told, resource) for resource in SUBJECTS},
-        node_peak=told.amounts("node"),
-        system_peak=told.amounts("system"),
+        window_number=window.number,
+        window_seconds=window.seconds,
+        model=prediction.models["cpu"].name,
+        version=prediction.models["cpu"].version,
+        samples=window.windows,
+        cold_start_share=prediction.cold_of_requests,
+        confidence=1.0 - prediction.cold_of_limits,
+        sample_age_seconds=max(now.timestamp() - window.end, 0.0),
+        cause=prediction.cause,
+        calibrations={resource: _calibration(prediction, resource) for resource in SUBJECTS},
+        node_peak=prediction.amounts("node"),
+        system_peak=prediction.amounts("system"),
         tier_peaks=tiers,
         prod_peak=prod_peak,
-        prod_reclaimable=told.amounts("reclaimable"),
+        prod_reclaimable=prediction.amounts("reclaimable"),
         pods=tuple(
             PodPeak(pod.uid, pod.workload, pod.tier, Resources(pod.cpu_milli, pod.memory_bytes), pod.cold)
-            for pod in told.pods
+            for pod in prediction.pods
         ),
-        decision_id=told.stable_id(SUBJECTS["cpu"]),
+        decision_id=prediction.stable_id(SUBJECTS["cpu"]),
     )
 
 
-def _calibration(told: NodePrediction, resource: str) -> Calibration:
-    used, policy = told.models[resource], told.policy
+def _calibration(prediction: NodePrediction, resource: str) -> Calibration:
+    used, policy = prediction.models[resource], prediction.policy
     standing = used.standing
     return Calibration(
         model=used.name,
@@ -154,31 +156,31 @@ def _calibration(told: NodePrediction, resource: str) -> Calibration:
 
 
 def _recorded(
-    told: NodePrediction, resource: str, why: Reasons, peak: tuple[int, tuple[Term, ...]], now: datetime
+    prediction: NodePrediction, resource: str, why: Reasons, peak: tuple[int, tuple[Term, ...]], now: datetime
 ) -> Event[DecisionRecorded]:
     subject, unit = SUBJECTS[resource], _UNITS[resource]
     result, terms = peak
-    note = {"note": told.rollouts[resource]}
+    note = {"note": prediction.rollouts[resource]}
     terms = tuple(term.model_copy(update=note) if term.name == "rollout" else term for term in terms)
     record = DecisionRecord(
-        id=told.stable_id(subject),
+        id=prediction.stable_id(subject),
         kind=DecisionKind.PREDICTION,
-        node=told.node,
+        node=prediction.node,
         subject=subject,
         service=SOURCE,
-        rule=told.models[resource].name,
+        rule=prediction.models[resource].name,
         reason=Reason.PREDICTION_WINDOW_FOLDED,
         decided_at=now,
-        trigger_event_id=told.heard.event_id or None,
-        inputs=_inputs(told, resource, why),
+        trigger_event_id=prediction.window.event_id or None,
+        inputs=_inputs(prediction, resource, why),
         terms=terms,
         result=result,
         unit=unit,
         alternatives=_alternatives(why, result, unit),
         replay=Replay(function="slackwater.prediction.domain.prediction_record:decide", arguments=_arguments(why)),
-        trace_id=trace_id_of(told.heard.traceparent),
+        trace_id=trace_id_of(prediction.window.traceparent),
     )
-    return _event(told, DecisionRecorded(record=record), f"{subject}/recorded", now)
+    return _event(prediction, DecisionRecorded(record=record), f"{subject}/recorded", now)
 
 
 def _arguments(why: Reasons) -> dict[str, Any]:
@@ -187,19 +189,26 @@ def _arguments(why: Reasons) -> dict[str, Any]:
     return {"terms": dict(why.terms), "limits": why.limits, "owned": why.owned, "formula": formula}
 
 
-def _inputs(told: NodePrediction, resource: str, why: Reasons) -> tuple[Input, ...]:
-    heard, used, unit = told.heard, told.models[resource], _UNITS[resource]
-    at = datetime.fromtimestamp(heard.end, UTC)
-    policy = f"policy {told.policy.name} generation {told.policy.generation}"
-    seen = told.found.seen[resource]
+def _inputs(prediction: NodePrediction, resource: str, why: Reasons) -> tuple[Input, ...]:
+    window, used, unit = prediction.window, prediction.models[resource], _UNITS[resource]
+    at = datetime.fromtimestamp(window.end, UTC)
+    policy = f"policy {prediction.policy.name} generation {prediction.policy.generation}"
+    seen = prediction.forecast.seen[resource]
     inputs = [
-        Input(name="window_number", value=heard.number, unit="count", source=heard.event_id, observed_at=at),
-        Input(name="windows_seen", value=heard.windows, unit="count", source=heard.event_id, observed_at=at),
-        Input(name="pods", value=sum(pod.tier == "prod" for pod in told.pods), unit="count", source=heard.event_id),
+        Input(name="window_number", value=window.number, unit="count", source=window.event_id, observed_at=at),
+        Input(name="windows_seen", value=window.windows, unit="count", source=window.event_id, observed_at=at),
+        Input(
+            name="pods", value=sum(pod.tier == "prod" for pod in prediction.pods), unit="count", source=window.event_id
+        ),
         Input(name="model", value=f"{used.name} {used.version}", unit="name", source=policy),
-        Input(name="cause", value=told.cause, unit="name", source=policy),
-        Input(name="limits", value=round(why.limits), unit=unit, source=heard.event_id, observed_at=at),
-        Input(name="system_peak", value=_at(seen.system, told.number), unit=unit, source=f"model of pool {told.pool}"),
+        Input(name="cause", value=prediction.cause, unit="name", source=policy),
+        Input(name="limits", value=round(why.limits), unit=unit, source=window.event_id, observed_at=at),
+        Input(
+            name="system_peak",
+            value=_at(seen.system, prediction.number),
+            unit=unit,
+            source=f"model of pool {prediction.pool}",
+        ),
     ]
     if used.problem:
         inputs.append(Input(name="model_problem", value=used.problem, unit="name", source=policy))
@@ -207,13 +216,13 @@ def _inputs(told: NodePrediction, resource: str, why: Reasons) -> tuple[Input, .
         if name == "limits":
             continue
         ratio = name in _RATIOS
-        where = f"model of pool {told.pool}"
+        where = f"model of pool {prediction.pool}"
         if name == "knob":
-            where = _knob_source(told, used, policy)
+            where = _knob_source(prediction, used, policy)
         elif name in ("cold_stand_in", "cold_limits"):
             where = used.fallback
         elif name == "rollout_share":
-            where = told.rollouts[resource] or where
+            where = prediction.rollouts[resource] or where
         inputs.append(
             Input(name=name, value=value if ratio else round(value), unit="ratio" if ratio else unit, source=where)
         )
@@ -224,12 +233,12 @@ def _at(column: Floats, number: int) -> int:
     return int(column[number])
 
 
-def _knob_source(told: NodePrediction, used: UsedModel, policy: str) -> str:
+def _knob_source(prediction: NodePrediction, used: UsedModel, policy: str) -> str:
     """Returns the source of the knob: the policy, or the ledger of the pool."""
     standing = used.standing
     if standing.stated_rate is None:
         return policy
-    return f"ledger of pool {told.pool}: {standing.machine_days:.1f} machine-days, for the rate in {policy}"
+    return f"ledger of pool {prediction.pool}: {standing.machine_days:.1f} machine-days, for the rate in {policy}"
 
 
 def _alternatives(why: Reasons, result: int, unit: str) -> tuple[Alternative, ...]:

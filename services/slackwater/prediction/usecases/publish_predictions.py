@@ -50,11 +50,11 @@ _NAMED = 3
 
 @record(frozen=True, slots=True)
 class Due:
-    """Nodes of one pool that are due, with their causes; columns of `found` are by node number."""
+    """Nodes of one pool that are due, with their causes; columns of `forecast` are by node number."""
 
     pool: str
     policy: PoolPolicy
-    found: Forecast
+    forecast: Forecast
     nodes: Sequence[tuple[Node, LastWindow, Cause]]
     models: Mapping[str, UsedModel]
     parts: Mapping[int, Sequence[PredictedPod]]
@@ -73,7 +73,7 @@ async def publish_predictions(
 
     Raises Unavailable or Fenced; unpublished nodes are checked again in the next check.
     """
-    told: Counter[Cause] = Counter()
+    published: Counter[Cause] = Counter()
     async with living.looking:
         async with living.lock:
             due = [
@@ -87,17 +87,19 @@ async def publish_predictions(
                     some = range(first, min(first + _AT_ONCE, len(pool_due.nodes)))
                     now = clock.now()
                     causes_now = await _publish_or_split(living, pool_due, some, now)
-                    told += causes_now
+                    published += causes_now
                     if meter is not None:
                         _record_metrics(meter, living.partition, pool_due, causes_now, now)
         except (Fenced, Unavailable):
             living.check_again()
             raise
-    return told
+    return published
 
 
-def _record_metrics(meter: PredictionMeter, partition: int, due: Due, told: Mapping[Cause, int], now: datetime) -> None:
-    for cause, nodes in told.items():
+def _record_metrics(
+    meter: PredictionMeter, partition: int, due: Due, published: Mapping[Cause, int], now: datetime
+) -> None:
+    for cause, nodes in published.items():
         meter.published(cause, nodes, now)
     for resource, used in due.models.items():
         standing = used.standing
@@ -145,12 +147,12 @@ def check_pool(living: LivingState, name: str, clock: Clock) -> Due | None:
     if not nodes:
         return None
     nodes.sort(key=lambda node: node.number)
-    found = forecast(pool, policy, _allocatable(living), float(living.models.latest_seconds))
+    pool_forecast = forecast(pool, policy, _allocatable(living), float(living.models.latest_seconds))
     numbers = np.array([node.number for node in nodes])
     now = clock.now().timestamp()
     last = [living.published.get(node.name) for node in nodes]
     until = [node.folded.end for node in nodes if node.folded is not None]
-    why = causes(last, until, found.values[numbers], now, cadence)
+    why = causes(last, until, pool_forecast.values[numbers], now, cadence)
     waiting = [
         published.at + cadence.reporting_seconds - cadence.check_seconds / 2
         for published, end, cause in zip(last, until, why, strict=True)
@@ -158,7 +160,7 @@ def check_pool(living: LivingState, name: str, clock: Clock) -> Due | None:
     ]
     living.looked[name] = PoolCheck(at, pool.folds, min(waiting, default=float("inf")))
     chosen = [(node, node.folded, cause) for node, cause in zip(nodes, why, strict=True) if cause and node.folded]
-    return _due(pool, name, policy, found, chosen) if chosen else None
+    return _due(pool, name, policy, pool_forecast, chosen) if chosen else None
 
 
 def _check_or_quarantine(living: LivingState, name: str, clock: Clock) -> Due | None:
@@ -179,10 +181,14 @@ def _allocatable(living: LivingState) -> Floats:
 
 
 def _due(
-    pool: PoolModels, name: str, policy: PoolPolicy, found: Forecast, nodes: Sequence[tuple[Node, LastWindow, Cause]]
+    pool: PoolModels,
+    name: str,
+    policy: PoolPolicy,
+    pool_forecast: Forecast,
+    nodes: Sequence[tuple[Node, LastWindow, Cause]],
 ) -> Due:
     numbers = [node.number for node, _, _ in nodes]
-    seen = pod_peaks(pool, policy, found, numbers)
+    seen = pod_peaks(pool, policy, pool_forecast, numbers)
     parts: dict[int, list[PredictedPod]] = {number: [] for number in numbers}
     pods = pool.pods
     groups = pods.members["group"][seen.rows]
@@ -193,18 +199,20 @@ def _due(
         uid = parts_of(pods.series.name(row))[1]
         parts[number].append(PredictedPod(uid, pods.workloads.name(workload), TIERS[tier], peak[0], peak[1], cold))
     models = {resource: _used(pool, resource) for resource in RESOURCES}
-    changes = {resource: _rollouts(pool, resource, seen, found) for resource in RESOURCES}
-    return Due(name, policy, found, nodes, models, parts, _unknown(found), changes, _cold(pool, seen, numbers))
+    changes = {resource: _rollouts(pool, resource, seen, pool_forecast) for resource in RESOURCES}
+    return Due(
+        name, policy, pool_forecast, nodes, models, parts, _unknown(pool_forecast), changes, _cold(pool, seen, numbers)
+    )
 
 
-def _rollouts(pool: PoolModels, resource: str, seen: PodPeaks, found: Forecast) -> Mapping[int, str]:
+def _rollouts(pool: PoolModels, resource: str, seen: PodPeaks, pool_forecast: Forecast) -> Mapping[int, str]:
     """Returns the rollouts of prod workloads by node, for nodes whose knob is raised by one."""
     model, pods = pool.pods.models[resource], pool.pods
     if not isinstance(model, RolloutAware):
         return {}
     workloads = pods.members["workload"][seen.rows].astype(np.intp)
     prod = pods.places["tier"][pods.members["group"][seen.rows]] == 0
-    changing = np.flatnonzero(prod & model.changing(found.at_seconds, workloads))
+    changing = np.flatnonzero(prod & model.changing(pool_forecast.at_seconds, workloads))
     by_node: dict[int, dict[int, None]] = {}
     for node, workload in zip(seen.node[changing].tolist(), workloads[changing].tolist(), strict=True):
         by_node.setdefault(node, {})[workload] = None
@@ -219,10 +227,10 @@ def _reasons(pods: PodModels, workloads: Sequence[int]) -> str:
     return "; ".join(named) + (f"; and {more} more" if more else "")
 
 
-def _unknown(found: Forecast) -> tuple[int, float]:
-    groups = found.seen["cpu"].group
+def _unknown(pool_forecast: Forecast) -> tuple[int, float]:
+    groups = pool_forecast.seen["cpu"].group
     groups = groups[groups >= 0]
-    shares_ = np.maximum(*(forecast_of.peaks.cold_share[groups] for forecast_of in found.seen.values()))
+    shares_ = np.maximum(*(forecast_of.peaks.cold_share[groups] for forecast_of in pool_forecast.seen.values()))
     return len(groups), float(shares_.mean()) if len(groups) else 0.0
 
 
@@ -238,8 +246,8 @@ def _fallback(model: KeptModel) -> str:
     if not (isinstance(model, ByClass) and model.by_class):
         return "the limits of unknown pods"
     priors = {qos: model.prior(int(kind_of(0, number))) for number, qos in enumerate(QOS) if qos}
-    said = [f"prod/{qos}: {share:.2f} ({known} known)" for qos, (share, known) in priors.items() if known]
-    return f"class priors, shares of the limit: {', '.join(said) or 'none known yet: the limit'}"
+    shares = [f"prod/{qos}: {share:.2f} ({known} known)" for qos, (share, known) in priors.items() if known]
+    return f"class priors, shares of the limit: {', '.join(shares) or 'none known yet: the limit'}"
 
 
 def _cold(pool: PoolModels, seen: PodPeaks, numbers: Sequence[int]) -> Floats:
@@ -279,7 +287,7 @@ async def _publish_or_split(living: LivingState, due: Due, places: range, now: d
 async def _publish(living: LivingState, due: Due, places: range, now: datetime) -> Counter[Cause]:
     events: list[Event[Any]] = []
     published: dict[str, Published] = {}
-    told: Counter[Cause] = Counter()
+    causes: Counter[Cause] = Counter()
     for place in places:
         node, _, cause = due.nodes[place]
         prediction = living.quarantine.attempt(
@@ -288,24 +296,24 @@ async def _publish(living: LivingState, due: Due, places: range, now: datetime) 
         if prediction is not None:
             events += prediction[0]
             published[node.name] = prediction[1]
-            told[cause] += 1
+            causes[cause] += 1
     await living.publish(events, published)
-    return told
+    return causes
 
 
 def _prediction(living: LivingState, due: Due, place: int, now: datetime) -> tuple[Sequence[Event[Any]], Published]:
     """Returns the events of one node, and the row that records them."""
-    node, heard, cause = due.nodes[place]
+    node, window, cause = due.nodes[place]
     last = living.published.get(node.name)
-    edition = last.next_edition(heard.end, due.policy.name, due.policy.generation) if last else 0
+    edition = last.next_edition(window.end, due.policy.name, due.policy.generation) if last else 0
     prediction = NodePrediction(
         node=node.name,
         pool=due.pool,
         number=node.number,
-        heard=heard,
+        window=window,
         cause=cause,
         edition=edition,
-        found=due.found,
+        forecast=due.forecast,
         policy=due.policy,
         models=due.models,
         pods=due.parts[node.number],
@@ -313,6 +321,6 @@ def _prediction(living: LivingState, due: Due, place: int, now: datetime) -> tup
         cold_of_requests=float(due.cold[place, 0]),
         cold_of_limits=float(due.cold[place, 1]),
     )
-    values = tuple(int(value) for value in due.found.values[node.number])
-    remembered = Published(heard.end, now.timestamp(), due.policy.name, due.policy.generation, edition, values)
+    values = tuple(int(value) for value in due.forecast.values[node.number])
+    remembered = Published(window.end, now.timestamp(), due.policy.name, due.policy.generation, edition, values)
     return events_of(prediction, now), remembered

@@ -86,11 +86,11 @@ def _occupied(stays: Stays, cells: int) -> NDArray[np.bool_]:
 
 
 def _holes(there: NDArray[np.bool_]) -> Iterator[str]:
-    somebody = there.any(axis=1)
-    if not somebody.all():
-        hours = np.count_nonzero(~somebody) * CELL_SECONDS / 3600
+    occupied = there.any(axis=1)
+    if not occupied.all():
+        hours = np.count_nonzero(~occupied) * CELL_SECONDS / 3600
         yield f"{hours:.1f} hours have no records: all nodes count as absent there, not as empty"
-    alone = 1 - float(there[somebody].mean())
+    alone = 1 - float(there[occupied].mean())
     if alone:
         yield f"in {alone:.1%} of the cells a node has no series with a sample: it counts as absent"
 

@@ -49,13 +49,13 @@ class Devices:
         return tuple(DiskSample(name, ms) for name, ms in busy if ms is not None)
 
     def _read_links(self) -> tuple[LinkSample, ...]:
-        found = []
+        devices = []
         for name, received_path, sent_path, capacity in self._links:
             received = meters.whole_number(self._files.read(received_path))
             sent = meters.whole_number(self._files.read(sent_path))
             if received is not None and sent is not None:
-                found.append(LinkSample(name, received, sent, capacity))
-        return tuple(found)
+                devices.append(LinkSample(name, received, sent, capacity))
+        return tuple(devices)
 
     def _discover(self) -> None:
         disks = tuple((name, f"{self.sys}/block/{name}/stat") for name in _with_device(self.sys / "block"))

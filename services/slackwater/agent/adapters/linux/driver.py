@@ -78,8 +78,8 @@ class LinuxDriver:
         return machine_facts(self.layout.hierarchy.version)
 
     def pods(self) -> tuple[Pod, ...]:
-        found = {uid: self._own.get(uid, entry.pod) for uid, entry in self._entries().items()}
-        return tuple(found.values()) if not self.zones.cpus else tuple(self._with_zones(found))
+        pods = {uid: self._own.get(uid, entry.pod) for uid, entry in self._entries().items()}
+        return tuple(pods.values()) if not self.zones.cpus else tuple(self._with_zones(pods))
 
     def _with_zones(self, pods: Mapping[str, Pod]) -> Iterator[Pod]:
         """Zones are read when a pod is new, and now and then: the same description until its zone changes."""
@@ -208,10 +208,10 @@ class LinuxDriver:
 def _raise_descriptor_limit() -> int:
     """Six kept descriptors per pod: 110 pods do not fit into half of the usual soft limit. Returns what it is now."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _DESCRIPTORS_WANTED if hard == resource.RLIM_INFINITY else min(hard, _DESCRIPTORS_WANTED)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-        return wanted
+    limit = _DESCRIPTORS_WANTED if hard == resource.RLIM_INFINITY else min(hard, _DESCRIPTORS_WANTED)
+    if soft != resource.RLIM_INFINITY and soft < limit:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+        return limit
     return _DESCRIPTORS_WANTED if soft == resource.RLIM_INFINITY else soft
 
 

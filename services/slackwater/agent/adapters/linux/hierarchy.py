@@ -41,8 +41,8 @@ class Hierarchy:
 
     def trees(self) -> tuple[Path, ...]:
         """Each tree once, the one that limits CPU first."""
-        found = (self.cpu, self.cpuacct, self.memory, *(tree for _, tree in self.others), self.unified)
-        return tuple(dict.fromkeys(tree for tree in found if tree is not None))
+        trees = (self.cpu, self.cpuacct, self.memory, *(tree for _, tree in self.others), self.unified)
+        return tuple(dict.fromkeys(tree for tree in trees if tree is not None))
 
     def tree(self, controller: str) -> Path | None:
         """The tree of one controller; None where it is not mounted."""

@@ -47,8 +47,8 @@ class KnobFiles:
     _roots: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        found = {spec.name: spec.kernel_file(self.layout.hierarchy.pure_v2) for spec in self.specs}
-        self._files = {name: file for name, file in found.items() if file is not None}
+        files = {spec.name: spec.kernel_file(self.layout.hierarchy.pure_v2) for spec in self.specs}
+        self._files = {name: file for name, file in files.items() if file is not None}
         self._roots = tuple(f"{root}/" for root in self.layout.hierarchy.directories(self.layout.root))
 
     def knob(self, spec: KnobSpec, cgroup: str) -> Knob:

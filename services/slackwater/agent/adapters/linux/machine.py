@@ -14,12 +14,12 @@ from slackwater.runtime.version import version
 
 def cpu_list(text: str) -> tuple[int, ...]:
     """The kernel's list format: `0-3,8` -> 0 1 2 3 8."""
-    found: list[int] = []
+    cpus: list[int] = []
     for part in text.strip().split(","):
         first, dash, last = part.partition("-")
         if first:
-            found.extend(range(int(first), int(last if dash else first) + 1))
-    return tuple(found)
+            cpus.extend(range(int(first), int(last if dash else first) + 1))
+    return tuple(cpus)
 
 
 def online_cpus(sys: Path = Path("/sys")) -> tuple[int, ...]:
@@ -44,12 +44,12 @@ def topology(sys: Path = Path("/sys")) -> CpuTopology:
 def numa_nodes(sys: Path = Path("/sys")) -> tuple[NumaNode, ...]:
     """Those that have CPUs, with all of their CPUs and memory; none where there are not at least two."""
     places = sorted((sys / "devices/system/node").glob("node[0-9]*"), key=lambda place: int(place.name[4:]))
-    found = []
+    nodes = []
     for place in places:
         cpus = len(cpu_list(_text(place / "cpulist", "")))
         if cpus:
-            found.append(NumaNode(place.name, Resources(cpus * 1000, _kilobytes(place / "meminfo", "MemTotal:"))))
-    return tuple(found) if len(found) > 1 else ()
+            nodes.append(NumaNode(place.name, Resources(cpus * 1000, _kilobytes(place / "meminfo", "MemTotal:"))))
+    return tuple(nodes) if len(nodes) > 1 else ()
 
 
 def memory_total_bytes(proc: Path = Path("/proc")) -> int:

@@ -20,12 +20,12 @@ def whole_number(text: bytes | None) -> int | None:
 
 def flat(text: bytes | None, *names: bytes) -> list[int | None]:
     """Values of a `name value` file, in the order asked; a missing name is None."""
-    found: dict[bytes, int] = {}
+    values: dict[bytes, int] = {}
     for line in (text or b"").splitlines():
         name, _, value = line.partition(b" ")
         if name in names:
-            found[name] = int(value)
-    return [found.get(name) for name in names]
+            values[name] = int(value)
+    return [values.get(name) for name in names]
 
 
 def pressure_total_us(text: bytes | None) -> int | None:

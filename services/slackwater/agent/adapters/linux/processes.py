@@ -40,13 +40,13 @@ def process_of(pid: int) -> Process:
 
 def members(directory: Path) -> tuple[int, ...]:
     """Pids in one cgroup directory and all below it, 0 for each of another pid namespace; empty when it is gone."""
-    found: list[int] = []
+    pids: list[int] = []
     for current, _, _ in os.walk(directory):
         try:
-            found.extend(int(word) for word in Path(current, "cgroup.procs").read_text().split())
+            pids.extend(int(word) for word in Path(current, "cgroup.procs").read_text().split())
         except OSError:
             continue
-    return tuple(found)
+    return tuple(pids)
 
 
 def members_of(directories: Iterable[Path]) -> tuple[int, ...]:

@@ -129,10 +129,10 @@ class PodRegistry:
 
     def _read(self, suffix: str, known: Mapping[str, Entry]) -> dict[str, Entry]:
         """Raises OSError where nothing can be opened now."""
-        found: dict[str, Entry] = {}
+        entries: dict[str, Entry] = {}
         for file in sorted(file for file in self.directory.iterdir() if file.suffix == suffix):
             if file.stem in known:
-                found[file.stem] = known[file.stem]  # entries are written once and never changed
+                entries[file.stem] = known[file.stem]  # entries are written once and never changed
                 continue
             try:
                 entry = from_json(file.read_text())
@@ -143,8 +143,8 @@ class PodRegistry:
             except (ValueError, KeyError, TypeError, AttributeError):
                 continue
             if entry.pod.uid == file.stem:
-                found[file.stem] = entry
-        return found
+                entries[file.stem] = entry
+        return entries
 
 
 def _at_rest(mtime_ns: int) -> bool:

@@ -26,11 +26,11 @@ class Zones:
     def of(self, pids: Iterable[int]) -> str | None:
         """The one zone in which all of these processes must run and have their memory; None for any other case. A
         process that is gone meanwhile says nothing."""
-        found: set[str | None] = set()
+        zones: set[str | None] = set()
         for pid in [*pids][:MOST_PROCESSES]:
             if (allowed := self._allowed(pid)) is not None:
-                found.add(self._zone_of(*allowed))
-        return found.pop() if len(found) == 1 else None
+                zones.add(self._zone_of(*allowed))
+        return zones.pop() if len(zones) == 1 else None
 
     def _zone_of(self, cpus: frozenset[int], memories: frozenset[int]) -> str | None:
         return next(
@@ -50,12 +50,12 @@ class Zones:
 
 def zones_of(sys: Path = Path("/sys"), proc: Path = Path("/proc")) -> Zones:
     """Of this machine: those that have CPUs, where there are at least two."""
-    found: dict[str, frozenset[int]] = {}
+    zones: dict[str, frozenset[int]] = {}
     for place in sorted((sys / "devices/system/node").glob("node[0-9]*")):
         try:
             cpus = frozenset(cpu_list((place / "cpulist").read_text()))
         except OSError:
             continue
         if cpus:
-            found[place.name] = cpus
-    return Zones(found if len(found) > 1 else {}, proc)
+            zones[place.name] = cpus
+    return Zones(zones if len(zones) > 1 else {}, proc)

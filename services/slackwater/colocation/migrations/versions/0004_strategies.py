@@ -1,4 +1,4 @@
-"""ColocationStrategy documents, what was told of those that cannot be used, and who follows which.
+"""ColocationStrategy documents, published findings on invalid ones, and the strategy of each node.
 
 A deleted document leaves its row with the generation it had, so that a generation never means two things.
 """

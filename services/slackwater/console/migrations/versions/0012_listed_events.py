@@ -17,9 +17,8 @@ def upgrade() -> None:
         " time timestamptz NOT NULL, causedby text, trace text, body jsonb NOT NULL,"
         " CONSTRAINT event_time_is_readable CHECK (time BETWEEN '1970-01-01Z' AND '2200-01-01Z'))"
     )
-    op.execute('CREATE INDEX event_time ON event (time, id COLLATE "C")')
-    op.execute('CREATE INDEX event_type ON event (type, time, id COLLATE "C")')
-    op.execute('CREATE INDEX event_node ON event (node, time, id COLLATE "C")')
+    op.execute("CREATE INDEX event_type ON event (type, time)")
+    op.execute("CREATE INDEX event_node ON event (node, time)")
     op.execute("CREATE INDEX event_trace ON event (trace) WHERE trace IS NOT NULL")
 
 

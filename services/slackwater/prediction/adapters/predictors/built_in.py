@@ -34,8 +34,8 @@ def _borg_default(settings: PredictorSettings, resource: Resource) -> KeptModel:
 
 
 def _nsigma(settings: PredictorSettings) -> NSigma:
-    given = cast(NSigmaSettings, settings)
-    return NSigma(given.sigmas, given.blocks, given.window_seconds / given.blocks, given.warm_seconds)
+    options = cast(NSigmaSettings, settings)
+    return NSigma(options.sigmas, options.blocks, options.window_seconds / options.blocks, options.warm_seconds)
 
 
 def _nsigma_v1(settings: PredictorSettings, resource: Resource) -> KeptModel:
@@ -47,9 +47,11 @@ def _nsigma_v2(settings: PredictorSettings, resource: Resource) -> KeptModel:
 
 
 def _resource_central(settings: PredictorSettings, resource: Resource) -> KeptModel:
-    given = cast(ResourceCentralSettings, settings)
-    slot_seconds = given.window_seconds / given.slots
-    return ResourceCentral(ResourceCentralOptions(given.percentile, given.slots, slot_seconds, given.warm_seconds))
+    options = cast(ResourceCentralSettings, settings)
+    slot_seconds = options.window_seconds / options.slots
+    return ResourceCentral(
+        ResourceCentralOptions(options.percentile, options.slots, slot_seconds, options.warm_seconds)
+    )
 
 
 def _periodic(settings: PredictorSettings, resource: Resource) -> KeptModel:
@@ -73,10 +75,10 @@ def _max(settings: PredictorSettings, resource: Resource) -> KeptModel:
 
 
 def _workload_profile(settings: PredictorSettings, resource: Resource) -> KeptModel:
-    given = cast(WorkloadProfileSettings, settings)
-    own = given.model_dump(exclude={"knob", "ledger_prior_days", "ledger_safety", "ledger_half_life_days"})
-    ledger = LedgerOptions(given.ledger_prior_days, given.ledger_safety, given.ledger_half_life_days * DAY)
-    knob = given.knob if given.knob is not None else (0.30 if resource == "cpu" else 0.15)
+    options = cast(WorkloadProfileSettings, settings)
+    own = options.model_dump(exclude={"knob", "ledger_prior_days", "ledger_safety", "ledger_half_life_days"})
+    ledger = LedgerOptions(options.ledger_prior_days, options.ledger_safety, options.ledger_half_life_days * DAY)
+    knob = options.knob if options.knob is not None else (0.30 if resource == "cpu" else 0.15)
     return WorkloadProfile(ProfileOptions(knob=knob, **own, ledger=ledger))
 
 
