@@ -69,7 +69,7 @@ def dashed(event: str) -> str:
     return event.replace(".", "-").replace("_", "-")
 
 
-def test_whoever_consumes_has_a_consumer_or_is_known_to_read_otherwise() -> None:
+def test_every_declared_event_has_a_consumer_or_another_known_reader() -> None:
     assert list(trouble(declared())) == []
 
 

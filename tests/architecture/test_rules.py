@@ -114,7 +114,7 @@ def test_the_rules_know_every_service() -> None:
     assert {source.part for source in sources("services")} - {""} == SERVICES
 
 
-def test_no_exception_is_kept_that_nobody_needs() -> None:
+def test_no_unused_exception_is_kept() -> None:
     used = {(source.part, target) for source in sources("services") for target in foreign(source)}
     for service, allowed in REACHES.items():
         for module in allowed:

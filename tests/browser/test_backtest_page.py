@@ -51,7 +51,7 @@ def test_boxes_show_and_hide_curves_without_a_script(page: Page, report: Path) -
     assert page.ask(visible) == 3
 
 
-def test_the_page_asks_nobody_and_says_nothing(page: Page, report: Path) -> None:
+def test_the_page_makes_no_request_and_logs_nothing(page: Page, report: Path) -> None:
     page.open(report.as_uri())
     asked = [sent["request"]["url"] for sent in page.heard("Network.requestWillBeSent")]
     assert asked == [report.as_uri()]

@@ -156,7 +156,7 @@ def assert_fits(page: Page, name: str, scheme: str) -> None:
 
 
 @pytest.mark.parametrize("name", PATHS)
-def test_the_page_says_nothing_on_the_console_and_asks_nobody_else(page: Page, told: Served, name: str) -> None:
+def test_the_page_logs_nothing_and_requests_only_its_own_server(page: Page, told: Served, name: str) -> None:
     page.open(told.url + PATHS[name])
     page.until(LIVE)
 
@@ -338,7 +338,7 @@ def test_older_decisions_are_a_page_further_and_newer_ones_are_announced(page: P
     assert page.ask("document.querySelectorAll('table.log tbody tr').length") == rows, "the list itself stays still"
 
 
-def test_a_lost_stream_is_told_and_found_again(page: Page, living: Served) -> None:
+def test_a_lost_stream_shows_a_notice_until_it_reconnects(page: Page, living: Served) -> None:
     notice = "document.getElementById('lost')"
     page.open(living.url)
     page.until(LIVE)

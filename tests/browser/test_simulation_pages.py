@@ -48,7 +48,7 @@ def test_the_page_fits_with_every_picture_in_it(page: Page, reports: dict[str, P
 
 
 @pytest.mark.parametrize("name", sorted(CHARTS))
-def test_the_page_asks_nobody_and_says_nothing(page: Page, reports: dict[str, Path], name: str) -> None:
+def test_the_page_makes_no_request_and_logs_nothing(page: Page, reports: dict[str, Path], name: str) -> None:
     page.open(reports[name].as_uri())
     asked = [sent["request"]["url"] for sent in page.heard("Network.requestWillBeSent")]
     assert asked == [reports[name].as_uri()]

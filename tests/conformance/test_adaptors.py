@@ -224,7 +224,7 @@ def test_every_nesting_is_counted(document: dict[str, Any]) -> None:
     assert [suite for suite, _ in cases_of(document)] == ["s", "s"]
 
 
-def test_a_schema_is_told_or_known_by_its_source() -> None:
+def test_a_schema_is_named_or_known_by_its_source() -> None:
     assert schema_of({"schema": KOORD}) == KOORD
     assert schema_of({"source": {"repo": "github.com/gocrane/crane"}}) == CRANE
     assert schema_of({}) == "unknown"

@@ -16,7 +16,7 @@ def test_what_is_generated_is_up_to_date() -> None:
     assert not generate.differences(), "run: python -m contracts.generate\n" + "\n".join(generate.differences())
 
 
-def test_drift_is_told_by_file_and_line_and_exit_status(
+def test_drift_is_reported_by_file_and_line_and_exit_status(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for path, text in generate.generated().items():

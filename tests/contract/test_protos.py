@@ -22,7 +22,7 @@ def edit(module: Path, file: str, before: str, after: str) -> None:
     path.write_text(text.replace(before, after))
 
 
-def test_the_protos_pass_the_linter_and_break_nobody() -> None:
+def test_the_protos_pass_the_linter_and_break_no_client() -> None:
     assert protos.lint() == []
     assert protos.breaks() == []
 
@@ -41,7 +41,7 @@ def test_a_change_that_breaks_clients_is_found(copy: Path, file: str, before: st
     assert any(told in line for line in protos.breaks(copy))
 
 
-def test_a_new_field_breaks_nobody(copy: Path) -> None:
+def test_a_new_field_breaks_no_client(copy: Path) -> None:
     edit(copy, "offer.proto", "string node = 1;", "string node = 1;\n  // More.\n  string more = 15;")
     assert protos.breaks(copy) == []
     assert protos.lint(copy) == []
@@ -59,7 +59,7 @@ def test_a_baseline_that_was_built_is_one_that_nothing_breaks(copy: Path, tmp_pa
     assert protos.breaks(copy) != []
 
 
-def test_stubs_that_drift_are_told(tmp_path: Path) -> None:
+def test_drifted_stubs_are_reported(tmp_path: Path) -> None:
     for path, text in protos.stubs().items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(text)

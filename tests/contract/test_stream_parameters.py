@@ -124,7 +124,7 @@ def test_what_cannot_be_asked_is_refused_by_name(
     assert answer["code"] == code
 
 
-def test_names_that_nobody_can_have_do_not_silence_those_that_somebody_has(server: WholeServer) -> None:
+def test_impossible_names_do_not_suppress_events_of_possible_ones(server: WholeServer) -> None:
     """An odd name must not make a request to the broker that it refuses."""
 
     @given(st.lists(names | words | patterns | st.just("n" * 400), max_size=20))

@@ -289,7 +289,7 @@ def test_an_offer_is_in_the_trace_of_a_report(story: Story) -> None:
     assert any(names(trace) >= OFFER for trace in story.traces.values())
 
 
-def test_a_decision_tells_its_trace(story: Story) -> None:
+def test_a_decision_has_its_trace(story: Story) -> None:
     record = story.decision.get("record", story.decision)
     assert isinstance(record, dict)
     assert record["trace_id"] in story.traces
@@ -297,7 +297,7 @@ def test_a_decision_tells_its_trace(story: Story) -> None:
     assert record["id"] in {span.attributes["slackwater.decision_id"] for span in decided}
 
 
-def test_every_line_of_every_log_is_json_and_says_when_who_and_what(story: Story) -> None:
+def test_every_log_line_is_json_with_time_service_and_event(story: Story) -> None:
     lines = [(name, line) for name, log in story.logs.items() for line in log.splitlines() if not _step(line)]
     assert {name for name, _ in lines} >= {"prediction", "agent"}
     for name, line in lines:

@@ -177,7 +177,9 @@ async def test_an_intent_is_read_and_observed_under_these_permissions(broker: Br
     assert {one.node for one in seen} == {MINE}
 
 
-async def test_the_end_of_an_eviction_is_told_under_these_permissions(broker: Broker, tmp_path: Path) -> None:
+async def test_the_completion_of_an_eviction_is_published_under_these_permissions(
+    broker: Broker, tmp_path: Path
+) -> None:
     """Under the id that ensurance gives it: what the broker refuses holds up everything the agent has to tell."""
     ended: list[EvictionCompleted] = []
 
@@ -199,7 +201,7 @@ async def test_the_end_of_an_eviction_is_told_under_these_permissions(broker: Br
     assert [(one.id, one.outcome) for one in ended] == [(item.id, "already_gone")]
 
 
-async def test_an_urgent_report_is_told_by_its_own_way_under_these_permissions(broker: Broker) -> None:
+async def test_an_urgent_report_is_published_by_its_own_subject_under_these_permissions(broker: Broker) -> None:
     heard: list[str] = []
 
     async def told(batch: Sequence[Received[WaterlineCrossed]]) -> Sequence[Settlement]:
@@ -216,7 +218,7 @@ async def test_an_urgent_report_is_told_by_its_own_way_under_these_permissions(b
 
 
 @pytest.mark.parametrize("event", [UsageReported, WaterlineCrossed, IntentObserved])
-async def test_nobody_publishes_as_another_node(rogue: Raw, event: type[UsageReported | IntentObserved]) -> None:
+async def test_no_agent_publishes_as_another_node(rogue: Raw, event: type[UsageReported | IntentObserved]) -> None:
     await rogue.refused(own_subjects(event, OTHER).replace("*", "ensurance"))
     answer = await rogue.client.request(own_subjects(event, MINE).replace("*", "ensurance"), b"{}", timeout=5)
     assert "seq" in json.loads(answer.data)
@@ -251,7 +253,7 @@ async def test_an_agent_is_refused_everything_that_is_not_its_nodes(rogue: Raw, 
 
 
 @pytest.mark.parametrize("subject", [">", "sw.v1.>", own_subjects(IntentDeclared, OTHER), f"{inbox_of('ensurance')}.>"])
-async def test_an_agent_hears_only_its_own_inbox(rogue: Raw, control: NatsBus, subject: str) -> None:
+async def test_an_agent_receives_only_from_its_own_inbox(rogue: Raw, control: NatsBus, subject: str) -> None:
     heard: list[bytes] = []
 
     async def note(message: nats.aio.msg.Msg) -> None:
@@ -408,7 +410,9 @@ async def refusing(bus: NatsBus) -> None:
         ("plaintext", "not trusted"),
     ],
 )
-async def test_who_proves_nothing_is_refused_and_told_why(broker: Broker, tmp_path: Path, wrong: str, why: str) -> None:
+async def test_an_unauthenticated_client_is_refused_with_the_reason(
+    broker: Broker, tmp_path: Path, wrong: str, why: str
+) -> None:
     url, access = broker.url, broker.access("ingestion")
     if wrong == "password":
         access = access.model_copy(update={"password": broker.access("console").password})

@@ -62,7 +62,7 @@ def settings(trusted: Pki, **more: object) -> HttpSettings:
     return HttpSettings(**given | more)
 
 
-async def test_only_who_shows_a_certificate_of_ours_is_served_and_tokens_count_besides(tmp_path: Path) -> None:
+async def test_only_clients_with_our_certificate_are_served_and_tokens_are_still_checked(tmp_path: Path) -> None:
     ours, others = pki(tmp_path / "ours"), pki(tmp_path / "others")
     certificate, key = ours.issue("client.example")
     foreign = others.issue("client.example")

@@ -169,7 +169,7 @@ async def test_a_backup_and_a_restore_go_over_verified_tls(encrypted: Encrypted,
     assert state_hash(await table_hashes(after, services)) == state_hash(taken)
 
 
-async def test_the_way_of_a_backup_verifies_whom_it_speaks_to(encrypted: Encrypted, tmp_path: Path) -> None:
+async def test_the_connection_of_a_backup_verifies_the_server(encrypted: Encrypted, tmp_path: Path) -> None:
     others = pki(tmp_path / "others")
     by_address = encrypted.dsn().replace("@localhost:", "@127.0.0.1:")
     for wrong in (encrypted.dsn(sslrootcert=str(others.ca)), by_address):

@@ -56,7 +56,7 @@ async def until(met: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_an_agent_hears_of_its_own_partition_from_ensurance_alone(broker: Broker) -> None:
+async def test_an_agent_receives_renewals_of_its_own_partition_from_ensurance_only(broker: Broker) -> None:
     async with (
         agent_hears(broker) as heard,
         broker.service("console") as console,
@@ -72,7 +72,7 @@ async def test_an_agent_hears_of_its_own_partition_from_ensurance_alone(broker: 
     assert set(heard) == {2}
 
 
-async def test_an_agent_may_neither_say_it_nor_hear_of_others(broker: Broker) -> None:
+async def test_an_agent_may_neither_publish_renewals_nor_receive_those_of_others(broker: Broker) -> None:
     errors: list[str] = []
 
     async def note(error: Exception) -> None:

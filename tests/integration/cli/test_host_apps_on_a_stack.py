@@ -61,7 +61,7 @@ def now(event: Event[Any], **changes: Any) -> Event[Any]:
     return event.model_copy(update={"id": new_id(), "data": event.data.model_copy(update=changes)})
 
 
-def test_it_is_told_apart_all_the_way(do: Do, nats_url: str) -> None:
+def test_host_applications_are_distinguished_in_every_view(do: Do, nats_url: str) -> None:
     at = datetime.now(UTC)
     minute = at.replace(second=0, microsecond=0) - timedelta(minutes=1)
     apps = {("nginx", Tier.PROD): 700, ("yarn", Tier.BATCH): 900}

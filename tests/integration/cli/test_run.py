@@ -97,7 +97,7 @@ async def test_the_services_own_role_is_enough_once_an_administrator_made_it(sha
     assert await prepare_service(shared_dsn, schema) == own
 
 
-async def test_a_role_that_may_nothing_is_told_what_would_help(shared_dsn: str) -> None:
+async def test_a_role_without_privileges_gets_advice(shared_dsn: str) -> None:
     own = (await prepare_database(shared_dsn, [Schema.of("ingestion")]))["ingestion"]
     with pytest.raises(Misconfigured, match="owner of the schema"):
         await prepare_service(own, Schema.of("console"))

@@ -121,7 +121,7 @@ async def test_nodes_are_read_page_by_page_as_they_were_saved(stores: Stores) ->
     assert [state.node for state in await stores.followers.following("b", 9)] == ["c"]
 
 
-async def test_what_was_told_is_remembered_with_the_event_or_not_at_all(stores: Stores) -> None:
+async def test_a_published_problem_is_stored_with_its_event_or_not_at_all(stores: Stores) -> None:
     told = StrategyChecked(document="gold", usable=False, problem="p", followed=(), checked_at=START)
     event = event_of(told, source="colocation", time=START, id=new_id())
 
@@ -264,7 +264,7 @@ def owned(service: ColocationService) -> bool:
     )
 
 
-async def test_a_bad_document_is_told_of_once_and_a_replica_that_starts_catches_up(
+async def test_a_bad_document_is_published_once_and_a_starting_replica_catches_up(
     bus: Bus, fresh_database: FreshDatabase, tmp_path: Path
 ) -> None:
     address = (await fresh_database(["colocation"]))["colocation"]

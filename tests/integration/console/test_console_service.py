@@ -249,7 +249,7 @@ async def state(client: httpx2.AsyncClient) -> dict[str, Any]:
     }
 
 
-async def test_the_stream_tells_what_was_asked_for_and_nothing_else(world: World) -> None:
+async def test_the_stream_sends_the_requested_events_only(world: World) -> None:
     events = episode(FLEET[:2])
     async with world.console() as (client, _):
         query = {"types": "decision.recorded,effect.measured", "node": "edge-7"}
@@ -319,7 +319,7 @@ async def _all(lines: AsyncIterator[str]) -> list[str]:
     return [line async for line in lines]
 
 
-async def test_who_reads_too_much_or_nonsense_is_refused_before_anything_is_sent(world: World) -> None:
+async def test_a_reader_of_too_much_or_of_nonsense_is_refused_before_anything_is_sent(world: World) -> None:
     async with world.console() as (client, _):
         refused = await client.get("/v1/stream", params={"types": "nothing.happened"})
         assert refused.headers["content-type"] == "application/problem+json"

@@ -56,7 +56,7 @@ async def tell(model: ReadModel, events: list[Event[Any]]) -> None:
     await model.save_evictions([ENDED, ENDED])
 
 
-async def test_the_condition_that_was_told_last_stays(model: ReadModel) -> None:
+async def test_the_newest_condition_stays(model: ReadModel) -> None:
     old, new = (
         NodeCondition("SchedulingClosed", status, "r", "m", END, at, None, "d1", ("p.r", "p.s"))
         for status, at in (("True", START), ("False", END))
@@ -335,7 +335,7 @@ async def test_a_node_that_offers_more_than_it_has_is_counted(model: ReadModel) 
     assert (sums.overoffered, sums.degraded) == (1, 1)
 
 
-async def test_offers_from_before_mid_was_told_read_well(fresh_database: FreshDatabase) -> None:
+async def test_offers_from_before_mid_was_published_are_readable(fresh_database: FreshDatabase) -> None:
     """Rows as an earlier version wrote them, kept over the upgrade."""
     addresses = await fresh_database(["console"])
     database = connect_database(addresses["console"], "console", CLOCK)

@@ -81,7 +81,7 @@ def test_the_generator_measures_every_request(service: tuple[subprocess.Popen[by
     assert all(sample.ok and sample.latency > 0 for sample in samples)
 
 
-def test_batch_counts_its_blocks_and_ends_when_told(tmp_path: Path) -> None:
+def test_batch_counts_its_blocks_and_ends_on_sigint(tmp_path: Path) -> None:
     progress = tmp_path / "progress"
     process = start("slackwater.demo.batch", "--processes", "1", "--progress", str(progress))
     until(lambda: progress.exists() and int(progress.read_text() or 0) > 0, "no block was ever done")

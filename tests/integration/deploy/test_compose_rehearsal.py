@@ -65,7 +65,7 @@ def test_everything_becomes_healthy_and_a_node_has_an_offer(project: Project, to
 
 
 @pytest.mark.parametrize("name", SERVICES)
-def test_a_service_tells_nothing_to_who_proves_nothing(project: Project, token: str, name: str) -> None:
+def test_a_service_shows_nothing_without_authentication(project: Project, token: str, name: str) -> None:
     viewer = (project.volume("secrets") / "tokens" / "viewer").read_text().strip()
     for path in ("/", "/metrics", "/version", "/v1/nodes", "/v1/stream", "/v1/openapi.json"):
         assert project.get(name, path)[0] == 401, path
@@ -74,7 +74,7 @@ def test_a_service_tells_nothing_to_who_proves_nothing(project: Project, token: 
     assert project.get(name, "/metrics", viewer)[0] == 200
 
 
-def test_each_is_who_the_file_says_and_may_do_nothing_more(project: Project) -> None:
+def test_each_container_runs_as_the_declared_user_without_further_rights(project: Project) -> None:
     for name in (*SERVICES, "fleet"):
         running = project.running[name]
         status = running.execute(["cat", "/proc/self/status"]).stdout
@@ -89,7 +89,7 @@ def test_each_is_who_the_file_says_and_may_do_nothing_more(project: Project) -> 
         assert running.execute(["touch", "/var/lib/slackwater/new", "/tmp/new"]).returncode == 0
 
 
-def test_the_broker_and_the_database_refuse_who_proves_nothing_and_keep_each_to_its_own(project: Project) -> None:
+def test_the_broker_and_the_database_refuse_unauthenticated_clients_and_confine_each_user(project: Project) -> None:
     nats, postgres = project.running["nats"].address, project.running["postgres"].address
     done = project.network.beside(
         [sys.executable, str(STRANGERS), str(project.volume("secrets")), nats, postgres], PYTHONPATH=PATHS
@@ -150,7 +150,7 @@ def test_a_backup_is_taken_while_all_runs_and_restored_into_an_empty_project(
     assert re.findall("state hash [0-9a-f]{64}", taken.output) == re.findall("state hash [0-9a-f]{64}", restored.output)
 
 
-def test_everybody_leaves_when_told_and_leaves_well(project: Project) -> None:
+def test_every_container_stops_cleanly_on_request(project: Project) -> None:
     """The last test: nothing runs afterwards."""
     for name in ("fleet", *SERVICES, "nats", "postgres"):
         running = project.running[name]

@@ -69,7 +69,7 @@ def test_all_pods_settle_whatever_order_they_begin_in_and_the_node_has_an_offer(
     assert not re.search("Violation|Authorization Error", nats.complaints), nats
 
 
-def test_who_proves_nothing_is_refused(cluster: Cluster) -> None:
+def test_unauthenticated_clients_are_refused(cluster: Cluster) -> None:
     for pod in cluster.pods:
         if pod.startswith(service_names()):
             for path in ("/", "/metrics", "/v1/nodes"):

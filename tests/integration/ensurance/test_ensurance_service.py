@@ -181,7 +181,7 @@ async def test_an_urgent_report_is_answered_once_although_it_comes_by_two_ways(w
         assert len([event for event in world.heard if isinstance(event.data, DecisionRecorded)]) == 1
 
 
-async def test_whoever_comes_back_is_told_the_newest_of_the_urgent_reports_alone(world: World) -> None:
+async def test_a_restarted_replica_handles_only_the_newest_urgent_report(world: World) -> None:
     async with world.service():
         await bus_knows(world)
     for pressure in (0.5, 0.4, 0.2):
@@ -221,7 +221,7 @@ async def latest(world: World) -> IntentDeclared:
     return changed.data
 
 
-async def test_switching_to_observe_frees_everybody_at_once(world: World) -> None:
+async def test_switching_to_observe_restores_every_pod_at_once(world: World) -> None:
     async with world.service() as service:
         await bus_knows(world)
         await world.report(0.2)
@@ -342,7 +342,7 @@ async def test_a_busy_disk_travels_from_the_report_to_the_closing(world: World) 
         assert record.data.record.terms[0].note == "disk_usage_ratio 0.95 is above 0.9"
 
 
-async def test_health_names_the_rules_that_act_on_nobody(world: World) -> None:
+async def test_health_names_the_rules_that_act_on_no_pod(world: World) -> None:
     rule = {"name": "full", "metricRule": {"name": "prod_cpu_pressure", "value": 0.1}, "actionName": "clsoe"}
     async with world.service() as service:
         await bus_knows(world)

@@ -118,7 +118,7 @@ async def test_a_row_of_the_older_planner_keeps_its_limits_and_its_patience(fres
     assert (found.version, found.generation) == (4, 3)
 
 
-async def test_who_writes_last_in_one_exchange_learns_of_another_writer_at_the_end(store: GuardStore) -> None:
+async def test_the_last_write_of_an_exchange_detects_another_writer_at_the_end(store: GuardStore) -> None:
     first = await saved(store, FULL)
     async with store.unit_of_work() as unit:
         second = await unit.save(replace(first, generation=4), last=True)

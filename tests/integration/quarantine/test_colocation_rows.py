@@ -76,7 +76,7 @@ async def test_a_state_that_is_broken_costs_its_node_only(offering: Site, how: s
     assert generations[-1] > max(generations[:-1])
 
 
-async def test_what_a_node_was_told_to_be_meanwhile_counts_after_its_release(offering: Site) -> None:
+async def test_a_description_published_during_quarantine_counts_after_the_release(offering: Site) -> None:
     whole = await offering.sql.fetchrow("SELECT * FROM nodes WHERE node = 'bad'")
     await offering.sql.execute(BREAKS["a type is wrong"])
     async with offering.running(colocation, SETTINGS) as service:

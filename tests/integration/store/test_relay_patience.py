@@ -98,9 +98,7 @@ async def test_the_commit_of_another_process_wakes_the_relay(
     await theirs.close()
 
 
-async def test_a_subject_that_fails_alone_keeps_nobody_waiting(
-    probe: PostgresDatabase, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_one_failing_subject_delays_no_other(probe: PostgresDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outbox, "FIRST_PAUSE_SECONDS", 3600.0)
     monkeypatch.setattr(outbox, "LONGEST_PAUSE_SECONDS", 3600.0)
     broker = Broker()

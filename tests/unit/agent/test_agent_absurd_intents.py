@@ -65,7 +65,7 @@ async def test_a_limit_of_any_size_is_within_what_the_machine_takes(world: World
     assert service.restored_exactly
 
 
-async def test_the_longest_grace_harms_nobody(world: World) -> None:
+async def test_the_longest_grace_does_not_delay_samples(world: World) -> None:
     world.driver.stubborn.add("a")
     async with world.running():
         await world.declare(evictions=[eviction(world, "a", grace=86400.0)], lease_seconds=10.0, rules="{}")
@@ -83,7 +83,7 @@ async def test_rules_of_any_shape_that_cannot_be_read_are_no_rules(world: World,
         assert world.driver.limit("a") == "max"
 
 
-async def test_a_new_owner_whose_clock_is_behind_is_heard_by_who_is_alone(world: World) -> None:
+async def test_a_disconnected_agent_follows_a_new_owner_whose_clock_is_behind(world: World) -> None:
     """His epoch says that he is the newer one, whatever his clock says."""
     from test_agent_disconnected import rules
 

@@ -106,7 +106,7 @@ def test_a_plan_reaches_what_it_wants_and_then_has_nothing_to_do(history: list[d
     assert texts(driver, KNOBS) == before
 
 
-def test_a_value_of_somebody_else_is_yielded_and_not_touched_again_until_it_is_back() -> None:
+def test_a_foreign_value_is_yielded_and_not_overwritten_until_ours_is_back() -> None:
     knob = KNOBS[0]
     journal = Journal()
     journal.apply({"op": "claim", "path": "a", "field": "cpu_limit", "text": "max"})

@@ -75,7 +75,7 @@ async def test_while_the_lease_lives_it_decides_nothing(world: World) -> None:
         assert (world.driver.limit("a"), records(world)) == ("max", [])
 
 
-async def test_alone_it_throttles_and_gives_back_by_the_same_rules_and_tells_afterwards(world: World) -> None:
+async def test_disconnected_it_throttles_and_restores_by_the_same_rules_and_publishes_afterwards(world: World) -> None:
     async with world.running():
         await world.declare(**wanted())
         await world.clock.advance(11)
@@ -124,7 +124,7 @@ async def test_rules_that_cannot_be_read_are_no_rules(world: World) -> None:
         assert (world.driver.limit("a"), records(world)) == ("max", [])
 
 
-async def test_when_the_owner_is_back_his_word_counts_and_ours_fades(world: World) -> None:
+async def test_when_the_owner_is_back_its_intent_counts_and_local_throttles_are_restored(world: World) -> None:
     async with world.running():
         await world.declare(**wanted())
         await world.clock.advance(11)
@@ -167,7 +167,7 @@ async def test_a_replica_that_has_lost_the_node_is_not_obeyed_however_late_it_sp
         assert world.driver.limit("a") == "300", "the new owner begins to count anew"
 
 
-async def test_who_restarts_while_cut_off_goes_on_by_the_last_rules_and_asks_for_nothing_that_was_asked_before(
+async def test_an_agent_restarted_while_disconnected_continues_by_the_last_rules_and_evicts_nothing_again(
     world: World, tmp_path: Path
 ) -> None:
     file = tmp_path / "agent" / "intents.json"
@@ -200,7 +200,9 @@ async def test_who_restarts_while_cut_off_goes_on_by_the_last_rules_and_asks_for
     assert "b" in {one.uid for one in world.driver.pods()}, "an eviction needs a lease that lives"
 
 
-async def test_who_restarts_and_is_heard_begins_anew_with_what_he_hears(world: World, tmp_path: Path) -> None:
+async def test_an_agent_restarted_while_connected_starts_from_the_intents_that_it_receives(
+    world: World, tmp_path: Path
+) -> None:
     first, second = world.service(), world.service()
     first.intents = second.intents = JsonIntents(tmp_path / "intents.json")
     async with world.running(first):
@@ -236,7 +238,7 @@ async def test_alone_it_evicts_where_the_rules_say_so_once_and_only_the_protecte
     assert ended == [("a", "refused", "agent"), ("b", "terminated", "agent")]
 
 
-async def test_who_was_being_ended_when_the_line_was_cut_is_credited_and_not_asked_again(world: World) -> None:
+async def test_an_eviction_pending_at_the_disconnection_is_credited_and_not_repeated(world: World) -> None:
     world.driver.stubborn.add("a")
     async with world.running():
         item = eviction(world, "a", grace=60.0, deadline=120.0)
@@ -251,7 +253,7 @@ async def test_who_was_being_ended_when_the_line_was_cut_is_credited_and_not_ask
     assert ("a", "agent") not in [(one[0], one[2]) for one in ended]
 
 
-async def test_who_has_a_long_grace_is_credited_until_it_is_over(world: World) -> None:
+async def test_an_eviction_with_a_long_grace_period_is_credited_until_it_is_over(world: World) -> None:
     world.driver.stubborn.add("a")
     async with world.running():
         item = eviction(world, "a", grace=200.0, deadline=120.0)
@@ -262,7 +264,7 @@ async def test_who_has_a_long_grace_is_credited_until_it_is_over(world: World) -
         assert records(world) == []
 
 
-async def test_what_was_evicted_before_counts_for_the_hour_of_who_is_alone(world: World) -> None:
+async def test_evictions_before_the_disconnection_count_for_the_hourly_limit(world: World) -> None:
     two_an_hour = rules("evict", limits=ActionLimits(evictions_per_hour=2))
     world.driver.add(pod("c"))
     world.driver.rates |= {"c": 100}
@@ -298,7 +300,7 @@ async def test_alone_it_knows_every_metric_that_ensurance_knows_from_its_reports
         assert [action.pod_uid for one in told for action in one.actions] == gone
 
 
-async def test_a_mode_without_evictions_only_tells(world: World) -> None:
+async def test_a_mode_without_evictions_only_previews(world: World) -> None:
     async with world.running():
         await world.declare(**wanted(rules=rules("evict", Mode.THROTTLE)))
         await world.clock.advance(11)
@@ -341,7 +343,7 @@ async def test_reports_say_so_while_it_is_alone_and_those_that_wait_from_before_
 
 
 @pytest.mark.parametrize("asleep", [0.0, 300.0])
-async def test_what_was_in_force_does_not_jump_when_nobody_is_heard_any_more(world: World, asleep: float) -> None:
+async def test_limits_in_force_do_not_jump_at_the_disconnection(world: World, asleep: float) -> None:
     """Neither for a moment before the rules of before are taken up, nor when the agent itself stood still."""
     async with world.running():
         await world.declare(**wanted(throttles=[throttle("a", 400)]))

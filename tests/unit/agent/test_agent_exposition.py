@@ -73,7 +73,7 @@ async def test_every_path_lets_in_exactly_the_roles_that_it_says(tmp_path: Path)
                     assert status == ("200" if role.allows(needed) else "403"), (path, role)
 
 
-async def test_over_tls_only_who_trusts_it_and_shows_a_certificate_reads(tmp_path: Path) -> None:
+async def test_over_tls_only_clients_that_trust_it_and_have_a_certificate_read(tmp_path: Path) -> None:
     ca, other = trustme.CA(), trustme.CA()
     issued, certificate, key, root = ca.issue_cert("127.0.0.1"), tmp_path / "crt", tmp_path / "key", tmp_path / "ca"
     issued.cert_chain_pems[0].write_to_path(str(certificate))
@@ -128,7 +128,7 @@ async def test_half_of_tls_is_an_error_and_not_plaintext(half: str, tmp_path: Pa
             pass
 
 
-async def test_it_listens_nowhere_unless_told_and_not_to_everybody_without_a_token() -> None:
+async def test_it_listens_only_if_configured_and_on_all_addresses_only_with_a_token() -> None:
     async with exposing(AgentSettings()) as url:
         assert url is None
     with pytest.raises(Misconfigured, match="METRICS_TOKEN"):

@@ -88,7 +88,7 @@ def test_a_line_that_did_not_fit_is_taken_back_and_those_after_it_are_whole(disk
     file.close()
 
 
-async def test_what_cannot_be_noted_is_not_written_and_told_until_there_is_room(
+async def test_what_cannot_be_journalled_is_not_written_and_reported_until_there_is_room(
     disk: Disk, world: World, tmp_path: Path
 ) -> None:
     async with world.running(on_disk(world, tmp_path)):
@@ -159,7 +159,7 @@ async def test_an_eviction_that_cannot_be_noted_does_not_begin_until_there_is_ro
         assert [(one.id, one.outcome) for one in world.all(EvictionCompleted)] == [("e1", "terminated")]
 
 
-async def test_the_end_of_an_eviction_is_told_although_it_cannot_be_noted(
+async def test_the_completion_of_an_eviction_is_published_although_it_cannot_be_journalled(
     disk: Disk, world: World, tmp_path: Path
 ) -> None:
     world.driver.stubborn.add("a")

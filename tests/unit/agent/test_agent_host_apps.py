@@ -130,7 +130,7 @@ def test_the_system_is_what_neither_pods_nor_host_applications_used() -> None:
     assert (window.node_cpu.last, window.node_memory.last) == (4000, 1000)
 
 
-def test_one_that_is_not_there_is_absent_and_not_zero_and_what_it_used_before_is_told() -> None:
+def test_a_missing_application_is_absent_and_not_zero_and_its_earlier_usage_is_reported() -> None:
     watched = Observation()
     for second in range(4):
         there = [app("nginx", second * SECOND)] if second < 2 else []
@@ -162,7 +162,7 @@ steps = st.lists(st.tuples(st.integers(0, 4000), used_by_app), min_size=1, max_s
 
 
 @given(steps)
-def test_whoever_comes_and_goes_node_is_the_sum_of_system_and_host_applications(
+def test_whatever_starts_and_ends_node_is_the_sum_of_system_and_host_applications(
     steps: list[tuple[int, dict[str, int]]],
 ) -> None:
     """Sample by sample: a window of one sample has averages that add up."""
@@ -223,7 +223,7 @@ class WithApps(FakeDriver):
         return replace(found, node_cpu_busy_ns=busy, host_apps=apps)
 
 
-async def test_a_report_tells_them_and_one_that_is_missing_is_warned_of_once() -> None:
+async def test_a_report_has_the_applications_and_a_missing_one_is_warned_of_once() -> None:
     world = World()
     world.driver = WithApps(world.clock)
     world.driver.system_milli = 100

@@ -63,7 +63,7 @@ def test_a_crash_while_restoring_is_restored_at_the_next_start(survived: int) ->
     assert texts(driver, KNOBS) == before
 
 
-def test_a_file_that_somebody_else_changed_is_left_and_named_in_the_report() -> None:
+def test_a_file_with_a_foreign_value_is_left_and_named_in_the_report() -> None:
     driver = FakeDriver(FakeClock())
     driver.add(pod("a"))
     actuator = Actuator(driver, MemoryJournal())

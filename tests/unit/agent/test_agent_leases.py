@@ -43,7 +43,7 @@ async def limited(world: World, **more: Any) -> None:
     assert world.driver.limit("a") == "500"
 
 
-async def test_a_lease_lives_as_long_as_somebody_says_that_he_reads_us(world: World) -> None:
+async def test_a_lease_lives_while_a_consumer_reads_our_reports(world: World) -> None:
     async with world.running():
         await limited(world)
         for _ in range(20):
@@ -76,7 +76,7 @@ async def test_what_does_not_speak_of_us_renews_nothing(world: World, said: dict
         assert world.driver.limit("a") != "500", why
 
 
-async def test_the_successor_of_an_owner_renews_what_he_declared(world: World) -> None:
+async def test_the_successor_of_an_owner_renews_its_documents(world: World) -> None:
     async with world.running():
         await limited(world)
         await tell(world, epoch=8)
@@ -96,7 +96,7 @@ async def test_when_our_reports_are_stored_no_more_the_lease_runs_out_although_i
         assert world.driver.limit("a") != "500"
 
 
-async def test_a_document_that_holds_for_no_time_is_renewed_by_nobody(world: World) -> None:
+async def test_a_document_without_duration_is_never_renewed(world: World) -> None:
     async with world.running():
         await limited(world)
         await world.declare(epoch=7, lease_seconds=0.0, throttles=[throttle("a", 500)])
@@ -107,7 +107,7 @@ async def test_a_document_that_holds_for_no_time_is_renewed_by_nobody(world: Wor
         assert world.driver.limit("a") == "500"
 
 
-async def test_a_writer_without_leases_is_renewed_by_his_documents_alone(world: World) -> None:
+async def test_a_writer_without_leases_is_renewed_by_its_documents_only(world: World) -> None:
     async with world.running():
         await limited(world, epoch=0)
         await tell(world)
@@ -168,7 +168,7 @@ def test_only_what_was_stored_lately_and_read_counts_and_little_is_kept(
 
 
 @given(st.integers(1, 50), st.floats(1.0, 20.0), st.integers(0, 100))
-def test_of_a_stream_that_grows_whoever_has_read_a_report_of_the_last_minute_has_heard_us(
+def test_reports_are_read_if_the_sequence_includes_one_of_the_last_minute(
     reports: int, interval: float, up_to: int
 ) -> None:
     stored = StoredReports()

@@ -273,7 +273,7 @@ def test_topology_counts_cores_and_sockets(tmp_path: Path) -> None:
     assert cpu_list("0-1,7") == (0, 1, 7)
 
 
-def test_numa_nodes_are_told_with_their_cpus_and_memory_where_there_are_several(tmp_path: Path) -> None:
+def test_several_numa_nodes_are_described_with_their_cpus_and_memory(tmp_path: Path) -> None:
     for number, (cpus, kilobytes) in {0: ("0-1", 100), 1: ("2-3", 200), 10: ("", 300)}.items():
         place = tmp_path / f"devices/system/node/node{number}"
         place.mkdir(parents=True)

@@ -48,7 +48,7 @@ def test_rates_need_two_samples_and_the_system_is_what_pods_did_not_use() -> Non
     assert (window.system_memory.last, window.seconds) == (900, 1)
 
 
-def test_a_look_between_two_samples_tells_cpu_and_pressure_since_the_last_and_is_not_taken_in() -> None:
+def test_an_instant_between_two_samples_has_cpu_and_pressure_since_the_last_and_is_not_stored() -> None:
     watched = Observation()
     assert watched.since(sample(0.5, SECOND, prod_us=0)) == Instant()
     watched.add(sample(0, 0, prod_us=0), [])

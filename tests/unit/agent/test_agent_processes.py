@@ -31,7 +31,7 @@ def test_a_process_of_another_pid_namespace_is_there_and_its_number_is_not_ours(
     assert sent == [(4242, signal.SIGTERM), (4242, signal.SIGKILL)]
 
 
-def test_a_process_that_we_may_not_signal_keeps_nobody_else_from_it(
+def test_a_process_that_may_not_be_signalled_does_not_stop_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent: list[int] = []

@@ -78,7 +78,7 @@ async def test_crossing_a_local_waterline_reports_at_once_and_every_sample_while
     assert [report_of(crossing) for crossing in crossings] == world.events(UsageReported)[:2]  # told twice, once each
 
 
-async def test_a_surge_just_after_a_sample_is_told_half_an_interval_later_and_sampled_in_that_rhythm(
+async def test_a_surge_just_after_a_sample_is_published_half_an_interval_later_and_sampled_in_that_rhythm(
     world: World,
 ) -> None:
     async with world.running():
@@ -104,13 +104,13 @@ async def test_a_node_that_is_held_already_is_not_looked_at_between_samples(worl
     assert world.driver.glances == []
 
 
-async def test_without_waterlines_nobody_looks(world: World) -> None:
+async def test_without_waterlines_nothing_is_sampled_between_samples(world: World) -> None:
     async with world.running():
         await world.clock.advance(3.2)
     assert world.driver.glances == []
 
 
-async def test_a_calm_node_tells_its_reports_once(world: World) -> None:
+async def test_a_calm_node_publishes_its_reports_once(world: World) -> None:
     async with world.running():
         await world.clock.advance(11)
         assert len(world.all(UsageReported)) == 2
@@ -214,7 +214,7 @@ async def test_a_refused_write_and_a_missing_pod_are_said_in_what_was_observed(w
     ]
 
 
-async def test_a_foreign_writer_is_told_and_not_fought(world: World) -> None:
+async def test_a_foreign_writer_is_reported_and_not_overwritten(world: World) -> None:
     async with world.running() as service:
         await world.declare(throttles=[throttle("a", 400)])
         world.driver.knobs[Knob("a", "cpu_limit")] = "777"
@@ -298,7 +298,7 @@ async def test_an_eviction_never_begins_after_its_deadline_or_without_a_lease(wo
     assert world.driver.signals == []
 
 
-async def test_a_restarted_agent_ends_what_it_began_and_tells_it_under_the_same_id(
+async def test_a_restarted_agent_completes_its_evictions_and_publishes_them_under_the_same_id(
     world: World, tmp_path: Path
 ) -> None:
     ledger = JsonLedger(tmp_path / "evictions.json")
@@ -319,7 +319,7 @@ async def test_a_restarted_agent_ends_what_it_began_and_tells_it_under_the_same_
     assert [number for _, number in world.driver.signals] == [signal.SIGTERM, signal.SIGTERM, signal.SIGKILL]
 
 
-async def test_a_completion_that_was_not_told_is_told_after_the_restart(world: World) -> None:
+async def test_an_unpublished_completion_is_published_after_the_restart(world: World) -> None:
     service = world.service()
     world.bus.broker.away = False
     async with world.running(service):
@@ -339,7 +339,7 @@ async def test_a_completion_that_was_not_told_is_told_after_the_restart(world: W
     assert again.ledger.load()["e1"].published
 
 
-async def test_ids_are_forgotten_only_when_nobody_asks_any_more(world: World) -> None:
+async def test_ids_are_dropped_only_when_no_intent_has_them(world: World) -> None:
     async with world.running() as service:
         item = eviction(world, "a", deadline=10)
         await world.declare(evictions=[item])

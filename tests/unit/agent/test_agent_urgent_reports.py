@@ -94,7 +94,7 @@ async def test_no_more_than_a_few_are_under_way_and_of_those_that_wait_the_newes
     assert line.waiting == []
 
 
-async def test_what_does_not_get_through_is_not_told_again_and_the_next_is() -> None:
+async def test_a_failed_urgent_report_is_not_published_again_and_the_next_is() -> None:
     line = Line()
     outgoing = Outgoing(line, FakeClock(), 24)  # type: ignore[arg-type] # publish is all it uses
     outgoing.report(urgent(1))

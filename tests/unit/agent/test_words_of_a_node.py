@@ -16,7 +16,7 @@ from slackwater.testing.clock import FakeClock
 BEFORE = Path(__file__).parents[2] / "contract" / "golden" / "node.described.v1.json"
 
 
-def test_labels_and_annotations_of_the_settings_are_told_beside_those_of_the_machine(
+def test_labels_and_annotations_of_the_settings_are_published_beside_those_of_the_machine(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("SLACKWATER_AGENT_LABELS", '{"role": "web"}')

@@ -82,7 +82,9 @@ def test_more_margin_never_means_more_violations_nor_more_savings(
 
 
 @given(moments)
-def test_the_oracle_never_violates_and_whoever_saves_more_does(drawn: list[tuple[float, float, float]]) -> None:
+def test_the_oracle_never_violates_and_a_predictor_that_saves_more_does(
+    drawn: list[tuple[float, float, float]],
+) -> None:
     perfect, bold = ErrorTally(1), ErrorTally(1)
     for limit, came, share in drawn:
         perfect.add(np.array([came]), np.array([came]), np.array([limit]))

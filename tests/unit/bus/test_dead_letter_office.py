@@ -59,7 +59,7 @@ def test_the_events_of_agents_are_what_the_agent_says_that_it_publishes() -> Non
     assert set(PUBLISHES) == AGENT_EVENTS.keys()
 
 
-async def test_twenty_letters_at_once_then_one_in_ten_seconds_that_tells_what_was_dropped(
+async def test_twenty_letters_at_once_then_one_in_ten_seconds_with_the_number_dropped(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     scene = Scene()

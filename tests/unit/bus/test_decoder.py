@@ -68,7 +68,7 @@ def test_without_memory_the_message_is_read_again_later(monkeypatch: pytest.Monk
         decoded()
 
 
-async def test_who_watches_is_told_and_listens_goes_on(raised: Exception) -> None:
+async def test_a_message_that_fails_to_decode_is_skipped_by_watchers_and_subscriptions(raised: Exception) -> None:
     heard: list[object] = []
 
     async def note(event: Event[Any]) -> None:

@@ -109,7 +109,7 @@ def test_a_bad_attribute_is_named_with_a_stable_reason(header: str, value: str |
         (b'{"node": "n"}', "invalid_payload", "liveness"),
     ],
 )
-def test_a_bad_body_is_told_apart_from_a_bad_payload(body: bytes, code: str, field: str | None) -> None:
+def test_a_bad_body_is_distinguished_from_a_bad_payload(body: bytes, code: str, field: str | None) -> None:
     with pytest.raises(Undecodable) as caught:
         decode(NodeLivenessChanged, encode(changed()).headers, body)
     assert (caught.value.code, caught.value.field) == (code, field)

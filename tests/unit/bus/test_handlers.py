@@ -187,7 +187,7 @@ async def test_a_task_that_was_cancelled_inside_a_handler_does_not_end_the_reade
     assert letters[0].detail.startswith("CancelledError at ")
 
 
-async def test_who_cancels_the_reader_ends_it() -> None:
+async def test_cancelling_the_reader_ends_it() -> None:
     begun = asyncio.Event()
 
     async def handler(batch: Batch) -> Sequence[Settlement]:

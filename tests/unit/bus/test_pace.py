@@ -32,7 +32,7 @@ def test_batches_that_had_to_wait_do_not_make_us_slow(usual: float, waits: list[
     assert pace.behind_seconds(7) == 7 * usual
 
 
-def test_who_has_become_slow_is_known_to_be_so_after_a_while() -> None:
+def test_a_consumer_that_became_slow_is_detected_after_a_while() -> None:
     pace = Throughput(1)
     for _ in range(LEAST_BATCHES):
         pace.handled(1, 0.1)

@@ -52,7 +52,9 @@ def test_an_agents_subjects_are_those_of_its_own_node_and_of_no_other(node: str,
 
 
 @given(node=names, decision=names, number=st.integers(1, 999))
-def test_an_agent_may_tell_the_end_of_every_eviction_it_is_asked_for(node: str, decision: str, number: int) -> None:
+def test_an_agent_may_publish_the_completion_of_every_eviction_it_is_asked_for(
+    node: str, decision: str, number: int
+) -> None:
     ended = EvictionCompleted(
         id=eviction_id(decision, number), node=node, pod_uid="p", writer="ensurance", outcome=EvictionOutcome.KILLED,
         completed_at=datetime.now(UTC), decision_id=decision,
@@ -68,7 +70,7 @@ def test_the_parts_of_every_key_are_as_many_as_the_event_says() -> None:
     }  # fmt: skip
 
 
-def test_who_backs_up_reaches_the_copies_of_durable_streams_and_nothing_else() -> None:
+def test_the_backup_user_reaches_the_copies_of_durable_streams_and_nothing_else() -> None:
     backup, restore = backup_subjects(load()), restore_subjects(load())
     for stream, spec in load().streams.items():
         assert (f"$JS.API.STREAM.SNAPSHOT.{stream}" in backup) is (spec.storage == "file")
@@ -104,7 +106,7 @@ def test_every_durable_consumer_belongs_to_a_service_that_consumes_its_event() -
         assert name in load().only(service).consumers
 
 
-def test_nobody_may_delete_or_purge_a_stream() -> None:
+def test_no_user_may_delete_or_purge_a_stream() -> None:
     everything = [subject for part in SERVICES for subject in service_subjects(part, load())]
     everything += [subject for node in NODES for subject in agent_imports(AGENT, node)]
     for verb in ("DELETE", "PURGE", "MSG.DELETE", "RESTORE", "SNAPSHOT"):
@@ -120,7 +122,7 @@ def test_an_agents_account_has_only_what_names_its_node() -> None:
     assert all(local == subject or local.startswith(AGENT_API_PREFIX) for subject, local in mine.items())
 
 
-def test_an_agent_hears_what_is_told_of_its_partition_and_says_none_of_it() -> None:
+def test_an_agent_receives_broadcasts_of_its_partition_and_publishes_none() -> None:
     heard = agent_subscriptions(AGENT, "n.1")
     assert heard == [f"sw.v1.lease.renewed.{partition_of('n.1')}.*"]
     (user,) = [line for line in config(["n.1"]).splitlines() if '"user": "agent-n=2E1"' in line]
@@ -130,13 +132,13 @@ def test_an_agent_hears_what_is_told_of_its_partition_and_says_none_of_it() -> N
     assert '{"stream": {"account": "CONTROL", "subject": "' + heard[0] + '"}}' in config(["n.1"])
 
 
-def test_only_ensurance_renews_leases_and_no_service_hears_it() -> None:
+def test_only_ensurance_renews_leases_and_no_service_receives_them() -> None:
     may = {part.name for part in SERVICES if any("lease" in subject for subject in service_subjects(part, load()))}
     assert may == {"ensurance"}
     assert not {event for part in SERVICES for event in part.consumes} & {payload.TYPE for payload in BROADCASTS}
 
 
-def test_a_simulated_fleet_hears_of_every_partition_because_its_nodes_are_in_all() -> None:
+def test_a_simulated_fleet_receives_every_partition_because_its_nodes_are_in_all() -> None:
     fleet = PartSubjects("fleet", AGENT.consumes, AGENT.publishes)
     parts = [*SERVICES, fleet]
     text = accounts_config(load(), parts, AGENT, [], dict.fromkeys(users_of(parts, []), "p"))

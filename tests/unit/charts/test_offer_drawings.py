@@ -110,7 +110,7 @@ def test_a_value_is_drawn_until_the_next_one_and_the_last_one_until_now() -> Non
     assert "midoffer" not in picture, "mid is not drawn while nothing is offered to it"
 
 
-def test_each_change_leads_to_its_record_and_tells_its_reason() -> None:
+def test_each_change_links_to_its_record_and_names_its_reason() -> None:
     when: datetime = START + timedelta(seconds=60)
     changes = [OfferChangeMark(when, "offer_degraded", "10:01:00 offer degraded: usage is old", "/decisions/d-1")]
     picture = offer_chart(FRAMES[0], START, END, [OfferStep(when, 1, 1, "usage is old")], changes, UNIT, "offers")

@@ -113,7 +113,7 @@ def test_what_is_wrong_with_the_command_itself_ends_with_2(run: Run) -> None:
     assert run("get", "nodes", "-o", "xml").exit_code == 2
 
 
-def test_nobody_there_is_an_error_that_says_what_to_do(run: Run) -> None:
+def test_no_server_is_an_error_with_advice(run: Run) -> None:
     text = failure(run("get", "nodes", "--server", "http://127.0.0.1:1"), 1)
     assert "127.0.0.1:1" in text
     assert "slackwater doctor" in text

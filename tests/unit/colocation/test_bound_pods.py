@@ -34,7 +34,7 @@ async def test_the_label_of_a_pod_says_which_zone_it_takes_from() -> None:
     assert first[0] < spread[0] < first[1]
 
 
-async def test_a_zone_that_the_node_does_not_have_binds_nobody() -> None:
+async def test_a_zone_that_the_node_does_not_have_binds_no_pod() -> None:
     assert await zones("node7") == await zones("")
 
 

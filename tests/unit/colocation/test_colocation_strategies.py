@@ -23,7 +23,7 @@ from slackwater.resources.store import StoredResource
 from slackwater.testing.resources import MemoryResourceStore
 
 
-def test_a_document_says_whom_it_is_for() -> None:
+def test_a_document_names_its_nodes() -> None:
     assert strategy("default").selector() is None
     assert strategy("gold").selector() == Selector({"slackwater.io/node-pool": "gold"})
     assert strategy("gold", nodePool="Ost.1").selector() == Selector({"slackwater.io/node-pool": "Ost.1"})
@@ -77,7 +77,7 @@ def test_a_refusal_names_the_field_and_the_value_alone() -> None:
     assert "enable" not in caught.value.message
 
 
-def test_the_schema_tells_every_field_with_default_and_range() -> None:
+def test_the_schema_has_every_field_with_default_and_range() -> None:
     schema = ColocationStrategy.model_json_schema(mode="validation")["$defs"]["ColocationStrategySpec"]
     assert schema["additionalProperties"] is False
     assert schema["properties"].keys() == {*FIELDS, "nodePool", "nodeSelector", "precedence"}
@@ -95,7 +95,7 @@ def test_the_first_document_is_what_the_settings_say_without_what_no_document_ca
     assert spec.keys().isdisjoint({"degradeFromSeconds", "degradeTimeMinutes"})
 
 
-async def test_while_nobody_wrote_a_document_nodes_follow_the_settings_and_changed_settings() -> None:
+async def test_without_a_document_nodes_follow_the_settings_and_changed_settings() -> None:
     documents = MemoryResourceStore()
     here = await Replica(documents, decay_from_seconds=0.5, decay_to_seconds=3).open()
     followed = here.in_force.of(NodeState("n"))
@@ -150,7 +150,7 @@ async def test_a_change_is_followed_by_every_node_it_concerns_and_only_by_these(
     assert {here.offers(name)[-1].batch for name in "ab"} == {Resources()}
 
 
-async def test_an_offer_that_stays_the_same_is_told_with_the_generation_that_it_follows_now() -> None:
+async def test_an_unchanged_offer_is_published_with_the_generation_that_it_follows_now() -> None:
     here = await Replica().open()
     await here.node("a")
     before = here.offers("a")[-1]
@@ -195,7 +195,7 @@ async def test_only_nodes_of_ones_own_partitions_are_decided() -> None:
     assert here.checked() == []
 
 
-async def test_bad_words_of_a_node_keep_the_last_good_ones_and_are_told_once() -> None:
+async def test_bad_overrides_of_a_node_keep_the_last_good_ones_and_are_published_once() -> None:
     here = await Replica().open()
     await here.node("a", annotations={OWN: '{"cpuReclaimThresholdPercent": 40}'})
     offered = here.offers("a")[-1].batch
@@ -232,7 +232,7 @@ async def test_the_list_of_nodes_with_bad_words_is_bounded_and_the_count_is_not(
     assert status.conditions[1].message.endswith("n09 and 3 more")
 
 
-async def test_a_document_that_goes_bad_keeps_its_last_good_one_and_is_told_once() -> None:
+async def test_a_document_that_goes_bad_keeps_its_last_good_one_and_is_published_once() -> None:
     here = await Replica().open()
     await here.put("gold", riseWindows=4)
     await here.node("a", pool="gold")
@@ -285,7 +285,7 @@ async def test_after_a_restart_what_can_be_read_of_a_bad_document_counts() -> No
     assert told == {"default": ("cluster@0",), "gold": ("pool/gold@0",), "lost": (), "worse": ()}
 
 
-async def test_a_deleted_document_that_was_bad_is_told_of_as_no_problem_any_more() -> None:
+async def test_deleting_a_bad_document_publishes_that_the_problem_is_gone() -> None:
     here = await Replica().open()
     here.documents.rows["gold"] = StoredResource("gold", 1, {"spec": 1})
     await here.in_force.catch_up()

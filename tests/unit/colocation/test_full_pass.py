@@ -95,7 +95,7 @@ async def test_nodes_that_were_just_decided_are_skipped_and_have_their_turn_all_
         ({"due_at": 2**40}, False),
     ],
 )
-async def test_an_offer_whose_state_was_damaged_is_healed_and_told_of(fields: dict[str, object], heals: bool) -> None:
+async def test_an_offer_with_damaged_state_is_repaired_and_published(fields: dict[str, object], heals: bool) -> None:
     broken = await site()
     before = broken.store.states["n1"]
     broken.damage("n1", **fields)

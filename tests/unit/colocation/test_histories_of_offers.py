@@ -200,7 +200,7 @@ steps = windows() | windows() | predictions() | predictions() | others()
 
 @settings(max_examples=100, deadline=None, phases=WITHOUT_EXPLAINING)
 @given(strategies, st.lists(steps, max_size=12))
-def test_whatever_is_told_in_a_history_can_be_repeated_from_its_record(
+def test_every_published_offer_of_a_history_can_be_recomputed_from_its_record(
     strategy: Strategy, history: Sequence[Step]
 ) -> None:
     node = Node(strategy=replace(strategy, enabled=True))
@@ -258,7 +258,7 @@ def steady() -> Node:
 
 
 @given(st.lists(st.integers(20_000, 23_000), min_size=1, max_size=12))
-def test_noise_within_the_threshold_is_told_once(usages: Sequence[int]) -> None:
+def test_noise_within_the_threshold_is_published_once(usages: Sequence[int]) -> None:
     """Offered are 60 % of 100 cores less the usage: 37 to 40 cores, which is less than 10 % apart."""
     node = steady()
     for number, cpu in enumerate(usages):
@@ -268,7 +268,7 @@ def test_noise_within_the_threshold_is_told_once(usages: Sequence[int]) -> None:
 
 
 @given(st.lists(st.integers(0, 60_000), min_size=2, max_size=20))
-def test_drops_are_told_at_once_and_rises_only_as_far_as_they_have_lasted(usages: Sequence[int]) -> None:
+def test_drops_are_published_at_once_and_rises_only_as_far_as_they_have_lasted(usages: Sequence[int]) -> None:
     node, left, told = steady(), [max(0, 60_000 - cpu) for cpu in usages], []
     for number, cpu in enumerate(usages):
         measure(node, number, cpu)

@@ -111,7 +111,7 @@ def batch_cpu(world: Colocation) -> DecisionRecord:
     return next(record for record in reversed(world.records()) if record.subject == "batch-cpu")
 
 
-async def test_a_window_that_tells_them_lowers_the_offer_and_its_record_says_by_whom() -> None:
+async def test_a_window_with_host_applications_lowers_the_offer_and_its_record_names_them() -> None:
     _, without = await offered()
     world, found = await offered(prod=500, batch=2000)
     assert without - found == 500
@@ -124,7 +124,7 @@ async def test_a_window_that_tells_them_lowers_the_offer_and_its_record_says_by_
     assert named["host_app batch-app (batch) p95"] == (2000, event)
 
 
-async def test_one_that_the_next_window_does_not_tell_is_not_there_any_more() -> None:
+async def test_a_host_application_missing_in_the_next_window_is_dropped() -> None:
     world, found = await offered(prod=500)
     for number in range(2, 8):
         await world.take(window("n", number, {"p": 1000}))

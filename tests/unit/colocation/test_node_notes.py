@@ -118,7 +118,7 @@ async def test_an_offer_keeps_back_what_an_annotation_reserves_and_mid_counts_ra
     assert reserved[0].value == 1000
 
 
-async def test_a_third_party_that_takes_more_is_told_although_the_offer_stays() -> None:
+async def test_a_larger_third_party_reservation_is_published_although_the_offer_stays() -> None:
     colocation = Colocation()
     await described_as(colocation, third_party_allocations=json.dumps(YARN))
     await colocation.measure(0, 500)

@@ -63,7 +63,7 @@ async def test_a_node_with_a_mid_strategy_offers_mid_batch_and_zones_with_a_reco
     assert batch.rule == "usage"
 
 
-async def test_where_mid_is_off_nothing_of_it_is_told() -> None:
+async def test_where_mid_is_off_it_is_not_published() -> None:
     colocation = await offering(Strategy(), zones=1)
     offer = colocation.offers()[-1]
     assert (offer.mid, offer.zones) == (Resources(), ())
@@ -93,7 +93,7 @@ async def test_every_term_of_every_policy_and_mode_names_an_input_that_is_there(
                 assert replayed(record) == record.result
 
 
-async def test_a_drop_of_mid_is_told_at_once_and_so_is_the_end_of_mid() -> None:
+async def test_a_drop_of_mid_is_published_at_once_and_so_is_the_end_of_mid() -> None:
     colocation = await offering()
     await colocation.measure(3, 1950)  # of prod's 2 cores only 50 milli-cores are left to reclaim
     assert colocation.offers()[-1].mid.cpu_milli == 50

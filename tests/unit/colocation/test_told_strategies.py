@@ -28,7 +28,7 @@ async def accepted(here: Replica, name: str, hours: int) -> None:
     await here.in_force.catch_up()
 
 
-async def test_every_document_is_told_as_it_counts() -> None:
+async def test_every_document_is_published_as_it_is_in_force() -> None:
     here = await Replica().open()
     await here.change.put(document("web", nodePool="www", precedence=7, cpuReclaimThresholdPercent=40), by="mara")
     await accepted(here, "web", 2)
@@ -43,7 +43,7 @@ async def test_every_document_is_told_as_it_counts() -> None:
     assert StrategyFollowed.model_validate_json(web.model_dump_json()) == web
 
 
-async def test_one_that_cannot_be_used_is_told_with_the_generation_that_still_counts() -> None:
+async def test_an_unusable_document_is_published_with_the_generation_still_in_force() -> None:
     here = await Replica().open()
     await here.change.put(document("web", cpuReclaimThresholdPercent=40), by="mara")
     await accepted(here, "web", 2)
@@ -58,7 +58,7 @@ async def test_one_that_cannot_be_used_is_told_with_the_generation_that_still_co
     assert web.fields == {"cpuReclaimThresholdPercent": 40}
 
 
-async def test_one_that_is_deleted_is_told_as_gone() -> None:
+async def test_a_deleted_document_is_published_as_deleted() -> None:
     here = await Replica().open()
     await here.change.put(document("web", cpuReclaimThresholdPercent=40), by="mara")
     await here.change.delete("web")
@@ -66,7 +66,7 @@ async def test_one_that_is_deleted_is_told_as_gone() -> None:
     assert (told(here)["web"].gone, told(here)["web"].generation) == (True, 2)
 
 
-def test_whom_a_document_is_for_is_said_in_words() -> None:
+def test_the_nodes_of_a_document_are_described_in_text() -> None:
     labels = {"matchLabels": {"role": "night"}, "matchExpressions": [{"key": "gpu", "operator": "Exists"}]}
     assert nodes_of(document("default")) == "every node"
     assert nodes_of(document("web")) == "pool web"

@@ -102,7 +102,7 @@ async def test_rest_shows_a_closing_for_as_long_as_it_counts(
     assert (await condition(api))["reason"] == "scheduling_calm"
 
 
-async def test_what_was_told_last_stays_in_whatever_order_it_comes(
+async def test_the_newest_condition_stays_in_any_order_of_arrival(
     api: httpx2.AsyncClient, record: RecordEvents
 ) -> None:
     await record.scheduling_changed([told(closed=False, second=10), told()])

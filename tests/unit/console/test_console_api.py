@@ -197,7 +197,7 @@ async def test_an_offer_has_an_etag_that_is_its_generation(api: httpx2.AsyncClie
     assert other.json() == first.json()
 
 
-async def test_an_offer_tells_mid_zones_reason_strategies_and_four_records(api: httpx2.AsyncClient) -> None:
+async def test_an_offer_has_mid_zones_reason_strategies_and_four_records(api: httpx2.AsyncClient) -> None:
     offer = await answer(api, "/v1/nodes/edge-9/offer")
     assert offer["mid"]["cpu_milli"] == 300
     assert sum(zone["batch"]["cpu_milli"] for zone in offer["zones"]) <= offer["batch"]["cpu_milli"]
@@ -212,7 +212,7 @@ async def test_an_offer_tells_mid_zones_reason_strategies_and_four_records(api: 
     assert set(offer["decision_ids"]) == {"batch-cpu", "batch-memory", "mid-cpu", "mid-memory"}
 
 
-async def test_a_pool_tells_the_sums_of_all_its_offers_on_every_page(api: httpx2.AsyncClient) -> None:
+async def test_a_pool_has_the_sums_of_all_its_offers_on_every_page(api: httpx2.AsyncClient) -> None:
     whole = await answer(api, "/v1/pools/edge/offers")
     assert whole["items"] == (await answer(api, "/v1/offers", pool="edge"))["items"]
     assert whole["pool"] == "edge"
@@ -225,7 +225,7 @@ async def test_a_pool_tells_the_sums_of_all_its_offers_on_every_page(api: httpx2
     assert first["sums"] == whole["sums"]
 
 
-async def test_a_pool_that_nobody_is_in_is_a_problem_that_names_its_neighbours(api: httpx2.AsyncClient) -> None:
+async def test_an_empty_pool_is_a_problem_that_names_similar_pools(api: httpx2.AsyncClient) -> None:
     body = await problem(api, "/v1/pools/egde/offers", 404)
     assert (body["code"], body["field"]) == ("pool_not_found", "pool")
     assert "did you mean 'edge'" in body["detail"]

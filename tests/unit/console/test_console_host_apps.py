@@ -38,7 +38,7 @@ def test_pictures_and_levels_show_them_with_the_system() -> None:
     assert amounts[4:6] == ["600", str(GIB + GIB // 4)]
 
 
-def test_grpc_tells_what_no_pod_used_as_before() -> None:
+def test_grpc_has_the_usage_outside_pods_as_before() -> None:
     message = usage_message(POINT)
     assert (message.system.cpu_milli, message.system.memory_bytes) == (600, GIB + GIB // 4)
     assert not usage_message(replace(POINT, system=None)).HasField("system")

@@ -159,7 +159,7 @@ async def test_closing_says_why_and_lets_new_readers_in(world: World) -> None:
     assert len(await next_of(again)) == 1
 
 
-async def test_a_brief_stream_tells_only_what_the_api_shows_by_now(world: World) -> None:
+async def test_a_brief_stream_sends_only_what_the_api_already_shows(world: World) -> None:
     frames = await world.open(brief=True)
     await anext(frames)
     await world.bus.publish(observed())
@@ -182,7 +182,7 @@ async def test_a_brief_stream_does_not_wait_for_ever(world: World) -> None:
     assert len(parsed(await waiting)) == 1
 
 
-async def test_one_reader_too_many_is_told_so_and_a_place_becomes_free_again() -> None:
+async def test_one_reader_too_many_is_refused_and_its_place_becomes_free_again() -> None:
     world = World(most=1)
     async with world.streams.opened(StreamQuery(BOTH)):
         with pytest.raises(Unavailable, match="1 streams are open") as refused:

@@ -28,7 +28,7 @@ async def test_every_report_of_a_small_fleet_is_read() -> None:
     assert set((await rounds(clock, ReportSampling(clock, 20), 50, 5.0, 20)).values()) == {20}
 
 
-async def test_nodes_of_a_large_fleet_take_turns_and_nobody_is_left_out() -> None:
+async def test_nodes_of_a_large_fleet_take_turns_and_none_is_left_out() -> None:
     clock = FakeClock()
     read = await rounds(clock, ReportSampling(clock, 4), 200, 10.0, 60)  # 600 s: 2,400 may be read, 12,000 come
     assert 2000 <= sum(read.values()) <= 2404

@@ -47,7 +47,7 @@ def decision(kind: DecisionKind, result: int, *, mode: Mode = Mode.THROTTLE, rem
         (DecisionKind.OFFER, 0, Mode.THROTTLE, "0 cores"),
     ],
 )
-def test_an_outcome_is_told_as_it_was(kind: DecisionKind, result: int, mode: Mode, words: str) -> None:
+def test_an_outcome_is_described_as_it_was(kind: DecisionKind, result: int, mode: Mode, words: str) -> None:
     assert outcome(decision(kind, result, mode=mode)) == words
 
 
@@ -56,7 +56,7 @@ def test_what_goes_back_because_nothing_may_be_throttled_any_more_is_really_give
     assert outcome(record.model_copy(update={"reason": Reason.RESTORE_MODE_CHANGED})) == "gave back 0.7 cores"
 
 
-def test_what_remained_is_told_with_its_reason_also_in_the_chain() -> None:
+def test_the_remaining_gap_is_shown_with_its_reason_also_in_the_chain() -> None:
     record = decision(DecisionKind.THROTTLE, 0, remaining=800)
     assert shortfall(record) == "0.8 cores remain: all are at their floor"
     assert shortfall(decision(DecisionKind.THROTTLE, 800)) == ""

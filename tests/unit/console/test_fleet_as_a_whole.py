@@ -116,7 +116,7 @@ def test_the_last_report_of_an_earlier_run_is_not_taken_for_now() -> None:
     assert state_of(NodeView("n", liveness="fresh"), NOW) == "unknown"
 
 
-def test_who_needs_somebody_comes_first_and_rows_do_not_dance() -> None:
+def test_nodes_that_need_attention_come_first_and_rows_keep_their_order() -> None:
     nodes = [
         NodeView("calm", usage=report(1, 0.01)),
         NodeView("held", usage=report(1, 0.01, throttled=1)),
@@ -201,7 +201,7 @@ def test_the_agents_lines_say_what_is_unknown() -> None:
     assert "broker" in lines(NodeView("n"), None, None, broker=False)["Wanted"][0]
 
 
-async def test_levels_are_kept_on_round_times_and_only_when_somebody_reports(model: MemoryReadModel) -> None:
+async def test_levels_are_kept_on_round_times_and_only_when_a_node_reports(model: MemoryReadModel) -> None:
     clock = FakeClock(NOW + timedelta(seconds=7))
     keep = FleetLevelRecorder(model, clock)
     assert await keep() is False
@@ -213,7 +213,7 @@ async def test_levels_are_kept_on_round_times_and_only_when_somebody_reports(mod
     assert keep.seconds_to_next() == pytest.approx(8)
 
 
-async def test_many_who_look_cost_as_much_as_one(model: MemoryReadModel) -> None:
+async def test_many_readers_cost_as_much_as_one(model: MemoryReadModel) -> None:
     clock = FakeClock(NOW)
     overview = Overview(model, clock)
     first = await overview("6h", "cpu")

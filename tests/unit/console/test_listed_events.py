@@ -147,5 +147,5 @@ async def test_a_mistake_in_the_form_is_shown_above_it(client: httpx2.AsyncClien
     assert "<form" in answer.text
 
 
-async def test_no_match_and_no_events_are_told_apart(client: httpx2.AsyncClient) -> None:
+async def test_no_match_and_no_events_are_distinguished(client: httpx2.AsyncClient) -> None:
     assert "No event matches." in await words(client, "/events?node=nowhere")

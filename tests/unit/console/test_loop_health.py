@@ -58,7 +58,7 @@ def service(name: str, state: str = "running", ok: bool = True) -> ServiceView:
     return ServiceView(name, state, 0, "", (CheckView("bus", ok, ""),), 0, 0.0, 0)
 
 
-def test_services_are_shown_as_they_fare_and_nobody_is_forgotten() -> None:
+def test_every_service_is_shown_with_its_health() -> None:
     processes = [
         process("a", 1, service("ingestion"), service("console", ok=False)),
         process("b", 60, service("ingestion"), service("prediction")),

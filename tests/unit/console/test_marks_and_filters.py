@@ -54,7 +54,7 @@ def summary(**more: Any) -> DecisionSummary:
     return DecisionSummary(**{**values, **more})
 
 
-def test_a_mark_names_the_decision_what_it_did_to_whom_and_what_it_brought() -> None:
+def test_a_mark_names_the_decision_its_pods_and_its_effect() -> None:
     told = label_of(summary(actions=acted(5), relieved=True, seconds_to_actuation=0.25))
     assert told.splitlines() == [
         "12:00:00 UTC, throttle: took back 0.5 cores",
@@ -80,7 +80,7 @@ def test_a_mark_says_what_remains_and_that_it_did_not_help() -> None:
         ({"kind": DecisionKind.EVICT, "reason": Reason.EVICT_OBSERVED_ONLY}, "evict told"),
     ],
 )
-def test_what_nobody_acted_on_looks_different(changes: dict[str, Any], css: str) -> None:
+def test_a_decision_without_an_act_is_drawn_differently(changes: dict[str, Any], css: str) -> None:
     assert css_of(summary(**changes)) == css
 
 

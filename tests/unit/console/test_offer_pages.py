@@ -67,7 +67,7 @@ async def test_a_past_moment_shows_the_sum_that_was_in_force_then(pages: httpx2.
         assert "ask for a later time" in await page(pages, f"/nodes/edge-7?subject={subject}&at=-2d")
 
 
-async def test_a_moment_that_is_none_is_told_beside_everything_else(pages: httpx2.AsyncClient) -> None:
+async def test_an_invalid_time_is_reported_beside_the_rest_of_the_page(pages: httpx2.AsyncClient) -> None:
     text = await page(pages, "/nodes/edge-7?at=yesterday")
     assert "'yesterday' is not a time" in text
     assert "checkout-0" in text
@@ -83,7 +83,7 @@ async def test_changes_are_marked_with_their_reasons_and_lead_to_their_records(p
     assert rows == ["offer recovered", "offer degraded", "offer first"]
 
 
-async def test_zones_and_strategies_are_told_where_there_are_any(pages: httpx2.AsyncClient) -> None:
+async def test_zones_and_strategies_are_shown_where_there_are_any(pages: httpx2.AsyncClient) -> None:
     nine, eight = await page(pages, "/nodes/edge-9"), await page(pages, "/nodes/edge-8")
     assert "Batch by NUMA zone" in nine
     assert "node1" in nine
@@ -91,7 +91,7 @@ async def test_zones_and_strategies_are_told_where_there_are_any(pages: httpx2.A
     assert "Batch by NUMA zone" not in eight
 
 
-async def test_words_that_nobody_knows_show_what_is_usual(pages: httpx2.AsyncClient) -> None:
+async def test_unknown_query_values_show_the_default_view(pages: httpx2.AsyncClient) -> None:
     assert "Why 2.66 cores for batch" in await page(pages, "/nodes/edge-7?subject=gold-cpu&span=1y")
 
 
@@ -128,7 +128,7 @@ async def test_the_front_page_shows_each_pool_with_what_it_holds_and_offers(
     assert "GiB offered" in memory.pool_levels.picture.wide
 
 
-def test_many_pools_are_drawn_as_far_as_they_fit_and_the_rest_is_told() -> None:
+def test_many_pools_are_drawn_as_far_as_they_fit_and_the_rest_is_counted() -> None:
     rows = [
         PoolRow(f"p{place:02}", 3, 3 if place else 0, 0, 0, place % 2, Resources(1000, 1000), batch=Resources(100, 0))
         for place in range(DRAWN + 5)

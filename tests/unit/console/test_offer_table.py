@@ -115,7 +115,7 @@ def test_being_described_again_in_the_same_pool_is_no_news() -> None:
     assert table.news(2, 2, WantedOffers(), 10) == ([], 5)
 
 
-def test_who_left_a_replica_that_began_late_misses_nothing_at_one_that_began_early() -> None:
+def test_a_reader_that_moves_to_a_replica_that_began_earlier_misses_nothing() -> None:
     early, late = OfferTable(), OfferTable()
     early.described(1, "a", "red")
     for table in (early, late):  # the log keeps the last description of each node

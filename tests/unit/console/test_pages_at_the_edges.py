@@ -58,7 +58,7 @@ def pages(told_client: httpx2.AsyncClient) -> httpx2.AsyncClient:
     return told_client
 
 
-async def test_an_overview_to_which_nobody_reports_says_so_and_shows_no_zeros(
+async def test_an_overview_without_reports_shows_a_note_and_no_zeros(
     told: MemoryReadModel, streams: Streams, clock: FakeClock
 ) -> None:
     """It said `Used 0.0 of 0.0 cores`, and in green that no pod is held back."""
@@ -100,7 +100,7 @@ async def test_a_page_behind_the_last_is_not_taken_for_an_empty_fleet(pages: htt
 
 
 @pytest.mark.parametrize("path", ["/nodes?page=0", "/nodes?page=two", "/deadletters?before=x", "/deadletters/0"])
-async def test_an_address_with_a_slip_is_told_on_a_page(pages: httpx2.AsyncClient, path: str) -> None:
+async def test_a_mistyped_address_shows_an_error_page(pages: httpx2.AsyncClient, path: str) -> None:
     """It was JSON, in a browser."""
     assert "is not allowed; allowed: a whole number from 1" in await text(pages, path, 400)
 

@@ -97,7 +97,7 @@ async def test_filters_must_all_pass(wanted: dict[str, Any], names: str) -> None
         ("WatchOffers", api.WatchOffersRequest(nodes=[str(n) for n in range(1001)]), "nodes"),
     ],
 )
-async def test_a_request_that_is_wrong_is_told_where(method: str, request_: Any, field: str) -> None:
+async def test_a_wrong_request_is_refused_with_its_field(method: str, request_: Any, field: str) -> None:
     async with RpcWorld().served() as served:
         code, trailers, message = await refusal(getattr(served.service, method)(request_))
     assert code is grpc.StatusCode.INVALID_ARGUMENT
@@ -105,7 +105,7 @@ async def test_a_request_that_is_wrong_is_told_where(method: str, request_: Any,
     assert message.startswith(f"{field}: ")
 
 
-async def test_a_node_nobody_heard_of_is_not_found_with_a_hint() -> None:
+async def test_an_unknown_node_is_not_found_with_a_hint() -> None:
     world = RpcWorld()
     await fleet(world)
     async with world.served() as served:
@@ -149,7 +149,7 @@ async def test_a_token_brings_only_what_changed_to_any_replica() -> None:
     assert again.seen == ["offer", "offer"]
 
 
-async def test_whoever_breaks_off_in_the_middle_gets_the_rest() -> None:
+async def test_a_watcher_that_disconnects_midway_resumes_with_the_rest() -> None:
     world = RpcWorld()
     await world.offer(*(f"n{index:03}" for index in range(250)))
     async with world.served() as served:
@@ -190,7 +190,7 @@ async def _ended(client: Client) -> None:
     assert trailers["slackwater-resume-token"] == client.token
 
 
-async def test_a_log_that_began_anew_is_told_with_a_snapshot_to_who_watches_and_to_who_comes_back() -> None:
+async def test_a_restarted_log_sends_a_snapshot_to_watchers_and_to_resuming_clients() -> None:
     world = RpcWorld()
     await world.offer("a", "b")
     async with world.served() as served:

@@ -46,7 +46,7 @@ def test_of_a_service_whose_replicas_are_silent_nothing_is_known() -> None:
     assert shard_views([said(60, "aabb")], NOW) == []
 
 
-def test_replicas_have_their_shares_and_what_nobody_owns_comes_first() -> None:
+def test_replicas_have_their_shares_and_unowned_partitions_come_first() -> None:
     replicas = replicas_of(shard_views([said(1, "ab-b"), said(2, "cc", "prediction")], NOW))
     assert [(one.service, one.name, one.partitions) for one in replicas] == [
         ("ingestion", "", (2,)),

@@ -40,12 +40,12 @@ def test_documents_stand_in_the_order_in_which_they_are_asked() -> None:
     assert names == ["default", "web", "a", "z"]
 
 
-def test_who_follows_which_generation_is_counted() -> None:
+def test_nodes_are_counted_by_the_generation_that_they_follow() -> None:
     [cluster, web] = lines_of([CLUSTER, WEB], {"cluster@3": 7, "cluster@2": 2, "pool/web@1": 4, "node-label": 1})
     assert (cluster.following, cluster.behind, web.following, web.behind) == (7, 2, 0, 4)
 
 
-def test_fields_that_somebody_says_come_first() -> None:
+def test_fields_that_are_set_come_first() -> None:
     found = field_lines([CLUSTER, WEB])
     assert [(line.name, line.said, line.first) for line in found] == [
         ("a", (1, 10), 1),
@@ -156,7 +156,7 @@ async def test_a_node_is_looked_at_and_its_page_leads_here(pages: httpx2.AsyncCl
     assert "There is no node lost." in await page(pages, "/strategies?node=lost")
 
 
-async def test_before_anything_was_told_the_page_says_so(
+async def test_without_strategies_the_page_shows_a_note(
     model: MemoryReadModel, streams: Streams, clock: FakeClock
 ) -> None:
     app = build_app(routers_of(model, streams, clock), _no_checks, HttpSettings(host="127.0.0.1", port=0))

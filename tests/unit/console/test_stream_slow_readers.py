@@ -50,7 +50,7 @@ async def ended(*things: Any) -> None:
 
 
 @pytest.mark.parametrize("spec_version", ["2.3", "2.4"])
-async def test_who_takes_nothing_is_let_go_and_comes_back_to_what_it_did_not_see(spec_version: str) -> None:
+async def test_a_stalled_reader_is_disconnected_and_resumes_with_what_it_missed(spec_version: str) -> None:
     """Also where the framework takes a timeout for a client that went away."""
     world = World(stall_seconds=0.05)
     client = Client(takes=3)  # the head, the opening, one event
@@ -87,7 +87,7 @@ async def test_a_batch_is_sent_in_portions_that_a_slow_line_can_take_in_time(wor
     assert [event["id"] for portion in found for event in parsed(portion)] == [f"large-{n}" for n in range(20)]
 
 
-async def test_a_reader_behind_whom_the_stream_forgets_is_told_in_mid_connection(world: World) -> None:
+async def test_a_reader_overtaken_by_retention_is_notified_in_mid_connection(world: World) -> None:
     frames = await world.open(payloads=(IntentObserved,))
     await anext(frames)
     await world.bus.publish(observed(generation=1))

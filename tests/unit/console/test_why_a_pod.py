@@ -83,7 +83,7 @@ EFFECT = EffectView(
 ENDED = EvictionView("d1/1", "n1", "a", "ensurance", "killed", "", NOON, "d1")
 
 
-def test_the_arithmetic_is_told_line_by_line_in_the_units_of_the_record() -> None:
+def test_the_arithmetic_is_shown_line_by_line_in_the_units_of_the_record() -> None:
     where = "where capacity_memory is 8 589 934 592 bytes, reading is 75 %, target is 50 %"
     assert tuple(line.replace("\N{NARROW NO-BREAK SPACE}", " ") for line in working_of(record())) == (
         "node_memory_usage_ratio 75 % is above the waterline 50 %, in 2 of 2 samples that it takes",
@@ -93,7 +93,7 @@ def test_the_arithmetic_is_told_line_by_line_in_the_units_of_the_record() -> Non
     )
 
 
-def test_what_nobody_acts_on_would_only_be_released() -> None:
+def test_a_preview_names_what_would_be_released() -> None:
     assert working_of(record(reason=Reason.EVICT_OBSERVED_ONLY))[-1].startswith("would be released: ")
     assert outcome(record(reason=Reason.EVICT_OBSERVED_ONLY)) == "would release 3Gi"
     assert outcome(record()) == "releases 3Gi"
@@ -104,7 +104,7 @@ def test_offers_have_no_such_arithmetic() -> None:
     assert (working_of(told), candidates_of(told), is_carried_out(told)) == ((), (), True)
 
 
-def test_an_effect_is_told_in_the_unit_of_its_metric() -> None:
+def test_an_effect_is_shown_in_the_unit_of_its_metric() -> None:
     assert relief_of(record(), EFFECT) == (
         "node_memory_usage_ratio relieved: from 75 % to 40 % (35 % less), waterline 50 %; written after 6.5 s,"
         " seen after 9 s"
@@ -129,7 +129,7 @@ def test_candidates_stand_in_the_order_of_the_decision_and_others_behind() -> No
     assert [(one.released, one.would_release) for one in rows] == [(3 * GIB, None), (None, GIB), (None, None)]
 
 
-def test_who_is_given_back_to_first_stands_first_when_restoring() -> None:
+def test_a_restore_lists_the_first_pod_to_be_restored_first() -> None:
     actions = (action("a", -10, key=2), action("c", -20, key=7))
     terms = tuple(Term(name=one.pod_name, value=one.released_milli) for one in actions)
     told = record(DecisionKind.RESTORE, reason=Reason.RESTORE_HEADROOM, actions=actions, terms=terms, result=-30)
@@ -150,7 +150,7 @@ def test_a_restore_is_no_relief_but_keeps_below_or_not() -> None:
         ({"actions": (), "terms": (), "result": 0}, False),
     ],
 )
-def test_a_preview_or_a_throttle_of_nobody_is_only_told(changes: dict[str, Any], carried_out: bool) -> None:
+def test_a_preview_or_a_throttle_without_pods_is_only_recorded(changes: dict[str, Any], carried_out: bool) -> None:
     assert is_carried_out(record(**changes)) is carried_out
 
 
@@ -165,7 +165,7 @@ def test_an_eviction_is_complete_when_all_have_ended_and_the_effect_was_seen() -
     assert (whole.effect, whole.order, len(whole.candidates)) == (EFFECT, record().order, 3)
 
 
-def test_a_part_tells_what_was_done_to_the_pod_and_what_came_of_it() -> None:
+def test_a_part_has_the_act_on_the_pod_and_its_outcome() -> None:
     chosen = part_of(record(), "a", EFFECT, [ENDED])
     assert chosen is not None
     assert (chosen.chosen, chosen.place, chosen.candidates, chosen.ended) == (True, 1, 2, "killed")
@@ -195,7 +195,9 @@ def identity(uid: str, *, node: str = "n1", namespace: str = "jobs", running: bo
         ([], None, None, []),
     ],
 )
-def test_who_is_meant(found: list[PodIdentity], node: str | None, namespace: str | None, meant: list[str]) -> None:
+def test_a_pod_is_found_by_name_or_uid(
+    found: list[PodIdentity], node: str | None, namespace: str | None, meant: list[str]
+) -> None:
     assert sorted(one.uid for one in narrowed(found, "web", node, namespace)) == meant
 
 
@@ -249,7 +251,7 @@ async def test_several_that_are_meant_are_all_named() -> None:
     assert (caught.value.code, caught.value.field) == ("pod_ambiguous", "pod")
 
 
-async def test_the_api_tells_a_pods_story_and_names_who_else_is_called_so(api: httpx2.AsyncClient) -> None:
+async def test_the_api_has_the_history_of_a_pod_and_names_its_namesakes(api: httpx2.AsyncClient) -> None:
     several = await problem(api, "/v1/why/pod", 422, pod="encode-video-0")
     assert (several["code"], several.get("field", "pod")) == ("pod_ambiguous", "pod")
     assert "on edge-7" in several["detail"]

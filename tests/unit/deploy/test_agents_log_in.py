@@ -61,7 +61,7 @@ def test_an_agent_is_a_user_whose_password_lies_in_the_folder_of_its_node(
     assert f'"user": "{access.user}", "password": "{password}"' in known
 
 
-def test_who_names_a_user_is_that_one_and_who_has_no_password_is_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_agent_logs_in_as_itself_with_a_password_or_as_the_named_user(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = SystemClock()
     machine = SimulatedDriver("any", 1, clock, started_at=clock.now())
     agent = build(AgentSettings(node="n.1"), Platform(LateBus(), clock, no_database, Path()), machine)

@@ -47,7 +47,7 @@ def test_a_service_runs_what_its_name_says(compose: dict[str, Any]) -> None:
         assert command[0] == "agent" if part.name == "agent" else command[:2] == ["run", part.name]
 
 
-def test_every_variable_is_read_by_somebody(compose: dict[str, Any], variables: set[str]) -> None:
+def test_every_variable_is_read(compose: dict[str, Any], variables: set[str]) -> None:
     for name, one in ours(compose).items():
         assert set(one.get("environment", {})) <= variables, name
 
@@ -80,7 +80,7 @@ def test_the_broker_finds_its_files_where_its_configuration_says(compose: dict[s
         assert f'"user": "{user}"' in access
 
 
-def test_everyone_logs_in_as_a_user_that_the_broker_knows(compose: dict[str, Any], secrets: Path) -> None:
+def test_every_container_logs_in_as_a_user_of_the_broker(compose: dict[str, Any], secrets: Path) -> None:
     access = (secrets / "nats" / "access.conf").read_text()
     users = [one["environment"].get("SLACKWATER_NATS_USER") for one in ours(compose).values() if "environment" in one]
     for user in filter(None, users):
@@ -95,7 +95,7 @@ def test_ports_are_the_usual_ones_and_only_this_machine_reaches_them(compose: di
             assert compose["services"][part.name]["command"][-2:] == ["--port", str(USUAL_PORT)]
 
 
-def test_nobody_has_more_rights_than_it_needs(compose: dict[str, Any]) -> None:
+def test_no_container_has_more_rights_than_it_needs(compose: dict[str, Any]) -> None:
     for name, one in ours(compose).items():
         assert one["read_only"], name
         assert one["cap_drop"] == ["ALL"], name

@@ -74,7 +74,7 @@ def test_services_hold_no_parquet_reader_and_no_broker_and_the_agent_no_arrays_a
 
 
 @pytest.mark.parametrize("stage", FINAL)
-def test_it_runs_as_nobody_special(stage: str) -> None:
+def test_it_runs_as_an_unprivileged_user(stage: str) -> None:
     assert [rest for name, rest in stage_of(DOCKERFILE, stage) if name == "USER"] == ["65532:65532"]
 
 

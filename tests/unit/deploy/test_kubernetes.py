@@ -137,7 +137,7 @@ def test_least_rights(workload: dict[str, Any]) -> None:
     assert workload["metadata"]["namespace"] == "slackwater"
 
 
-def test_nobody_has_a_right_at_the_api_server() -> None:
+def test_no_pod_has_a_right_at_the_api_server() -> None:
     kinds = {one["kind"] for _, one in ALL}
     assert not kinds & {"Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding"}
     assert all(one["automountServiceAccountToken"] is False for _, one in ALL if one["kind"] == "ServiceAccount")

@@ -54,14 +54,14 @@ async def test_what_it_measured_before_is_not_acted_upon_when_it_comes_late() ->
     assert scene.records() == []
 
 
-async def test_it_counts_as_heard() -> None:
+async def test_its_report_renews_the_lease() -> None:
     scene = await Scene().open()
     await hearing(scene, 61)
     await scene.reconcile()
     assert scene.book.contacts.released_at == {}
 
 
-async def test_who_goes_on_alone_after_two_renewals_is_told_anew_and_again_if_that_is_lost() -> None:
+async def test_an_agent_still_disconnected_after_two_renewals_is_notified_again_and_again_if_that_is_lost() -> None:
     """Started while it was cut off: it remembers a lease, and what is remembered cannot be renewed."""
     scene = await Scene().open()
     before = len(scene.intents())
@@ -78,7 +78,7 @@ async def test_who_goes_on_alone_after_two_renewals_is_told_anew_and_again_if_th
     assert await scene.reconcile() == 1
 
 
-async def test_who_has_heard_us_is_not_told_again() -> None:
+async def test_an_agent_that_reconnected_is_not_notified_again() -> None:
     scene = await Scene().open()
     await hearing(scene, 9)
     await scene.report(0.0)

@@ -86,7 +86,7 @@ def test_an_eviction_can_be_redone_by_hand(pressure: float, prod: int, batch: di
     asyncio.run(story())
 
 
-async def test_what_is_under_way_is_told_as_credit() -> None:
+async def test_pending_effects_are_recorded_as_credit() -> None:
     scene = DocumentScene()
     await scene.open()
     await scene.allow_evictions()
@@ -103,7 +103,7 @@ def using(value: str, **more: object) -> dict[str, object]:
     return {"name": f"above-{value.replace('.', '-')}", "metricRule": metric, "actionName": "throttle", **more}
 
 
-async def test_how_many_samples_in_a_row_it_took_is_told() -> None:
+async def test_the_record_has_the_number_of_samples_in_a_row() -> None:
     scene = DocumentScene()
     await scene.open()
     await scene.apply(NODE_QOS, "patient", {"rules": [using("1", avoidanceThreshold=3)]})
@@ -116,7 +116,7 @@ async def test_how_many_samples_in_a_row_it_took_is_told() -> None:
     assert (found["gap"].value, found["waterline"].value) == (770, 1000)
 
 
-async def test_the_rule_with_the_largest_gap_is_the_one_that_is_told() -> None:
+async def test_the_rule_with_the_largest_gap_is_recorded() -> None:
     scene = DocumentScene()
     await scene.open()
     for name, value in (("a-lax", "1.5"), ("strict", "1")):
@@ -126,7 +126,7 @@ async def test_the_rule_with_the_largest_gap_is_the_one_that_is_told() -> None:
     assert (number(record, "waterline"), number(record, "gap")) == (1000, 880)
 
 
-async def test_a_restore_tells_what_may_rise_and_by_which_formula() -> None:
+async def test_a_restore_records_what_may_rise_and_by_which_formula() -> None:
     scene = await Scene().open()
     await scene.report(0.5, prod=1000, batch={"b1": 600, "b2": 300})
     await scene.confirm()
@@ -169,7 +169,7 @@ async def test_idle_cpu_that_goes_back_is_what_the_record_says_of_the_busiest_sa
     assert -sum(term.value for term in record.terms) == number(record, "may_rise")
 
 
-async def test_memory_is_told_in_bytes_with_the_size_of_the_node() -> None:
+async def test_memory_is_recorded_in_bytes_with_the_size_of_the_node() -> None:
     scene = DocumentScene()
     await scene.open()
     await scene.allow_evictions()
@@ -213,7 +213,7 @@ async def pressed_and_full(waterline: int) -> DecisionRecord:
     return record
 
 
-async def test_of_two_metrics_the_one_that_stays_open_is_told() -> None:
+async def test_of_two_metrics_the_one_that_stays_open_is_recorded() -> None:
     record = await pressed_and_full(100_000)
     assert [one.pod_uid for one in record.actions] == ["a", "b"]
     assert (record.rule, record.unit, record.result) == ("last-resort", "milli-cores", 150)
@@ -221,7 +221,7 @@ async def test_of_two_metrics_the_one_that_stays_open_is_told() -> None:
     check(record, {"p1", "a", "b", "c"})
 
 
-async def test_of_two_metrics_all_keys_are_of_the_order_that_is_told_and_what_the_other_lacks_is_told_too() -> None:
+async def test_of_two_metrics_all_keys_are_of_the_recorded_order_and_the_other_gap_is_recorded_too() -> None:
     record = await pressed_and_full(100)
     assert (record.rule, record.unit, "more memory used" in record.order) == ("full", "bytes", True)
     keys = {one.pod_uid: one.keys[3] for one in (*record.actions, *record.alternatives) if one.keys}

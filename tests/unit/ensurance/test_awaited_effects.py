@@ -52,6 +52,6 @@ def test_an_effect_is_waited_for_from_when_it_can_be_seen(one: Awaited, sampled:
     assert after(one, sampled, now) == what
 
 
-def test_as_long_as_an_end_is_to_be_heard_nothing_is_given_up() -> None:
+def test_no_effect_is_given_up_while_a_completion_is_expected() -> None:
     assert after(EVICT, 1000, 1000, ASKED) == "awaited"
     assert after(EVICT, 1000, 1000, replace(ASKED, decision_id="another")) == "given up"

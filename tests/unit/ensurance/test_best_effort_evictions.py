@@ -57,7 +57,7 @@ def gone(scene: DocumentScene) -> list[str]:
 SHORTFALL = {"name": "batch_cpu_shortfall", "value": 0.6, "target": 0.5}
 
 
-async def test_who_gets_less_than_the_lower_bound_of_satisfaction_makes_room_up_to_the_upper() -> None:
+async def test_a_pod_below_the_lower_bound_of_satisfaction_is_evicted_up_to_the_upper() -> None:
     scene = await under(SHORTFALL)
     await seen(scene, limit=350, cpu=350)  # 1050 of 3000: 35 % satisfied; up to 50 % are 450 of requests to go
     assert gone(scene) == ["b1"]
@@ -75,9 +75,7 @@ async def test_who_gets_less_than_the_lower_bound_of_satisfaction_makes_room_up_
         (320, 100, None, ["b1"]),  # below a whole core usage says little
     ],
 )
-async def test_who_is_satisfied_or_uses_little_stays(
-    limit: int, cpu: int, avg: int | None, expected: list[str]
-) -> None:
+async def test_a_satisfied_or_idle_pod_stays(limit: int, cpu: int, avg: int | None, expected: list[str]) -> None:
     scene = await under(SHORTFALL)
     await seen(scene, limit, cpu, avg=avg)
     assert gone(scene) == expected

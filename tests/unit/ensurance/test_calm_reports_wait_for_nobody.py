@@ -72,7 +72,7 @@ async def fail_about_n1(scene: Scene) -> None:
         raise Unavailable("PostgreSQL went away")
 
 
-async def test_after_a_transaction_that_failed_everybody_waits_for_what_is_written() -> None:
+async def test_after_a_failed_transaction_every_report_waits_for_the_write() -> None:
     scene = await Scene().open("n1", "n2")
     assert scene.book.is_free("n2")
     with pytest.raises(Unavailable):
@@ -83,7 +83,7 @@ async def test_after_a_transaction_that_failed_everybody_waits_for_what_is_writt
     assert scene.book.is_free("n2"), "it was read again"
 
 
-async def test_reports_that_do_not_count_are_told_as_before_and_known_nodes_only_pass() -> None:
+async def test_ignored_reports_are_recorded_as_before_and_known_nodes_only_pass() -> None:
     scene = await Scene().open("n1")
     for _ in range(2):
         await scene.guard(reported(1, at=scene.clock.now(), pressure=CALM))

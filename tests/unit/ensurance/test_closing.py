@@ -83,7 +83,7 @@ async def test_a_surge_closes_the_node_and_calm_opens_it_after_the_cool_down() -
     assert len(told(scene)) == 2
 
 
-async def test_closing_is_told_after_its_record_which_is_its_cause() -> None:
+async def test_a_cordon_is_published_after_its_record_which_is_its_cause() -> None:
     scene = await closing()
     await scene.report(0.2)
     *_, record, event = scene.database.published
@@ -153,7 +153,7 @@ def _labelled(described: NodeDescribed, labels: dict[str, str]) -> Any:
     return replace(described.facts, labels=labels)
 
 
-async def test_a_pool_that_goes_to_observe_opens_its_nodes_at_once_and_tells_once_what_it_would_do() -> None:
+async def test_a_pool_set_to_observe_uncordons_its_nodes_at_once_and_previews_once() -> None:
     scene = await closing()
     await scene.report(0.2)
     await scene.apply(AUTONOMY, "default", {"mode": "observe"})
@@ -167,7 +167,7 @@ async def test_a_pool_that_goes_to_observe_opens_its_nodes_at_once_and_tells_onc
     assert len(told(scene)) == 2
 
 
-async def test_a_preview_closes_nothing_and_is_told_once_per_episode() -> None:
+async def test_a_preview_cordons_nothing_and_is_recorded_once_per_episode() -> None:
     scene = await closing(strategy="Preview")
     for pressure in (0.2, 0.2, 0.02, 0.02, 0.2):
         await scene.report(pressure)
@@ -257,6 +257,6 @@ def test_others_never_take_for_closed_what_is_open_or_unseen(steps: list[tuple[i
 
 
 @pytest.mark.parametrize("seconds", [0, 59.9])
-def test_nothing_is_told_while_others_know_it(seconds: float) -> None:
+def test_a_cordon_is_not_published_again_while_its_notice_is_recent(seconds: float) -> None:
     known = CordonNotice("d", "r", NOON, ("p.r",), NOON + timedelta(seconds=120))
     assert cordon_message(Scheduling(True, NOON, ("p.r",)), known, NOON + timedelta(seconds=seconds), 120) is None

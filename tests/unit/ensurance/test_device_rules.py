@@ -174,7 +174,7 @@ async def test_an_agent_that_is_alone_reads_what_the_service_reads() -> None:
         assert not metric.needs_pods
 
 
-def test_who_tells_no_speed_has_no_share_and_a_number_beyond_reason_is_only_a_number() -> None:
+def test_a_device_without_speed_has_no_share_and_an_absurd_speed_is_kept_as_a_number() -> None:
 
     ratio, usage = BUILT_IN.get("network_usage_ratio"), BUILT_IN.get("network_usage")
     assert ratio is not None

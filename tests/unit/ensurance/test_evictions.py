@@ -126,7 +126,7 @@ async def with_a_grace_of_ten_minutes() -> DocumentScene:
     return scene
 
 
-async def test_who_takes_a_long_grace_is_credited_and_not_asked_again_until_it_is_over() -> None:
+async def test_a_pod_with_a_long_grace_period_is_credited_and_not_evicted_again_until_it_is_over() -> None:
     scene = await with_a_grace_of_ten_minutes()
     (item,) = scene.intents()[-1].evictions
     assert item.deadline == scene.clock.now() + timedelta(seconds=120), "it begins at once or not at all"
@@ -181,7 +181,7 @@ async def test_a_pool_may_be_given_other_caps() -> None:
     assert scene.records()[-1].remaining_because == "no more than 2 evictions an hour"
 
 
-async def test_an_eviction_that_nobody_answers_is_given_up() -> None:
+async def test_an_eviction_without_an_answer_is_given_up() -> None:
     scene = await evicting()
     await scene.report(0.2, batch=CROWD)
     await scene.clock.advance(120 + 301)
@@ -190,7 +190,7 @@ async def test_an_eviction_that_nobody_answers_is_given_up() -> None:
 
 
 @pytest.mark.parametrize("mode", ["throttle", "observe"])
-async def test_a_pool_that_may_not_evict_is_told_once_what_it_would_have_done(mode: str) -> None:
+async def test_a_pool_without_evictions_previews_once(mode: str) -> None:
     scene = await evicting(mode=mode)
     for _ in range(3):
         await scene.report(0.2, batch=CROWD)
@@ -245,7 +245,7 @@ async def test_evictions_that_bring_no_relief_make_the_pool_step_back() -> None:
 
 
 @pytest.mark.parametrize(("autonomy", "gone"), [({}, []), ({"blanketEvictions": 1}, ["b1"])])
-async def test_what_cannot_be_quantified_evicts_nobody_unless_the_pool_allows_a_few(
+async def test_an_unquantified_metric_evicts_no_pod_unless_the_pool_allows_a_few(
     autonomy: dict[str, int], gone: list[str]
 ) -> None:
     scene = await evicting(**autonomy)
@@ -257,7 +257,7 @@ async def test_what_cannot_be_quantified_evicts_nobody_unless_the_pool_allows_a_
     assert {one.remaining_because for one in scene.records()} == {"prod_memory_pressure cannot be quantified"}
 
 
-async def test_the_agents_own_pod_and_who_refuses_are_left_alone_and_the_record_says_why() -> None:
+async def test_the_agents_own_pod_and_pods_that_refuse_eviction_are_spared_with_the_reason() -> None:
     scene = await evicting()
     labels = {"b1": {"slackwater.io/protected": "agent"}, "b2": {"slackwater.io/eviction-enabled": "false"}}
     await scene.report(0.2, batch=CROWD, labels=labels)
@@ -267,7 +267,7 @@ async def test_the_agents_own_pod_and_who_refuses_are_left_alone_and_the_record_
     assert told["name-b2"] == "it does not let itself be evicted"
 
 
-async def test_who_was_asked_to_go_and_takes_long_is_on_its_way_out_until_its_end_is_heard() -> None:
+async def test_a_slow_eviction_is_pending_until_its_completion() -> None:
     scene = await evicting()
     await scene.report(0.2, batch={"b1": 300})
     await scene.clock.advance(130)  # no longer credited
@@ -279,7 +279,7 @@ async def test_who_was_asked_to_go_and_takes_long_is_on_its_way_out_until_its_en
     assert {one.what: one.rejected_because for one in told.alternatives}["name-b1"] == "it is already on its way out"
 
 
-async def test_nobody_is_evicted_as_long_as_no_podqos_says_that_one_may() -> None:
+async def test_no_pod_is_evicted_unless_a_podqos_allows_it() -> None:
     scene = DocumentScene()
     await scene.open()
     await scene.allow_evictions()

@@ -102,7 +102,7 @@ def in_milli(changes: list[dict[str, int | None]]) -> list[int | None]:
     return [None if quota is None else quota // 100 for quota in quotas]
 
 
-async def test_it_gives_back_in_steps_and_the_last_intent_names_nobody() -> None:
+async def test_it_restores_in_steps_and_the_last_intent_is_empty() -> None:
     scene = await Scene().open()
     await scene.report(0.8, prod=1500, batch={"b1": 500})
     assert scene.limits() == {"b1": 50}
@@ -132,7 +132,7 @@ async def test_the_effect_is_measured_in_the_first_sample_after_the_node_has_act
     assert len(scene.published(EffectMeasured)) == 1
 
 
-async def test_an_effect_that_nobody_confirms_is_given_up() -> None:
+async def test_an_unconfirmed_effect_is_given_up() -> None:
     scene = await Scene().open()
     await scene.report(0.2)
     await scene.clock.advance(61)
@@ -173,7 +173,7 @@ async def test_a_restarted_agent_counts_from_one_again() -> None:
     assert scene.limits()
 
 
-async def test_a_node_that_nobody_described_is_left_alone() -> None:
+async def test_a_node_without_inventory_is_left_alone() -> None:
     scene = await Scene().open()
     await scene.guard(reported(1, at=scene.clock.now(), pressure=0.9, node="stranger"))
     assert scene.intents("stranger") == []

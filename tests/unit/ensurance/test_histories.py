@@ -130,7 +130,7 @@ def test_the_last_intent_says_what_is_stored_and_generations_only_rise(history: 
 
 @given(steps)
 @settings(max_examples=100, deadline=None)
-def test_every_limit_has_a_decision_and_every_decision_is_told_once(history: list[Step]) -> None:
+def test_every_limit_has_a_decision_and_every_decision_is_published_once(history: list[Step]) -> None:
     scene = in_a_loop(Life().live(history))
     records = {record.id: record for record in scene.records()}
     assert len(records) == len(scene.records())

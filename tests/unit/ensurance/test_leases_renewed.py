@@ -37,7 +37,7 @@ def known(scene: Scene, node: str = "n1") -> GuardedNode:
 # ---- the renewal of a partition
 
 
-async def test_the_owner_says_who_he_is_and_what_he_has_read() -> None:
+async def test_a_lease_renewal_names_the_owner_and_the_sequence_it_has_read() -> None:
     scene = await reading()
     assert await scene.renew() == 1
     (told,) = scene.told
@@ -62,14 +62,14 @@ async def test_what_is_not_ours_now_is_not_renewed() -> None:
     assert await scene.renew() == 0
 
 
-async def test_who_has_read_nothing_yet_renews_nothing() -> None:
+async def test_an_owner_that_has_read_nothing_renews_no_lease() -> None:
     scene = await reading()
     scene.held = {MINE: 41, OTHER: 42}
     await scene.renew()
     assert [told.partition for told in scene.told] == [MINE]
 
 
-async def test_what_somebody_else_has_read_before_us_does_not_count() -> None:
+async def test_what_another_owner_read_before_does_not_count() -> None:
     scene = await reading()
     scene.book.drop([MINE])
     assert await scene.renew() == 0
@@ -161,7 +161,7 @@ async def test_a_node_whose_reports_cannot_be_used_is_left_like_a_silent_one() -
     assert scene.intents()[-1].lease_seconds == 0
 
 
-async def test_nobody_falls_silent_while_the_bus_or_postgresql_is_away() -> None:
+async def test_no_node_is_marked_silent_while_the_bus_or_postgresql_is_away() -> None:
     scene = await reading()
     await scene.clock.advance(600)
     scene.reconcile.interrupt()
@@ -185,7 +185,7 @@ async def test_an_agent_that_starts_gets_its_intent_again() -> None:
     assert again.declared_at == scene.clock.now()
 
 
-async def test_agents_are_told_when_their_pool_may_do_less_alone_and_when_it_may_again() -> None:
+async def test_agents_are_notified_when_their_pool_may_do_less_disconnected_and_when_it_may_again() -> None:
     scene = DocumentScene()
     await scene.open()
     await scene.allow_evictions()

@@ -70,7 +70,7 @@ async def test_a_change_reaches_every_node_at_once_and_is_stored(scene: Scene, c
     assert scene.stores[NODE_QOS].rows["default"].generation == 2
 
 
-async def test_a_policy_says_who_changed_it_whatever_the_caller_says(client: httpx2.AsyncClient) -> None:
+async def test_a_policy_has_its_author_whatever_the_caller_sends(client: httpx2.AsyncClient) -> None:
     document = await changed(client, mode="observe")
     document["metadata"]["changedBy"] = "somebody else"
     assert (await client.put(URL, json=document)).json()["metadata"]["changedBy"] == "local"
@@ -134,9 +134,7 @@ async def test_observe_gives_every_throttle_back_in_the_same_transaction(
     assert scene.records()[-1].reason == "restore_mode_changed"
 
 
-async def test_observe_tells_once_what_it_would_do_and_declares_nothing(
-    scene: Scene, client: httpx2.AsyncClient
-) -> None:
+async def test_observe_previews_once_and_declares_nothing(scene: Scene, client: httpx2.AsyncClient) -> None:
     await client.put(URL, json=await changed(client, mode="observe"))
     intents = len(scene.intents())
     for _ in range(5):

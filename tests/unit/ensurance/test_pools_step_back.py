@@ -109,7 +109,7 @@ async def test_what_was_refused_brought_nothing_and_says_nothing_about_relief() 
     assert (scene.steps(), scene.published(EffectMeasured)) == ([], [])
 
 
-async def test_who_went_is_measured_although_another_of_the_same_decision_was_refused() -> None:
+async def test_an_evicted_pod_is_measured_although_another_of_the_same_decision_was_refused() -> None:
     for outcomes in (
         (EvictionOutcome.TERMINATED, EvictionOutcome.REFUSED),
         (EvictionOutcome.REFUSED, EvictionOutcome.TERMINATED),
@@ -133,7 +133,7 @@ async def test_every_step_is_repeated_from_its_json() -> None:
         assert made["because"] in ("", record.alternatives[0].rejected_because)
 
 
-async def test_rest_tells_how_far_each_pool_may_go_and_until_when() -> None:
+async def test_rest_has_the_mode_of_each_pool_and_its_end() -> None:
     scene = await stepped_back()
     (pool,) = await scene.pools()
     assert (pool["pool"], pool["granted"], pool["mode"]) == ("default", "evict", "throttle")

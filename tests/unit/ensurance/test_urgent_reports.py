@@ -38,7 +38,7 @@ def triggers(scene: Scene) -> list[str | None]:
     return [record.trigger_event_id for record in scene.records()]
 
 
-def test_only_an_urgent_report_is_told_twice_and_nothing_of_it_is_lost() -> None:
+def test_only_an_urgent_report_is_published_twice_and_nothing_of_it_is_lost() -> None:
     calm = reported(1, at=Scene().clock.now(), pressure=0.3)
     assert crossing_of(calm) is None
     report = urgent(1, Scene()).model_copy(update={"causedby": "c", "traceparent": "t"})
@@ -84,7 +84,7 @@ async def test_after_a_restart_the_other_way_of_what_was_answered_is_known() -> 
     assert scene.metric(IGNORED, reason="known") == 1
 
 
-async def test_a_restarted_agent_is_heard_by_both_ways_and_what_it_said_before_is_not() -> None:
+async def test_reports_of_a_restarted_agent_count_by_both_ways_and_older_ones_do_not() -> None:
     scene = await Scene().open()
     old = urgent(9, scene)
     await scene.guard(report_of(crossing(old)))

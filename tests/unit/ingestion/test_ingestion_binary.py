@@ -77,13 +77,13 @@ def test_both_ways_fill_the_same_columns() -> None:
 
 
 @pytest.mark.parametrize(("cpu", "limit"), [(2**63, None), (0, 2**63)])
-def test_what_is_no_bigint_is_told(cpu: int, limit: int | None) -> None:
+def test_a_value_that_is_no_bigint_is_an_error(cpu: int, limit: int | None) -> None:
     one = MeasuredPod(pod("a"), UsageSeries(*[cpu] * 8), UsageSeries(*[0] * 8), limit)
     with pytest.raises(OverflowError):
         columns_of([row("n", "b", 1, 0, [one])])
 
 
-def test_a_sequence_that_is_no_bigint_is_told() -> None:
+def test_a_sequence_that_is_no_bigint_is_an_error() -> None:
     one = MeasuredPod(pod("a"), UsageSeries(*[0] * 8), UsageSeries(*[0] * 8))
     with pytest.raises(OverflowError):
         binary.report_pods(columns_of([row("n", "b", 2**63, 0, [one])]), binary.Identities())

@@ -15,7 +15,7 @@ from slackwater.model.nodes import Liveness
 from slackwater.testing.reports import received, report
 
 
-async def test_reports_that_wait_for_us_make_nobody_stale_and_close_no_window() -> None:
+async def test_waiting_reports_make_no_node_stale_and_close_no_window() -> None:
     """Half a minute behind: a node that reported then is heard only now, and those after it not yet."""
     world = World()
     await world.report(1)

@@ -51,7 +51,7 @@ def rows(*told: list[HostAppUsage]) -> list[HistoryRow]:
     return [HistoryRow(report_from(one), EPOCH) for one in reports]
 
 
-def test_a_window_tells_each_over_the_reports_that_it_is_in() -> None:
+def test_a_window_averages_each_application_over_the_reports_that_contain_it() -> None:
     found = rows(
         [host_app("nginx", cpu_milli=100)],
         [host_app("nginx", Tier.MID, cpu_milli=300), host_app("yarn", Tier.BATCH)],

@@ -46,7 +46,7 @@ async def pages(read: ReadWindows, since: datetime, until: datetime, limit: int)
         behind = page.behind
 
 
-async def test_the_windows_are_those_that_were_told() -> None:
+async def test_the_windows_are_those_that_were_published() -> None:
     world, told = await reported(60)
     page = await reader(world)("n", told[0].window_start, world.clock.now(), 100)
     assert len(told) >= 4

@@ -19,11 +19,11 @@ def play(arrivals: list[tuple[str, int]]) -> tuple[SequenceTrack, list[bool], in
     return track, taken, gaps
 
 
-def test_a_node_that_has_reported_for_long_before_we_heard_of_it_has_no_gap() -> None:
+def test_a_node_that_reported_long_before_it_was_known_has_no_gap() -> None:
     assert play([("a", 4000), ("a", 4001)]) == (SequenceTrack("a", None, 4001), [True, True], 0)
 
 
-def test_what_a_young_node_sent_before_we_heard_of_it_is_missing_and_still_taken() -> None:
+def test_early_reports_of_a_young_node_are_missing_and_still_accepted() -> None:
     assert play([("a", 3), ("a", 1)]) == (SequenceTrack("a", None, 3, (2,)), [True, True], 1)
 
 
@@ -32,7 +32,7 @@ def test_a_restarted_agent_is_counted_from_one() -> None:
     assert (track.missing, taken, gaps) == ((1, 2), [True, True], 2)
 
 
-def test_a_replaced_agent_is_not_heard_again() -> None:
+def test_reports_of_a_replaced_agent_are_refused() -> None:
     assert play([("a", 7), ("b", 1), ("a", 8)])[1] == [True, True, False]
 
 

@@ -133,7 +133,7 @@ def test_what_was_seen_before_changes_no_answer(drawn: list[tuple[MeasuredPod, .
         assert descriptions.in_order("n", described) == Descriptions().in_order("n", described)
 
 
-def test_a_number_beyond_every_column_is_told() -> None:
+def test_a_number_beyond_every_column_is_an_error() -> None:
     huge = replace(GOOD, cpu=UsageSeries(*[2**70] * 7, 5))
     limited = replace(GOOD, pods=(POD._replace(cpu_limit_milli=2**63),))
     for one in (huge, limited):

@@ -103,7 +103,7 @@ async def test_a_commit_whose_answer_was_lost_does_not_make_its_reports_replays(
     assert world.books.refusals == {}
 
 
-async def test_who_leaves_while_the_store_is_away_gives_its_batch_back(world: World) -> None:
+async def test_a_replica_that_stops_while_the_store_is_away_returns_its_batch(world: World) -> None:
     world.database.away = True
     held = asyncio.create_task(world.report(1))
     await world.clock.advance(1)
@@ -225,7 +225,7 @@ async def test_a_change_caused_by_a_report_names_it(world: World) -> None:
     assert world.database.published[0].causedby == message.event.id
 
 
-async def test_what_a_dead_replica_had_in_hand_makes_nobody_stale_and_closes_no_window(world: World) -> None:
+async def test_messages_in_hand_of_a_dead_replica_make_no_node_stale_and_close_no_window(world: World) -> None:
     """Its successor waits until the broker has delivered that again, before silence is the node's."""
     await world.report(1)
     await world.clock.advance(10)  # the second one went to the replica that died
@@ -240,7 +240,7 @@ async def test_what_a_dead_replica_had_in_hand_makes_nobody_stale_and_closes_no_
     assert await world.watch() == await world.close() == 1
 
 
-async def test_a_bus_that_is_away_makes_nobody_stale(world: World) -> None:
+async def test_a_bus_that_is_away_makes_no_node_stale(world: World) -> None:
     await world.report(1)
     world.hearing = False
     for _ in range(100):

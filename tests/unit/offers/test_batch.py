@@ -85,7 +85,7 @@ def test_the_larger_of_system_and_reservation_is_kept_back() -> None:
     assert compute("cpu", replace(reserved, system=Resources(1500, 0)), STRATEGY).offered == 6000 - 1500
 
 
-def test_a_system_never_measured_is_told_and_not_taken_for_idle() -> None:
+def test_a_system_never_measured_is_recorded_and_not_taken_for_idle() -> None:
     computed = compute("cpu", snapshot(system=None, reserved=Resources(300, 0)), STRATEGY)
     assert computed.offered == 5700
     assert "never measured" in computed.terms[2].note

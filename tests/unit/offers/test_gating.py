@@ -28,20 +28,20 @@ def passed(
     return after
 
 
-def test_the_first_value_is_told_at_once() -> None:
+def test_the_first_value_is_published_at_once() -> None:
     assert passed(PublishGate(), 700).published == 700
 
 
-def test_a_drop_beyond_the_threshold_is_told_at_once_and_one_within_is_not() -> None:
+def test_a_drop_beyond_the_threshold_is_published_at_once_and_one_within_is_not() -> None:
     assert passed(PublishGate(1000), 899).published == 899
     assert passed(PublishGate(1000), 900).published == 1000
 
 
-def test_any_drop_is_told_while_degraded() -> None:
+def test_any_drop_is_published_while_degraded() -> None:
     assert passed(PublishGate(1000), 999, degraded=True).published == 999
 
 
-def test_a_rise_is_told_after_two_windows_and_only_as_high_as_it_held() -> None:
+def test_a_rise_is_published_after_two_windows_and_only_as_high_as_it_held() -> None:
     gate = passed(PublishGate(1000), 1500, window=60)
     assert gate.published == 1000
     assert passed(gate, 1400, window=120).published == 1400
@@ -77,7 +77,7 @@ def test_noise_within_the_threshold_never_changes_the_value(base: int, noise: li
 
 
 @given(st.integers(100, 10**6), st.lists(st.floats(0.01, 0.09), min_size=1, max_size=20))
-def test_noise_around_a_value_is_never_told_however_old_it_is(base: int, noise: list[float]) -> None:
+def test_noise_around_a_value_is_never_published_however_old_it_is(base: int, noise: list[float]) -> None:
     gate = PublishGate(published=base)
     for window, share in enumerate(noise):
         for turn, sign in enumerate((1, -1)):
@@ -87,7 +87,7 @@ def test_noise_around_a_value_is_never_told_however_old_it_is(base: int, noise: 
 
 
 @pytest.mark.parametrize(("values", "told"), [((1050, 1030, 1060), 1030), ((950, 970, 940), 940)])
-def test_a_small_difference_that_does_not_go_away_is_told_in_the_end_as_low_as_it_was(
+def test_a_small_lasting_difference_is_published_in_the_end_as_low_as_it_was(
     values: tuple[int, ...], told: int
 ) -> None:
     gate = PublishGate(published=1000)
@@ -149,7 +149,7 @@ def test_degradation_names_its_reason() -> None:
 
 
 @given(gates, st.integers(0, 50_000), st.integers(0, 60_000), st.integers(1, 500), strategies, st.booleans())
-def test_whoever_asks_again_within_a_window_is_told_the_same(
+def test_a_second_check_within_a_window_gives_the_same(
     gate: PublishGate, computed: int, ceiling: int, window: int, strategy: Strategy, degraded: bool
 ) -> None:
     how = {"ceiling": max(ceiling, computed), "window": window, "degraded": degraded, "strategy": strategy}

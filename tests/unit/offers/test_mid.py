@@ -87,14 +87,14 @@ def test_cpu_of_an_lse_pod_is_not_reclaimable_and_its_memory_is() -> None:
     assert node_offers("memory", snapshot, DYNAMIC).mid.offered == 3000
 
 
-def test_what_nobody_requested_may_be_mixed_in() -> None:
+def test_unrequested_capacity_may_be_added() -> None:
     mixed = replace(DYNAMIC, mid_unallocated_percent=50)
     assert both(node(pod(500, 3500)), mixed)[0] == min(500 + (10_000 - 1000 - 4000) // 2, 10_000 - 4000 - 1000 - 3500)
     apps = (HostApp("a", "mid", Resources(3000, 0)),)
     assert mid_offer("cpu", node(pod(4000, 4000), host_apps=apps), mixed)[0].offered == 0  # no slack is left for it
 
 
-def test_of_what_nobody_requested_system_and_reservation_keep_the_larger() -> None:
+def test_of_unrequested_capacity_system_and_reservation_keep_the_larger() -> None:
     all_of_it = replace(DYNAMIC, mid_unallocated_percent=100, mid_reclaim_ratio_percent=0)
     assert both(node(pod(500, 1000)), all_of_it)[0] == min(10_000 - 1000 - 4000, 10_000 - 4000 - 1000 - 1000)
     busy = node(pod(500, 1000), system=Resources(4500, 0))

@@ -62,7 +62,7 @@ def test_by_request_mid_counts_with_its_requests_and_is_lent_no_slack_twice_eith
     assert offered(pod(3000, request=100, tier="mid"), strategy=by_request, mid=2000) == 6000 - 200 - 3000
 
 
-def test_a_reservation_names_who_made_it() -> None:
+def test_a_reservation_names_its_source() -> None:
     def source(strategy: Strategy) -> str:
         node = NodeSnapshot(Resources(10_000, 0), Resources(700, 0), (), Resources(200, 0))
         return next(term.input for term in compute("cpu", node, strategy).terms if term.name == "reserved")
@@ -103,7 +103,7 @@ def test_a_new_pods_claim_only_grows_and_never_above_its_request(ages: list[floa
     assert claims[-1] <= request
 
 
-def test_usage_of_a_pod_that_nobody_lists_is_held_and_a_request_it_has_not() -> None:
+def test_usage_of_an_unlisted_pod_is_held_and_of_batch_is_not() -> None:
     unknown = pod(700, request=0, listed=False, tier="")
     assert offered(unknown, strategy=replace(TRUSTING, cpu_policy=CountingPolicy.MAX_USAGE_REQUEST)) == 6000 - 200 - 700
     assert offered(replace(unknown, tier="batch")) == 6000 - 200

@@ -39,14 +39,14 @@ def test_a_prediction_counts_while_it_is_young_for_pods_that_are_there_however_l
     assert (old.pods, old.prod_peak) == ((POD,), None)
 
 
-def test_when_a_pod_was_bound_is_told_only_while_it_settles() -> None:
+def test_the_time_of_binding_is_recorded_only_while_a_pod_settles() -> None:
     for ago, told in ((119.0, 119.0), (120.0, None), (500.0, None)):
         found = snapshot_of(replace(STATE, pods=(replace(POD, bound_seconds_ago=ago),)), STRATEGY, NOON)
         assert found is not None
         assert found.pods[0].bound_seconds_ago == told
 
 
-def test_a_system_that_this_window_does_not_tell_is_the_last_known_and_said_to_be() -> None:
+def test_a_system_missing_in_this_window_is_the_last_known_and_marked_so() -> None:
     told = with_usage(
         STATE, MeasuredUsage((), None, Resources(300, 300), STATE.window_end + 60), InputSource("a", NOON)
     )

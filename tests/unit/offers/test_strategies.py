@@ -32,7 +32,7 @@ ON = {"enable": True}
 OWN = "slackwater.io/colocation-strategy"
 
 
-def test_what_nobody_wrote_is_the_default_of_the_formulas_but_for_being_off() -> None:
+def test_unset_fields_are_the_defaults_of_the_formulas_but_for_being_off() -> None:
     assert strategy_of(ON) == Strategy()
     assert strategy_of({}) == Strategy(enabled=False)
 
@@ -135,7 +135,7 @@ def test_a_name_that_is_nearly_right_is_refused_with_the_right_one() -> None:
         strategy_of({"CPUReclaimThresholdPercent": 60})
 
 
-def test_who_only_shortens_the_last_age_has_decay_begin_before_it() -> None:
+def test_shortening_only_the_last_age_starts_decay_before_it() -> None:
     strategy = strategy_of({"degradeTimeMinutes": 2})
     assert (strategy.decay_from_seconds, strategy.decay_to_seconds) == (60.0, 120.0)
 

@@ -71,7 +71,7 @@ def test_shares_are_rounded_up_and_of_no_parts_is_the_whole() -> None:
     assert split(Resources(1, 1), 0) == ()
 
 
-def test_a_zone_keeps_its_value_while_the_difference_is_small_and_a_new_zone_is_told_at_once() -> None:
+def test_a_zone_keeps_its_value_while_the_difference_is_small_and_a_new_zone_is_published_at_once() -> None:
     computed = [NumaZoneOffer("a", Resources(1050, 500)), NumaZoneOffer("b", Resources(7, 7))]
     told = after_gate({"a": Resources(1000, 1000), "gone": Resources(1, 1)}, computed, 0.1)
     assert told == (NumaZoneOffer("a", Resources(1000, 500)), NumaZoneOffer("b", Resources(7, 7)))

@@ -220,7 +220,7 @@ def test_records_count_fully_while_nothing_better_is_known() -> None:
     assert 0.1 < masses[0] / masses[1] < 1
 
 
-def test_who_came_after_an_hour_was_written_down_belongs_to_the_next_hour() -> None:
+def test_a_pod_that_came_after_an_hour_was_saved_belongs_to_the_next_hour() -> None:
     model = WorkloadProfile(OPTIONS)
     stays, late = Row(0, 0, 0, 1000.0, 300.0), Row(0, 1, 1, 1000.0, 700.0)
     feed(model, [(600.0, [stays]), (1200.0, [stays, late]), (4200.0, [stays, late])])

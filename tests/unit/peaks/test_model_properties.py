@@ -80,7 +80,7 @@ def test_a_peak_is_a_number_between_zero_and_the_sum_of_limits(name: str, histor
 
 
 @each_model
-def test_who_was_never_seen_counts_with_its_limit_and_nobody_needs_nothing(name: str) -> None:
+def test_an_unseen_pod_counts_with_its_limit_and_no_peak_is_zero(name: str) -> None:
     model = MODELS[name]()
     unknown = members_of([Row(1, 4, 4, 700.0, 0.0), Row(1, 9, 9, 300.0, 0.0)])
     answer = model.peaks(0.0, unknown)
@@ -279,7 +279,7 @@ def test_an_announced_change_raises_the_knob_by_its_part_of_the_limits_for_a_whi
     assert model.changing(14_400.0, np.arange(3)).tolist() == [False, True, False]
 
 
-def test_a_model_that_is_told_to_overlook_rollouts_does() -> None:
+def test_a_model_set_to_ignore_rollouts_ignores_them() -> None:
     model = WorkloadProfile(replace(PROFILE, rollout_hours=0.0))
     pods = [Row(0, 0, 0, 1000.0, 300.0)]
     feed(model, [(3600.0 * (hour + 1), pods) for hour in range(4)])

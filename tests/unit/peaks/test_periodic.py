@@ -142,7 +142,7 @@ def test_one_day_proves_nothing() -> None:
     assert model.peaks(now, members()).terms["periodic"][0] == 0
 
 
-def test_who_is_above_its_pattern_has_none_at_the_moment() -> None:
+def test_a_series_above_its_pattern_has_none_at_the_moment() -> None:
     model, now = fed(days(4)[:, None], margin=0.1)
     assert model.peaks(now, members()).terms["periodic"][0] > 0
     model.fold(now, members(), np.array([950.0]))

@@ -98,7 +98,7 @@ async def test_a_fleet_that_is_watched_is_published_as_often_as_the_policy_says(
     assert 0 <= next_check(state, clock) <= CADENCE.check_seconds
 
 
-async def test_a_surge_is_told_in_the_check_after_it_was_folded() -> None:
+async def test_a_surge_is_published_in_the_check_after_it_was_folded() -> None:
     state, clock = living(Cadence(reporting_seconds=3600, check_seconds=20)), FakeClock()
     for number, cpu in enumerate((500, 500, 1500, 1500), start=1):
         await fold_windows(state, [(number, window("a", number, {"p": cpu}))])
@@ -112,7 +112,7 @@ async def test_a_surge_is_told_in_the_check_after_it_was_folded() -> None:
     assert said[1].prod_peak.cpu_milli > said[0].prod_peak.cpu_milli
 
 
-async def test_a_silent_node_is_not_told_again_even_when_its_pods_are_forgotten() -> None:
+async def test_a_silent_node_is_not_published_again_even_when_its_pods_are_dropped() -> None:
     state, clock = living(), FakeClock()
     stream = [window("silent", 1, {"p": 500}), *(window("lives", number, {"q": 500}) for number in range(1, 90))]
     told: Counter[str] = Counter()

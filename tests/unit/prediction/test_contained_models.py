@@ -179,7 +179,7 @@ def test_what_raises_lends_nothing_until_it_works_again_and_says_why() -> None:
     assert held.problem == ""
 
 
-def test_a_state_that_cannot_be_told_or_taken_makes_the_model_begin_anew() -> None:
+def test_a_state_that_cannot_be_saved_or_loaded_restarts_the_model() -> None:
     held = SandboxedModel(lambda: Odd(None, "state"))
     with pytest.raises(InvalidInput, match="could not be stored"):
         SandboxedModel(Odd).restore(held.state())

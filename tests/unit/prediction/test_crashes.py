@@ -157,7 +157,7 @@ async def tell_the_story(stream: list[Event[UsageWindowed]], story: list[Life]) 
 
 @settings(max_examples=60, deadline=None)
 @given(histories, st.lists(lives, max_size=4))
-def test_after_any_kills_the_state_equals_that_of_an_undisturbed_run_and_nothing_is_told_twice(
+def test_after_any_kills_the_state_equals_that_of_an_undisturbed_run_and_nothing_is_published_twice(
     history: list[tuple[str, int, dict[str, int], int | None]], story: list[Life]
 ) -> None:
     async def run() -> None:

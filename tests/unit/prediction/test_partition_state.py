@@ -101,7 +101,7 @@ def test_short_windows_of_a_slot_count_as_one_with_the_largest_of_each() -> None
     assert all(np.array_equal(models[0][name], models[1][name]) for name in models[0])
 
 
-def test_who_is_cold_is_decided_by_what_was_seen_of_the_workload_and_lends_nothing() -> None:
+def test_a_pod_is_cold_by_the_history_of_its_workload_and_lends_nothing() -> None:
     state = fresh(policies(cold_hours=2))
     taken(state, *(sight("n", number, [(pod("p"), 500)]) for number in range(50)))
     assert prod_cpu(state) == 2000
@@ -120,7 +120,7 @@ def _fields(one: Pod) -> dict[str, object]:
 @pytest.mark.parametrize(("qos", "protect", "lends"), [
     (QoSClass.LSE, False, False), (QoSClass.LSR, False, True), (QoSClass.LSR, True, False), (QoSClass.LS, True, True),
 ])  # fmt: skip
-def test_cpu_of_those_who_own_their_cores_is_never_reclaimable_but_their_memory_is(
+def test_cpu_of_pods_with_exclusive_cores_is_never_reclaimable_but_their_memory_is(
     qos: QoSClass, protect: bool, lends: bool
 ) -> None:
     state = taken(fresh(policies(protect_lsr=protect)), sight("n", 0, [(pod("p", qos=qos), 100)]))
@@ -243,7 +243,7 @@ def lived(history: Steps, requests: dict[str, int], given_: PoolPolicies, shift:
 
 @settings(max_examples=40, deadline=None)
 @given(HISTORY, REQUESTS, MODELS)
-def test_no_peak_is_above_the_limits_and_all_that_is_told_adds_up(
+def test_no_peak_is_above_the_limits_and_all_published_sums_add_up(
     history: Steps, requests: dict[str, int], model: str
 ) -> None:
     state = lived(history, requests, policies(model))

@@ -94,7 +94,7 @@ def test_what_is_stored_is_read_back_the_same(settings: dict[str, Any], protect:
     assert PredictPolicy.parse(written.stored()) == written
 
 
-async def test_while_nobody_has_changed_it_the_clusters_document_is_what_the_settings_say() -> None:
+async def test_until_changed_the_clusters_document_follows_the_settings() -> None:
     """A demo's settings are gone with the demo."""
     store = MemoryResourceStore()
     first = await Replica(store, protect_lsr=True).open()
@@ -108,7 +108,7 @@ async def test_while_nobody_has_changed_it_the_clusters_document_is_what_the_set
     assert first.in_force.policies == second.in_force.policies
 
 
-async def test_once_somebody_has_changed_it_the_settings_count_no_more() -> None:
+async def test_once_changed_it_ignores_the_settings() -> None:
     store = MemoryResourceStore()
     first = await Replica(store).open()
     await first.change.put(policy("default", protectLSR=True), by="ann")
@@ -133,7 +133,7 @@ async def test_a_change_is_followed_here_at_once_and_elsewhere_with_the_news() -
     assert there.heard == [PoolPolicies(PoolPolicy()), PoolPolicies(PoolPolicy(generation=1)), here.heard[-1]]
 
 
-async def test_whoever_predicts_is_told_of_changes_only() -> None:
+async def test_predictors_are_notified_of_changes_only() -> None:
     here = await Replica(MemoryResourceStore()).open()
     told = len(here.heard)
     await here.in_force.catch_up()

@@ -163,7 +163,7 @@ def test_new_pods_on_other_nodes_count_but_not_those_of_a_node_that_was_silent(
     assert why(state) is cause
 
 
-def test_who_changes_by_habit_is_no_news() -> None:
+def test_a_workload_that_changes_by_habit_is_no_rollout() -> None:
     state = settled()
     noticed = set()
     for hour in range(26, 50):
@@ -260,7 +260,7 @@ def test_a_snapshot_of_before_is_read_and_nothing_in_it_is_taken_for_a_change() 
     assert why(state) is RolloutCause.CONFIGURATION
 
 
-def test_who_gets_the_number_of_one_that_is_gone_is_not_taken_for_it() -> None:
+def test_a_pod_with_the_reused_row_of_another_is_not_taken_for_it() -> None:
     state = PartitionState(
         policies(), model_of, Keeping(pod_seconds=1800, node_seconds=3600, workload_seconds=4 * HOUR)
     )

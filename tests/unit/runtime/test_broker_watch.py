@@ -41,7 +41,7 @@ async def test_readiness_says_what_the_broker_did_not_store() -> None:
     assert (check.ok, check.detail) == (False, "stream STATE did not confirm")
 
 
-async def test_a_stream_that_is_missing_is_told_and_no_reason_to_restart_the_broker() -> None:
+async def test_a_missing_stream_is_reported_and_no_reason_to_restart_the_broker() -> None:
     scene = Scene(missing="stream INTENTS is not there")
     watch = scene.watch()
     await scene.pass_seconds(watch, 100)
@@ -83,7 +83,7 @@ async def test_on_a_full_disk_it_waits_for_room() -> None:
     assert len(scene.restarts) == 1
 
 
-async def test_a_broker_of_others_is_only_told_of() -> None:
+async def test_an_external_broker_is_reported_and_not_restarted() -> None:
     scene = Scene("nothing is stored")
     watch = BrokerWatch(scene, monotonic=lambda: scene.now)
     await scene.pass_seconds(watch, 100)

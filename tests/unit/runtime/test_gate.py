@@ -87,7 +87,7 @@ def test_what_a_route_needs_is_in_its_description_too() -> None:
         (HttpSettings(token=SecretStr("x"), tls_client_ca=Path("ca"), **TLS), None),
     ],
 )
-def test_who_shows_no_token_is(settings: HttpSettings, expected: Principal | None) -> None:
+def test_a_request_without_a_token_has_this_principal(settings: HttpSettings, expected: Principal | None) -> None:
     assert Authenticator(settings).authenticate({}) == expected
 
 
@@ -144,7 +144,7 @@ def test_a_refusal_says_what_is_needed_and_what_is_held() -> None:
     authenticate(OPEN, None)
 
 
-def test_an_rpc_that_nobody_gave_a_role_is_closed() -> None:
+def test_an_rpc_without_a_role_is_closed() -> None:
     roles = RpcRoles({"/s.S/Get": Role.VIEWER, "/s.S/Check": OPEN})
     assert roles.required_role("/s.S/Get") is Role.VIEWER
     assert roles.missing(["/s.S/Get", "/s.S/New"]) == ["/s.S/New"]

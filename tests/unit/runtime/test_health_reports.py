@@ -77,7 +77,7 @@ class Shared(Plain):
         return MemberView("a/1", 2, (LeaseRow(0, "a/1", 17, EPOCH), LeaseRow(1, None, 0)))
 
 
-async def test_of_a_sharded_service_it_tells_who_owns_what() -> None:
+async def test_of_a_sharded_service_it_shows_the_owner_of_each_partition() -> None:
     clock = FakeClock()
     bus = MemoryBus(clock=clock)
     await watching(bus, clock, Supervised(Shared("ingestion"), State.RUNNING)).report()

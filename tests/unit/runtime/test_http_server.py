@@ -156,7 +156,7 @@ async def test_without_a_token_a_foreign_host_name_is_refused() -> None:
             assert (await client.get("/version")).status_code == 200
 
 
-def test_it_refuses_to_listen_for_everybody_without_protection() -> None:
+def test_it_refuses_to_listen_on_all_addresses_without_protection() -> None:
     with pytest.raises(errors.Misconfigured, match="SLACKWATER_HTTP_TOKEN"):
         HttpServer(HttpSettings(host=EVERYBODY, port=0))
     with pytest.raises(errors.Misconfigured):

@@ -23,7 +23,7 @@ def test_ensurance_goes_first() -> None:
     assert niceness("prediction") == max(here, 10)
 
 
-def test_nobody_is_made_less_nice_than_its_operator_wants() -> None:
+def test_no_process_gets_a_lower_nice_value_than_its_operator_set() -> None:
     assert niceness("ingestion", before=15) >= 15
 
 

@@ -131,7 +131,7 @@ NEEDED: Mapping[str, Needed] = {
 }
 
 
-async def test_every_method_there_is_lets_in_exactly_who_may(tokens: Path) -> None:
+async def test_every_method_lets_in_exactly_the_permitted_roles(tokens: Path) -> None:
     http = HttpSettings(host="127.0.0.1", tokens_file=tokens)
     async with running(scripted(), http) as (channel, server):
         assert server.methods == NEEDED.keys()
@@ -211,7 +211,7 @@ def test_every_class_of_the_error_tree_has_a_status() -> None:
     assert len(set(found.values())) == len(found)
 
 
-async def test_a_defect_tells_nothing_but_that_it_happened() -> None:
+async def test_a_defect_discloses_no_details() -> None:
     async def fail() -> None:
         raise RuntimeError("the password is hunter2")
 

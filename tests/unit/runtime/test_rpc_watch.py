@@ -98,7 +98,7 @@ async def test_calls_count_by_method_and_code(deed: Callable[[], Awaitable[None]
     assert (watched.open(GET), watched.open(WATCH)) == (0.0, 0.0)
 
 
-async def test_health_and_reflection_count_and_what_nobody_serves_is_one_series() -> None:
+async def test_health_and_reflection_are_counted_and_unknown_methods_are_one_series() -> None:
     watched = Watched()
     async with watched.running() as channel:
         await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest())
@@ -182,7 +182,7 @@ async def test_a_call_is_a_step_of_its_callers_trace(
     [None, "00-not-a-trace", "x" * 54 + "1", new_traceparent(sampled=False)],
     ids=["none", "short", "senseless", "unsampled"],
 )
-async def test_who_brings_no_trace_to_export_begins_none(exporter: InMemorySpanExporter, shown: str | None) -> None:
+async def test_a_call_without_a_sampled_trace_starts_none(exporter: InMemorySpanExporter, shown: str | None) -> None:
     async with Watched().running() as channel:
         metadata = grpc.aio.Metadata(*([("traceparent", shown)] if shown else []))
         call = stubs.ColocationServiceStub(channel).GetNode(api.GetNodeRequest(), metadata=metadata)
@@ -190,7 +190,7 @@ async def test_who_brings_no_trace_to_export_begins_none(exporter: InMemorySpanE
     assert exporter.get_finished_spans() == ()
 
 
-def test_a_trace_that_cannot_be_read_is_replaced_by_one_that_nobody_exports() -> None:
+def test_an_unreadable_trace_is_replaced_by_one_that_is_not_exported() -> None:
     for metadata in ([], [("traceparent", "nonsense")], [("traceparent", b"\x00")], [("other", new_traceparent())]):
         found = parent_in(metadata)  # type: ignore[arg-type]  # bytes stand for what a caller may send
         assert trace_id_of(found) is not None

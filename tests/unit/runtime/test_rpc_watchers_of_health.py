@@ -20,7 +20,7 @@ from slackwater.v1 import colocation_service_pb2_grpc as stubs
 CALLS, WATCHES = 12, 4
 
 
-async def test_strangers_who_watch_leave_room_for_who_has_a_token(
+async def test_unauthenticated_watchers_leave_room_for_clients_with_a_token(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rpc, "MOST_CALLS", CALLS)

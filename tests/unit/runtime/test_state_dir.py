@@ -21,7 +21,7 @@ def test_the_instance_id_is_made_once_and_is_eight_hex_digits(tmp_path: Path) ->
     assert StateDir(tmp_path / "other").instance_id() != first
 
 
-def test_a_second_instance_is_refused_and_told_who_runs(tmp_path: Path) -> None:
+def test_a_second_instance_is_refused_with_the_process_that_runs(tmp_path: Path) -> None:
     with StateDir(tmp_path).hold(), pytest.raises(Misconfigured, match=rf"pid {os.getpid()}\).*SLACKWATER_STATE_DIR"):
         StateDir(tmp_path).hold().__enter__()
     with StateDir(tmp_path).hold():

@@ -116,7 +116,7 @@ async def test_health_shows_a_restart_and_asks_only_services_that_run() -> None:
         (OSError("disk"), "OSError: disk", 1),
     ],
 )
-async def test_what_is_only_away_is_told_in_a_line_and_a_defect_with_its_stack(
+async def test_an_outage_is_logged_in_a_line_and_a_defect_with_its_stack(
     failure: Exception, said: str, stacks: int
 ) -> None:
     clock = FakeClock()

@@ -86,7 +86,7 @@ def test_a_file_that_others_may_read_or_write_is_refused(tmp_path: Path, mode: i
         read_tokens(file_with(tmp_path / "tokens", CONTENT, mode))
 
 
-def test_digests_may_be_read_by_everybody_and_secrets_by_the_group(tmp_path: Path) -> None:
+def test_digests_may_be_readable_by_all_and_secrets_by_the_group(tmp_path: Path) -> None:
     digests = "\n".join(line for line in CONTENT.splitlines() if "sha256" in line)
     assert len(read_tokens(file_with(tmp_path / "digests", digests, 0o644))) == 1
     assert len(read_tokens(file_with(tmp_path / "tokens", CONTENT, 0o440))) == 2

@@ -121,7 +121,7 @@ async def test_the_share_of_a_dead_replica_is_taken_within_ten_seconds(
         assert clock.monotonic() - begun <= 10
 
 
-async def test_who_slept_past_its_lease_acts_no_more_and_its_writes_are_refused(
+async def test_a_replica_suspended_past_its_lease_stops_acting_and_its_writes_are_refused(
     database: MemoryDatabase, clock: FakeClock
 ) -> None:
     sleeper = Replica("a/1", database, clock)

@@ -82,7 +82,7 @@ def test_a_join_moves_no_more_than_the_share_of_the_new_one(members: int) -> Non
     assert world.moves == settled  # and then nothing moves any more
 
 
-def test_the_larger_shares_stay_with_those_who_have_them() -> None:
+def test_the_larger_shares_stay_with_their_replicas() -> None:
     assert targets(["a", "b", "c"], Counter({"b": 3, "c": 3, "a": 2}), 8) == {"a": 2, "b": 3, "c": 3}
 
 
@@ -90,7 +90,7 @@ def expired(name: str) -> ReplicaMember:
     return ReplicaMember(name, NOW - timedelta(seconds=1))
 
 
-def test_who_has_just_come_back_looks_on_for_one_heartbeat_before_it_takes_from_the_dead() -> None:
+def test_a_returning_replica_waits_one_heartbeat_before_it_claims_from_expired_ones() -> None:
     leases = [LeaseRow(0, "other/1", 7)]
     assert plan(View(leases, [expired("other/1"), expired("me/1")], NOW), "me/1").claim == ()
     assert plan(View(leases, [expired("other/1")], NOW), "me/1").claim == ()

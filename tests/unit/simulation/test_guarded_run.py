@@ -215,7 +215,7 @@ def test_without_rules_nothing_is_done(scenes: list[UsageScene]) -> None:
 
 @settings(deadline=None, max_examples=12)
 @given(scenes=st.lists(SCENES, min_size=1, max_size=4), value=VALUES)
-def test_observing_changes_nothing_and_tells(scenes: list[UsageScene], value: float) -> None:
+def test_observing_changes_nothing_and_previews(scenes: list[UsageScene], value: float) -> None:
     watching = policy(
         rule(value=value), rule("node_memory_usage_ratio", 0.3, actionName="evict"), mode="observe", evict=True
     )

@@ -41,7 +41,7 @@ def test_a_notification_without_a_word_is_always_news() -> None:
     assert len(woken) == 2
 
 
-def test_words_that_nobody_says_twice_are_not_kept_for_ever() -> None:
+def test_tokens_seen_once_are_kept_up_to_a_bound() -> None:
     bell = CommitNotifier()
     woken = listening(bell)
     first = bell.token()

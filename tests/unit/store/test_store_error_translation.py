@@ -26,7 +26,7 @@ def test_a_network_that_is_away_while_connecting_is_unavailable() -> None:
         raise OSError("no route")
 
 
-def test_a_timeout_that_says_nothing_is_told_by_its_name() -> None:
+def test_a_timeout_without_a_message_is_named_by_its_class() -> None:
     with pytest.raises(Unavailable, match=r"reached: TimeoutError$"), connecting():
         raise TimeoutError
 

@@ -60,7 +60,7 @@ def test_without_a_password_nothing_beyond_this_machine_is_given_a_password_that
         "postgresql://postgres@db/slackwater?password=secret",
     ],
 )
-def test_on_this_machine_the_server_says_who_needs_a_password(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_local_server_decides_whether_a_password_is_needed(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PGHOST", raising=False)
     assert "slackwater_quota" in service_dsn(address, "quota")
 

@@ -53,7 +53,7 @@ def test_what_is_offered_collapses_in_one_pool_and_not_in_the_other() -> None:
     assert found == {named(pool="edge", resource="cpu"): pytest.approx(0.1)}
 
 
-def test_a_collapse_is_told_after_five_minutes_and_over_once_half_is_back() -> None:
+def test_a_collapse_fires_after_five_minutes_and_resolves_once_half_is_back() -> None:
     assert fired(COLLAPSE, pool("edge", drop_to(0.0)), 2 * HOUR + 240) == {}
     assert fired(COLLAPSE, pool("edge", drop_to(0.0)), 2 * HOUR + 300) != {}
     back: Series = lambda now: 40.0 if now < 2 * HOUR or now > 2 * HOUR + 500 else 0.0  # noqa: E731 - a drawing
@@ -131,7 +131,7 @@ def test_agents_that_went_quiet_are_counted_once_by_their_liveness() -> None:
     assert fired(STALE, series, 600 + 120) == {named(liveness="stale"): 3.0}
 
 
-def test_an_agent_that_is_restarted_is_not_told_of() -> None:
+def test_a_restarted_agent_fires_no_alert() -> None:
     blink: Series = lambda now: 1.0 if 600 <= now < 690 else 0.0  # noqa: E731 - a drawing
     for until in range(600, 900, 30):
         assert fired(STALE, nodes(stale=blink), until) == {}

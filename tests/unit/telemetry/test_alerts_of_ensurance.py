@@ -50,7 +50,7 @@ def test_most_of_what_is_done_does_not_help(per_hour: Mapping[str, float], fires
     assert bool(fired(UNRELIEVED, effects(**per_hour), START + HOUR)) is fires
 
 
-def test_a_gap_that_nobody_can_close_is_told_after_five_minutes_and_over_with_it() -> None:
+def test_an_open_gap_fires_after_five_minutes_and_resolves_with_it() -> None:
     assert fired(UNRELIEVED, effects(at_once(0.2)), 2 * START + 270) == {}
     assert fired(UNRELIEVED, effects(at_once(0.2)), 2 * START + 300) == {named(): pytest.approx(0.4)}
     closed: Series = lambda now: 0.2 if now < 2 * START + 280 else 0.0  # noqa: E731 - a drawing
@@ -82,7 +82,7 @@ def test_a_storm_is_over_ten_minutes_after_its_last_eviction() -> None:
 
 
 @pytest.mark.parametrize(("number", "fires"), [(2, False), (4, True)])
-def test_who_is_evicted_again_and_again_within_an_hour_is_a_loop(number: int, fires: bool) -> None:
+def test_repeated_evictions_of_a_workload_within_an_hour_are_a_loop(number: int, fires: bool) -> None:
     series = of_pools("slackwater_ensurance_evictions_repeated_total", edge=at_once(number), web=growing(0))
     found = fired(LOOP, series, 3 * START)
     assert set(found) == ({named(pool="edge")} if fires else set())
@@ -96,18 +96,18 @@ def writes(**results: Series) -> Mapping[tuple[str, Labels], Series]:
     }
 
 
-def test_one_refused_write_is_told_with_its_reason() -> None:
+def test_one_refused_write_fires_with_its_reason() -> None:
     series = writes(done=growing(5000), not_found=growing(50), write_refused=at_once(1))
     found = fired(REJECTED, series, 2 * START + 60)
     assert list(found) == [named(result="write_refused")]
     assert fired(REJECTED, series, 2 * START + 1000) == {}
 
 
-def test_writes_that_are_done_or_whose_pod_is_gone_are_not_told_of() -> None:
+def test_writes_that_are_done_or_whose_pod_is_gone_fire_no_alert() -> None:
     assert fired(REJECTED, writes(done=growing(5000), not_found=growing(50), write_refused=growing(0)), HOUR) == {}
 
 
-def test_a_foreign_writer_is_told_at_once() -> None:
+def test_a_foreign_writer_fires_at_once() -> None:
     series = {("slackwater_agent_foreign_writes_total", named(instance="n1")): at_once(1)}
     assert fired(FOREIGN, series, 2 * START - 30) == {}
     assert fired(FOREIGN, series, 2 * START + 60) != {}

@@ -28,7 +28,7 @@ def begins_at_once(number: float) -> Series:
     return lambda now: number if now >= FIRST else None
 
 
-def test_the_first_letter_of_a_consumer_and_a_reason_is_told_for_a_quarter_of_an_hour() -> None:
+def test_the_first_dead_letter_of_a_consumer_and_a_reason_fires_for_a_quarter_of_an_hour() -> None:
     series = letters(begins_at_once(1.0), consumer="console-node-described", reason="malformed_json")
     series |= letters(lambda now: 3.0, consumer="ingestion-usage-reported", reason="clock_skew")
     told = {named(consumer="console-node-described", reason="malformed_json"): 1.0}
@@ -38,14 +38,14 @@ def test_the_first_letter_of_a_consumer_and_a_reason_is_told_for_a_quarter_of_an
     assert fired(LETTERS, series, FIRST + 16 * MINUTE) == {}
 
 
-def test_a_second_letter_is_told_as_well() -> None:
+def test_a_second_dead_letter_fires_as_well() -> None:
     again: Series = lambda now: 1.0 if now < FIRST else 2.0  # noqa: E731 - a drawing
     series = letters(again, consumer="a", reason="b")
     assert set(fired(LETTERS, series, FIRST + MINUTE)) == {named(consumer="a", reason="b")}
 
 
 @pytest.mark.parametrize("replicas", [1, 2])
-def test_letters_that_nobody_wrote_are_not_told_of(replicas: int) -> None:
+def test_without_dead_letters_no_alert_fires(replicas: int) -> None:
     quiet: Series = lambda now: 0.0  # noqa: E731 - a drawing
     assert fired(LETTERS, letters(quiet, consumer="a", reason="b"), FIRST * replicas) == {}
 
@@ -71,7 +71,7 @@ class Idle:
     name = "idle"
 
 
-def test_restarts_are_counted_from_nought_so_the_third_is_told_of() -> None:
+def test_restarts_are_counted_from_zero_so_the_third_fires() -> None:
     Supervisor([Idle()], clock=FakeClock())  # type: ignore[list-item]  # it is not run
     counter = process_meters().counter("slackwater_service_restarts_total", "", ["service"])
     (begun,) = [sample.value for sample in counter.collect()[0].samples if sample.labels == {"service": "idle"}]

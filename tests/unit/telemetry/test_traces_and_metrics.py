@@ -48,7 +48,7 @@ def test_any_text_gives_a_valid_child(text: str) -> None:
     assert trace_id_of(child_of(text)) is not None
 
 
-def test_a_step_that_nobody_exports_hands_on_what_it_got() -> None:
+def test_a_span_that_is_not_exported_passes_on_its_parent() -> None:
     root = new_traceparent()
     with span("decide", root) as inner:
         assert inner.traceparent == root

@@ -11,7 +11,7 @@ from slackwater.traces.placement import churned, each_its_own, presences, seatin
 ALWAYS = np.ones((2000, 45), bool)
 
 
-def test_nobody_moves_and_machines_are_of_equal_size() -> None:
+def test_no_task_moves_and_machines_are_of_equal_size() -> None:
     stays = still(ALWAYS, 20, np.random.default_rng(1))
     assert stays.machines == 2
     assert sorted(np.bincount(stays.machine)) == [22, 23]
@@ -27,7 +27,7 @@ def test_the_same_seed_places_alike_and_another_one_otherwise() -> None:
     assert len(one.begin) != len(other.begin) or not np.array_equal(one.begin, other.begin)
 
 
-def test_under_churn_everyone_moves_to_another_machine_after_the_mean_stay() -> None:
+def test_under_churn_every_task_moves_to_another_machine_after_the_mean_stay() -> None:
     stays = churned(np.ones((20_000, 60), bool), 20, 100, np.random.default_rng(3))
     for series in range(60):
         mine = np.flatnonzero(stays.series == series)
@@ -46,7 +46,7 @@ def test_churn_with_one_machine_is_refused() -> None:
         churned(ALWAYS[:, :20], 20, 100, np.random.default_rng(1))
 
 
-def test_who_is_absent_is_not_seated_and_returns_as_a_new_pod() -> None:
+def test_an_absent_task_is_not_placed_and_returns_as_a_new_pod() -> None:
     present = np.ones((10, 3), bool)
     present[3:6, 1] = False
     present[:2, 2] = False

@@ -158,7 +158,7 @@ def test_a_field_that_never_ends_is_an_error_of_ours(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", list(TraceFormat))
-def test_a_path_that_is_not_there_and_an_empty_folder_are_told(tmp_path: Path, form: TraceFormat) -> None:
+def test_a_missing_path_and_an_empty_folder_are_errors(tmp_path: Path, form: TraceFormat) -> None:
     with pytest.raises(InvalidInput, match="does not exist"):
         read_trace(tmp_path / "nothing", form, CPU)
     with pytest.raises(InvalidInput, match="no file"):
@@ -166,21 +166,21 @@ def test_a_path_that_is_not_there_and_an_empty_folder_are_told(tmp_path: Path, f
 
 
 @pytest.mark.parametrize("form", list(TraceFormat))
-def test_a_file_of_something_else_is_told(tmp_path: Path, form: TraceFormat) -> None:
+def test_a_file_of_another_format_is_an_error(tmp_path: Path, form: TraceFormat) -> None:
     path = tmp_path / "photo.jpg"
     path.write_bytes(bytes(range(256)) * 8)
     with pytest.raises(InvalidInput, match=r"photo\.jpg"):
         read_trace(path, form, CPU)
 
 
-def test_a_cut_off_gzip_is_told(tmp_path: Path) -> None:
+def test_a_truncated_gzip_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "machine_usage.csv.gz"
     path.write_bytes(gzip.compress(b"m_1,0,20,90\n" * 1000)[:-20])
     with pytest.raises(InvalidInput, match="cannot be read"):
         read_trace(path, TraceFormat.ALIBABA2018, CPU)
 
 
-def test_a_damaged_gzip_is_told(tmp_path: Path) -> None:
+def test_a_damaged_gzip_is_an_error(tmp_path: Path) -> None:
     path, text = tmp_path / "usage.csv.gz", "".join(f"{at},a,{at * 7919 % 1000},1000\n" for at in range(0, 10**6, 300))
     whole = gzip.compress(f"time,pod,cpu_milli,cpu_limit_milli\n{text}".encode())
     for place in range(20, len(whole), 1499):
@@ -222,7 +222,9 @@ def test_several_files_of_a_one_file_format_must_be_named(tmp_path: Path) -> Non
         ({**BITBRAINS, "ts": [None, *BITBRAINS["ts"][1:]]}, "column ts has rows without a value"),
     ],
 )
-def test_a_parquet_of_another_shape_is_told(tmp_path: Path, columns: Mapping[str, Sequence[Any]], said: str) -> None:
+def test_a_parquet_file_with_other_columns_is_an_error(
+    tmp_path: Path, columns: Mapping[str, Sequence[Any]], said: str
+) -> None:
     with pytest.raises(InvalidInput) as caught:
         read_trace(parquet(tmp_path / "rnd_2013-8.parquet", columns), TraceFormat.BITBRAINS, CPU)
     assert said in caught.value.message

@@ -52,7 +52,7 @@ def test_triggering_and_calm_take_consecutive_samples(readings: list[int | None]
 
 
 @given(samples, st.integers(1, 3))
-def test_a_restore_is_told_once_per_episode(readings: list[int | None], restore: int) -> None:
+def test_a_restore_is_recorded_once_per_episode(readings: list[int | None], restore: int) -> None:
     one = rule("node_cpu_usage", 500, restore_threshold=restore)
     seen = [each.verdicts[0] for each in replayed(policies(one), readings)]
     assert all(verdict.calm for verdict in seen if verdict.restored)
@@ -128,7 +128,7 @@ def scope(name: str, *values: str) -> PodQosSpec:
     )
 
 
-def test_who_owns_cpus_is_touched_only_if_named() -> None:
+def test_a_pod_with_exclusive_cpus_is_throttled_only_if_named() -> None:
     pod = use("a", qos=QoSClass.LSR)
     one = rule("node_cpu_usage", 1, "evict")
     by_name = replayed(policies(one, pods=(scope("QOSClass", "LSR"),)), [600], 10, pod)[0]
@@ -248,7 +248,7 @@ def test_waterlines_are_compared_as_they_are_written() -> None:
 # ---- what cannot take part, and what is given back
 
 
-def test_what_is_unknown_is_told_and_does_nothing() -> None:
+def test_an_unknown_metric_is_recorded_and_does_nothing() -> None:
     rules = (
         rule("moon_phase", 1),
         rule("node_cpu_usage", 1, "gone"),
@@ -322,7 +322,7 @@ def test_triggered_wins_over_calm_for_the_same_metric() -> None:
     assert not replayed(policies(*rules), [600], 10, THROTTLED)[0].restorable
 
 
-def test_who_is_under_no_rule_any_more_gets_everything_back() -> None:
+def test_a_pod_under_no_rule_any_more_is_restored_fully() -> None:
     (one,) = analyse(view(THROTTLED), Policies(), BUILT_IN, AnalyzerState(), at(0)).restorable
     assert (one.headroom, one.bounds.step_ratio, one.bounds.unlimited_at_milli) == (None, 1, 10_000)
 

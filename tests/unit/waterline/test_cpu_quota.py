@@ -138,7 +138,7 @@ def test_a_restore_ends_on_the_original_even_between_two_grains(
         assert 1000 < change.after_us <= 1000 + missing
 
 
-def test_who_had_no_limit_has_none_again() -> None:
+def test_a_pod_that_had_no_limit_has_none_again() -> None:
     pod = use("a", containers=(Container("c", 900, 100_000, None),))
     first, second = (RestoreBounds(D(1), unlimited_at_milli=D(top)) for top in (4000, 2000))
     assert restore_cpu(pod, first, None)[0].after_us == 200_000

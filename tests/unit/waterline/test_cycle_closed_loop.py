@@ -47,7 +47,7 @@ def test_a_surge_is_relieved_in_the_first_cycle_when_the_pressure_shows_all_that
 
 @given(demands, weights, crowds, blind)
 @settings(max_examples=60)
-def test_pressure_comes_down_to_the_waterline_or_nobody_can_give_a_smallest_change(
+def test_pressure_falls_to_the_waterline_or_no_pod_can_release_the_smallest_change(
     demand: int, weight: float, crowd: int, blindness: float
 ) -> None:
     loop = surge(demand, weight, crowd, blindness)

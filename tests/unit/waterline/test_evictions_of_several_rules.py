@@ -58,7 +58,7 @@ LAX = frozenset({"lax"})
     ],
     [(CPU, "lax", 200), (CPU, "strict", 500)],
 )
-def test_each_pod_is_evicted_for_a_gap_of_its_own_rules_and_nobody_in_vain(
+def test_each_pod_is_evicted_for_a_gap_of_its_own_rules_and_none_in_vain(
     crowd: list[PodUse], asked: list[Asked]
 ) -> None:
     """Brute force over single pods: what one releases less, no part of the others releases."""
@@ -106,7 +106,7 @@ def test_a_cap_per_cycle_spreads_evictions_over_time_and_adds_none(
     assert sorted(gone) == sorted(evicted(cycle(asked, *crowd, **readings)))
 
 
-def test_who_is_chosen_anew_after_a_refusal_is_nobody_in_vain() -> None:
+def test_a_replacement_after_a_refusal_makes_no_other_victim_unnecessary() -> None:
     """Without `a` it takes `c`, who is enough alone: `b` was to go with `a`."""
     crowd = [
         use(name, cpu=cpu, priority=place) for place, (name, cpu) in enumerate([("a", 300), ("b", 200), ("c", 500)])
@@ -117,7 +117,7 @@ def test_who_is_chosen_anew_after_a_refusal_is_nobody_in_vain() -> None:
     assert evicted(refused) == ["c"]
 
 
-def test_all_who_are_not_needed_are_let_go_not_only_the_first() -> None:
+def test_every_unnecessary_victim_is_dropped_not_only_the_first() -> None:
     crowd = [
         use(name, cpu=cpu, priority=place)
         for place, (name, cpu) in enumerate(zip("abcd", (100, 100, 100, 300), strict=True))
@@ -125,7 +125,7 @@ def test_all_who_are_not_needed_are_let_go_not_only_the_first() -> None:
     assert evicted(cycle(policies(rule(CPU, 1000, "evict")), *crowd, **{CPU: 1350})) == ["a", "d"]
 
 
-def test_the_smallest_release_counts_and_everybody_else_is_told_why_not() -> None:
+def test_the_smallest_release_counts_and_every_other_pod_has_a_reason() -> None:
     crowd = [use("a", cpu=1, priority=2), use("b", cpu=None, priority=1), use("c", eviction_enabled=False), use("d")]
     told = []
     for reading, cap in ((1001, 1), (1600, 1), (1600, None)):
@@ -146,7 +146,7 @@ def test_the_smallest_release_counts_and_everybody_else_is_told_why_not() -> Non
     ]
 
 
-def test_a_metric_that_cannot_be_told_keeps_nobody_for_itself() -> None:
+def test_an_unquantified_metric_keeps_no_unnecessary_victim() -> None:
     crowd = [use("a", cpu=100, memory=10, priority=5000), use("b", cpu=500, memory=10, priority=5001)]
     node = replace(view(*crowd, node_cpu_usage=1500, node_memory_usage_ratio=0.9), capacity_bytes=None)
     asked = policies(rule(CPU, 1000, "evict"), rule("node_memory_usage_ratio", "0.5", "evict"))

@@ -65,7 +65,7 @@ def test_what_a_throttle_released_is_not_evicted_for() -> None:
     assert {step.kind for step in floors.plan.steps} == {ActionKind.THROTTLE, ActionKind.EVICT}
 
 
-def test_who_was_throttled_and_is_evicted_is_credited_once() -> None:
+def test_a_throttled_pod_that_is_evicted_is_credited_once() -> None:
     rules = policies(rule(CPU, 500), rule(CPU, 501, "evict"))
     done = cycle(rules, use("a", cpu=600), **{CPU: 2000})
     assert sum(amount for step in done.plan.steps for metric, amount in step.released if metric == CPU) == 600
@@ -108,7 +108,7 @@ def test_an_eviction_that_was_refused_later_is_not_credited_any_more() -> None:
     assert evicted(second) == ["b"]
 
 
-def test_what_ended_nobody_leaves_the_hour_to_the_next_and_a_limit_has_no_part_in_it() -> None:
+def test_a_failed_eviction_does_not_count_for_the_hour_and_a_failed_limit_changes_nothing() -> None:
     leaving = tuple(Underway(uid, at(120), at(0)) for uid in ("a", "b"))
     known = ExecutorState(leaving, begun_at=(at(0), at(0), at(-5)))
     back = refused(known, "a", ActionKind.EVICT, "gone wrong", at(1), ActionLimits())
@@ -125,7 +125,7 @@ def test_an_hour_is_over_after_an_hour() -> None:
         assert evicted(cycle(rules, use("a"), state=begun, when=second, options=one, **{CPU: 1100})) == gone
 
 
-def test_a_limit_that_cannot_be_written_is_somebody_elses() -> None:
+def test_after_a_limit_that_cannot_be_written_the_next_pod_is_throttled() -> None:
     rules = policies(rule(CPU, 1000))
     broken = refused(
         CycleState().executor, "a", ActionKind.THROTTLE, "the node could not write its limit", at(0), ActionLimits()
@@ -161,14 +161,14 @@ def test_caps_hold_per_cycle_and_per_hour(crowd: list[PodUse], per_cycle: int, p
     assert len(evicted(hour_later)) == min(len(possible), per_cycle, per_hour)
 
 
-def test_a_cap_is_the_reason_that_is_told() -> None:
+def test_a_cap_is_the_recorded_reason() -> None:
     options = Options(excess=Excess(D(0)), limits=ActionLimits(evictions_per_cycle=1))
     done = cycle(policies(rule(CPU, 1, "evict")), use("a"), use("b"), options=options, **{CPU: 9999})
     assert done.plan.remaining[0].because == "no more than 1 evictions in one cycle"
     assert [one.because for one in done.plan.spared] == ["no more than 1 evictions in one cycle"]
 
 
-def test_a_metric_that_cannot_be_quantified_touches_nobody_unless_it_may_and_then_few() -> None:
+def test_an_unquantified_metric_throttles_no_pod_unless_allowed_and_then_few() -> None:
     crowd = [use(name, memory=5) for name in "abcd"]
     rules = policies(rule("node_memory_pressure", "0.1", "evict"), rule(MEMORY, 7, "evict"))
     node = view(*crowd, node_memory_pressure=0.5, node_memory_usage=12)
@@ -186,7 +186,7 @@ def test_a_metric_that_cannot_be_quantified_touches_nobody_unless_it_may_and_the
     assert evicted(run_cycle(later, rules, first.state, at(2), options=blanket)) == ["c", "d"], "they are gone"
 
 
-def test_a_quantity_that_cannot_be_told_throttles_few_by_little() -> None:
+def test_an_unknown_quantity_throttles_few_pods_by_little() -> None:
     crowd = [use(name, cpu=1000) for name in "abcd"]
     node = replace(view(*crowd, node_cpu_usage_ratio=0.9), capacity_milli=None)
     done = run_cycle(node, policies(rule("node_cpu_usage_ratio", "0.5")), CycleState(), at(0), options=EXACT)
@@ -197,7 +197,7 @@ def test_a_quantity_that_cannot_be_told_throttles_few_by_little() -> None:
     ).plan.steps
 
 
-def test_a_metric_that_cannot_be_told_keeps_nobody_from_a_cut_to_measure() -> None:
+def test_an_unquantified_metric_does_not_prevent_an_exact_throttle_for_another() -> None:
     node = view(*(use(name, cpu=1000) for name in "abcd"), node_cpu_usage=4500, prod_cpu_pressure=0.5)
     rules = policies(rule("prod_cpu_pressure", "0.1"), rule(CPU, 4000))
     done = run_cycle(node, rules, CycleState(), at(0), options=EXACT)
@@ -205,7 +205,7 @@ def test_a_metric_that_cannot_be_told_keeps_nobody_from_a_cut_to_measure() -> No
     assert taken == [("a", 500), ("b", 200), ("c", 200)]
 
 
-def test_no_sample_touches_nobody() -> None:
+def test_without_a_sample_no_pod_is_throttled() -> None:
     done = cycle(policies(rule(CPU, 1), rule(CPU, 1, "evict")), use("a"), **{CPU: None})
     assert done.plan.steps == ()
     assert {one.because for one in done.analysis.ignored} == {"no reading of node_cpu_usage"}
@@ -230,7 +230,7 @@ def test_the_most_important_gets_back_first_and_only_the_headroom_is_given() -> 
     assert tight.plan.spared[-1].because == "no headroom is left"
 
 
-def test_what_the_mode_does_not_allow_is_planned_and_told_only() -> None:
+def test_what_the_mode_does_not_allow_is_planned_and_recorded_only() -> None:
     rules = policies(rule(CPU, 1000), rule(CPU, 1000, "evict"))
     pods = use("a", cpu=60), use("b", cpu=600)
     full = cycle(rules, *pods, options=replace(EXACT, mode=Mode.EVICT), **{CPU: 2000})
@@ -247,14 +247,14 @@ def test_what_the_mode_does_not_allow_is_planned_and_told_only() -> None:
     assert not none.analysis.scheduling.scheduling.is_disabled, "observing closes no node"
 
 
-def test_who_may_only_observe_gives_back_what_it_took() -> None:
+def test_in_observe_mode_earlier_throttles_are_restored() -> None:
     throttled = use("a", containers=(Container("c", 100, 10_000, 20_000),))
     observed = cycle(policies(rule(CPU, 1)), throttled, options=replace(EXACT, mode=Mode.OBSERVE), **{CPU: 2000})
     assert [step.changes[0].after_us for step in observed.plan.of(ActionKind.RESTORE)] == [20_000]
     assert not observed.would.of(ActionKind.RESTORE), "it is done, and not only told"
 
 
-def test_who_is_leaving_gets_nothing_back() -> None:
+def test_a_pod_under_eviction_is_not_restored() -> None:
     throttled = use("a", containers=(Container("c", 100, 10_000),))
     rules = policies(rule(CPU, 1000))
     assert not cycle(rules, replace(throttled, is_terminating=True), **{CPU: 100}).plan.steps

@@ -60,7 +60,7 @@ def above(crowd: list[PodUse], gap: int) -> Decimal:
 
 @settings(max_examples=40)
 @given(crowds, st.integers(1, 12_000))
-def test_the_throttled_are_a_prefix_of_those_who_can_release_anything(crowd: list[PodUse], gap: int) -> None:
+def test_the_throttled_pods_are_a_prefix_of_those_that_can_release_anything(crowd: list[PodUse], gap: int) -> None:
     done = cycle(policies(rule(CPU, 1000)), *crowd, **{CPU: above(crowd, gap)})
     taken = [step.uid for step in done.plan.of(ActionKind.THROTTLE)]
     closed = {one.uid for one in done.plan.spared if one.because == "the gap is closed"}
@@ -110,7 +110,7 @@ def test_the_same_input_gives_the_same_plan(crowd: list[PodUse], cpu: int, memor
 
 @settings(max_examples=30)
 @given(crowds, st.integers(1001, 9000), st.integers(1001, 9000))
-def test_protected_pods_are_never_chosen_and_everybody_else_is_chosen_or_told_why_not(
+def test_protected_pods_are_never_chosen_and_every_other_is_chosen_or_has_a_reason(
     crowd: list[PodUse], cpu: int, memory: int
 ) -> None:
     rules = policies(rule(CPU, 1000), rule(CPU, 2000, "evict"), rule(MEMORY, 1000, "evict"))

@@ -219,7 +219,7 @@ def test_a_missing_reading_counts_for_nothing() -> None:
 # ---- told once
 
 
-def test_a_gap_that_nobody_can_close_is_told_once_per_episode() -> None:
+def test_a_gap_that_no_pod_can_close_is_recorded_once_per_episode() -> None:
     state, told = GuardState(), []
     for when, pressure in enumerate((0.5, 0.5, 0.0, 0.0, 0.5)):
         made = guard(seen(PROD, pressure=pressure, when=when), state, RULES, at(when), CLOSED_LOOP)
@@ -227,7 +227,7 @@ def test_a_gap_that_nobody_can_close_is_told_once_per_episode() -> None:
     assert told == [[(ActionKind.THROTTLE, False)], [], [], [], [(ActionKind.THROTTLE, False)]]
 
 
-def test_a_rule_that_nobody_measures_keeps_no_episode_from_being_told() -> None:
+def test_an_unmeasured_rule_keeps_no_episode_from_being_recorded() -> None:
     rules = under(line(), line("disk_usage_ratio", "0.9", "evict", name="disk"))
     state, told = GuardState(), []
     for when, pressure in enumerate((0.5, 0.5, 0.0, 0.0, 0.5)):
@@ -236,7 +236,7 @@ def test_a_rule_that_nobody_measures_keeps_no_episode_from_being_told() -> None:
     assert told == [1, 0, 0, 0, 1]
 
 
-def test_observe_tells_the_same_plan_once_and_again_for_further_pods() -> None:
+def test_observe_records_the_same_plan_once_and_again_for_further_pods() -> None:
     observe = replace(CLOSED_LOOP, mode=Mode.OBSERVE)
     view = seen(PROD, pod("b", cpu=900), pressure=0.2)
     acted, told = (guard(view, GuardState(), RULES, at(0), one) for one in (CLOSED_LOOP, observe))
@@ -249,7 +249,7 @@ def test_observe_tells_the_same_plan_once_and_again_for_further_pods() -> None:
     assert len(other.cycle.told) == 1
 
 
-def test_a_mode_without_evictions_tells_those_that_throttling_would_leave_necessary() -> None:
+def test_a_mode_without_evictions_previews_those_that_throttling_would_leave_necessary() -> None:
     both = under(line(), line(name="last-resort", action="evict", waterline="0.1"))
     enough = guard(seen(PROD, pod("b", cpu=900), pressure=0.2), GuardState(), both, at(0), CLOSED_LOOP)
     assert [one.kind for one in enough.cycle.told] == [ActionKind.THROTTLE], "throttling is enough"
@@ -326,7 +326,7 @@ def test_a_glance_is_either_the_whole_cycle_or_says_that_one_must_look(
 
 @given(st.lists(st.none() | st.sampled_from([0.0, 0.05, 0.3, 0.9]), max_size=10), crowds)
 @settings(max_examples=40)
-def test_who_is_not_concerned_changes_nothing(pressures: list[float | None], crowd: list[PodUse]) -> None:
+def test_pods_without_a_rule_change_nothing(pressures: list[float | None], crowd: list[PodUse]) -> None:
     state, whole = GuardState(), under()
     for when, pressure in enumerate(pressures):
         ours = state.by_uid()

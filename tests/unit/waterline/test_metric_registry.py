@@ -123,7 +123,7 @@ def test_gaps_are_in_what_is_released() -> None:
     assert NODE_CPU_USAGE_RATIO.release(replace(node, capacity_milli=None), D(1), D(0)) is None
 
 
-def test_batch_cpu_is_the_sum_over_those_who_borrow_unless_one_is_unknown() -> None:
+def test_batch_cpu_is_the_sum_over_borrowing_pods_unless_one_is_unknown() -> None:
     crowd = use("a", cpu=300), use("b", Tier.FREE, 200), use("p", Tier.PROD, 4000)
     assert [one.value for one in BATCH_CPU_USAGE.read(view(*crowd))] == [500]
     assert BATCH_CPU_USAGE.read(view(*crowd, use("c", cpu=None))) == ()

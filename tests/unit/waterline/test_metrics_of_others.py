@@ -74,7 +74,7 @@ def test_a_metric_that_works_is_worked_off_as_before() -> None:
         (always((MetricSeries(float("nan")),)), "no reading of mine"),
     ],
 )
-def test_what_cannot_be_read_rests_and_is_told_and_the_others_go_on(readings: Any, because: str) -> None:
+def test_an_unreadable_metric_pauses_and_is_reported_and_the_others_go_on(readings: Any, because: str) -> None:
     done = cycle(replace(GOOD, readings=readings))
     assert evicted(done) == ["a"], "for node_cpu_usage: 200 too many"
     (ignored,) = done.analysis.ignored
@@ -95,7 +95,7 @@ def test_what_cannot_be_read_rests_and_is_told_and_the_others_go_on(readings: An
         {"concerns": always("yes")},
     ],
 )
-def test_what_cannot_be_quantified_acts_on_nobody_and_the_others_go_on(fields: dict[str, Any]) -> None:
+def test_an_unquantified_metric_acts_on_no_pod_and_the_others_go_on(fields: dict[str, Any]) -> None:
     done = cycle(replace(GOOD, **fields))
     assert evicted(done) == ["a"]
     assert [step.metric for step in done.plan.steps] == ["node_cpu_usage"]
@@ -105,7 +105,7 @@ def test_what_cannot_be_quantified_acts_on_nobody_and_the_others_go_on(fields: d
     ("fields", "part"),
     [({"release": broken}, "release"), ({"evict": broken}, "evict"), ({"concerns": broken}, "concerns")],
 )
-def test_what_raises_is_told_once(fields: dict[str, Any], part: str) -> None:
+def test_a_metric_that_raises_is_reported_once(fields: dict[str, Any], part: str) -> None:
     heard: list[tuple[str, str, str]] = []
     known = sandboxed(replace(GOOD, **fields), lambda *told: heard.append(told))
     for _ in range(2):
@@ -118,7 +118,7 @@ def test_what_is_written_as_float_is_taken_as_it_is_written() -> None:
     assert next(one for one in done.plan.remaining if one.metric == "mine").gap == D("0.1")
 
 
-def test_a_sorter_that_fails_is_undecided_and_a_throttle_that_fails_cuts_nobody() -> None:
+def test_a_sorter_that_fails_is_undecided_and_a_throttle_that_fails_limits_no_pod() -> None:
     chain = ComparatorChain("odd", (Comparator("broken", broken), Comparator("text", always("x"))))
     known = sandboxed(replace(GOOD, sort=chain, throttle=broken, restore=broken, basis=broken))
     assert [pod.uid for pod in known.chain.order(reversed(CROWD))] == ["a", "b", "c"]

@@ -71,7 +71,7 @@ def test_every_comparator_is_transitive_and_turns(crowd: list[PodUse], comparato
         (MEMORY, use("z", memory=2, cpu=1), use("a", memory=1, cpu=2)),
     ],
 )
-def test_who_gives_way_first(chain: ComparatorChain, first: PodUse, second: PodUse) -> None:
+def test_the_order_of_victims(chain: ComparatorChain, first: PodUse, second: PodUse) -> None:
     assert chain.order([second, first]) == [first, second]
 
 

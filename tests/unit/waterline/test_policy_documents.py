@@ -187,7 +187,7 @@ def scope(name: str, operator: str, *values: str) -> dict[str, Any]:
         ({"labelSelector": {"matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["a"]}]}}, False),
     ],
 )
-def test_a_podqos_matches_who_it_names(spec: dict[str, Any], matches: bool) -> None:
+def test_a_podqos_matches_the_pods_that_it_selects(spec: dict[str, Any], matches: bool) -> None:
     document = PodQos.parse({"metadata": {"name": "p"}, "spec": spec})
     assert document.spec.matches(use("a", labels={"app": "a"})) == matches
 

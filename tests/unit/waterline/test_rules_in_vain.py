@@ -19,12 +19,12 @@ def in_vain(metric: str, value: object, action: str | None = None) -> dict[str, 
     return dict(rules_without_effect(rulebook_of(cluster, Documents(actions=actions)).policies, BUILT_IN))
 
 
-def test_what_can_act_is_not_told() -> None:
+def test_a_rule_that_can_act_is_not_reported() -> None:
     assert in_vain("node_cpu_usage_ratio", 0.8) == {}
     assert in_vain("node_cpu_usage_ratio", 0.8, "close") == {}, "it is only to close the node"
 
 
-def test_what_acts_on_nobody_is_told_with_the_reason() -> None:
+def test_a_rule_that_acts_on_no_pod_is_reported_with_the_reason() -> None:
     assert in_vain("node_cpu_usage_ratio", 0.8, "evcit") == {
         "default.r": "there is no AvoidanceAction evcit; apply it, or name another"
     }

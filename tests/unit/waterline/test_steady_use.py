@@ -87,7 +87,7 @@ def test_half_a_second_in_which_some_ran_and_others_waited_reads_as_it_goes_on()
     assert (demand.waited_milli, demand.gap) == (0, 220), "what they wait for is what the others had too much"
 
 
-def test_who_waits_beyond_what_others_had_too_much_still_counts() -> None:
+def test_waiting_beyond_the_surplus_of_other_pods_still_counts() -> None:
     crowd = [limited("a", 205, 105, 0.5), *(limited(f"b{n}", 0, 105, 1.0) for n in range(4))]
     done = cycle(policies(rule(CPU, 1560)), *crowd, **{CPU: 1900})
     (demand,) = done.analysis.throttles
@@ -119,7 +119,7 @@ def test_pressure_counts_no_waiting_of_batch() -> None:
     assert plain.cycle.analysis.throttles[0].gap == other.cycle.analysis.throttles[0].gap
 
 
-def test_who_glances_without_pods_never_calls_calm_what_is_above_with_them() -> None:
+def test_the_fast_path_without_pods_never_calls_a_gap_calm() -> None:
     burst = [limited(f"b{n}", 214, 105) for n in range(8)]
     whole = view(*burst, capacity=2000)
     bare = replace(whole, pods=())

@@ -82,7 +82,7 @@ def test_what_needs_no_guess_is_taken_and_what_was_stored_is_read_again(kind: ty
         ({"violationRate": [1]}, "spec.violationRate"),
     ],
 )
-def test_a_refusal_names_no_shape_that_nobody_has_written(spec: dict[str, Any], field: str) -> None:
+def test_a_refusal_names_no_form_that_was_not_written(spec: dict[str, Any], field: str) -> None:
     with pytest.raises(InvalidInput) as refused:
         parsed(PredictPolicy, spec)
     assert refused.value.field == field

@@ -69,7 +69,7 @@ def test_it_is_neither_throttled_nor_evicted_whatever_a_policy_says(pod: Pod, be
     assert asked(managed(), action=action).plan.steps, "anybody else is"
 
 
-def test_who_is_being_ended_is_left_alone() -> None:
+def test_a_pod_under_eviction_is_not_chosen() -> None:
     assert why(asked(managed(), leaving="a")) == "it is already on its way out"
     assert asked(managed(labels={"kubernetes.io/config.source": "api"})).plan.steps
 
@@ -90,14 +90,14 @@ def test_a_pod_may_refuse_evictions_but_no_throttle(labels: dict[str, str], beca
 
 
 @pytest.mark.parametrize("policy", [CPU, f'["node_memory_usage", "{CPU}"]'])
-def test_who_names_the_metric_may_be_evicted_for_it_and_for_no_other(policy: str) -> None:
+def test_a_pod_that_names_the_metric_may_be_evicted_for_it_and_for_no_other(policy: str) -> None:
     pod = managed(labels={"slackwater.io/eviction-policy": policy})
     assert [step.uid for step in asked(pod).plan.steps] == ["a"]
     other = asked(managed(labels={"slackwater.io/eviction-policy": CPU}), metric="node_memory_usage")
     assert why(other) == "its eviction policy does not name node_memory_usage"
 
 
-def test_the_next_is_asked_instead_of_who_refuses() -> None:
+def test_the_next_pod_is_chosen_instead_of_one_that_refuses() -> None:
     crowd = managed(labels={"slackwater.io/eviction-enabled": "false"}), managed("b")
     assert [step.uid for step in asked(*crowd).plan.steps] == ["b"]
 
@@ -134,7 +134,7 @@ def is_protected(pod: Pod, leaving: str) -> bool:
 
 
 @given(st.lists(anybody, max_size=6, unique_by=lambda pod: pod.uid), st.sampled_from(["evict", "throttle"]), st.data())
-def test_of_any_crowd_exactly_the_unprotected_are_chosen_when_everybody_is_needed(
+def test_exactly_the_unprotected_pods_are_chosen_when_all_are_needed(
     crowd: list[Pod], action: str, data: st.DataObject
 ) -> None:
     leaving = data.draw(st.sampled_from(["", *(pod.uid for pod in crowd)]))
