@@ -17,6 +17,7 @@ from slackwater.demo.summary import (
     SLACKWATER,
     WEIGHTS,
     Phase,
+    RunCounts,
     RunSummary,
     disturbance,
     last_line,
@@ -25,6 +26,7 @@ from slackwater.demo.summary import (
     pairs,
     reported_pairs,
 )
+from slackwater.model.plurals import counted
 from slackwater.model.quantities import format_cpu, format_memory
 
 TITLES = {
@@ -54,6 +56,16 @@ def show(summary: RunSummary, console: Console) -> None:
         console.print(line, markup=False, soft_wrap=True)
 
 
+def _totals(counts: RunCounts) -> str:
+    totals = (
+        counted(counts.reports, "report"),
+        counted(counts.windows, "window"),
+        counted(counts.predictions, "prediction"),
+        counted(counts.offers, "offer"),
+    )
+    return ", ".join(totals)
+
+
 def lines(summary: RunSummary) -> list[str]:
     """The lines below the table of phases."""
     reaction, counts = summary.reaction, summary.counts
@@ -62,7 +74,7 @@ def lines(summary: RunSummary) -> list[str]:
         f"surge -> quota lowered: {_seconds(reaction.seconds_to_lowered)}",
         f"surge -> relief (pressure at or below {summary.waterline or 0:.3f}): {_seconds(reaction.seconds_to_relief)}",
         f"surge over -> fully restored: {_seconds(reaction.seconds_to_restored)}",
-        f"{counts.reports} reports, {counts.windows} windows, {counts.predictions} predictions, {counts.offers} offers",
+        _totals(counts),
         "decisions: " + (", ".join(f"{n} {kind}" for kind, n in sorted(counts.decisions.items()) if n) or "none"),
     ]
     if needed_no_throttle(summary):

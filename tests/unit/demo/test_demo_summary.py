@@ -222,6 +222,7 @@ def test_a_phase_without_samples_has_no_percentiles() -> None:
 
 def test_the_table_shows_phases_ids_and_failures() -> None:
     text = "\n".join(table.lines(good(failures=("it broke",), conclusion="So it is.")))
+    assert "9 reports, 3 windows, 3 predictions, 1 offer\n" in text
     assert "restored_exactly: true" in text
     assert "batch-cpu d1" in text
     assert "FAILED: it broke" in text

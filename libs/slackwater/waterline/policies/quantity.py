@@ -53,10 +53,10 @@ def quantity(text: str) -> Decimal:
     except InvalidOperation:
         raise ValueError(f"{text!r} is not a quantity") from None
     if not number.is_finite():
-        raise ValueError(f"{text!r} is not finite")
+        raise ValueError(f"{text!r} is not finite; write a number")
     if not _NUMBER.fullmatch(written):
         raise ValueError(f"{text!r} is not a quantity")
-    return _within_reason(text, number, _SUFFIXES[suffix])
+    return _in_range(text, number, _SUFFIXES[suffix])
 
 
 def _suffix_of(text: str) -> str:
@@ -69,29 +69,29 @@ def foreign_unit(dimension: Dimension, text: str) -> str | None:
     suffix = _suffix_of(text)
     if suffix not in _FOREIGN.get(dimension, frozenset()):
         return None
-    return f"{text!r} is written in {suffix!r}, which is no unit for this; allowed: {_ALLOWED[dimension]}"
+    return f"{text!r} is written in {suffix!r}, which is not a unit of this quantity; allowed: {_ALLOWED[dimension]}"
 
 
-def _within_reason(text: str, number: Decimal, unit: Decimal) -> Decimal:
+def _in_range(text: str, number: Decimal, unit: Decimal) -> Decimal:
     """Returns the product; refuses one that would be rounded, or is outside the plausible range."""
     try:
         found = _EXACTLY.multiply(number, unit)
     except DecimalException:
         raise ValueError(f"{text!r} is not a quantity that can be kept exactly; write fewer digits") from None
     if found and not _SMALLEST <= abs(found) <= _LARGEST:
-        raise ValueError(f"{text!r} is not within reason: neither 0 nor between {_SMALLEST} and {_LARGEST}")
+        raise ValueError(f"{text!r} is out of range; write 0 or an amount between {_SMALLEST} and {_LARGEST}")
     return found
 
 
 def in_unit_of(dimension: Dimension, text: str) -> Decimal:
-    """Returns a quantity in milli-cores, bytes or as a ratio. Raises ValueError that says what is
-    allowed.
+    """Returns a quantity in milli-cores, bytes or as a ratio. Raises ValueError with the
+    allowed notation.
     """
     try:
         if dimension is Dimension.RATIO:
             return percentage(text) if text.strip().endswith("%") else quantity(text)
         found = quantity(text)
-        return _within_reason(text, found, Decimal(1000)) if dimension is Dimension.CPU else found
+        return _in_range(text, found, Decimal(1000)) if dimension is Dimension.CPU else found
     except ValueError as error:
         raise ValueError(f"{error}; allowed: {_ALLOWED[dimension]}") from None
 
@@ -105,7 +105,7 @@ def percentage(text: str) -> Decimal:
     number = Decimal(written) if _NUMBER.fullmatch(written) else Decimal("NaN")
     if not stripped.endswith("%") or not number.is_finite() or number < 0:
         raise ValueError(f"{text!r} is not a percentage; allowed: a number of 0 or more with one % behind it")
-    return _within_reason(text, number, Decimal("0.01"))
+    return _in_range(text, number, Decimal("0.01"))
 
 
 def _as_written(value: Any) -> str | int | float:

@@ -57,7 +57,9 @@ class MetricRuleSpec(Part):
         if value < 0 or (value == 0 and not stored):
             raise ValueError(f"value {self.value} must be above 0")
         if metric.dimension is Dimension.RATIO and value > metric.largest:
-            raise ValueError(f"value {self.value} can never be reached; the largest that {metric.name} can be is 1")
+            raise ValueError(
+                f"value {self.value} is above the maximum of {metric.name}; allowed: a ratio up to 1, like 0.85 or 85%"
+            )
         if target is not None and target > value:
             raise ValueError(f"target {self.target} must not be above the value {self.value}")
         wrong = metric.check(value, target) or (None if stored else self._nonsense(metric, value, target))
@@ -70,7 +72,7 @@ class MetricRuleSpec(Part):
         if target is not None and target < 0:
             return f"target {self.target} must not be below 0"
         if metric.dimension in (Dimension.MEMORY, Dimension.BYTES_PER_SECOND) and value < 1:
-            return f"value {self.value} is less than one byte; for a share of the whole take a metric that is a ratio"
+            return f"value {self.value} is less than one byte; for a share of the whole use a ratio metric"
         written = (text_of(one) for one in (self.value, self.target) if one is not None)
         return next((wrong for one in written if (wrong := foreign_unit(metric.dimension, one)) is not None), None)
 
