@@ -52,7 +52,7 @@ LONGEST_FIRST = (
     "integration/store/test_lease_standstill.py",
     "integration/access/test_agents_are_confined.py",
     "integration/access/test_the_page_on_security.py",
-    "integration/access/test_who_backs_up.py",
+    "integration/access/test_backup_permissions.py",
     "contract/test_api_conforms.py",
     "integration/console/test_read_model.py",
     "integration/upgrade/test_upgrade_from_previous_version.py",

@@ -22,8 +22,8 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -42,7 +42,8 @@ WINDOWS = {
     "SLACKWATER_PREDICTION_CHECK_SECONDS": "1",
     "SLACKWATER_PREDICTION_REPORTING_SECONDS": "1",
 }
-"""Shorter than usual, so that the recovery time says how long the recovery took and not how long a window is."""
+"""Shorter than usual, so that the recovery time says how long the recovery took and not how long a window is.
+The caller's variables go before these."""
 
 
 class Failed(Exception):
@@ -56,6 +57,7 @@ class Site:
         self._folder = folder
         self._nodes = nodes
         self._stack = ExitStack()
+        self._processes: list[subprocess.Popen[str]] = []
         self.postgres = ""
         self.nats = ""
         self.console = ""
@@ -69,6 +71,7 @@ class Site:
         return self
 
     def __exit__(self, *_: object) -> None:
+        stop(self._processes)
         self._stack.close()
 
     def _permissions(self) -> Path:
@@ -89,13 +92,13 @@ class Site:
         return {"SLACKWATER_NATS_USER": user} | {f"SLACKWATER_NATS_{name}": str(file) for name, file in files.items()}
 
     def start_services(self) -> None:
-        """All services, then the fleet; returns when the console is ready."""
+        """All services at once, then the fleet; returns when every service is up."""
+        services = {}
         for name in SERVICES:
             arguments = ("run", name, "--postgres", self.postgres, "--nats", self.nats, "--port", "0")
-            process = self._stack.enter_context(running(arguments, self._environment(name) | self.login(name)))
-            address = first_line(process).split()[-1]
-            if name == "console":
-                self.console = address
+            services[name] = self._start(arguments, self._environment(name) | self.login(name))
+        addresses = {name: first_line(process).split()[-1] for name, process in services.items()}
+        self.console = addresses["console"]
         fleet = (
             self._environment("agent")
             | self.login("fleet")
@@ -106,7 +109,13 @@ class Site:
             }
         )
         arguments = ("agent", "--nats", self.nats, "--state-dir", str(self._folder / "agent"))
-        self._stack.enter_context(running(arguments, fleet))
+        self._start(arguments, fleet)
+
+    def _start(self, arguments: tuple[str, ...], environment: dict[str, str]) -> subprocess.Popen[str]:
+        """A slackwater command that is ended with the site."""
+        command = (sys.executable, "-m", "slackwater.cli", *arguments)
+        self._processes.append(subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True))
+        return self._processes[-1]
 
     def wait_for_the_loop(self, since: datetime) -> None:
         """Until every node has an offer, and a prediction made after `since` on which it rests. Raises Failed."""
@@ -134,18 +143,14 @@ class Site:
     def _environment(self, name: str) -> dict[str, str]:
         folder = self._folder / "state" / name
         folder.mkdir(parents=True, exist_ok=True)
-        return dict(os.environ) | {"SLACKWATER_STATE_DIR": str(folder)} | WINDOWS
+        return WINDOWS | dict(os.environ) | {"SLACKWATER_STATE_DIR": str(folder)}
 
 
-@contextmanager
-def running(arguments: tuple[str, ...], environment: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
-    """A slackwater command that is ended with the context."""
-    command = (sys.executable, "-m", "slackwater.cli", *arguments)
-    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
-    try:
-        yield process
-    finally:
+def stop(processes: Sequence[subprocess.Popen[str]]) -> None:
+    """SIGTERM to all, SIGKILL to one that does not end."""
+    for process in processes:
         process.terminate()
+    for process in processes:
         try:
             process.wait(15)
         except subprocess.TimeoutExpired:

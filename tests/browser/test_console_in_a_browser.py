@@ -245,19 +245,20 @@ FOCUSED = "(document.activeElement.innerText || document.activeElement.textConte
 def test_the_keyboard_walks_the_page_from_top_to_bottom(page: Page, told: Served) -> None:
     page.open(told.url)
     walked, heights = [], []
-    for _ in range(23):
+    for _ in range(25):
         page.press("Tab", 9)
         walked.append(page.ask(FOCUSED))
         heights.append(page.ask("document.activeElement.getBoundingClientRect().top + scrollY"))
         style = page.ask("getComputedStyle(document.activeElement).outlineStyle")
         assert style != "none" or walked[-1] == "Skip to content", f"{walked[-1]!r} does not show that it has the focus"
-    assert walked[:7] == ["Skip to content", "Slackwater", "Overview", "Nodes", "Decisions", "Strategies", "Loop"]
-    assert walked[7:9] == ["edge-7", "Look, or block it"], "the agent that sends poison comes first"
-    assert walked[9:15] == ["CPU", "Memory", "15m", "1h", "6h", "24h"]
-    assert walked[15:17] == ["edge", "1 silent"], "a name that has room is said once"
-    names = [name for name in walked[15:] if name.startswith("edge-")]
+    assert walked[:2] == ["Skip to content", "Slackwater"]
+    assert walked[2:9] == ["Overview", "Nodes", "Decisions", "Events", "Strategies", "Resources", "Loop"]
+    assert walked[9:11] == ["edge-7", "Look, or block it"], "the agent that sends poison comes first"
+    assert walked[11:17] == ["CPU", "Memory", "15m", "1h", "6h", "24h"]
+    assert walked[17:19] == ["edge", "1 silent"], "a name that has room is said once"
+    names = [name for name in walked[17:] if name.startswith("edge-")]
     assert sorted(names) == sorted(node.name for node in FLEET)
-    last = 15 + max(walked[15:].index(name) for name in names)
+    last = 17 + max(walked[17:].index(name) for name in names)
     assert heights[:last] == sorted(heights[:last])
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -30,7 +30,7 @@ async def audit(site: Site, fleet: Fleet, bus: NatsBus, *, telemetry_may_vanish:
     `strangers`: other publishers exist, so facts that are not in the ledger are ignored.
     """
     ledger = read(fleet.ledger.path)
-    findings = await _reports(site, fleet, ledger, telemetry_may_vanish)
+    findings = await reports(site, fleet.nodes, ledger, telemetry_may_vanish)
     findings += await _facts(site, bus, ledger, strangers)
     findings += await _policies(site, ledger)
     if strangers:
@@ -38,13 +38,13 @@ async def audit(site: Site, fleet: Fleet, bus: NatsBus, *, telemetry_may_vanish:
     if "ensurance" in site.services:
         findings += await _decisions(site, bus, ledger)
     if "prediction" in site.services:
-        findings += await _windows(site, bus, telemetry_may_vanish)
-    return findings + monotone(fleet.applied) + await _refused_rows(site)
+        findings += await windows(site, bus, telemetry_may_vanish)
+    return findings + monotone(fleet.applied) + await refused_rows(site)
 
 
-async def _reports(site: Site, fleet: Fleet, ledger: Mapping[Key, Outcome], may_vanish: bool) -> Findings:
+async def reports(site: Site, nodes: Container[str], ledger: Mapping[Key, Outcome], may_vanish: bool) -> Findings:
     kept = await site.rows("SELECT node, boot_epoch, sequence FROM ingestion.node_usage")
-    kept = [row for row in kept if row["node"] in fleet.nodes]
+    kept = [row for row in kept if row["node"] in nodes]
     found = [report_key(row["node"], row["boot_epoch"], row["sequence"]) for row in kept]
     findings = compare(_of(ledger, "report"), found, may_vanish=may_vanish)
     tracks: dict[str, Track] = defaultdict(Track)
@@ -54,9 +54,9 @@ async def _reports(site: Site, fleet: Fleet, ledger: Mapping[Key, Outcome], may_
     for row in kept:
         tracks[row["node"]].kept[row["boot_epoch"]].append(row["sequence"])
     for row in await site.rows("SELECT name, gaps FROM ingestion.nodes"):
-        if row["name"] in fleet.nodes:
+        if row["name"] in nodes:
             tracks[row["name"]].counted = row["gaps"]
-    return findings + gaps({name: track for name, track in tracks.items() if name in fleet.nodes})
+    return findings + gaps({name: track for name, track in tracks.items() if name in nodes})
 
 
 async def _facts(site: Site, bus: NatsBus, ledger: Mapping[Key, Outcome], strangers: bool) -> Findings:
@@ -107,7 +107,7 @@ async def _decisions(site: Site, bus: NatsBus, ledger: Mapping[Key, Outcome]) ->
     return findings + _only_faults(compare(in_stream, shown))
 
 
-async def _windows(site: Site, bus: NatsBus, may_have_holes: bool) -> Findings:
+async def windows(site: Site, bus: NatsBus, may_have_holes: bool) -> Findings:
     """Each window is published once. Each prediction belongs to a window and is published once per resource. Every node
     has a prediction from one of its last windows (the newest waits for later messages)."""
     told = [(headers["ce-id"], json.loads(body)) for headers, body in await messages(bus, "usage.windowed")]
@@ -165,7 +165,7 @@ def _holes(numbers: Mapping[tuple[str, int], int]) -> list[str]:
     ]
 
 
-async def _refused_rows(site: Site) -> Findings:
+async def refused_rows(site: Site) -> Findings:
     """Refused outbox rows, each of which is a lost fact."""
     found = Findings()
     for service in site.services:

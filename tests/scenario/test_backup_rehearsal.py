@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -10,12 +11,17 @@ from pathlib import Path
 import pytest
 
 SCRIPT = Path(__file__).resolve().parents[2] / "deploy" / "backup" / "rehearse.py"
+SHORT_WINDOWS = {"SLACKWATER_INGESTION_WINDOW_SECONDS": "2", "SLACKWATER_PREDICTION_HISTOGRAM_UPDATE_SECONDS": "2"}
 
 
 @pytest.mark.timeout(300)
 def test_the_rehearsal_ends_with_equal_hashes_and_says_the_recovery_time() -> None:
     done = subprocess.run(
-        [sys.executable, str(SCRIPT), "--nodes", "3", "--seconds", "1"], check=False, capture_output=True, text=True
+        [sys.executable, str(SCRIPT), "--nodes", "3", "--seconds", "1"],
+        check=False,
+        capture_output=True,
+        text=True,
+        env=os.environ | SHORT_WINDOWS,
     )
     assert done.returncode == 0, done.stderr[-4000:]
     before, after = re.findall(r"state hash \w+ +([0-9a-f]{64})", done.stdout)

@@ -16,6 +16,8 @@ from slackwater.events.registry import EVENTS
 from slackwater.model.errors import InvalidInput
 from slackwater.model.records import record
 
+UNKNOWN_TYPE = "is not in the registry of events"
+"""How the refusal of an unknown type ends. Rows of the outbox keep it as their reason: it is part of what is stored."""
 _PAYLOADS: Mapping[str, type[Payload]] = {f"{payload.TYPE}.v{payload.VERSION}": payload for payload in EVENTS}
 
 
@@ -73,5 +75,10 @@ def payload_of(type_name: str) -> type[Payload]:
     """The payload class of a type with version. Raises InvalidInput for an unknown type."""
     payload = _PAYLOADS.get(type_name)
     if payload is None:
-        raise InvalidInput(f"type: {type_name!r} is not in the registry of events", field="type")
+        raise InvalidInput(f"type: {type_name!r} {UNKNOWN_TYPE}", field="type")
     return payload
+
+
+def known_types() -> list[str]:
+    """Every type with its version that this process can publish."""
+    return list(_PAYLOADS)

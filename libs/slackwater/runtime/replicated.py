@@ -19,11 +19,13 @@ from slackwater.runtime.ownership import Lease, MemberView
 from slackwater.runtime.partition_sharding import Holder, Ownership
 from slackwater.runtime.quarantine_routes import quarantine_check, quarantine_router
 from slackwater.runtime.replicas import ownership_check, ownership_of
+from slackwater.runtime.resource_metrics import KindMetrics
 from slackwater.runtime.served_kinds import ServedKind
 from slackwater.runtime.service import Check
 from slackwater.store.quarantine import Quarantine
 from slackwater.store.quarantine_table import PostgresQuarantine
 from slackwater.store.resource_table import PostgresResourceStore
+from slackwater.telemetry.metrics import process_meters
 
 if TYPE_CHECKING:
     from fastapi import APIRouter
@@ -78,6 +80,7 @@ class Replica:
 
     def serve_others(self) -> Sequence[ServedKind]:
         """Serves the kinds that the composition root does not, and returns all that are served as declared."""
+        KindMetrics(process_meters())  # in every service, so that the names are known before the first kind
         for kind in kinds_of(self.name):
             if kind not in self._stores:
                 self.serve(kind)

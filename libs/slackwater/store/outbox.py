@@ -20,6 +20,7 @@ from typing import Any
 import asyncpg
 
 from slackwater.events.envelope import partition_in
+from slackwater.events.serialized import UNKNOWN_TYPE, known_types
 from slackwater.model.errors import Unavailable
 from slackwater.model.time import Clock
 from slackwater.store.commit_notifier import CommitNotifier
@@ -52,6 +53,7 @@ _SETTLE_SECONDS = 0.02
 rows; a separate exchange would delay new commits. Rows waiting for capacity trigger it at once.
 """
 _PRUNE_SECONDS = 600.0
+_READMIT_SECONDS = 15.0
 
 _DELETE = "DELETE FROM outbox WHERE position = ANY($1::bigint[])"
 _PENDING = (
@@ -65,6 +67,11 @@ _REFUSE_WITHOUT_SHARD = (
     "UPDATE outbox SET refused = 'subject: no shard in it; sw.v1.EVENT.SHARD.KEY is needed'"  # noqa: S608 - constants
     f" WHERE refused IS NULL AND NOT {HAS_SHARD}"
 )
+_READMIT = (
+    "UPDATE outbox SET refused = NULL"  # noqa: S608 - constants
+    f" WHERE refused LIKE 'type: %{UNKNOWN_TYPE}' AND type = ANY($1::text[])"
+)
+"""During a rolling change a replica of an older version refuses rows whose event type it does not know."""
 BACKLOG = (
     "SELECT count(*), coalesce(extract(epoch FROM now() - min(created_at)), 0)::float8 FROM outbox"
     " WHERE refused IS NULL"
@@ -103,7 +110,7 @@ class OutboxRelay:
             fence.on_change(self._wake.set)
         self._has_backlog = False
         self._pause = FIRST_PAUSE_SECONDS
-        self._pruned_at = float("-inf")
+        self._pruned_at = self._readmitted_at = float("-inf")
 
     async def run(self) -> None:
         """Relay until cancelled; retries with a growing, jittered pause while database or bus is
@@ -216,6 +223,10 @@ class OutboxRelay:
         return self._fence is None or self._fence.holds(partition_in(subject))
 
     async def _prune(self, connection: asyncpg.Connection[Any]) -> None:
+        if self._clock.monotonic() - self._readmitted_at >= _READMIT_SECONDS:
+            self._readmitted_at = self._clock.monotonic()
+            if await connection.execute(_READMIT, known_types()) != "UPDATE 0":
+                self._wake.set()
         if self._clock.monotonic() - self._pruned_at >= _PRUNE_SECONDS:
             self._pruned_at = self._clock.monotonic()
             await connection.execute(PRUNE)

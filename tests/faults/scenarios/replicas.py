@@ -56,7 +56,7 @@ async def replicas(folder: Path, strictness: Strictness, times: int) -> Result:
 async def _kill_one(stage: Stage, service: str, number: int) -> None:
     """Both replicas share the work; one is killed, the other takes over; the killed one restarts and gets its share."""
     victim, survivor = (service, f"{service}-2") if number % 2 == 0 else (f"{service}-2", service)
-    await until(lambda: _shared(stage.site, service), 60, f"both replicas of {service} have a share", 0.1)
+    await until(lambda: shared(stage.site, service), 60, f"both replicas of {service} have a share", 0.1)
     if service == "ensurance":
         stage.writer.use(survivor)
     program = stage.site.programs[victim]
@@ -64,14 +64,14 @@ async def _kill_one(stage: Stage, service: str, number: int) -> None:
     program.kill()
 
     async def taken_over() -> bool:
-        return await _owned_by_the_living(stage.site, service, pid) and await stage.works_since(service, at)
+        return await owned_by_the_living(stage.site, service, pid) and await stage.works_since(service, at)
 
     await until(taken_over, 60, f"{survivor} has taken over from {victim}", 0.05)
     stage.recoveries.setdefault(service, []).append(time.time() - at)
     await stage.site.await_ready([victim])
 
 
-async def _shared(here: Site, service: str) -> bool:
+async def shared(here: Site, service: str) -> bool:
     owners = await here.value(
         f"SELECT count(DISTINCT l.owner) FROM {service}.leases l JOIN {service}.members m"  # noqa: S608 - a constant
         " ON m.member = l.owner AND m.expires_at > now()"
@@ -79,7 +79,7 @@ async def _shared(here: Site, service: str) -> bool:
     return owners == 2
 
 
-async def _owned_by_the_living(here: Site, service: str, pid: int) -> bool:
+async def owned_by_the_living(here: Site, service: str, pid: int) -> bool:
     """Whether every partition has a living owner that is not the killed process (a member's name contains its pid)."""
     owned = await here.value(
         f"SELECT count(*) FROM {service}.leases l JOIN {service}.members m"  # noqa: S608 - a constant

@@ -177,7 +177,7 @@ async def test_an_intent_is_read_and_observed_under_these_permissions(broker: Br
     assert {one.node for one in seen} == {MINE}
 
 
-async def test_an_eviction_completion_passes_these_permissions(broker: Broker, tmp_path: Path) -> None:
+async def test_an_agent_publishes_the_completion_of_an_eviction(broker: Broker, tmp_path: Path) -> None:
     """Under the id that ensurance gives it: what the broker refuses holds up everything the agent has to tell."""
     ended: list[EvictionCompleted] = []
 
@@ -408,7 +408,7 @@ async def refusing(bus: NatsBus) -> None:
         ("plaintext", "not trusted"),
     ],
 )
-async def test_bad_credentials_are_refused_with_a_reason(broker: Broker, tmp_path: Path, wrong: str, why: str) -> None:
+async def test_a_client_is_refused_with_the_reason(broker: Broker, tmp_path: Path, wrong: str, why: str) -> None:
     url, access = broker.url, broker.access("ingestion")
     if wrong == "password":
         access = access.model_copy(update={"password": broker.access("console").password})

@@ -18,6 +18,8 @@ from slackwater.testing.reports import report
 
 REPORTS = 20
 """Fewer than the stream keeps of one node: what it drops by design would be missing here by right."""
+NEXT_WINDOW_SECONDS = 10
+"""From the last report to the one that begins another window, so that none of the counted windows contains it."""
 
 _PROCESS = """
 import asyncio, sys
@@ -57,10 +59,11 @@ async def test_a_killed_ingestion_loses_no_report_and_closes_no_window_twice(
     dsn = (await fresh_database(["ingestion"]))["ingestion"]
     start = datetime.now(UTC).replace(microsecond=0) - timedelta(minutes=10)
     seen: list[UsageWindowed] = []
+    last_at = start + timedelta(seconds=REPORTS)
     complete = asyncio.Event()
 
     async def note(batch: list[Received[UsageWindowed]]) -> list[Settlement]:
-        seen.extend(received.event.data for received in batch)
+        seen.extend(received.event.data for received in batch if received.event.data.window_start <= last_at)
         if sum(window.reports for window in seen) >= REPORTS:
             complete.set()
         return [Done()] * len(batch)
@@ -74,6 +77,8 @@ async def test_a_killed_ingestion_loses_no_report_and_closes_no_window_twice(
                 process.kill()
                 await process.wait()
                 process = await _start(nats_url, dsn)
+        at = last_at + timedelta(seconds=NEXT_WINDOW_SECONDS)  # closes the last window; silence is waited for elsewhere
+        await bus.publish(event_of(report("n", REPORTS + 1, at, window_seconds=1), source="tests", time=at))
         await complete.wait()
         process.terminate()
         await process.wait()

@@ -34,6 +34,8 @@ SETTINGS = IngestionSettings(
 )
 NODES = ("n.1", "n.2", "n.3")
 REPORTS = 60
+NEXT_WINDOW_SECONDS = 10
+"""From the last report to the one that begins another window, so that none of the counted windows contains it."""
 
 
 async def eventually(condition: Callable[[], bool]) -> None:
@@ -60,13 +62,14 @@ async def ingesting(bus: NatsBus, dsn: str, directory: Path) -> AsyncIterator[In
 
 
 class Windows:
-    """Everything that the stream of windows holds."""
+    """Every window of the stream that starts before the report after the last one."""
 
-    def __init__(self) -> None:
+    def __init__(self, start: datetime) -> None:
         self.seen: list[UsageWindowed] = []
+        self._until = start + timedelta(seconds=REPORTS)
 
     async def __call__(self, batch: list[Received[UsageWindowed]]) -> list[Settlement]:
-        self.seen += [received.event.data for received in batch]
+        self.seen += [received.event.data for received in batch if received.event.data.window_start <= self._until]
         return [Done()] * len(batch)
 
     @property
@@ -95,10 +98,18 @@ def ten_minutes_ago() -> datetime:
 async def publish(bus: NatsBus, start: datetime, first: int, last: int) -> None:
     """Reports number first..last of every node, one a second from `start` on."""
     for sequence in range(first, last + 1):
-        at = start + timedelta(seconds=sequence)
-        for node in NODES:
-            data = report(node, sequence, at, window_seconds=1, pods=[pod_usage(f"pod-of-{node}")])
-            await bus.publish(event_of(data, source="tests", time=at))
+        await publish_at(bus, sequence, start + timedelta(seconds=sequence))
+
+
+async def publish_at(bus: NatsBus, sequence: int, at: datetime) -> None:
+    for node in NODES:
+        data = report(node, sequence, at, window_seconds=1, pods=[pod_usage(f"pod-of-{node}")])
+        await bus.publish(event_of(data, source="tests", time=at))
+
+
+async def begin_next_window(bus: NatsBus, start: datetime) -> None:
+    """Publish the report after the last one, so that the last window closes without waiting for silence."""
+    await publish_at(bus, REPORTS + 1, start + timedelta(seconds=REPORTS + NEXT_WINDOW_SECONDS))
 
 
 async def test_every_report_is_in_exactly_one_window_also_across_restarts(
@@ -106,7 +117,7 @@ async def test_every_report_is_in_exactly_one_window_also_across_restarts(
 ) -> None:
     start = ten_minutes_ago()
     dsn = (await fresh_database(["ingestion"]))["ingestion"]
-    windows = Windows()
+    windows = Windows(start)
     async with bus.replay(UsageWindowed, windows, after_sequence=0):
         async with ingesting(bus, dsn, tmp_path):
             await publish(bus, start, 1, 25)
@@ -115,7 +126,7 @@ async def test_every_report_is_in_exactly_one_window_also_across_restarts(
         async with ingesting(bus, dsn, tmp_path):
             await publish(bus, start, 36, 45)
         async with ingesting(bus, dsn, tmp_path) as service:
-            await publish(bus, start, 46, REPORTS)
+            await publish(bus, start, 46, REPORTS)  # the last window closes because its node falls silent
             await eventually(lambda: windows.reports >= len(NODES) * REPORTS)
             checks = {check.name: check.ok for check in await service.checks()}
     assert checks == {
@@ -143,7 +154,7 @@ async def test_without_a_broker_it_is_not_ready(fresh_database: FreshDatabase, t
 
 async def test_a_killed_postgresql_loses_and_doubles_no_window(bus: NatsBus, tmp_path: Path) -> None:
     start = ten_minutes_ago()
-    windows = Windows()
+    windows = Windows(start)
     with EmbeddedPostgres(tmp_path / "state") as server:
         dsn = (await prepare_database(server.dsn, [Schema.of("ingestion")]))["ingestion"]
         async with bus.replay(UsageWindowed, windows, after_sequence=0), ingesting(bus, dsn, tmp_path) as service:
@@ -154,6 +165,7 @@ async def test_a_killed_postgresql_loses_and_doubles_no_window(bus: NatsBus, tmp
             assert not (await service.checks())[0].ok
             server.start()
             await publish(bus, start, 31, REPORTS)
+            await begin_next_window(bus, start)
             await eventually(lambda: windows.reports >= len(NODES) * REPORTS)
     windows.assert_complete()
 

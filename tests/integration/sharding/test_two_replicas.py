@@ -23,17 +23,20 @@ from slackwater.testing.reports import report
 NODES = [f"node-{number}" for number in range(24)]
 REPORTS = 20
 SETTINGS = {"WINDOW_SECONDS": "5", "LATENESS_SECONDS": "0.2", "REPORT_INTERVAL_SECONDS": "4", "BATCH": "50"}
-"""Silence is 12 s: longer than a redelivery takes."""
+"""Silence is 12 s: longer than a redelivery takes. No test waits for it, see Fleet.begin_next_window."""
+NEXT_WINDOW_SECONDS = 10
+"""From the last report to the one that begins another window, so that none of the counted windows contains it."""
 
 
 class Windows:
-    """Everything that the stream of windows holds."""
+    """Every window of the stream that starts up to a time."""
 
-    def __init__(self) -> None:
+    def __init__(self, until: datetime) -> None:
         self.seen: list[UsageWindowed] = []
+        self._until = until
 
     async def __call__(self, batch: list[Received[UsageWindowed]]) -> list[Settlement]:
-        self.seen += [received.event.data for received in batch]
+        self.seen += [received.event.data for received in batch if received.event.data.window_start <= self._until]
         return [Done()] * len(batch)
 
     async def complete(self) -> None:
@@ -54,24 +57,32 @@ class Fleet:
     def __init__(self, bus: NatsBus) -> None:
         self._bus = bus
         self._start = datetime.now(UTC).replace(microsecond=0) - timedelta(minutes=10)
+        self.last_at = self._start + timedelta(seconds=REPORTS)
 
     async def report(self, first: int, last: int) -> None:
         for sequence in range(first, last + 1):
-            at = self._start + timedelta(seconds=sequence)
-            for node in NODES:
-                await self._bus.publish(event_of(report(node, sequence, at, window_seconds=1), source="tests", time=at))
+            await self._publish(sequence, self._start + timedelta(seconds=sequence))
+
+    async def begin_next_window(self) -> None:
+        """Publish the report after the last one, so that the last window closes without waiting for silence."""
+        await self._publish(REPORTS + 1, self.last_at + timedelta(seconds=NEXT_WINDOW_SECONDS))
+
+    async def _publish(self, sequence: int, at: datetime) -> None:
+        for node in NODES:
+            await self._bus.publish(event_of(report(node, sequence, at, window_seconds=1), source="tests", time=at))
 
 
 @asynccontextmanager
 async def scene(
     bus: NatsBus, nats_url: str, fresh_database: FreshDatabase
 ) -> AsyncIterator[tuple[Replicas, Fleet, Windows]]:
-    windows = Windows()
+    fleet = Fleet(bus)
+    windows = Windows(fleet.last_at)
     async with (
         replicas("ingestion", bus, nats_url, fresh_database, SETTINGS) as world,
         bus.replay(UsageWindowed, windows, after_sequence=0),
     ):
-        yield world, Fleet(bus), windows
+        yield world, fleet, windows
 
 
 async def test_two_replicas_share_and_a_killed_one_is_followed(
@@ -88,6 +99,7 @@ async def test_two_replicas_share_and_a_killed_one_is_followed(
         await fleet.report(11, 12)
         await world.has_shares(PARTITIONS)
         await fleet.report(13, REPORTS)
+        await fleet.begin_next_window()
         await windows.complete()
 
 
@@ -110,10 +122,12 @@ async def test_a_replica_that_stood_still_past_its_lease_writes_nothing_more(
         os.kill(sleeper.pid, signal.SIGCONT)
         await world.has_shares(4, 4)  # it is a member again, under new epochs
         await fleet.report(13, REPORTS)
+        await fleet.begin_next_window()
         await windows.complete()  # what the sleeper had in hand came later, but came
         later = await world.epochs()
         assert all(later[partition] >= epoch for partition, epoch in epochs.items())
-        assert await world.store.fetchval("SELECT count(*) FROM node_usage") == len(NODES) * REPORTS
+        kept = "SELECT count(*) FROM node_usage WHERE sampled_at <= $1"
+        assert await world.store.fetchval(kept, fleet.last_at) == len(NODES) * REPORTS
         assert await world.store.fetchval("SELECT sum(gaps) FROM nodes") == 0
 
 

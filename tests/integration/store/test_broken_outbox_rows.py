@@ -77,3 +77,24 @@ async def test_broken_rows_are_refused_and_stop_no_other(probe: PostgresDatabase
         reasons = (await unit.connection.execute(text("SELECT refused FROM outbox ORDER BY position"))).scalars().all()
     assert len(reasons) == len(BROKEN)
     assert all(reasons)
+
+
+async def test_a_row_that_an_older_replica_refused_goes_out(probe: PostgresDatabase) -> None:
+    """During a rolling change: the older version does not know the type, this one does. Its own refusals stay."""
+    async with probe.unit_of_work() as unit:
+        await unit.publish(liveness("n", 1))
+        await unit.publish(liveness("m", 1))
+        await unit.connection.execute(
+            text("UPDATE outbox SET refused = 'type: ''node.liveness_changed.v1'' is not in the registry of events'")
+        )
+        insert = "INSERT INTO outbox (id, type, subject, headers, payload, refused) VALUES (CAST(:id AS uuid), :type,"
+        await unit.connection.execute(
+            text(insert + " :subject, :headers, :payload, :refused)"),
+            {"id": new_id(), **SOUND, "refused": "ValueError: broken"},
+        )
+    broker = Broker()
+    async with running(probe.relay(broker.carry)):
+        await eventually(lambda: broker.numbers("n") == [1] and broker.numbers("m") == [1])
+    async with probe.unit_of_work() as unit:
+        reasons = (await unit.connection.execute(text("SELECT refused FROM outbox"))).scalars().all()
+    assert "ValueError: broken" in reasons

@@ -134,10 +134,10 @@ def test_one_history_is_asked_for_and_a_trace_needs_its_format(folder: Path) -> 
         (trace, "--format: is missing"),
         (("--since", "yesterday"), "--since: 'yesterday' is not allowed"),
         (("--since", "1h", "--step", "x"), "--step: 'x' is not allowed"),
-        (("--since", "1h", "--model", "max"), "--model: is for --trace; recorded history has its own nodes"),
-        (("--since", "1h", "--from", "1"), "--from: is for --trace"),
+        (("--since", "1h", "--model", "max"), "--model: applies only to --trace; recorded history has its own nodes"),
+        (("--since", "1h", "--from", "1"), "--from: applies only to --trace"),
         ((*trace, "--format", "csv", "--step", "5m"), "--step: applies to --since"),
-        ((*trace, "--format", "csv", "--server", "http://x"), "--server: is for --since"),
+        ((*trace, "--format", "csv", "--server", "http://x"), "--server: applies only to --since"),
         (
             ("--since", "1h", "--batch", "fill"),
             "--batch: applies to policies (NodeQOS …), and these files hold strategies",

@@ -93,7 +93,7 @@ def test_chains_are_recombined_and_say_what_they_are() -> None:
 
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "concepts" / "waterlines.md"
-STATED = dict(re.findall(r"^\| `([a-z-]+)` \| ([^|]+) \|$", PAGE.read_text().partition("## Orders")[2], re.MULTILINE))
+STATED = dict(re.findall(r"^- `([a-z-]+)`: (.+)$", PAGE.read_text().partition("## Orders")[2], re.MULTILINE))
 
 
 @pytest.mark.parametrize("name", ["general", "cpu", "extended-cpu", "memory", "priority-first", "best-effort-cpu"])

@@ -1,4 +1,4 @@
-"""The result as JSON, schema `slackwater.simulation/1` (docs/reference/simulation.md); fields are only ever added."""
+"""The result as JSON, schema `slackwater.simulation/1` (docs/how-to/simulate-a-strategy.md): fields are only added."""
 
 from __future__ import annotations
 

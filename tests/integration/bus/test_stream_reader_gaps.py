@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from test_following import changed, observed, publish, take
+from test_stream_readers import changed, observed, publish, take
 
 from slackwater.bus.consume import pull_requests
 from slackwater.bus.read import nats_stream_reader

@@ -1,4 +1,4 @@
-"""What waits for us is not silence."""
+"""Reports that wait in the stream do not make a node silent."""
 
 from __future__ import annotations
 
