@@ -47,7 +47,7 @@ The caller's variables go before these."""
 
 
 class Failed(Exception):
-    """The rehearsal did not come to its end; the message says where."""
+    """The rehearsal failed; the message names the step."""
 
 
 class Site:
@@ -127,7 +127,7 @@ class Site:
             time.sleep(0.1)
 
     def _works(self, node: str, since: datetime) -> bool:
-        """An offer that did not change is not offered again, so what tells is the prediction."""
+        """An offer that did not change is not offered again, so the prediction is the evidence."""
         after = since.isoformat().replace("+00:00", "Z")
         return bool(self._items(f"nodes/{node}/forecast?since={after}") and self._items(f"nodes/{node}/offers"))
 

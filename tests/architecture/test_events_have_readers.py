@@ -14,7 +14,7 @@ from slackwater.events.registry import BROADCASTS, EVENTS
 
 READ_WITHOUT_CONSUMER = {
     ("agent", "intent.declared"),  # watched: only the last document per node counts
-    ("agent", "lease.renewed"),  # told: no stream keeps it
+    ("agent", "lease.renewed"),  # a broadcast: no stream stores it
     ("colocation", "agent.block_changed"),  # watched by the bus itself, which skips what blocked agents publish
     ("console", "agent.block_changed"),
     ("ensurance", "agent.block_changed"),

@@ -50,7 +50,7 @@ ADAPTORS: Mapping[str, Mapping[str, Adaptor]] = {
     },
     "koordlet-qos-vectors/1": koordlet_eviction.ADAPTORS,
 }
-"""By schema and suite. A suite that is not here is not covered, and is told so."""
+"""By schema and suite. A suite that is not here is not covered, and is reported so."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def judge_file(path: Path) -> Iterator[Judged]:
 
 
 def judge(adaptor: Adaptor, case: Case) -> Verdict:
-    """A case that an adaptor cannot read is a failure of the adaptor, and told as one."""
+    """A case that an adaptor cannot read is a failure of the adaptor, and reported as one."""
     if not isinstance(case, Mapping):
         return Verdict("FAIL", f"a case is an object, not a {type(case).__name__}")
     try:

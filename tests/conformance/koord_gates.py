@@ -31,7 +31,7 @@ def degrades(case: Case) -> Verdict:
 
 
 def sync_gate(case: Case) -> Verdict:
-    """Whether a value is told. What is left out has its default; labels of nodes are not ours to write."""
+    """Whether a value is published. What is left out has its default; labels of nodes are not ours to write."""
     given, want = case["in"], wanted(case)
     old, new, since = given.get("old") or {}, given.get("new") or {}, given.get("secondsSinceLastSync")
     strategy = Strategy(
@@ -40,7 +40,9 @@ def sync_gate(case: Case) -> Verdict:
         rise_windows=1,
     )
     changed = any(told(old.get(key), new.get(key), strategy, since or 0) for key in _OFFERS)
-    labels = any(value is True for name, value in given.items() if name.startswith("meta"))  # told when they change
+    labels = any(
+        value is True for name, value in given.items() if name.startswith("meta")
+    )  # published when they change
     found = {"status": changed, "meta": labels}
     verdict = compare({key: found[key] for key in want}, dict(want))
     by_age = since is None or since > strategy.update_time_threshold_seconds

@@ -28,7 +28,7 @@ _STRICTER = {
 
 
 def strategy(case: Case) -> Verdict:
-    """Only what was said: defaults are not told, where the case does not begin with them."""
+    """Only explicit fields: defaults are left out where the case does not begin with them."""
     given, want = case["in"], wanted(case)
     if given.get("node") is None:
         return compare(None, want)  # there is no strategy of no node

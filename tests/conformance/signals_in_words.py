@@ -32,7 +32,7 @@ class UnreadableError(Exception):
 
 
 def signal_of(text: str) -> tuple[Floats, float]:
-    """The samples and their interval in seconds (60 where none is told). Raises UnreadableError."""
+    """The samples and their interval in seconds (60 where none is given). Raises UnreadableError."""
     if len(text) > _LONGEST:
         raise UnreadableError(f"{text[:40]!r}… is too long")
     for read in (_by_time, _by_place, _of_days, _constant, _uniform):

@@ -110,7 +110,7 @@ def test_mid_and_batch(given: Any, want: Any, expected: str) -> None:
         ({}, {"status": True, "meta": False}, "no-rewrite-by-age"),  # never synced
         ({"secondsSinceLastSync": 0}, {"status": False, "meta": False}, "pass"),
         ({"secondsSinceLastSync": 0, "new": {"midCpu": 0}}, {"status": True, "meta": False}, "pass"),
-        # within 10 %: after 300 s it is not told yet, and then it is
+        # within 10 %: after 300 s it is not published yet, and then it is
         *(
             (
                 {"secondsSinceLastSync": age, "old": {"batchCpu": 100}, "new": {"batchCpu": 110}},

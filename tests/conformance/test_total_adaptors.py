@@ -26,7 +26,7 @@ FAMILIES = {
 _BORROWED = {"restore_run": "restore_run_v2022"}
 """A family without a public case: the cases of another one that are read alike."""
 _IN_WORDS = ("dsp_", "prediction_error")
-"""Families whose series may be told in words, or be in files that the vectors do not hold."""
+"""Families whose series may be described in text, or be in files that the vectors do not contain."""
 _ANYTHING = st.one_of(
     st.none(),
     st.booleans(),

@@ -1,4 +1,4 @@
-"""Every service but the agent over real PostgreSQL and NATS, in a thread, with a story told."""
+"""Every service but the agent over real PostgreSQL and NATS, in a thread, with a published story."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _START_SECONDS, _LOOK_SECONDS = 120.0, 0.05
 
 
 class WholeServer:
-    """Every service but the agent, in a thread of its own, after the story has been told."""
+    """Every service but the agent, in a thread of its own, after the story was published."""
 
     def __init__(self, postgres: str, nats: str, state_dir: Path) -> None:
         self._postgres, self._nats, self._state_dir = postgres, nats, state_dir

@@ -101,12 +101,12 @@ class Stage:
             case "console":
                 newest = await self.site.value("SELECT max(sampled_at) FROM console.usage_point")
             case "prediction":
-                newest = await self.site.value(  # on a clock, of what was folded: a window later than it was heard
+                newest = await self.site.value(  # by the time of the fold: a window later than its report
                     "SELECT to_timestamp(max(published_at)) FROM prediction.published_windows"
                 )
             case "colocation":
                 newest = await self.site.value("SELECT max(handled_at) FROM colocation.inbox")
-            case _:  # ingestion, and the servers below it: every node must have been heard
+            case _:  # ingestion, and the servers below it: every node must have reported
                 newest = await self.site.value("SELECT min(newest_at) FROM ingestion.nodes WHERE newest_at IS NOT NULL")
         return newest is not None and newest > moment
 

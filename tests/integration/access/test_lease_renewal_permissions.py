@@ -40,7 +40,7 @@ def renewal(partition: int, read_up_to: int) -> Event[LeaseRenewed]:
 
 @asynccontextmanager
 async def agent_hears(broker: Broker) -> AsyncIterator[list[int]]:
-    """What the agent of the first node hears, until the block ends."""
+    """The renewals that the agent of the first node receives, until the block ends."""
     heard: list[int] = []
 
     async def hear(event: Event[LeaseRenewed]) -> None:

@@ -1,4 +1,4 @@
-"""A host application in a real cgroup of this machine: measured, told apart from the system, and left as it is."""
+"""A host application in a real cgroup of this machine: measured, distinguished from the system, and left as it is."""
 
 from __future__ import annotations
 

@@ -147,4 +147,4 @@ async def test_subscribers_continue_after_a_broker_restart(tmp_path: Path) -> No
         await until(lambda: bus.client.is_connected)
         await told_until(bus, renewed(3, 3), lambda: (3, 3) in listener.heard)
     await server.stop()
-    assert (3, 2) not in listener.heard, "what could not be told then is not told later"
+    assert (3, 2) not in listener.heard, "a broadcast that failed is not repeated later"

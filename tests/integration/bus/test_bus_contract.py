@@ -31,7 +31,7 @@ def changed(node: str, *, at: int = 0, **attributes: Any) -> Event[NodeLivenessC
 
 
 class Seen:
-    """A handler that notes what it gets and answers as told."""
+    """A handler that records its batches and returns the configured settlements."""
 
     def __init__(self, answer: Callable[[Received[NodeLivenessChanged]], Settlement] = lambda _: Done()) -> None:
         self.received: list[Received[NodeLivenessChanged]] = []

@@ -1,4 +1,4 @@
-"""A reader that lags, or wants little: it is told of everything that it will not see, and of nothing else."""
+"""A reader that lags, or has a filter: it is notified of every event that it will miss, and of nothing else."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PATIENCE_SECONDS = 20
 
 
 async def read_up_to(following: Any, last: int, found: list[Item]) -> list[Item]:
-    """Takes until the message at `last` has come, or is told to be gone."""
+    """Reads until the message at `last` has arrived, or is reported as dropped."""
     async with asyncio.timeout(PATIENCE_SECONDS):
         while max((_end(item) for item in found), default=0) < last:
             found += await following.next()
@@ -47,7 +47,7 @@ async def test_a_lagging_reader_gets_the_exact_range_of_removed_messages(
         async with bus.follow([IntentObserved], after={"DECISIONS": 0}) as following:
             async with asyncio.timeout(PATIENCE_SECONDS):
                 found = list(await following.next())
-            await asyncio.sleep(0.1)  # the next batch may be on its way by now, or not: both must be told
+            await asyncio.sleep(0.1)  # the next batch may be on its way by now, or not: both must be reported
             await given.forget("DECISIONS", 151)
             await read_up_to(following, 200, found)
             await publish(bus, observed("a", 200))

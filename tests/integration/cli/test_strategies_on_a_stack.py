@@ -117,7 +117,7 @@ def test_a_strategy_is_tried_applied_and_explained(server: WholeServer, do: Do, 
     assert followed in do("why", "node/still", "batch-cpu").stdout
 
     until(lambda: "pool/quiet@" in page(server, "/strategies?node=still"))
-    assert "role=quiet" in page(server, "/strategies"), "the console was told of the document itself"
+    assert "role=quiet" in page(server, "/strategies"), "the console received the document itself"
     told = json.loads(do("why", "node/still", "batch-cpu", "-o", "json").stdout)
     since = next(one["observed_at"] for one in told["inputs"] if one["name"] == "reclaim_threshold")
     assert minute < datetime.fromisoformat(since) <= datetime.now(UTC), "when the strategy was accepted"

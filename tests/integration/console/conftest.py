@@ -1,4 +1,4 @@
-"""The story is told by the same hand as in the unit tests."""
+"""The story of the unit tests, for the tests with servers."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ P = TypeVar("P", bound=Payload)
 
 @dataclass
 class World:
-    """One node's agent, as far as it talks, and what it hears."""
+    """One node's agent: what it publishes and receives."""
 
     bus: Bus
     platform: Platform
@@ -98,7 +98,7 @@ class World:
         await self.bus.publish(event_of(body, source="agent", time=self.sampled_at))
 
     async def hear(self, payload: type[P], fits: Callable[[P], bool] = lambda _: True) -> Event[P]:
-        """The first event heard, or still to come, that fits."""
+        """The first matching event, received or still to come."""
         with anyio.fail_after(20):
             while True:
                 for event in self.heard:

@@ -255,7 +255,7 @@ async def test_old_pods_are_forgotten_unless_their_node_still_reports_them(kept:
 
 
 async def report_once(kept: Kept, sequence: int, *pods: str, fail: bool = False) -> None:
-    """As accepting a report does it: load the node, append, save it as heard now; ten seconds between two."""
+    """As accepting a report does it: load the node, append, save it as received now; ten seconds between two."""
     row = history_row("n", sequence, 10 * sequence, *pods)
     async with kept.database.unit_of_work() as unit:
         ledger = kept.ledgers(unit)

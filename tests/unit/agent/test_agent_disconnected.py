@@ -179,7 +179,7 @@ async def test_an_agent_restarted_while_disconnected_continues_by_the_last_rules
     (kept,) = first.intents.load()
     item = Eviction.model_validate(eviction(world, "b", deadline=3600.0))  # came in its last moment
     first.intents.save([kept.model_copy(update={"data": kept.data.model_copy(update={"evictions": (item,)})})])
-    world.bus = MemoryBus(MemoryBroker(clock=world.clock))  # beyond the cut there is nothing to hear
+    world.bus = MemoryBus(MemoryBroker(clock=world.clock))  # beyond the cut no message arrives
     world.bus.broker.away = True
     world.driver.pressure = 0.5
     second = world.service()
@@ -273,7 +273,7 @@ async def test_evictions_before_the_disconnection_count_for_the_hourly_limit(wor
         await world.clock.advance(11)
         world.driver.pressure = 0.5
         await world.clock.advance(5)
-        await world.declare(**wanted(rules=two_an_hour))  # heard again, and cut off again
+        await world.declare(**wanted(rules=two_an_hour))  # reconnected, and cut off again
         await world.clock.advance(25)
         ended = [(one.pod_uid, one.writer) for one in world.all(EvictionCompleted)]
     assert ended == [("c", "ensurance"), ("a", "agent")]

@@ -28,7 +28,7 @@ def world() -> World:
 
 
 async def tell(world: World, **more: Any) -> None:
-    """Ensurance says that it is there and has read everything, unless told otherwise."""
+    """Ensurance publishes that it is there and has read everything, unless `more` differs."""
     said: dict[str, Any] = {
         "writer": "ensurance", "partition": MINE, "epoch": 7, "read_up_to": world.bus.broker.ends("USAGE")[1],
         "heard_within_seconds": 60.0, "sent_at": world.clock.now(), **more,

@@ -1,4 +1,4 @@
-"""Which NUMA zone a pod is bound to: what the kernel says of every process of it, told in its description."""
+"""Which NUMA zone a pod is bound to: the affinity of all its processes, published in its description."""
 
 from __future__ import annotations
 

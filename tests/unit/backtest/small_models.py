@@ -90,7 +90,7 @@ def trace_of(
 
 
 class Silent:
-    """Counts what it is told."""
+    """Counts its calls."""
 
     def __init__(self) -> None:
         self.total = self.done = 0

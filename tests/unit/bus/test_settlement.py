@@ -1,4 +1,4 @@
-"""Settlement message by message, with deliveries that note what they were told."""
+"""Settlement message by message, with deliveries that record their acknowledgements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A command that is newer than the server it asks: a field that is not there is told as what it is."""
+"""A command that is newer than its server: a missing field is shown as missing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from slackwater.cli.main import app
 from slackwater.model.errors import Misconfigured
 
 OLD = {"items": [{"name": "edge-1"}], "continue": None}
-"""A node of which nothing is told but its name."""
+"""A node of which only the name is known."""
 
 
 class _Old(BaseHTTPRequestHandler):

@@ -1,4 +1,4 @@
-"""The look at every offer: nothing is found where all is well, and what was damaged is put right and told of."""
+"""The full pass over all offers: it changes nothing that is right, and repairs and publishes damaged ones."""
 
 from __future__ import annotations
 

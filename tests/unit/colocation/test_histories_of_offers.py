@@ -1,4 +1,4 @@
-"""Any history of a node, drawn: whatever is told in it can be repeated from its record, and keeps its bounds."""
+"""Random histories of a node: every published offer can be recomputed from its record, and keeps its bounds."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ WITHOUT_EXPLAINING = (Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink)
 
 @dataclass(slots=True)
 class Node:
-    """One node on its way through a history; all that is told of it is looked at."""
+    """One node in a history; everything published of it is checked."""
 
     state: NodeState = field(default_factory=lambda: NodeState("n"))
     strategy: Strategy = field(default_factory=Strategy)
@@ -59,7 +59,7 @@ class Node:
         self.check()
 
     def check(self) -> None:
-        """What is in force was told, and is within its bounds."""
+        """What is in force was published, and is within its bounds."""
         state, offer = self.state, self.offer
         if offer is None:
             assert (state.batch, state.mid) == (Resources(), Resources())

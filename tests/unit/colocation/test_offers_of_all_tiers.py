@@ -1,4 +1,4 @@
-"""Mid, batch and zones in the running use cases: what is told, when, and that every record can be repeated."""
+"""Mid, batch and zones in the running use cases: what is published, when, and that every record can be recomputed."""
 
 from __future__ import annotations
 

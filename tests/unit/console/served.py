@@ -134,7 +134,7 @@ async def record_all(record: RecordEvents, events: Sequence[Event[Any]]) -> None
 
 @contextmanager
 def served(second: float = LENGTH_SECONDS, end: datetime = END) -> Iterator[Served]:
-    """A console that has heard the first `second` seconds of the story."""
+    """A console that has received the first `second` seconds of the story."""
     start = end - timedelta(seconds=LENGTH_SECONDS)
     clock, model = FakeClock(start), MemoryReadModel()
     bus = BusOfWhatIsRecorded(clock=clock)

@@ -1,4 +1,4 @@
-"""Whether a node takes new pods: as it was told, for as long as it counts, in REST, on the pages and in `why`."""
+"""Cordons of nodes as published, for as long as they count, in REST, on the pages and in `why`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Readers of the stream that take nothing, or too little: let go, and told what they missed when they come back."""
+"""Slow and stalled readers of the stream: disconnected, and notified of what they missed when they resume."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def heard(strategy: Strategy, history: Sequence[Step], capacity: int = 50_000) -
 
 
 async def explained(node: ObservedNode) -> list[tuple[OfferView, Why]]:
-    """Every amount of every offer, as it is explained at the moment it was told."""
+    """Every amount of every offer, as it is explained at the time of its event."""
     model = MemoryReadModel()
     recorder = RecordEvents(model, FakeClock(node.now), usage_retention=MONTH, decision_retention=MONTH)
     await record_all(recorder, node.events)
@@ -139,7 +139,7 @@ def test_a_share_that_mid_has_no_more_is_not_explained_as_if_it_had_it() -> None
 
 
 def test_what_hysteresis_holds_back_is_a_term_that_names_the_offer_before() -> None:
-    """CPU rises a little, which is not told; memory halves, which is: both records of that offer are explained."""
+    """CPU rises a little, which is not published; memory halves, which is: both records of that offer are explained."""
     node = ObservedNode(strategy=Strategy(cold_start_holds_request=False))
     node.take(apply_description, described("n").data)
     measured = [window("n", number, {"p": cpu}) for number, cpu in ((0, 2000), (1, 1900))]

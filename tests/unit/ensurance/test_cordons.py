@@ -1,4 +1,4 @@
-"""A node that is closed for new pods: told, explained, renewed while it lasts, and never left closed."""
+"""A cordoned node: published, explained, renewed while it lasts, and never left cordoned."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A pool steps back and comes forward again: told once each, over REST, and repeatable from its JSON."""
+"""A pool steps back and forward again: published once each, over REST, and recomputable from its JSON."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ async def test_a_step_back_is_a_decision_of_its_own_caused_by_the_report_that_le
     assert record.trigger_event_id == scene.records()[0].trigger_event_id
     for _ in range(3):
         await scene.report(0.3, batch=CROWD)
-    assert len(scene.steps()) == 1, "told once"
+    assert len(scene.steps()) == 1, "published once"
     assert scene.metric("slackwater_ensurance_decisions_total", kind="autonomy", reason="autonomy_stepped_back") == 1
 
 

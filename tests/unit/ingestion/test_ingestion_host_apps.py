@@ -1,4 +1,4 @@
-"""Host applications on their way through ingestion: judged, kept, and told with their window."""
+"""Host applications on their way through ingestion: validated, stored, and published with their window."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What history says of a node, window by window: the same windows as were told, in pages."""
+"""The history of a node, window by window: the same windows as were published, in pages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from slackwater.testing.reports import pod_usage
 
 
 async def reported(count: int, gaps: range = range(0)) -> tuple[World, list[UsageWindowed]]:
-    """A report every five seconds, its pod using one milli-core more each time; and the windows that were told."""
+    """A report every five seconds, its pod using one milli-core more each time; and the windows that were published."""
     world = World()
     for sequence in range(1, count + 1):
         if sequence not in gaps:

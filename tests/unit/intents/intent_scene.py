@@ -51,7 +51,7 @@ class Held:
 
 @dataclass(slots=True)
 class Agents:
-    """The readers of all nodes: they keep the newest document of each writer, and renew leases by what they hear."""
+    """The readers of all nodes: they keep the newest document of each writer, and renew leases by what they receive."""
 
     clock: FakeClock
     held: dict[tuple[str, str], Held] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Whatever dies whenever: the state ends bit for bit as if nothing had happened, and nothing is told twice."""
+"""After any crash the state is bit for bit that of an undisturbed run, and nothing is published twice."""
 
 from __future__ import annotations
 

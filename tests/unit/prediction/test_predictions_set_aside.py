@@ -1,4 +1,4 @@
-"""A node that cannot be predicted, or whose prediction cannot be stored, is set aside alone; the others are told."""
+"""A node that cannot be predicted, or whose prediction cannot be stored, is set aside; the others are published."""
 
 from __future__ import annotations
 

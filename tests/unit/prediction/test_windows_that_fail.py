@@ -115,7 +115,7 @@ async def test_a_defect_in_the_middle_of_a_window_makes_no_duplicate_of_it(
         await fold_windows(state, [(20, last)])
     assert await fold_windows(state, [(20, last)]) == 1
     for each in (undisturbed, state):
-        each.models.fold(each.models.pool("default"))  # what was heard twice in a slot counts once
+        each.models.fold(each.models.pool("default"))  # two reports of a slot count once
     assert state.models.nodes[node].taken == undisturbed.models.nodes[node].taken
     assert state.models.series == undisturbed.models.series
     if node == "a":  # the members of a node that was entered twice have other numbers

@@ -1,4 +1,4 @@
-"""A broker that answers and stores nothing is noticed, told, and restarted where it is ours."""
+"""A broker that answers and stores nothing is detected, reported, and restarted if it is embedded."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from slackwater.testing.clock import FakeClock
 
 
 class Scripted:
-    """A service that writes down what happens to it and fails as often as it is told to."""
+    """A service that records its calls and fails a configured number of times."""
 
     def __init__(self, name: str, journal: list[str], failures: Sequence[Exception | None] = ()) -> None:
         self.name = name

@@ -1,4 +1,4 @@
-"""A request that is refused before any code of ours sees it is told the field, the value and what is allowed."""
+"""A request refused by validation names the field, the value and what is allowed."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ class Silent:
 
 
 class Notes:
-    """A holder that notes what it is told, and can be slow or fail."""
+    """A holder that records its calls, and can be slow or fail."""
 
     def __init__(self) -> None:
         self.working: set[int] = set()

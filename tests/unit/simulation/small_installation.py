@@ -24,12 +24,12 @@ def amounts(cpu_milli: int, memory_bytes: int = GIB) -> dict[str, int]:
 
 @dataclass
 class Recorded:
-    """One node: what its pod of prod used in each window (None: not heard of), and the peaks that were predicted."""
+    """One node: what its pod of prod used in each window (None: no report), and the peaks that were predicted."""
 
     name: str
     usage: Sequence[int | None]
     peaks: Mapping[int, int] = field(default_factory=dict)
-    """By window: the peak of prod told after it, in milli-cores."""
+    """By window: the peak of prod published after it, in milli-cores."""
     pool: str = "default"
     labels: dict[str, str] = field(default_factory=dict)
     capacity: int = 8000

@@ -84,7 +84,7 @@ def test_json_table_and_page_say_what_was_computed_by_hand(folder: Path) -> None
 
 
 def test_an_assessment_lends_the_same(folder: Path) -> None:
-    """But that a rise is told after two windows, as by default: B is offered nothing."""
+    """With a rise published after two windows, as by default, B is offered nothing."""
     answer = json.loads(run(folder, "assess", "--percent", "100", "-o", "json").stdout)
     for resource in ("cpu", "memory"):
         found = answer[resource]["choices"][1]

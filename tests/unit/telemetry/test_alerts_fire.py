@@ -85,7 +85,7 @@ def test_memory_collapses_by_itself() -> None:
 
 
 def coverage(violated: float, judged: float, stated: float | None) -> dict[tuple[str, Labels], Series]:
-    """One pool's judged machine-time of CPU, told by two replicas, each for half of it."""
+    """One pool's judged machine-time of CPU, exported by two replicas, each for half of it."""
     found: dict[tuple[str, Labels], Series] = {}
     for replica in ("one", "two"):
         labels = named(pool="edge", resource="cpu", instance=replica)

@@ -1,4 +1,4 @@
-"""What happens for the first time is told: a counter that begins with it has not increased, as Prometheus counts."""
+"""Alerts fire for a first time too, although Prometheus sees no increase of a counter that begins with it."""
 
 from __future__ import annotations
 

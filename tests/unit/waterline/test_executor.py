@@ -242,7 +242,7 @@ def test_what_the_mode_does_not_allow_is_planned_and_recorded_only() -> None:
     assert none.plan.steps == ()
     assert {step.kind for step in none.would.steps} == {ActionKind.THROTTLE, ActionKind.EVICT}
     assert none.would.steps == full.plan.steps
-    assert none.state.executor == CycleState().executor, "what is only told is not under way"
+    assert none.state.executor == CycleState().executor, "what is only recorded is not pending"
     assert full.analysis.scheduling.scheduling.is_disabled
     assert not none.analysis.scheduling.scheduling.is_disabled, "observing closes no node"
 

@@ -216,7 +216,7 @@ def test_a_missing_reading_counts_for_nothing() -> None:
     assert acted == [False, False, True]
 
 
-# ---- told once
+# ---- recorded once
 
 
 def test_a_gap_that_no_pod_can_close_is_recorded_once_per_episode() -> None:
