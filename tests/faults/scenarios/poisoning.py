@@ -294,17 +294,14 @@ async def _read_metrics(here: Site) -> Counter[str]:
 
 
 async def _judge_restart(result: Result, attack: Attack) -> None:
-    """Cases 3 and 4: each service stops while it reads, and starts again with its stored state."""
+    """Cases 3 and 4: a service stops while it reads, and starts again with its stored state."""
     here = attack.site
-
-    async def restart(name: str) -> None:
+    for name in SERVICES:
         program, size = here.programs[name], len(here.programs[name].log_file.read_bytes())
         await program.stop()
         said = program.log_file.read_bytes()[size:].decode(errors="replace")
         result.promise(f"{name} stops without a defect", not any(line in said for line in DEFECTS))
         await program.start()
-
-    await asyncio.gather(*(restart(name) for name in SERVICES))
     try:
         await here.await_ready(SERVICES)
     except TimeoutError as error:
