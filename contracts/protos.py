@@ -1,4 +1,4 @@
-"""The gRPC contract: generated stubs, lint, and what would break those who already speak it.
+"""The gRPC contract: generated stubs, lint, and changes that would break existing clients.
 
     python -m contracts.protos             lint, and compare with the baseline (exit 1 if something is found)
     python -m contracts.protos accept      write the baseline anew; refused while something breaks
@@ -124,7 +124,7 @@ def lint(module: Path = PROTOS) -> list[str]:
 
 
 def breaks(module: Path = PROTOS, baseline: Path = BASELINE) -> list[str]:
-    """One line per change that would break who speaks what the baseline promised."""
+    """Returns one line per change that would break a client of the baseline."""
     return _findings(buf("breaking", str(module), "--against", str(baseline)))
 
 

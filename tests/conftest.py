@@ -52,7 +52,7 @@ LONGEST_FIRST = (
     "integration/store/test_lease_standstill.py",
     "integration/access/test_agents_are_confined.py",
     "integration/access/test_the_page_on_security.py",
-    "integration/access/test_who_backs_up.py",
+    "integration/access/test_backup_permissions.py",
     "contract/test_api_conforms.py",
     "integration/console/test_read_model.py",
     "integration/upgrade/test_upgrade_from_previous_version.py",
@@ -120,7 +120,7 @@ def pytest_xdist_auto_num_workers() -> int:
 
 @pytest.fixture(autouse=True)
 def as_nice_as_before() -> Iterator[None]:
-    """Nobody takes its niceness back: one test that runs a service in here makes all that follow in this lane wait."""
+    """A nice value cannot be lowered again, so a test that runs a service in here would slow the rest of its lane."""
     before = os.nice(0)
     yield
     assert os.nice(0) == before, "this test has made its lane nicer: run the service in a process of its own"

@@ -3,8 +3,8 @@
     .venv/bin/python deploy/backup/rehearse.py [--nodes 20] [--seconds 15]
 
 Everything runs on servers from the wheels, in a temporary folder, through the commands that an operator would use. The
-broker speaks TLS and knows everybody by a password, as deployed: the copy is made by its user `backup` and put back by
-`restore`, which may do just that.
+broker speaks TLS and authenticates users by a password, as deployed: its user `backup` makes the copy, and `restore`
+restores it, with these permissions only.
 Prints the state hashes, which must be equal, and the recovery time: from the start of the restore until every node
 has a prediction newer than the disaster, and an offer. Exit status 0 only if both hold. `make rehearse` is the same.
 """

@@ -53,11 +53,18 @@ ACCOUNT = "`nobody`"
 """An account of Linux."""
 PLUGIN_METHODS = frozenset({"forget"})
 """Part of `slackwater.peaks.port.KeptModel`, which models of other distributions implement."""
+EXAMPLES = frozenset({"architecture.names", "architecture.test_names"})
+"""The list of refused words itself, and its tests."""
 
 
 def checked() -> list[Source]:
     """Services and libraries; stubs of gRPC are generated."""
     return [source for source in sources("services", "libs") if source.part != "v1"]
+
+
+def read_by_developers() -> list[Source]:
+    """Tests and tools, whose texts and test names follow the style guide too."""
+    return [source for source in sources("contracts", "deploy", "tests", "tools") if source.module not in EXAMPLES]
 
 
 def functions_with_refused_verbs(tree: Iterable[Source]) -> set[str]:
@@ -115,6 +122,17 @@ def texts_with_refused_words(tree: Iterable[Source]) -> set[str]:
         for source in tree
         for text in (*(text for text in source.strings if " " in text), *_comments(source))
         for word in REFUSED_WORDS.finditer(text.replace(ACCOUNT, ""))
+    }
+
+
+def refused_words_in_test_names(tree: Iterable[Source]) -> set[str]:
+    """Test functions with a word for a person in their name."""
+    return {
+        f"{source.module}:{node.name}"
+        for source in tree
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_")
+        if REFUSED_WORDS.search(node.name.replace("_", " "))
     }
 
 

@@ -56,10 +56,10 @@ REACHES: Mapping[str, Collection[str]] = {
         "slackwater.agent.domain.weights",
     },
 }
-"""Who may reach into another service, and exactly where. By import or by a string that names a module."""
+"""Permitted references into another service, by exact module: imports, and strings that name a module."""
 
 STARTS = frozenset({("cli", "slackwater.agent"), ("demo", "slackwater.cli")})
-"""Who starts which other service as a process (`python -m`): nothing is imported."""
+"""Services that start another service as a process (`python -m`), without an import."""
 
 _NAMED_MODULE = re.compile(r"(slackwater(?:\.[a-z_]+)+)(?::\w+)?")
 

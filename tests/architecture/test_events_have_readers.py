@@ -62,7 +62,7 @@ def trouble(seen: Declared) -> Iterator[str]:
     for service, events in sorted(seen.publishes.items()):
         yield from (f"{service} publishes {event}, which has no schema" for event in events if event not in known)
     published = {event for events in seen.publishes.values() for event in events}
-    yield from (f"nobody publishes {event}" for event in sorted({event for _, event in wanted} - published))
+    yield from (f"no service publishes {event}" for event in sorted({event for _, event in wanted} - published))
 
 
 def dashed(event: str) -> str:

@@ -30,7 +30,7 @@ def test_every_event_has_a_constant_name() -> None:
 
 
 def test_every_logger_is_ours() -> None:
-    """One form for all lines: nobody asks the standard library for a logger of his own."""
+    """One form for all lines: no module creates a logger of the standard library."""
     allowed = {"libs/slackwater/telemetry/logs.py"}
     wrong = [
         str(source.path)

@@ -13,6 +13,8 @@ from names import (
     classes_outside_the_glossary,
     functions_with_refused_verbs,
     modules_named_after_moods,
+    read_by_developers,
+    refused_words_in_test_names,
     texts_with_refused_words,
 )
 from sources import Source
@@ -23,6 +25,13 @@ Rule = Callable[[Iterable[Source]], set[str]]
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
 def test_names_keep_the_rule(rule: Rule) -> None:
     assert sorted(rule(checked())) == []
+
+
+@pytest.mark.parametrize(
+    "rule", [refused_words_in_test_names, texts_with_refused_words], ids=lambda rule: rule.__name__
+)
+def test_tests_and_tools_keep_the_rule(rule: Rule) -> None:
+    assert sorted(rule(read_by_developers())) == []
 
 
 def planted(path: str, text: str) -> Source:
@@ -49,6 +58,7 @@ def planted(path: str, text: str) -> Source:
             ],
         ),
         (classes_outside_the_glossary, [planted("libs/slackwater/bus/planted.py", "class MemoryDesk: ...")]),
+        (refused_words_in_test_names, [planted("tests/unit/bus/test_planted.py", "def test_who_reads(): ...")]),
         (texts_with_refused_words, [planted("libs/slackwater/bus/planted.py", '"""Who reads it."""')]),
         (texts_with_refused_words, [planted("libs/slackwater/bus/planted.py", "raise E(f'{x} for nobody')")]),
         (texts_with_refused_words, [planted("libs/slackwater/bus/planted.py", "x = 1  # as he left it")]),

@@ -20,7 +20,7 @@ STATUSES_OF: Mapping[str, Collection[int]] = {
     "Misconfigured": {500},
     "Unavailable": {503},
 }
-"""The statuses that fit each class of the error tree: the class says who reacts, and so must the code."""
+"""The statuses that fit each class of the error tree: the class decides the reaction, and so must the code."""
 
 SERVICE_OF_KIND: Mapping[str, str] = {
     "ColocationStrategy": "colocation",

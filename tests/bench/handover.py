@@ -56,12 +56,12 @@ _CALM_SECONDS = 2.0
 
 
 @dataclass(slots=True)
-class Told:
+class ArrivalTimes:
     """Arrival times of events on the bus, by partition and type."""
 
     at: dict[str, dict[int, list[float]]] = field(default_factory=dict)
 
-    def hear(self, subject: str) -> None:
+    def record(self, subject: str) -> None:
         _, _, noun, verb, shard, *_ = subject.split(".")
         partition = int(shard) * PARTITIONS // SHARDS
         self.at.setdefault(f"{noun}.{verb}", {}).setdefault(partition, []).append(time.time())
@@ -160,7 +160,7 @@ async def pair(service: str, plane: ControlPlane, store: asyncpg.Connection[asyn
             await life.aclose()
 
 
-async def _hand_over(two: Pair, number: signal.Signals, told: Told, took: Took) -> None:
+async def _hand_over(two: Pair, number: signal.Signals, told: ArrivalTimes, took: Took) -> None:
     """End the older replica, measure, and start another one."""
     await two.share()
     gone, stays, life = two.pids.pop(0), two.pids[0], two.lives.pop(0)
@@ -190,16 +190,16 @@ async def _hand_over(two: Pair, number: signal.Signals, told: Told, took: Took) 
 
 
 @asynccontextmanager
-async def listening(plane: ControlPlane) -> AsyncIterator[Told]:
+async def listening(plane: ControlPlane) -> AsyncIterator[ArrivalTimes]:
     """Records the events of the services."""
-    told = Told()
+    told = ArrivalTimes()
     client = await nats.connect(plane.nats_url)
 
-    async def hear(message: Msg) -> None:
+    async def record(message: Msg) -> None:
         told.notify(message.subject)
 
     for event in TELLS.values():
-        await client.subscribe(f"sw.v1.{event}.>", cb=hear)
+        await client.subscribe(f"sw.v1.{event}.>", cb=record)
     try:
         yield told
     finally:

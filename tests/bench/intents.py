@@ -50,7 +50,7 @@ class Intent:
 
 
 @dataclass(slots=True)
-class Heard:
+class ReceivedIntents:
     """Events that arrived from the bus."""
 
     reports: dict[str, str] = field(default_factory=dict)
@@ -71,7 +71,7 @@ def measure(directory: Path, *, seconds: float = 60.0) -> dict[str, Any]:
 
 
 async def _measure(directory: Path, seconds: float) -> dict[str, Any]:
-    heard, ledger_file = Heard(), directory / "ledger.json"
+    heard, ledger_file = ReceivedIntents(), directory / "ledger.json"
     async with control_plane(directory, ["ensurance"]) as plane:
         await describe(plane, NODES, _KNOWN)
         options = ("--nodes", NODES, "--interval", INTERVAL_SECONDS, "--every", EVERY)
@@ -98,7 +98,7 @@ async def _measure(directory: Path, seconds: float) -> dict[str, Any]:
     }
 
 
-def judged(heard: Heard, ledger: dict[str, Any], since: float, until: float) -> dict[str, Any]:
+def judged(heard: ReceivedIntents, ledger: dict[str, Any], since: float, until: float) -> dict[str, Any]:
     """Milliseconds of every crossing sent in the span, in total and by step, for its first intent."""
     firsts: dict[int, Intent] = {}
     for number, intent in heard.by_report():
@@ -134,7 +134,7 @@ def targets(found: dict[str, Any], cores: float) -> tuple[Target, ...]:
 
 
 @asynccontextmanager
-async def answering(plane: ControlPlane, heard: Heard) -> AsyncIterator[None]:
+async def answering(plane: ControlPlane, heard: ReceivedIntents) -> AsyncIterator[None]:
     """Record decisions and intents, and answer each new intent as the agent of its node does."""
     async with AsyncExitStack() as stack:
         bus = await stack.enter_async_context(connect_bus(plane.nats_url, name="bench-agents", declares=False))

@@ -14,7 +14,7 @@ from slackwater.demo.service import seconds_per_round
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class MachineReading:
     """One reading: rounds per second of the calibration loop, total jiffies of all CPUs, and stolen ones."""
 
     calibration: float
@@ -26,14 +26,14 @@ class Look:
         return self.calibration / REFERENCE_ROUNDS_PER_SECOND
 
 
-def look() -> Look:
+def read_machine() -> MachineReading:
     """Calibrates for 0.3 s of CPU time, then reads the counters."""
     rounds = 1 / seconds_per_round()
     words = [int(word) for word in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
-    return Look(rounds, sum(words), words[7])
+    return MachineReading(rounds, sum(words), words[7])
 
 
-def conditions(before: Look, after: Look) -> Conditions:
+def conditions(before: MachineReading, after: MachineReading) -> Conditions:
     """The conditions between two readings; the calibration of the second one is part of the span."""
     span = after.jiffies - before.jiffies
     return Conditions(before.calibration, after.calibration, (after.stolen - before.stolen) / span if span > 0 else 0.0)

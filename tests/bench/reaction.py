@@ -45,7 +45,7 @@ _BURN = "while True: pass"
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class SurgeReaction:
     """One surge: seconds to the first lowered quota (None: never), and its other figures."""
 
     seconds_to_quota: float | None
@@ -64,7 +64,7 @@ def measure(state_dir: Path, surges: int) -> dict[str, Any]:
         return {"driver": "linux", **judged(found), **from_records(endpoint)}
 
 
-def judged(found: Sequence[Answered]) -> dict[str, Any]:
+def judged(found: Sequence[SurgeReaction]) -> dict[str, Any]:
     """The figure over all surges."""
     lowered = [one.seconds_to_quota for one in found if one.seconds_to_quota is not None]
     crossed = [one.figures for one in found if one.figures.crossed]
@@ -111,7 +111,7 @@ def start(state_dir: Path, tier: str, name: str, limit_milli: int) -> subprocess
     return subprocess.Popen([*command, "--state-dir", str(state_dir), "--", sys.executable, "-c", burners])
 
 
-def surge_repeatedly(kernel: Kernel, surges: int) -> list[Answered]:
+def surge_repeatedly(kernel: Kernel, surges: int) -> list[SurgeReaction]:
     """Runs surges, each from a calm machine with batch restored. Raises TimeoutError if batch is not restored."""
     found = []
     try:
@@ -128,7 +128,7 @@ def surge_repeatedly(kernel: Kernel, surges: int) -> list[Answered]:
     return found
 
 
-def surge(kernel: Kernel, watch: QuotaWatch, use: UseWatch) -> Answered:
+def surge(kernel: Kernel, watch: QuotaWatch, use: UseWatch) -> SurgeReaction:
     """Continue prod, wait, stop it, and evaluate the readings."""
     before = len(watch.changes)
     began = time.monotonic()
@@ -142,7 +142,7 @@ def surge(kernel: Kernel, watch: QuotaWatch, use: UseWatch) -> Answered:
     machine = MachineUse(cpus, policies.FULL.waterline, policies.FULL.target, BATCH_SHARE * cpus)
     seen = SurgeSeen(policies.PRECISE, began, ended, ended, use.between(began, ended), lowered, ())
     first = min((one.at for one in lowered), default=None)
-    return Answered(None if first is None else first - began, figures(seen, machine))
+    return SurgeReaction(None if first is None else first - began, figures(seen, machine))
 
 
 def until_pods(kernel: Kernel) -> None:

@@ -152,14 +152,14 @@ FIGURES: Mapping[str, tuple[str, Measure]] = {
 
 def measured(name: str, given: argparse.Namespace) -> dict[str, Any]:
     """One figure with its conditions and verdict, or the failure."""
-    described, before = machine.described(), machine.look()
+    described, before = machine.described(), machine.read_machine()
     sys.stderr.write(f"{name}: {FIGURES[name][0]}\n")
     with tempfile.TemporaryDirectory(prefix="slackwater-bench-") as folder:
         try:
             found = FIGURES[name][1](Path(folder), given, before.speed)
         except (RuntimeError, OSError, ValueError, TimeoutError, subprocess.SubprocessError) as error:
             found = {"failed": f"{type(error).__name__}: {error}"}
-    return judged(found, machine.conditions(before, machine.look())) | {"machine": described}
+    return judged(found, machine.conditions(before, machine.read_machine())) | {"machine": described}
 
 
 def arguments() -> argparse.Namespace:

@@ -1,4 +1,4 @@
-"""The page of a backtest, opened from the disk: it fits, it is drawn, boxes show and hide curves, nobody is asked."""
+"""The page of a backtest, opened from the disk: it fits, is drawn, boxes show and hide curves, it makes no request."""
 
 from __future__ import annotations
 

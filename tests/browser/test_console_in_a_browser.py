@@ -128,7 +128,7 @@ UNNAMED = """[
   ...(document.querySelectorAll('h1').length === 1 && document.documentElement.lang ? [] : [document.body]),
   ...[...document.querySelectorAll('[id]')].filter((e, _, all) => all.some(o => o !== e && o.id === e.id)),
 ].map(e => e.outerHTML.slice(0, 120))"""
-"""What a person who cannot see or point would miss: names, labels, headers, an order, ids that are unique."""
+"""What a screen reader or a keyboard user would miss: names, labels, headers, an order, ids that are unique."""
 LOOKS = [(width, scheme) for width in (1280, 400) for scheme in ("light", "dark")]
 
 

@@ -1,4 +1,4 @@
-"""The pages of a simulation and of an assessment, opened from the disk: they fit, are drawn, and ask nobody."""
+"""The pages of a simulation and of an assessment, opened from the disk: they fit, are drawn, and make no request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Policies of crane.json: who a PodQOS matches, what is refused, and whole sequences of analysis."""
+"""Policies of crane.json: the pods that a PodQOS matches, what is refused, and whole sequences of analysis."""
 
 from __future__ import annotations
 

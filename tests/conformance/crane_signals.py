@@ -282,7 +282,7 @@ def spectrum(case: Case) -> Verdict:
 
 
 def best_estimator(case: Case) -> Verdict:
-    """The last period held out: who predicts it with the smallest error. Of several alike, the first."""
+    """Returns the first of the predictors with the smallest error on the last period, which is held out."""
     given, want = case["in"], wanted(case)
     series, many = _series(given)[0], given["period_s"] // given["interval_s"]
     if not many or len(series) < 2 * many:

@@ -204,7 +204,7 @@ def _extended(given: Mapping[str, int]) -> Resources:
 
 
 def numa_split(case: Case) -> Verdict:
-    """A pod's request and usage, or the usage of one that nobody lists, over the zones."""
+    """A pod's request and usage, or the usage of an unlisted pod, over the zones."""
     given, want = case["in"], wanted(case)
     count, zones = given.get("numaNum", 0), tuple(given.get("podNuma") or ())
     parts = {key: _parts(given[key], count, zones) for key in ("request", "usage") if given.get(key) is not None}

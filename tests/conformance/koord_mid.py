@@ -61,8 +61,8 @@ def _answer(
 
 
 def _with_prediction(given: Mapping[str, Any]) -> NodeSnapshot:
-    """Reclaimable = allocated - peak: the peak is what prod requested less what the case calls reclaimable. Who is
-    predicted has a part of it that no case tells."""
+    """Reclaimable = allocated - peak: the peak is what prod requested less what the case calls reclaimable. A
+    predicted pod has a part of it that no case gives."""
     snapshot, reclaimable = snapshot_of(given), given["metrics"].get("prodReclaimable")
     if reclaimable is None:
         return snapshot

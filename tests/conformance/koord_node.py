@@ -49,8 +49,8 @@ def _policy(word: str | None) -> CountingPolicy:
 
 
 def snapshot_of(given: Mapping[str, Any]) -> NodeSnapshot:
-    """`kubelet` and annotation are kept back, whichever is larger. A pod that is done, but measured, is one that nobody
-    lists. A system that the metrics do not tell is the peer's zero: unknown to us, and nothing reserved for it."""
+    """`kubelet` and annotation are kept back, whichever is larger. A finished pod that is still measured is unlisted.
+    A system that the metrics leave out is the peer's zero: unknown to us, and nothing reserved for it."""
     metrics, node = given["metrics"], given["node"]
     capacity, allocatable = amounts(node["capacity"]), amounts(node.get("allocatable") or node["capacity"])
     raw = amounts(node["rawAllocatable"]) if node.get("rawAllocatable") else None

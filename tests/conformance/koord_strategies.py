@@ -44,7 +44,7 @@ def strategy(case: Case) -> Verdict:
 
 
 def _changed_defaults(given: Mapping[str, Any], want: Any) -> Verdict:
-    """Whole strategies are compared: who overrides a field with its default has changed nothing, or says so."""
+    """Compares whole strategies, because overriding a field with its default may or may not count as a change."""
     found = _merged({**given, "cluster": {}})
     changed = want["changedFromDefaults"] if isinstance(want, Mapping) and "changedFromDefaults" in want else want
     whole = {**DEFAULTS, **changed}
@@ -73,7 +73,7 @@ def _node(given: Mapping[str, Any]) -> NodeOverrides:
 
 
 def _selector(given: Mapping[str, Any]) -> Selector | None:
-    """None selects nobody, an empty one everybody."""
+    """None selects no node, an empty one every node."""
     if given.get("matchLabels") is None and "matchExpressions" not in given:
         return None
     expressions = given.get("matchExpressions") or ()

@@ -121,7 +121,7 @@ def _metric(name: str) -> Metric:
 
 
 def allocatable(case: Case) -> Verdict:
-    """Per tier. What a node does not offer at all is unknown to us, and evicts nobody."""
+    """Per tier. What a node does not offer at all is unknown to us, and evicts no pod."""
     given, want = case["in"], wanted(case)
     is_cpu, offered = given["kind"] == "cpu", given["allocatable"]
     counted = [one for one in given["pods"] if one["priority"] <= given["priority_threshold"]]
@@ -156,7 +156,7 @@ def _promised_to(given: Mapping[str, Any], is_cpu: bool) -> PodUse:
 
 
 def filter_used(case: Case) -> Verdict:
-    """`nonBE`: who is not best effort; `nonBatch`: without tiers the same."""
+    """`nonBE`: pods that are not best effort; `nonBatch`: without tiers the same."""
     given, want = case["in"], wanted(case)
 
     def consumers(parts: Sequence[Mapping[str, Any]]) -> list[ResourceConsumer]:
@@ -169,7 +169,7 @@ def filter_used(case: Case) -> Verdict:
     return compare({key: float(got[key]) for key in want}, want)
 
 
-# ---- who, and in which order
+# ---- victims and their order
 
 
 def sort(case: Case) -> Verdict:
@@ -289,7 +289,7 @@ def policy_allowed(case: Case) -> Verdict:
 
 
 def pod_request(case: Case) -> Verdict:
-    """What a pod frees, by its tier: batch resources for those who hold them, plain ones for the others."""
+    """What a pod frees, by its tier: batch resources for pods that hold them, plain ones for the others."""
     given, want = case["in"], wanted(case)
     tier, resource = given["priority_class"], given["resource"]
     name = f"{tier}-{resource}" if tier in _TIERS else resource
@@ -374,7 +374,7 @@ def _problem(feature: str, config: Mapping[str, Any] | None) -> str | None:
 
 
 def _is_about_priority(feature: str, config: Mapping[str, Any]) -> bool:
-    """Refused there for the priority up to which pods are evicted; here PodQOS says who, and prod is protected."""
+    """Refused there for the priority up to which pods are evicted; here PodQOS selects pods, and prod is protected."""
     name = _PARTS[feature][2]
     if name is None:
         return False

@@ -51,7 +51,7 @@ def _lines(judged: Sequence[Judged]) -> Iterator[str]:
 
 
 def _left_out(judged: Sequence[Judged]) -> Iterator[str]:
-    """Every case without an answer: how many, of which suites, and who is to cover them."""
+    """Every case without an answer: how many, of which suites, and the adaptor that is to cover them."""
     suites: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for one in judged:
         if one.verdict.word == "not covered":

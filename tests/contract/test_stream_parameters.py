@@ -1,4 +1,4 @@
-"""`GET /v1/stream` with whatever somebody may send: an open stream, or a problem that names the parameter.
+"""`GET /v1/stream` with any parameters: an open stream, or a problem that names the parameter.
 
 schemathesis leaves it out, because it never ends by itself; here each answer is read as far as its opening.
 """

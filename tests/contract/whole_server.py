@@ -103,7 +103,7 @@ class WholeServer:
 
 
 async def _all_up(started: Mapping[str, asyncio.Event], tasks: Sequence[asyncio.Task[None]]) -> None:
-    """Wait until everybody is; who has ended before that, or takes for ever, is named."""
+    """Wait until every service is ready; one that ended before, or never becomes ready, is named."""
     for _ in range(int(_START_SECONDS / _LOOK_SECONDS)):
         for task in tasks:
             if task.done():

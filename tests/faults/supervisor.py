@@ -125,7 +125,7 @@ def cpu_seconds(pid: int) -> float:
 
 
 def busy_seconds(cores: Iterable[int]) -> float:
-    """What these cores have worked for anybody so far, with what the hypervisor took."""
+    """CPU seconds of these cores so far, of all processes, with steal."""
     total = 0.0
     for line in Path("/proc/stat").read_text().splitlines():
         name, *words = line.split()

@@ -1,4 +1,4 @@
-"""A node as its own process behind a line that can be cut, ensurance behind the same broker, and who hears it all."""
+"""A node as its own process behind a line that can be cut, ensurance on the same broker, and a reader of all events."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ PATIENCE_SECONDS = 60.0
 
 
 @dataclass
-class Heard:
-    """What goes over the broker."""
+class BrokerEvents:
+    """The events that passed through the broker."""
 
     decisions: list[DecisionRecorded] = field(default_factory=list)
     reports: list[UsageReported] = field(default_factory=list)
@@ -128,13 +128,13 @@ def said(folder: Path, event: str) -> bool:
     return event in events(folder)
 
 
-def is_free(heard: Heard, since: datetime) -> bool:
+def is_free(heard: BrokerEvents, since: datetime) -> bool:
     last = heard.reports[-1]
     restored = any(one.record.kind == "restore" and one.record.decided_at > since for one in heard.of("ensurance"))
     return restored and all(pod.cpu_limit_milli == pod.original_cpu_limit_milli for pod in last.pods)
 
 
-def overlapping(heard: Heard) -> list[str]:
+def overlapping(heard: BrokerEvents) -> list[str]:
     """Decisions of an agent that were made when ensurance had begun to decide again after it: there must be none."""
     alone = [one.record for one in heard.of("agent")]
     if not alone:

@@ -1,5 +1,5 @@
-"""An agent as its own process, cut off from the broker: prod surges, the agent acts alone; the line heals, and there is
-one owner again who does nothing twice. So it is when the agent is killed and started again while it is cut off."""
+"""An agent as its own process, cut off from the broker: prod surges, the agent acts by itself; the line heals, and one
+owner decides again and repeats nothing. The same holds for an agent killed and restarted while it is cut off."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from cut_off_scene import Heard, agent, ensurance, events, is_free, overlapping, proxying, said, until
+from cut_off_scene import BrokerEvents, agent, ensurance, events, is_free, overlapping, proxying, said, until
 
 from slackwater.bus.port import Bus
 from slackwater.resources.kinds.autonomy import AUTONOMY
@@ -36,7 +36,7 @@ EVICTING = {
 
 @pytest.mark.timeout(240)
 async def test_cut_surge_heal(bus: Bus, nats_url: str, fresh_database: FreshDatabase, tmp_path: Path) -> None:
-    heard = Heard()
+    heard = BrokerEvents()
     async with (
         heard.listening(bus),
         proxying(urlsplit(nats_url).port or 4222) as line,
@@ -62,8 +62,8 @@ async def test_cut_surge_heal(bus: Bus, nats_url: str, fresh_database: FreshData
             owner_since = heard.of("ensurance")[-1].record.decided_at
             (tmp_path / "surge").unlink()
             await until(lambda: is_free(heard, owner_since), "every limit went back")
-    assert events(tmp_path)[-1] == "no longer alone", "one owner: who was alone decides nothing any more"
-    assert not overlapping(heard), "nobody decides while the other one owns the node"
+    assert events(tmp_path)[-1] == "no longer alone", "one owner: the agent decides nothing any more"
+    assert not overlapping(heard), "neither decides while the other one owns the node"
     triggers = [one.record.trigger_event_id for one in heard.of("ensurance") if one.record.trigger_event_id]
     assert len(triggers) == len(set(triggers))
 
@@ -72,8 +72,8 @@ async def test_cut_surge_heal(bus: Bus, nats_url: str, fresh_database: FreshData
 async def test_cut_kill_restart_surge_heal(
     bus: Bus, nats_url: str, fresh_database: FreshDatabase, tmp_path: Path
 ) -> None:
-    """Started again beyond the cut it has nothing but what it kept: it evicts by the last rules, and nobody twice."""
-    heard = Heard()
+    """Started again beyond the cut it has nothing but what it kept: it evicts by the last rules, and no pod twice."""
+    heard = BrokerEvents()
     async with (
         heard.listening(bus),
         proxying(urlsplit(nats_url).port or 4222) as line,
@@ -87,7 +87,7 @@ async def test_cut_kill_restart_surge_heal(
             process.kill()
             process.wait(20)
         with agent(line.url, tmp_path):
-            await until(lambda: said(tmp_path, "alone"), "nobody is heard")
+            await until(lambda: said(tmp_path, "alone"), "the agent does not notice the cut")
             (tmp_path / "surge").touch()
             await until(lambda: said(tmp_path, "decided alone"), "the agent acts on the surge")
             assert heard.ended == []
@@ -102,6 +102,6 @@ async def test_cut_kill_restart_surge_heal(
     assert {one.writer for one in heard.ended} >= {"agent"}
     assert len({one.id for one in heard.ended}) == len(heard.ended), "each eviction is answered once"
     gone = [one.pod_uid for one in heard.ended if one.outcome in ("terminated", "killed")]
-    assert len(set(gone)) == len(gone), "nobody is ended twice"
+    assert len(set(gone)) == len(gone), "no pod is ended twice"
     asked = [action.pod_uid for one in heard.decisions for action in one.record.actions if action.evicted]
-    assert len(set(asked)) == len(asked), "nobody is chosen twice, by whomever"
+    assert len(set(asked)) == len(asked), "no pod is chosen twice, by either owner"

@@ -53,7 +53,7 @@ TO_EFFECT = {
     "handle console-effect-measured": "publish effect.measured",
 }
 TO_DECISION = {"handle ensurance-usage-reported", "handle ensurance-waterline-crossed"}
-"""An urgent report comes to ensurance by two ways; who is first decides."""
+"""An urgent report reaches ensurance by two ways; the first one decides."""
 TO_OFFER = {
     "ingestion close window": "handle ingestion-usage-reported",
     "publish usage.windowed": "ingestion close window",
@@ -168,7 +168,7 @@ async def prepared(dsn: str, nats: str) -> None:
 
 
 async def eviction_asked(nats: str) -> str:
-    """An eviction of a pod that nobody has, as another writer than ensurance would ask for it; returns its trace."""
+    """An eviction of an unknown pod, requested by a writer other than ensurance; returns its trace."""
     now, command = datetime.now(UTC), new_traceparent()
     item = Eviction(
         id="e1", pod_uid="nobody", grace_seconds=1.0, deadline=now + timedelta(hours=1), reason="test", decision_id="d"
@@ -224,7 +224,7 @@ def story(postgres_dsn: str, nats_url: str, tmp_path_factory: pytest.TempPathFac
         decision = json.loads(read(f"{urls['console']}/v1/decisions/{found.attributes['slackwater.decision_id']}"))
         until(
             lambda: "slackwater_bus_lag_messages{" in read(f"{urls['ensurance']}/metrics"),
-            "nobody looked at the consumers",
+            "the consumers were not sampled",
         )
         pages = {name: read(f"{url}/metrics") for name, url in urls.items()}
         running.close()  # what is left in the processes is exported on their way out
@@ -309,7 +309,7 @@ def test_every_log_line_is_json_with_time_service_and_event(story: Story) -> Non
 
 
 def _step(line: str) -> bool:
-    """What `run` tells the person who starts it (slackwater.cli.steps) is no log."""
+    """The steps that `run` prints for its operator (slackwater.cli.steps) are no log."""
     return not line.startswith("{") and bool(re.match(r"\s*(✓|\[|ok|[a-zA-Z ]+ +\d)", line))
 
 

@@ -76,7 +76,7 @@ class StrategyLayer:
 
     source: str
     spec: Spec
-    told: str
+    level: str
     problem: str = ""
 
 
@@ -84,14 +84,14 @@ class StrategyLayer:
 class Resolved:
     """The strategy of a node. `reason` says why it differs from the written one; empty if it does not.
 
-    `sources` are texts; `told` the same as the closed set, without duplicates, the weakest first.
+    `sources` are texts; `levels` the same as the closed set, without duplicates, the weakest first.
     """
 
     strategy: Strategy
     spec: Spec
     sources: tuple[str, ...]
     reason: str = ""
-    told: tuple[str, ...] = ()
+    levels: tuple[str, ...] = ()
 
 
 def merged(layers: Sequence[StrategyLayer]) -> dict[str, Any]:
@@ -171,8 +171,8 @@ def resolve(
     spec = merged(good)
     if not {**DEFAULTS, **base, **cluster}["enable"]:
         spec["enable"] = False
-    told = tuple(dict.fromkeys(layer.told for layer in good))
-    return Resolved(strategy_of(spec, base), spec, tuple(layer.source for layer in good), "; ".join(problems), told)
+    levels = tuple(dict.fromkeys(layer.level for layer in good))
+    return Resolved(strategy_of(spec, base), spec, tuple(layer.source for layer in good), "; ".join(problems), levels)
 
 
 def _without_worst(layers: Sequence[StrategyLayer], base: Spec) -> Sequence[StrategyLayer]:

@@ -109,7 +109,7 @@ class Options:
 @record(frozen=True, slots=True)
 class Cycle:
     """The result of a cycle. `plan` is to be carried out; `would` holds what previews and the mode
-    prevent. `held_because`: why a possible decision was held back. `told` are the decisions to
+    prevent. `held_because`: why a possible decision was held back. `recorded` are the decisions to
     record, `would_close` the rules that would cordon the node and are to be reported now.
     """
 
@@ -118,7 +118,7 @@ class Cycle:
     would: Plan
     state: CycleState
     held_because: str = ""
-    told: tuple[RecordedPlan, ...] = ()
+    recorded: tuple[RecordedPlan, ...] = ()
     would_close: tuple[str, ...] = ()
 
 
@@ -173,10 +173,10 @@ def _steadied(
         _acted_on(analysis, hold), before.executor, limits, now, attempt, RestoreStep(allow, capacity, of_a_pod)
     )
     would = preview(analysis, before.executor, limits, now, plan)
-    told, state = plans_to_record(plan, would, state)
+    recorded, state = plans_to_record(plan, would, state)
     would_close, state = cordons_to_record(analysis.would_close, state)
     after = CycleState(analysis.state, plan.state, _acted(state, plan, view, now))
-    return Cycle(analysis, plan, would, after, hold or "", told, would_close)
+    return Cycle(analysis, plan, would, after, hold or "", recorded, would_close)
 
 
 def _is_at_rest(verdict: RuleVerdict) -> bool:

@@ -54,7 +54,9 @@ def unit_of(resource: MetricResource) -> str:
     return _UNITS.get(resource, UNIT)
 
 
-def inputs_of(told: RecordedPlan, demand: Demand | None, cycle: Cycle, source: DecisionContext) -> tuple[Input, ...]:
+def inputs_of(
+    recorded: RecordedPlan, demand: Demand | None, cycle: Cycle, source: DecisionContext
+) -> tuple[Input, ...]:
     """Returns the inputs. Further demands of the same kind add one gap each, which one reading
     alone would not explain.
     """
@@ -63,9 +65,9 @@ def inputs_of(told: RecordedPlan, demand: Demand | None, cycle: Cycle, source: D
     if view is not None:
         found += _samples(demand, cycle, source, view)
     found.append(Input(name="capacity", value=source.capacity_milli, unit=UNIT, source="node.described"))
-    if told.kind is ActionKind.RESTORE:
+    if recorded.kind is ActionKind.RESTORE:
         found += _allowed(cycle, source)
-    found += _gaps(told, demand, cycle, source)
+    found += _gaps(recorded, demand, cycle, source)
     return tuple(found)
 
 
@@ -130,15 +132,15 @@ def _against_the_waterline(
     return found
 
 
-def _gaps(told: RecordedPlan, demand: Demand | None, cycle: Cycle, source: DecisionContext) -> list[Input]:
-    left = [one for one in told.plan.remaining if one.kind is told.kind]
+def _gaps(recorded: RecordedPlan, demand: Demand | None, cycle: Cycle, source: DecisionContext) -> list[Input]:
+    left = [one for one in recorded.plan.remaining if one.kind is recorded.kind]
     found = [_gap(one, demand, _resource_of(one, cycle)) for one in left]
     for one in left:
         if (demand is None or one.metric != demand.metric.name) and one.open is not None and one.open >= 1:
             said = f"computed: {one.because}"
             unit = unit_of(_resource_of(one, cycle))
             found.append(Input(name=f"remaining of {one.metric}", value=int(one.open), unit=unit, source=said))
-        if demand is not None and one.metric == demand.metric.name and (more := _credited(one, told.plan)):
+        if demand is not None and one.metric == demand.metric.name and (more := _credited(one, recorded.plan)):
             why = "computed: evictions under way, and what throttles of this cycle release"
             found.append(Input(name="credited", value=more, unit=unit_of(demand.metric.resource), source=why))
     return found

@@ -44,20 +44,20 @@ class Trigger:
     selector: LabelSelector | None = None
 
 
-def record_of(decision_id: str, told: RecordedPlan, cycle: Cycle, source: DecisionContext) -> DecisionRecord:
+def record_of(decision_id: str, recorded: RecordedPlan, cycle: Cycle, source: DecisionContext) -> DecisionRecord:
     """Returns the record of one decision of a cycle. Terms and result count what a throttle or an
     eviction releases, in the unit of the requesting metric, and what a restore returns.
     """
     assert source.view is not None  # noqa: S101 - only a report makes a cycle
-    demand, left = _worst(told, cycle)
-    steps = told.plan.of(told.kind)
+    demand, left = _worst(recorded, cycle)
+    steps = recorded.plan.of(recorded.kind)
     metric = demand.metric if demand is not None else None
     pods = {pod.uid: pod for pod in source.view.pods}
     terms = tuple(_term(step, metric, pods[step.uid]) for step in steps)
-    chain, reason = _chain_of(demand), reason_of(told, source.state, cycle)
+    chain, reason = _chain_of(demand), reason_of(recorded, source.state, cycle)
     return DecisionRecord(
         id=decision_id,
-        kind=DecisionKind(told.kind.value),
+        kind=DecisionKind(recorded.kind.value),
         node=source.node,
         subject="cpu" if metric is None else _SUBJECTS.get(metric.resource, "cpu"),
         service=source.service,
@@ -66,11 +66,11 @@ def record_of(decision_id: str, told: RecordedPlan, cycle: Cycle, source: Decisi
         reason=reason,
         decided_at=source.now,
         trigger_event_id=source.report_id,
-        inputs=inputs_of(told, demand, cycle, source),
+        inputs=inputs_of(recorded, demand, cycle, source),
         terms=terms,
         result=sum(term.value for term in terms),
         unit=UNIT if metric is None else unit_of(metric.resource),
-        alternatives=_alternatives(told, demand, cycle, source.state, pods),
+        alternatives=_alternatives(recorded, demand, cycle, source.state, pods),
         actions=tuple(_action(step, pods[step.uid], chain) for step in steps),
         remaining=0 if left is None or left.open is None else int(left.open),
         remaining_because="" if left is None or (left.open is not None and left.open < 1) else left.because,
@@ -83,7 +83,7 @@ def record_of(decision_id: str, told: RecordedPlan, cycle: Cycle, source: Decisi
                 source.rules.policies,
                 source.options,
                 source.now,
-                would=told.plan is cycle.would,
+                would=recorded.plan is cycle.would,
             ),
         ),
     )
@@ -121,15 +121,15 @@ def release_record(decision_id: str, plan: Plan, source: DecisionContext, tiers:
     )
 
 
-def trigger_of(told: RecordedPlan, cycle: Cycle) -> Trigger | None:
+def trigger_of(recorded: RecordedPlan, cycle: Cycle) -> Trigger | None:
     """Returns the deciding metric; None: no measurement belongs to the decision."""
-    demand, _ = _worst(told, cycle)
+    demand, _ = _worst(recorded, cycle)
     read = [one for one in cycle.analysis.verdicts if one.reading is not None]
     if demand is not None:
         asked = [one for one in read if one.rule.key in demand.rules]
         verdict = max(asked, key=lambda one: (one.reading or ZERO) - one.rule.waterline, default=None)
     else:
-        verdict = next(iter(read), None) if told.kind is ActionKind.RESTORE else None
+        verdict = next(iter(read), None) if recorded.kind is ActionKind.RESTORE else None
     if verdict is None or verdict.reading is None:
         return None
     rule = verdict.rule
@@ -151,23 +151,23 @@ def remaining_milli(cycle: Cycle) -> int:
 # ---- the parts of a record
 
 
-def _worst(told: RecordedPlan, cycle: Cycle) -> tuple[Demand | None, Remaining | None]:
+def _worst(recorded: RecordedPlan, cycle: Cycle) -> tuple[Demand | None, Remaining | None]:
     """Returns the demand of this kind with the largest gap, open ones first, and its outcome. A
     restore has none.
     """
-    asked = {one.metric.name: one for one in _asked(told, cycle)}
-    left = [one for one in told.plan.remaining if one.kind is told.kind and one.metric in asked]
+    asked = {one.metric.name: one for one in _asked(recorded, cycle)}
+    left = [one for one in recorded.plan.remaining if one.kind is recorded.kind and one.metric in asked]
     if not left:
         return None, None
     worst = max(left, key=lambda one: ((one.open or ZERO) >= 1, one.gap is not None, one.gap or ZERO))
     return asked[worst.metric], worst
 
 
-def _asked(told: RecordedPlan, cycle: Cycle) -> list[Demand]:
+def _asked(recorded: RecordedPlan, cycle: Cycle) -> list[Demand]:
     """Returns all demands of this kind: several metrics may have requested one decision."""
     analysis = cycle.analysis
-    among = analysis.previews if told.plan is cycle.would else (*analysis.throttles, *analysis.evictions)
-    return [one for one in among if one.kind is told.kind]
+    among = analysis.previews if recorded.plan is cycle.would else (*analysis.throttles, *analysis.evictions)
+    return [one for one in among if one.kind is recorded.kind]
 
 
 def _chain_of(demand: Demand | None) -> ComparatorChain:
@@ -177,17 +177,17 @@ def _chain_of(demand: Demand | None) -> ComparatorChain:
     return CPU if demand is None else demand.metric.chain
 
 
-def reason_of(told: RecordedPlan, before: GuardState, cycle: Cycle) -> Reason:
-    match told.kind:
+def reason_of(recorded: RecordedPlan, before: GuardState, cycle: Cycle) -> Reason:
+    match recorded.kind:
         case ActionKind.RESTORE:
-            steps = told.plan.of(ActionKind.RESTORE)
+            steps = recorded.plan.of(ActionKind.RESTORE)
             back = {step.uid for step in steps if step.changes[0].after_us is None or _is_back(step, before)}
             left = {one.uid for one in before.throttles} - back
             return Reason.RESTORE_HEADROOM if left else Reason.RESTORE_COMPLETE
         case ActionKind.EVICT:
-            return Reason.EVICT_OBSERVED_ONLY if told.plan is cycle.would else Reason.EVICT_WATERLINE_CROSSED
+            return Reason.EVICT_OBSERVED_ONLY if recorded.plan is cycle.would else Reason.EVICT_WATERLINE_CROSSED
         case ActionKind.THROTTLE:
-            return Reason.THROTTLE_OBSERVED_ONLY if told.plan is cycle.would else Reason.THROTTLE_WATERLINE_CROSSED
+            return Reason.THROTTLE_OBSERVED_ONLY if recorded.plan is cycle.would else Reason.THROTTLE_WATERLINE_CROSSED
 
 
 def _is_back(step: Step, before: GuardState) -> bool:
@@ -265,24 +265,24 @@ def _keys(keys: tuple[Number, ...]) -> tuple[float, ...]:
 
 
 def _alternatives(
-    told: RecordedPlan, demand: Demand | None, cycle: Cycle, before: GuardState, pods: Mapping[str, PodUse]
+    recorded: RecordedPlan, demand: Demand | None, cycle: Cycle, before: GuardState, pods: Mapping[str, PodUse]
 ) -> tuple[Alternative, ...]:
     """Returns the spared pods in candidate order, with what each could have released."""
-    candidates = {one.pod.uid: one for each in _asked(told, cycle) for one in each.candidates}
+    candidates = {one.pod.uid: one for each in _asked(recorded, cycle) for one in each.candidates}
     candidates |= {} if demand is None else {one.pod.uid: one for one in demand.candidates}
     chain = _chain_of(demand)
-    found, told_of = [], set[str]()
-    for one in told.plan.spared:
-        if one.kind is told.kind and one.uid not in told_of:
-            told_of.add(one.uid)
+    found, recorded_uids = [], set[str]()
+    for one in recorded.plan.spared:
+        if one.kind is recorded.kind and one.uid not in recorded_uids:
+            recorded_uids.add(one.uid)
             candidate = candidates.get(one.uid)
             would = None if candidate is None or demand is None else _at_most(demand, candidate)
-            is_placed = candidate is not None or told.kind is ActionKind.RESTORE
+            is_placed = candidate is not None or recorded.kind is ActionKind.RESTORE
             keys = chain.keys(pods[one.uid]) if is_placed and one.uid in pods else ()
             found.append(_spared(pods.get(one.uid), one.uid, one.name, one.because, keys, would))
-    if told.kind is ActionKind.RESTORE:
-        raised = {step.uid for step in told.plan.of(ActionKind.RESTORE)}
-        kept = [one for one in before.throttles if one.uid in pods and one.uid not in raised | told_of]
+    if recorded.kind is ActionKind.RESTORE:
+        raised = {step.uid for step in recorded.plan.of(ActionKind.RESTORE)}
+        kept = [one for one in before.throttles if one.uid in pods and one.uid not in raised | recorded_uids]
         found += [
             _spared(
                 pods[one.uid],

@@ -61,13 +61,13 @@ class IngestionService(ReplicatedService):
             silence_seconds=max(silent.stale_seconds, settings.lateness_seconds),
             phase=phase,
             traces=traces,
-            heard_until=lag.until,
+            received_until=lag.until,
             quarantine=quarantine,
         )
         due = CloseDueWindows(close, clock, seconds, phase)
         liveness = WatchLiveness(database, ledgers, clock, silent, replica.bus.connected, working, lag.until)
         silence = Silence(close, due, liveness, load().consumers[ON_REPORTED].ack_wait_seconds)
-        accept = AcceptReports(database, ledgers, clock, limits, meter, due.on_report, lag.took, quarantine)
+        accept = AcceptReports(database, ledgers, clock, limits, meter, due.on_report, lag.record, quarantine)
         reports = accepting(accept, traces, clock)
         read = ReadWindows(database, ledgers, clock, seconds=seconds, retention_days=days, phase=phase)
         blocks = BlockAgents(replica.unfenced, PostgresBlockBook, ledgers, clock)

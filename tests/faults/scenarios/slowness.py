@@ -89,7 +89,7 @@ async def _judge_others(
     p99 = percentile(calm, 0.99), percentile(slowed, 0.99)
     result.facts["publish_p99_seconds_before_and_during"] = [round(one, 4) for one in p99]
     bound = (3 * p99[0] + 0.05) * strictness.patience
-    result.promise("whoever publishes does not notice", p99[1] <= bound)
+    result.promise("publishers do not notice", p99[1] <= bound)
     rows = await here.rows(
         "SELECT extract(epoch FROM received_at - sampled_at)::float8 AS delay FROM ingestion.node_usage"
         " WHERE sampled_at > to_timestamp($1::float8)",

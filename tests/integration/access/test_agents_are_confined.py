@@ -199,7 +199,7 @@ async def test_an_agent_publishes_the_completion_of_an_eviction(broker: Broker, 
     assert [(one.id, one.outcome) for one in ended] == [(item.id, "already_gone")]
 
 
-async def test_an_urgent_report_is_published_by_its_own_subject_under_these_permissions(broker: Broker) -> None:
+async def test_an_urgent_report_passes_these_permissions(broker: Broker) -> None:
     heard: list[str] = []
 
     async def told(batch: Sequence[Received[WaterlineCrossed]]) -> Sequence[Settlement]:

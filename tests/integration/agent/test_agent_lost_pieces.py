@@ -38,7 +38,7 @@ async def test_a_job_whose_file_was_cut_off_runs_on_when_the_agent_starts_again(
 
 
 async def test_a_process_that_cannot_be_ended_does_not_hold_up_the_samples(machine: Machine) -> None:
-    """Frozen as a whole by somebody else (cgroup v1), it takes not even SIGKILL; its supervisor is dead."""
+    """Frozen as a whole by another program (cgroup v1), it ignores even SIGKILL; its supervisor is dead."""
     freezer = Path("/sys/fs/cgroup/freezer")
     if not (freezer / "cgroup.procs").exists():
         pytest.skip("no freezer of cgroup v1 on this machine")

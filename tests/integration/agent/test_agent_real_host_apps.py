@@ -25,7 +25,7 @@ BUSY = "import time\nwhile True:\n    end = time.time() + 0.01\n    while time.t
 
 @pytest.fixture
 def app(machine: Machine) -> Iterator[HostApplication]:
-    """A busy process in a cgroup that is nobody's of ours."""
+    """A busy process in a cgroup outside Slackwater."""
     cgroup = f"hostapp-test-{os.getpid()}"
     directories = machine.hierarchy.directories(cgroup)
     for directory in directories:
@@ -34,7 +34,7 @@ def app(machine: Machine) -> Iterator[HostApplication]:
     process = subprocess.Popen(["sh", "-c", f'{enter}; exec "$@"', "sh", sys.executable, "-c", BUSY])
     try:
         yield HostApplication("busy", Tier.PROD, cgroup)
-        assert process.poll() is None, "nobody touches it"
+        assert process.poll() is None, "it is not touched"
     finally:
         with suppress(ProcessLookupError):
             os.kill(process.pid, signal.SIGKILL)

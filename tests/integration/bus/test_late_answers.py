@@ -1,4 +1,4 @@
-"""An answer to a ping that nobody waits for any more ends nothing."""
+"""A late answer to a ping ends nothing."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ class Node:
         await self.bus.publish(event_of(data, source="agent", time=self.clock.now()))
 
     async def damage(self) -> None:
-        """Its offer of batch CPU is far too high from now on, and nobody was told."""
+        """Its offer of batch CPU is far too high from now on, and no event was published."""
         async with self.database.unit_of_work() as unit:
             await unit.connection.execute(text("UPDATE nodes SET facts = jsonb_set(facts, '{cpu,published}', '7999')"))
 

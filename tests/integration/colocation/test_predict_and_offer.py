@@ -42,8 +42,8 @@ WARM = {"cold_hours": 1, "young_hours": 0}
 PREDICTION = PredictionSettings(
     cpu_settings=WARM, memory_settings=WARM, snapshot_seconds=0.2, check_seconds=0.05, reporting_seconds=0.02
 )
-"""Less than half a check between reports: the clock stands when the last window is out, and who was told of the one
-before at that very time would never be told again."""
+"""Less than half a check between reports: the clock stands still after the last window, so a node
+published at that very time for the window before would never be published again."""
 COLOCATION = ColocationSettings(cpu_reclaim_threshold_percent=80)
 
 

@@ -1,4 +1,4 @@
-"""What colocation is promised of documents and of who follows them, and that every replica follows a change at once."""
+"""Documents and the nodes that follow them, as colocation stores them; every replica follows a change at once."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ async def no_checks() -> list[Check]:
     return []
 
 
-class Heard:
+class NewestEvents:
     """Newest of each node or document, in order of arrival."""
 
     def __init__(self) -> None:
@@ -213,7 +213,7 @@ async def test_whichever_replica_takes_a_change_every_node_follows_it(
     bus: Bus, fresh_database: FreshDatabase, tmp_path: Path
 ) -> None:
     address = (await fresh_database(["colocation"]))["colocation"]
-    offers, checks = Heard(), Heard()
+    offers, checks = NewestEvents(), NewestEvents()
     async with (
         replica(bus, address, tmp_path, "here", **LONG) as (here, client),
         replica(bus, address, tmp_path, "there", **LONG) as (there, _),
@@ -268,7 +268,7 @@ async def test_a_bad_document_is_published_once_and_a_starting_replica_catches_u
     bus: Bus, fresh_database: FreshDatabase, tmp_path: Path
 ) -> None:
     address = (await fresh_database(["colocation"]))["colocation"]
-    offers, checks = Heard(), Heard()
+    offers, checks = NewestEvents(), NewestEvents()
     async with (
         bus.replay(ResourcesOffered, offers, after_sequence=0),
         bus.replay(StrategyChecked, checks, after_sequence=0),

@@ -33,7 +33,7 @@ from slackwater.testing.story import FLEET, LENGTH_SECONDS, SURGE, Character, id
 
 
 async def _never_asked() -> NoReturn:
-    raise AssertionError("nobody asks for health here")
+    raise AssertionError("health is not requested here")
 
 
 @dataclass
@@ -215,7 +215,7 @@ async def test_a_console_that_was_away_catches_up_and_what_comes_again_changes_n
     async with world.console() as (client, _):
         await world.publish([*reports, *others[:20]])
         await counts(client, whole([*reports, *others[:20]]))
-    await world.publish(others[20:])  # nobody is there
+    await world.publish(others[20:])  # without a reader
     async with world.console() as (client, _):
         await counts(client, whole(events))
         before = await state_after(client, events)

@@ -411,7 +411,7 @@ async def test_a_text_that_postgresql_could_not_read_again_is_refused_and_nothin
 async def test_an_id_that_is_longer_than_an_index_holds_is_refused_for_itself_alone(
     fresh_database: FreshDatabase,
 ) -> None:
-    """Whoever sends it gets it back; as a defect of ours it would have sent its whole batch back to be tried again."""
+    """It is refused as invalid input; a defect would have caused a redelivery of its whole batch."""
     database = connect_database((await fresh_database(["console"]))["console"], "console", CLOCK)
     model = PostgresReadModel(database)
     long = "".join(chr(33 + number * 7919 % 89) for number in random_numbers(9000))

@@ -62,7 +62,7 @@ class Bind:
 
 @dataclass(frozen=True)
 class Container:
-    """What is run, as whom, and what it sees."""
+    """The command, its user, and its mounts."""
 
     name: str
     command: Sequence[str]
@@ -322,7 +322,7 @@ def _as(container: Container) -> list[str]:
     groups = ["--groups", ",".join(map(str, container.groups))] if container.groups else ["--clear-groups"]
     privileges = ["--no-new-privs"] if container.no_new_privileges else []
     who = ["--reuid", str(container.user), "--regid", str(container.group), *groups]
-    # Ambient and inheritable capabilities stay empty: who is not root has none, as in a container.
+    # Ambient and inheritable capabilities stay empty: a user other than root has none, as in a container.
     rights = ["--inh-caps", "-all", "--bounding-set", bounding, *privileges]
     # The folder first: a runtime goes there while it may still do everything.
     return [

@@ -56,7 +56,7 @@ class Cluster:
         return running
 
     def tend(self) -> None:
-        """Start again what ended otherwise than a Job may. Raises Failed for who never comes up."""
+        """Restart what ended with a status other than a Job's. Raises Failed for one that never becomes ready."""
         for pod, running in self.running.items():
             if running.status() is None or (running.status() == 0 and self._is_job(pod)):
                 continue

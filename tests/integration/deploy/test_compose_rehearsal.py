@@ -27,7 +27,7 @@ HURRY = {
 VARIABLES = {"SLACKWATER_FLEET": "3"}
 DAC_OVERRIDE, KILL, SYS_PTRACE = 1, 5, 19
 """Numbers of the capabilities, see linux/capability.h."""
-STRANGERS = Path(__file__).parent / "strangers.py"
+UNAUTHENTICATED_CLIENTS = Path(__file__).parent / "unauthenticated_clients.py"
 CALLER = Path(__file__).parent / "caller.py"
 PATHS = f"{ROOT / 'services'}:{ROOT / 'libs'}"
 
@@ -92,7 +92,7 @@ def test_each_container_runs_as_the_declared_user_without_further_rights(project
 def test_the_broker_and_the_database_refuse_unauthenticated_clients_and_confine_each_user(project: Project) -> None:
     nats, postgres = project.running["nats"].address, project.running["postgres"].address
     done = project.network.beside(
-        [sys.executable, str(STRANGERS), str(project.volume("secrets")), nats, postgres], PYTHONPATH=PATHS
+        [sys.executable, str(UNAUTHENTICATED_CLIENTS), str(project.volume("secrets")), nats, postgres], PYTHONPATH=PATHS
     )
     assert done.returncode == 0, done.stderr[-3000:]
     outcome = json.loads(done.stdout)

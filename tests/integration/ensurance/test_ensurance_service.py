@@ -172,7 +172,7 @@ async def test_an_urgent_report_is_answered_once_although_it_comes_by_two_ways(w
         intent = await world.hear(IntentDeclared, lambda i: bool(i.throttles))
         assert limits(intent.data) == {"b1": 725}
         decision = await world.hear(DecisionRecorded)
-        assert decision.causedby == report.id  # which nobody has published as a usage.reported yet
+        assert decision.causedby == report.id  # which is not published as a usage.reported yet
         await world.bus.publish(report)
         await world.confirm(intent.data)
         await until_confirmed(service)
@@ -264,7 +264,7 @@ async def test_the_leases_of_a_partition_are_renewed_as_far_as_its_reports_are_r
             assert len([event for event in world.heard if isinstance(event.data, IntentDeclared)]) == intents
         async with world.service(lease_seconds=3.0):
             again = await world.hear(IntentDeclared, lambda i: i.epoch > intent.data.epoch)
-            assert again.data.generation == intent.data.generation, "the next owner declares his nodes anew"
+            assert again.data.generation == intent.data.generation, "the next owner declares its nodes anew"
 
 
 async def test_an_eviction_is_asked_for_once_and_its_end_is_noted(world: World) -> None:

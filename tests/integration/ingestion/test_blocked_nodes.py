@@ -53,7 +53,7 @@ async def test_a_blocked_node_is_lost_and_comes_back_with_its_next_report(
         sequence = 0
 
         async def reporting(until: Callable[[], bool]) -> None:
-            """Publish reports as the agent does, whether anybody reads them or not."""
+            """Publish reports as the agent does, with or without a reader."""
             nonlocal sequence
             while not until():
                 sequence += 1

@@ -73,7 +73,7 @@ class Replicas:
         return process
 
     async def end(self) -> None:
-        """SIGKILL to whoever still lives."""
+        """SIGKILL to every process that still runs."""
         for process in self.processes:
             if process.returncode is None:
                 process.kill()

@@ -50,7 +50,7 @@ FATAL = 3
 """In this round one replica dies, with its messages in hand."""
 
 
-class Heard:
+class PublishedEvents:
     """Every event of some types, each time it was published."""
 
     def __init__(self) -> None:
@@ -91,11 +91,11 @@ class Case(Protocol):
         """One round; may wait for what the round needs in between."""
         ...
 
-    async def handled(self, world: Replicas, heard: Heard, number: int) -> None:
+    async def handled(self, world: Replicas, heard: PublishedEvents, number: int) -> None:
         """Wait until the round has had its effects."""
         ...
 
-    async def judge(self, world: Replicas, heard: Heard) -> None:
+    async def judge(self, world: Replicas, heard: PublishedEvents) -> None:
         """All replicas have ended in order."""
         ...
 
@@ -142,7 +142,7 @@ class Predicting:
         for node in NODES:
             await world.bus.publish(window(node, number, usage_of(node, number)))
 
-    async def handled(self, world: Replicas, heard: Heard, number: int) -> None:
+    async def handled(self, world: Replicas, heard: PublishedEvents, number: int) -> None:
         async def predicted() -> bool:
             told = {(event.data.node, event.data.window_number) for event in heard.of(PeakPredicted)}
             return number == 0 or told >= {(node, FIRST_NUMBER + number - 1) for node in NODES}
@@ -150,7 +150,7 @@ class Predicting:
         await until(predicted)
         await world.settled()
 
-    async def judge(self, world: Replicas, heard: Heard) -> None:
+    async def judge(self, world: Replicas, heard: PublishedEvents) -> None:
         policy = _predicting().policy(model_of)
         expected: dict[str, Event[Any]] = {}
         kept = {row["partition"]: Snapshot(row["version"], row["position"], row["checksum"], row["body"])
@@ -222,14 +222,14 @@ class Offered:
         for node in NODES:
             await world.bus.publish(window(node, number, usage_of(node, number)))
 
-    async def handled(self, world: Replicas, heard: Heard, number: int) -> None:
+    async def handled(self, world: Replicas, heard: PublishedEvents, number: int) -> None:
         """What changes an offer comes from two streams: one after the other, so that the order is known."""
         await world.settled()
         for node in NODES:
             await world.bus.publish(peaks(node, number))
         await world.settled()
 
-    async def judge(self, world: Replicas, heard: Heard) -> None:
+    async def judge(self, world: Replicas, heard: PublishedEvents) -> None:
         settings = ColocationSettings(
             decay_from_seconds=1e9, decay_to_seconds=2e9, prediction_max_age_seconds=1e9, age_check_seconds=1000
         )
@@ -276,14 +276,14 @@ class Guarding:
         for node in NODES:
             await world.bus.publish(self._report(node, number))
 
-    async def handled(self, world: Replicas, heard: Heard, number: int) -> None:
+    async def handled(self, world: Replicas, heard: PublishedEvents, number: int) -> None:
         await world.settled()
         declared = await heard.everything(world.bus, IntentDeclared)
         for node, (generation, _) in _newest(declared).items():
             await world.bus.publish(self._observed(node, generation, number))
         await world.settled()
 
-    async def judge(self, world: Replicas, heard: Heard) -> None:
+    async def judge(self, world: Replicas, heard: PublishedEvents) -> None:
         settings = EnsuranceSettings(max_report_age_seconds=3600, lease_seconds=600)
         oracle = Scene(clock=FakeClock(self._start), settings=settings)
         await oracle.open(*NODES)
@@ -326,8 +326,8 @@ def _actions(events: Sequence[Event[Any]]) -> Counter[Any]:
 
 
 @asynccontextmanager
-async def listening(bus: NatsBus, payloads: Sequence[type[Payload]]) -> AsyncIterator[Heard]:
-    heard = Heard()
+async def listening(bus: NatsBus, payloads: Sequence[type[Payload]]) -> AsyncIterator[PublishedEvents]:
+    heard = PublishedEvents()
     async with AsyncExitStack() as stack:
         for payload in payloads:
             await stack.enter_async_context(bus.replay(payload, heard, after_sequence=0))  # type: ignore[arg-type]  # takes any payload

@@ -63,7 +63,7 @@ def to(generation: int, version: int = 1) -> RowChange:
     return RowChange(
         "UPDATE guarded_nodes SET generation = :generation WHERE node = :node AND version = :read",
         {"generation": generation, "node": NODE, "read": version},
-        Conflict("somebody else wrote it"),
+        Conflict("another writer changed it"),
     )
 
 
@@ -121,7 +121,7 @@ async def test_it_is_one_transaction_and_takes_no_second_exchange(database: Post
 
 async def test_a_row_that_is_not_there_leaves_no_event_behind(database: PostgresDatabase) -> None:
     fence = Held(await claimed(database))
-    with pytest.raises(Conflict, match="somebody else"):
+    with pytest.raises(Conflict, match="another writer"):
         async with database.fenced(fence).unit_of_work() as unit:
             await write(unit, 2, version=7)
     assert await stored(database) == (1, 0)
@@ -155,7 +155,7 @@ async def test_what_was_written_before_is_undone_with_it(database: PostgresDatab
 
 
 async def test_the_session_goes_back_as_it_was(database: PostgresDatabase) -> None:
-    """The pool hands the same session to the next, who may need a transaction."""
+    """The pool hands the same session to the next user, which may need a transaction."""
     async with database.unit_of_work() as unit:
         await write(unit, 2)
     with pytest.raises(Conflict):

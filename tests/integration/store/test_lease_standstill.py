@@ -1,4 +1,4 @@
-"""Who takes over does not wait for locks of one that stands still in the middle of a COPY."""
+"""A replica that takes over does not wait for locks of one that is suspended in the middle of a COPY."""
 
 from __future__ import annotations
 

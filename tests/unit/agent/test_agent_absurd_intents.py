@@ -1,4 +1,4 @@
-"""Documents that no writer of ours would write: the agent lives, and does nobody harm because of them."""
+"""Documents that no writer of ours would write: the agent survives them and harms no pod."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ async def test_rules_of_any_shape_that_cannot_be_read_are_no_rules(world: World,
 
 
 async def test_a_disconnected_agent_follows_a_new_owner_whose_clock_is_behind(world: World) -> None:
-    """His epoch says that he is the newer one, whatever his clock says."""
+    """Its epoch makes it the newer owner, whatever its clock shows."""
     from test_agent_disconnected import rules
 
     async with world.running():

@@ -1,4 +1,4 @@
-"""The agent beside others: foreign writers, a machine that is renamed, pods that nobody may touch."""
+"""The agent beside others: foreign writers, a machine that is renamed, protected pods."""
 
 from __future__ import annotations
 

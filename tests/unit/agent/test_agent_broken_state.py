@@ -1,4 +1,4 @@
-"""What lies in the agent's directory after a crash or another version: the agent starts, and harms nobody."""
+"""What lies in the agent's directory after a crash or another version: the agent starts, and harms no pod."""
 
 from __future__ import annotations
 

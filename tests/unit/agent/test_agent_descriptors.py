@@ -90,7 +90,7 @@ def intent(clock: FakeClock, generation: int, *throttles: CpuThrottle) -> Intent
 
 
 def test_a_file_that_cannot_be_opened_for_a_moment_is_not_gone(driver: LinuxDriver) -> None:
-    """Somebody else's descriptors are not ours to give back: what we had written stays known as ours."""
+    """Descriptors of other programs are not restored: what the agent had written stays known as its own."""
     clock = FakeClock()
     driver.open()
     converge = ConvergeToIntents(NODE, "boot", driver, Actuator(driver, MemoryJournal()), clock, 4000)

@@ -1,4 +1,4 @@
-"""Cut off for longer than the lease: the same planner on the last rules; one owner again when he is back."""
+"""Cut off for longer than the lease: the same planner on the last rules; one owner again after the reconnection."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ async def test_when_the_owner_is_back_its_intent_counts_and_local_throttles_are_
         await world.clock.advance(1.1)
         assert world.driver.limit("a") == "725"
         made = len(records(world))
-        world.generation -= 1  # a renewal of what he wanted before
+        world.generation -= 1  # a renewal of the earlier intent
         await world.declare(**wanted(throttles=[throttle("b", 100)], lease_seconds=3600.0))
         assert world.driver.limit("b") == "100"
         await world.clock.advance(8)
@@ -190,7 +190,7 @@ async def test_an_agent_restarted_while_disconnected_continues_by_the_last_rules
         assert world.all(EvictionCompleted) == []
         await world.clock.advance(1)
         assert world.driver.limit("a") == "725"
-        assert records(world) == [], "nobody hears it yet"
+        assert records(world) == [], "it cannot be published yet"
         world.bus.broker.away = False
         assert second._running is not None
         await second._running.intents.receive(kept)  # the broker repeats it, and is no owner

@@ -66,7 +66,7 @@ async def test_every_path_lets_in_exactly_the_roles_that_it_says(tmp_path: Path)
                 shown = f"Authorization: Bearer {str(role) * 10}\r\n" if role else ""
                 status = (await answer(url, f"GET {path} HTTP/1.0\r\n{shown}\r\n".encode())).split()[1]
                 if needed is None:
-                    assert status == ("401" if role is None else "404"), "strangers are not told what exists"
+                    assert status == ("401" if role is None else "404"), "unauthenticated clients do not learn of paths"
                 elif role is None:
                     assert status == ("200" if needed == OPEN else "401"), path
                 else:

@@ -1,4 +1,4 @@
-"""What renews a lease on the agent's side: the owner's word that he has read what this node said of late."""
+"""Leases on the agent's side: the owner renews them by naming the last report of this node that it has read."""
 
 from __future__ import annotations
 
@@ -61,10 +61,10 @@ async def test_a_lease_lives_while_a_consumer_reads_our_reports(world: World) ->
     [
         ({"blocked": (NODE,)}, "our reports are left unread"),
         ({"read_up_to": 0}, "a replica that has just taken over has read nothing"),
-        ({"epoch": 6}, "who has lost the partition speaks late"),
+        ({"epoch": 6}, "a former owner of the partition publishes late"),
         ({"writer": "migration"}, "another writer's lease"),
         ({"partition": (MINE + 1) % 8}, "another partition"),
-        ({"heard_within_seconds": 5.0, "read_up_to": 1}, "what he has read is old"),
+        ({"heard_within_seconds": 5.0, "read_up_to": 1}, "its last read report is old"),
     ],
 )
 async def test_what_does_not_speak_of_us_renews_nothing(world: World, said: dict[str, Any], why: str) -> None:
@@ -85,7 +85,7 @@ async def test_the_successor_of_an_owner_renews_its_documents(world: World) -> N
 
 
 async def test_when_our_reports_are_stored_no_more_the_lease_runs_out_although_its_owner_speaks(world: World) -> None:
-    """Half a line: what he says arrives, what we say does not."""
+    """Half a line: the owner's messages arrive, the agent's do not."""
     async with world.running():
         await limited(world)
         read = world.bus.broker.ends("USAGE")[1]
@@ -144,7 +144,7 @@ def test_a_stream_that_begins_anew_makes_the_earlier_positions_void() -> None:
     stored = StoredReports()
     stored.add(5000, 0.0)
     stored.add(3, 5.0)
-    assert stored.is_read(5000, 60, 6.0), "3 is before it, whoever says so"
+    assert stored.is_read(5000, 60, 6.0), "3 is before it, whatever the source"
     assert not stored.is_read(2, 60, 6.0)
     assert stored.is_read(3, 60, 6.0)
 

@@ -1,4 +1,4 @@
-"""Whom a signal reaches, and whom never."""
+"""The processes that a signal reaches, and those that it never reaches."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_a_process_of_another_pid_namespace_is_there_and_its_number_is_not_ours(
     sent: list[tuple[int, int]] = []
     monkeypatch.setattr(os, "kill", lambda pid, number: sent.append((pid, number)))
     place = cgroup(tmp_path / "pod", 0, 4242, 0)
-    assert members(place), "somebody is there"
+    assert members(place), "it has processes"
     send([place], signal.SIGTERM)
     send([place], signal.SIGKILL)
     assert sent == [(4242, signal.SIGTERM), (4242, signal.SIGKILL)]

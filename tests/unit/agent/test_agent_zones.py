@@ -101,7 +101,7 @@ def test_a_description_changes_only_when_the_zone_does(driver: LinuxDriver, tmp_
     process(tmp_path, 1, "0-3", "0")
     start(driver, pod("a"), 1)
     start(driver, replace(pod("b"), labels={LABEL_NUMA: "node7"}), 1)
-    assert zones(driver) == {"a": "node0", "b": "node7"}, "who started it is believed"
+    assert zones(driver) == {"a": "node0", "b": "node7"}, "the declaration of its supervisor counts"
     before = driver.pods()
     process(tmp_path, 1, "4-7", "1")
     for _ in range(29):

@@ -54,7 +54,7 @@ def ledger(crossed: dict[str, float | None]) -> dict[str, Any]:
 
 
 def test_an_intent_is_found_by_way_of_its_decision_and_later_ones_do_not_count() -> None:
-    heard = intents.Heard()
+    heard = intents.ReceivedIntents()
     heard.reports |= {"d3": IDENTITY.format(3), "later": IDENTITY.format(3), "other": "a-policy"}
     heard.intents += [
         intents.Intent("d3", 103.01, 103.02),
@@ -69,11 +69,11 @@ def test_an_intent_is_found_by_way_of_its_decision_and_later_ones_do_not_count()
     assert found["steps_milliseconds"]["decision to intent"]["p50"] == pytest.approx(10.0)
 
 
-def answered(quota: float | None, below: float | None, *, crossed: bool = True) -> reaction.Answered:
+def answered(quota: float | None, below: float | None, *, crossed: bool = True) -> reaction.SurgeReaction:
     figures = SurgeFigures(
         policy="precise", needed=1, lost=1, seconds_above=1, crossed=crossed, seconds_to_below=below, pods=3, actions=3
     )
-    return reaction.Answered(quota, figures)
+    return reaction.SurgeReaction(quota, figures)
 
 
 CASES = (
@@ -87,7 +87,7 @@ CASES = (
 
 @pytest.mark.parametrize(("found", "unanswered", "passed"), CASES)
 def test_a_surge_without_a_reaction_is_reported_and_misses_the_target(
-    found: list[reaction.Answered], unanswered: int, passed: bool
+    found: list[reaction.SurgeReaction], unanswered: int, passed: bool
 ) -> None:
     figure = reaction.judged(found)
     assert figure["unanswered"] == unanswered

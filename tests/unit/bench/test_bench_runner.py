@@ -11,7 +11,7 @@ import pytest
 from tests.bench import machine, runner
 from tests.bench.verdict import Scale, Target
 
-BEFORE = machine.Look(5.0e6, 1000, 10)
+BEFORE = machine.MachineReading(5.0e6, 1000, 10)
 
 
 @pytest.mark.parametrize(
@@ -39,8 +39,8 @@ def test_the_exit_status_is_also_the_last_line_and_in_the_file(
             raise RuntimeError("no server")
         return {"targets": (Target("p99", seen, 2.0, "s", Scale.TIME),)}
 
-    looks = iter([BEFORE, machine.Look(5.0e6, 2000, 10 + stolen)])
-    monkeypatch.setattr(machine, "look", lambda: next(looks))
+    looks = iter([BEFORE, machine.MachineReading(5.0e6, 2000, 10 + stolen)])
+    monkeypatch.setattr(machine, "read_machine", lambda: next(looks))
     monkeypatch.setattr(runner, "FIGURES", {"one": ("a figure", measure), "other": ("not asked for", measure)})
     out = tmp_path / "bench.json"
     monkeypatch.setattr(sys, "argv", ["bench", "--only", "one", "--out", str(out)])
@@ -59,7 +59,7 @@ def test_an_interrupted_bench_prints_its_figures_and_writes_nothing(
     def interrupted(*_: object) -> dict[str, object]:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(machine, "look", lambda: BEFORE)
+    monkeypatch.setattr(machine, "read_machine", lambda: BEFORE)
     monkeypatch.setattr(runner, "FIGURES", {"one": ("", measure), "two": ("", interrupted)})
     monkeypatch.setattr(sys, "argv", ["bench", "--only", "one,two", "--out", str(tmp_path / "bench.json")])
     assert runner.main() == runner.EXIT_INTERRUPTED

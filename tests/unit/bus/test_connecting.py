@@ -1,4 +1,4 @@
-"""Who waits for a broker waits no longer than was said, also when the request to stop is lost on the way."""
+"""Waiting for a broker ends at its timeout, also when the request to stop is lost."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ async def test_a_lost_cancellation_does_not_make_the_wait_endless(monkeypatch: p
     monkeypatch.setattr(Client, "_select_next_server", deaf)
     with pytest.raises(Unavailable, match=r"within 0\.12 s"):
         async with connect_bus("nats://127.0.0.1:9", name="test", declares=False, wait_seconds=0.12):
-            pytest.fail("nobody is there")
+            pytest.fail("no broker is there")
 
 
 async def test_a_password_in_the_address_is_not_said() -> None:
     with pytest.raises(Unavailable) as said:
         async with connect_bus("nats://alice:hunter2@127.0.0.1:9", name="test", declares=False, wait_seconds=0.05):
-            pytest.fail("nobody is there")
+            pytest.fail("no broker is there")
     assert "nats://127.0.0.1:9 within" in str(said.value)
     assert "hunter2" not in repr(said.value)
 
@@ -54,4 +54,4 @@ async def test_what_fails_while_it_is_closed_is_no_other_error(monkeypatch: pyte
     monkeypatch.setattr(Client, "close", close)
     with pytest.raises(Unavailable, match=r"within 0\.05 s"):
         async with connect_bus("nats://127.0.0.1:9", name="test", declares=False, wait_seconds=0.05):
-            pytest.fail("nobody is there")
+            pytest.fail("no broker is there")

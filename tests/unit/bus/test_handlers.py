@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_settlement import NOW, SPEC, Letters, Told
+from test_settlement import NOW, SPEC, FakeDelivery, Letters
 
 from slackwater.bus.codec.cloudevents import encode
 from slackwater.bus.codec.failures import detail_of, is_of_machine
@@ -29,12 +29,12 @@ TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"
 Batch = Sequence[Received[NodeLivenessChanged]]
 
 
-def message(number: int) -> Told:
+def message(number: int) -> FakeDelivery:
     change = NodeLivenessChanged(
         node=f"n{number}", liveness=Liveness.LOST, previous=None, last_report_at=NOW, changed_at=NOW
     )
     made = encode(event_of(change, source="test", time=NOW, traceparent=TRACE))
-    return Told(number, body=made.body, subject=made.subject, headers=made.headers)
+    return FakeDelivery(number, body=made.body, subject=made.subject, headers=made.headers)
 
 
 class Handler:

@@ -59,7 +59,7 @@ async def test_a_hand_over_waits_until_what_is_in_hand_is_settled() -> None:
     hand = Unsettled(settle, lambda _: True)
     batch = deliveries(*(Message() for _ in range(2 * IN_A_GO)))
     work = asyncio.create_task(hand.settle(batch))
-    await asyncio.sleep(0)  # it is sorting: nobody knows yet of which partitions they are
+    await asyncio.sleep(0)  # it is sorting: their partitions are not known yet
     over = asyncio.create_task(hand.without({partition_in(SUBJECT)}))
     other = asyncio.create_task(hand.without({partition_in(SUBJECT) + 1}))
     for _ in range(10):

@@ -38,7 +38,7 @@ SPEC = ConsumerSpec(event="node.liveness_changed", max_deliver=3, backoff_second
 
 
 @dataclass
-class Told:
+class FakeDelivery:
     stream_sequence: int = 1
     deliveries: int = 1
     body: bytes = GOOD.body
@@ -76,7 +76,7 @@ def answering(*verdicts: Settlement) -> BatchHandler[NodeLivenessChanged]:
 
 
 async def settle(
-    handler: BatchHandler[NodeLivenessChanged], *deliveries: Told, spec: ConsumerSpec = SPEC
+    handler: BatchHandler[NodeLivenessChanged], *deliveries: FakeDelivery, spec: ConsumerSpec = SPEC
 ) -> tuple[Letters, Counters]:
     letters, counters = Letters(), Counters()
     await Settler(NodeLivenessChanged, "c", spec, handler, letters, counters).settle(deliveries)
@@ -89,13 +89,13 @@ async def failing(batch: Sequence[Received[NodeLivenessChanged]]) -> Sequence[Se
 
 async def test_pauses_grow_with_the_deliveries_and_stay_at_the_last() -> None:
     spec = SPEC.model_copy(update={"max_deliver": 9})
-    told = [Told(deliveries=n) for n in (1, 2, 3, 4)]
+    told = [FakeDelivery(deliveries=n) for n in (1, 2, 3, 4)]
     await settle(answering(*[Retry("x")] * 4), *told, spec=spec)
     assert [t.words for t in told] == [[("nak", 1)], [("nak", 5)], [("nak", 5)], [("nak", 5)]]
 
 
 async def test_a_message_that_killed_its_process_too_often_does_not_reach_the_handler() -> None:
-    told = Told(deliveries=UNSEEN_FACTOR * SPEC.max_deliver + 1)
+    told = FakeDelivery(deliveries=UNSEEN_FACTOR * SPEC.max_deliver + 1)
     letters, stats = await settle(failing, told)
     assert told.words == ["term"]
     assert letters[0].reason == "max_deliver"
@@ -106,11 +106,11 @@ async def test_while_a_dependency_is_away_no_delivery_counts() -> None:
     letters, counters = Letters(), Counters()
     settler = Settler(NodeLivenessChanged, "c", SPEC, answering(Retry("away", away=True)), letters, counters)
     for number in range(1, 30):
-        told = Told(deliveries=number)
+        told = FakeDelivery(deliveries=number)
         await settler.settle([told])
         assert told.words == [("nak", min(AWAY_SECONDS, (1, 5)[min(number, 2) - 1]))]
     settler = Settler(NodeLivenessChanged, "c", SPEC, answering(Done()), letters, counters)
-    await settler.settle([told := Told(deliveries=10)])  # another process, which did not see the outage
+    await settler.settle([told := FakeDelivery(deliveries=10)])  # another process, which did not see the outage
     assert (told.words, letters) == (["ack"], [])
 
 
@@ -122,7 +122,7 @@ async def test_failures_count_after_an_outage_as_before() -> None:
         return [verdicts.pop(0)]
 
     settler = Settler(NodeLivenessChanged, "c", SPEC, handler, letters, counters)
-    told = [Told(deliveries=number) for number in range(1, 9)]
+    told = [FakeDelivery(deliveries=number) for number in range(1, 9)]
     for one in told:
         await settler.settle([one])
     assert [one.words == ["term"] for one in told] == [False] * 7 + [True]
@@ -136,7 +136,7 @@ async def test_where_only_the_latest_counts_older_ones_of_a_subject_are_done_unr
         seen.extend(received.stream_sequence for received in batch)
         return [Done()] * len(batch)
 
-    told = [Told(number) for number in range(1, 5)]
+    told = [FakeDelivery(number) for number in range(1, 5)]
     letters, stats = await settle(handler, *told, spec=SPEC.model_copy(update={"latest_only": True}))
     assert seen == [4]
     assert [one.words for one in told] == [["ack"]] * 4
@@ -147,14 +147,14 @@ async def test_what_cannot_be_buried_is_not_terminated() -> None:
     async def no_broker(letter: DeadLetter) -> bool:
         raise Unavailable("full")
 
-    told = Told(body=b"?")
+    told = FakeDelivery(body=b"?")
     settler = Settler(NodeLivenessChanged, "c", SPEC, answering(), no_broker, Counters())
     await settler.settle([told])
     assert told.words == [("nak", 1)]
 
 
 async def test_a_slow_handler_is_kept_in_progress() -> None:
-    told = Told()
+    told = FakeDelivery()
 
     async def slow(batch: Sequence[Received[NodeLivenessChanged]]) -> Sequence[Settlement]:
         while told.beats < 3:
@@ -172,7 +172,7 @@ verdicts = st.one_of(st.just(Done()), st.builds(Retry, st.just("r")), st.builds(
 def test_every_message_is_settled_exactly_once_and_none_is_lost(
     cases: list[tuple[Settlement, int, bool]], handler_fails: bool
 ) -> None:
-    told = [Told(i, n, GOOD.body if readable else b"?") for i, (_, n, readable) in enumerate(cases)]
+    told = [FakeDelivery(i, n, GOOD.body if readable else b"?") for i, (_, n, readable) in enumerate(cases)]
 
     async def handler(batch: Sequence[Received[NodeLivenessChanged]]) -> Sequence[Settlement]:
         if handler_fails:
@@ -210,13 +210,13 @@ async def test_a_detail_in_any_script_becomes_one_line_of_ascii() -> None:
     assert detail.isascii()
 
 
-def told_of(number: int) -> Told:
+def told_of(number: int) -> FakeDelivery:
     """Of a node of its own."""
     change = NodeLivenessChanged(
         node=f"n{number}", liveness=Liveness.LOST, previous=None, last_report_at=NOW, changed_at=NOW
     )
     message = encode(event_of(change, source="test", time=NOW))
-    return Told(number, body=message.body, subject=message.subject, headers=message.headers)
+    return FakeDelivery(number, body=message.body, subject=message.subject, headers=message.headers)
 
 
 @pytest.mark.parametrize("stretch", ["read", "handled"])
@@ -244,7 +244,7 @@ async def test_a_message_of_another_consumer_does_not_wait_for_a_whole_batch(str
 
     async def comes() -> None:
         await began.wait()
-        await other.settle([Told()])
+        await other.settle([FakeDelivery()])
 
     spec = SPEC.model_copy(update={"latest_only": stretch == "read"})
     large = Settler(NodeLivenessChanged, "large", spec, each(note), Letters(), Counters(), read=reading)
@@ -257,7 +257,7 @@ async def test_a_message_of_another_consumer_does_not_wait_for_a_whole_batch(str
 
 
 @dataclass
-class Timed(Told):
+class Timed(FakeDelivery):
     """Notes before which turn of the event loop it was acknowledged."""
 
     turns: list[int] = field(default_factory=list)

@@ -96,7 +96,7 @@ def test_a_follower_goes_on_by_itself_where_the_server_ended_it() -> None:
                 living.loop.call_soon_threadsafe(living.streams.close)
                 while living.streams.open:
                     threading.Event().wait(0.01)
-                living.tell(5)  # nobody reads now
+                living.tell(5)  # without a reader
 
         telling = threading.Thread(target=tell)
         telling.start()

@@ -46,7 +46,7 @@ LISTENERS: Mapping[str, Callable[[Path], Awaitable[None]] | None] = {
     "libs/slackwater/store/tls_proxy.py": None,  # a socket in a folder that only its owner may enter
     "services/slackwater/demo/service.py": None,  # 127.0.0.1, and no setting for it
 }
-"""Every file that listens, with how it is asked to do so for everybody."""
+"""Every file that listens, with its setting that listens on all addresses."""
 
 
 async def _no_checks() -> list[Any]:

@@ -31,8 +31,8 @@ from slackwater.testing.windows import START, described, window
 OWN = "slackwater.io/colocation-strategy"
 
 
-class Told:
-    """What operators were shown."""
+class DocumentCounts:
+    """The numbers of documents on the meter."""
 
     def __init__(self) -> None:
         self.followed = self.unusable = -1
@@ -50,7 +50,7 @@ class Replica:
         self.documents = documents or MemoryResourceStore(COLOCATION_STRATEGY)
         self.store = nodes or MemoryColocationStore()
         self.clock = FakeClock(START + timedelta(seconds=60))
-        self.meter = Told()
+        self.meter = DocumentCounts()
         self.followers = followers_of(self.store)
         self.hooks = StrategyHooks(ColocationSettings(**settings).base(), self.followers, self.clock)
         self.in_force = StrategiesInForce(self.documents, self.hooks, self.meter)

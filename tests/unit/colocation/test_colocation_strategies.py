@@ -1,4 +1,4 @@
-"""ColocationStrategy documents: what they say, what is refused, who follows which, and what happens to bad ones."""
+"""ColocationStrategy documents: their fields, refusals, the nodes that follow each, and bad ones."""
 
 from __future__ import annotations
 

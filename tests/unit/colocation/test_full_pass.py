@@ -81,7 +81,7 @@ async def test_nodes_that_were_just_decided_are_skipped_and_have_their_turn_all_
         looked += passed.counts[Found.SAME]
     assert looked == 20  # each once in so many passes
     quiet = await healthy.looked()
-    assert quiet.counts[Found.SAME] == 20  # nobody was decided since: all are looked at
+    assert quiet.counts[Found.SAME] == 20  # no offer was decided since: all are checked
 
 
 @pytest.mark.parametrize(

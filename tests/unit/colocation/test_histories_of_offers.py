@@ -232,7 +232,7 @@ def test_machines_with_room_offer_something_in_the_end(history: Sequence[Step], 
 
 
 def measure(node: Node, number: int, cpu: int) -> None:
-    """A window in which a prod pod that nobody predicts, and that asks for nothing, uses so much."""
+    """A window in which a prod pod without a prediction and without a request uses this amount."""
     node.number, node.now = number, START + timedelta(minutes=number + 1, seconds=2)
     pod = Pod("p", "p", "default", "w", Tier.PROD, QoSClass.LS, 9000, Resources(), START)
     used, nothing = usage(cpu, cpu), usage(0, 0)

@@ -1,4 +1,4 @@
-"""What PostgreSQL cannot do now is nobody's fault: the events in hand come again, however long that takes."""
+"""While PostgreSQL is away the events in hand are redelivered, however long that takes."""
 
 from __future__ import annotations
 

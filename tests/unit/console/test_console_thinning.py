@@ -1,4 +1,4 @@
-"""A budget of reports: all of a small fleet, everybody's turn in a large one."""
+"""A budget of reports: all of a small fleet, in turn for a large one."""
 
 from __future__ import annotations
 

@@ -175,7 +175,7 @@ async def test_the_pages_show_any_body_and_none_becomes_markup(scene: Scene, bod
 
 
 async def test_a_letter_that_would_command_a_node_is_never_put_back(scene: Scene) -> None:
-    """Whoever can write a letter must not have an operator give the command that he may not give himself."""
+    """The author of a dead letter must not make an operator run a command that its own role may not run."""
     intent = IntentDeclared(node="n", writer="ensurance", generation=7, declared_at=EPOCH, lease_seconds=60.0)
     await scene.bury(event_of(intent, source="test", time=EPOCH))
     for query in ("", "?dryRun=true", "?again=true"):

@@ -1,4 +1,4 @@
-"""The table of offers: whoever reads it, however slowly and from wherever, ends with what is in force."""
+"""The table of offers: any reader, however slow and from any position, ends with what is in force."""
 
 from __future__ import annotations
 

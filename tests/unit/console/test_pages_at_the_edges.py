@@ -1,4 +1,4 @@
-"""What pages say where little is known: nobody reports, nodes that never did, wrong addresses, long names."""
+"""Pages with little data: no reports, nodes that never reported, wrong addresses, long names."""
 
 from __future__ import annotations
 

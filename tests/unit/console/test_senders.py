@@ -1,4 +1,4 @@
-"""Dead letters by the agent that sent them, blocks beside them, and who may change a block."""
+"""Dead letters by the agent that sent them, blocks beside them, and the role that may change a block."""
 
 from __future__ import annotations
 

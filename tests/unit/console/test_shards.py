@@ -1,4 +1,4 @@
-"""Who owns which partition, as the console tells it."""
+"""Owners of partitions, as the console shows them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def no_checks() -> Sequence[Any]:
 
 
 def said(age: float, owners: str, service: str = "ingestion") -> ProcessView:
-    """A replica that said `age` seconds ago who owns partitions 0, 1, …; `-` is nobody."""
+    """A replica that published the owners of partitions 0, 1, … `age` seconds ago; `-` is unowned."""
     leases = tuple(
         LeaseView(number, None if name == "-" else f"{name}/1", 7, EPOCH) for number, name in enumerate(owners)
     )

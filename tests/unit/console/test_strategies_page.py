@@ -113,9 +113,9 @@ annotated = st.dictionaries(
 def test_the_page_finds_what_colocation_follows(
     cluster: dict[str, int], pool: dict[str, int], labels: dict[str, str], annotations: dict[str, str]
 ) -> None:
-    """The one place where the page repeats a rule of colocation: who wins."""
+    """The one place where the page repeats a rule of colocation: precedence."""
     layers = layers_of(cluster, [PoolStrategy("web", Selector(), pool)], NodeOverrides(labels, annotations))
-    sources = tuple(dict.fromkeys(layer.told for layer in layers))
+    sources = tuple(dict.fromkeys(layer.level for layer in layers))
     documents = [view("default", fields=cluster, effective=cluster), view("web", fields=pool)]
     found = node_strategy(documents, sources, labels, annotations)
     assert {one.name: one.in_force.value for one in found.fields} == merged(layers)

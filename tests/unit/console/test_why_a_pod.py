@@ -1,4 +1,4 @@
-"""Who is meant by a pod's name, what was decided about it, and the arithmetic that anybody can redo."""
+"""Pods by name, the decisions about them, and the arithmetic that a reader can repeat."""
 
 from __future__ import annotations
 

@@ -43,8 +43,8 @@ MONTH = timedelta(days=30)
 
 
 @dataclass(slots=True)
-class Heard(Node):
-    """A node of which the console hears everything, each at a moment of its own."""
+class ObservedNode(Node):
+    """A node whose events all reach the console, each at a time of its own."""
 
     events: list[Event[Any]] = field(default_factory=list)
 
@@ -57,15 +57,15 @@ class Heard(Node):
         self.events += [*([event] if event else []), *events]
 
 
-def heard(strategy: Strategy, history: Sequence[Step], capacity: int = 50_000) -> Heard:
-    node = Heard(strategy=strategy)
+def heard(strategy: Strategy, history: Sequence[Step], capacity: int = 50_000) -> ObservedNode:
+    node = ObservedNode(strategy=strategy)
     node.take(apply_description, described("n", capacity, capacity, zones=2).data)
     for step in history:
         step(node)
     return node
 
 
-async def explained(node: Heard) -> list[tuple[OfferView, Why]]:
+async def explained(node: ObservedNode) -> list[tuple[OfferView, Why]]:
     """Every amount of every offer, as it is explained at the moment it was told."""
     model = MemoryReadModel()
     recorder = RecordEvents(model, FakeClock(node.now), usage_retention=MONTH, decision_retention=MONTH)
@@ -96,7 +96,7 @@ def check(offer: OfferView, answer: Why) -> None:
     for row in answer.waterfall:
         assert row.source, f"{row.name} of {answer.subject} does not say what it stands on"
         if row.value:
-            assert row.source != "nobody", f"{row.name} of {answer.subject} stands on what nobody told"
+            assert row.source != "nobody", f"{row.name} of {answer.subject} has no source"
             assert row.observed_at is not None or row.source == SAID_BY_THE_STRATEGY, f"{row.name} is of no time"
         assert not re.search(r"\d{5,}", row.note), f"{row.name}: {row.note!r} is not for people"
 
@@ -113,7 +113,7 @@ def test_every_amount_of_every_offer_is_explained_by_a_sum_with_sources(
 @settings(max_examples=20, deadline=None)
 @given(st.lists(windows() | predictions(), min_size=4, max_size=8))
 def test_all_four_amounts_are_explained_where_mid_has_a_share(history: Sequence[Step]) -> None:
-    """Without it, the histories above could be of nodes that never offer anything to anybody."""
+    """Without it, the histories above could be of nodes that never offer anything."""
     strategy = Strategy(
         mid_mode=MidMode.STATIC, mid_static_cpu_reserved_percent=10, mid_static_memory_reserved_percent=10
     )
@@ -140,7 +140,7 @@ def test_a_share_that_mid_has_no_more_is_not_explained_as_if_it_had_it() -> None
 
 def test_what_hysteresis_holds_back_is_a_term_that_names_the_offer_before() -> None:
     """CPU rises a little, which is not told; memory halves, which is: both records of that offer are explained."""
-    node = Heard(strategy=Strategy(cold_start_holds_request=False))
+    node = ObservedNode(strategy=Strategy(cold_start_holds_request=False))
     node.take(apply_description, described("n").data)
     measured = [window("n", number, {"p": cpu}) for number, cpu in ((0, 2000), (1, 1900))]
     for event in measured:

@@ -18,7 +18,7 @@ _DEFAULTED = re.compile(r"\$\{\w+:-([^}]*)\}")
 
 
 def filled(value: Any) -> Any:
-    """As compose reads it when nobody set a variable."""
+    """As compose reads it with no variable set."""
     if isinstance(value, str):
         return _DEFAULTED.sub(r"\1", value)
     if isinstance(value, dict):

@@ -15,7 +15,7 @@ from slackwater.testing.servers import NATS_IMAGE, POSTGRES_IMAGE
 OURS = "slackwater:local"
 CAPABILITIES = {
     "agent": {"DAC_OVERRIDE", "KILL", "SYS_PTRACE"},
-    "backup": {"DAC_OVERRIDE"},  # the folder on the machine is whoever's
+    "backup": {"DAC_OVERRIDE"},  # the folder on the machine may have any owner
     "restore": {"DAC_READ_SEARCH"},
 }
 

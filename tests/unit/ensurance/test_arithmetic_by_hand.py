@@ -1,4 +1,4 @@
-"""A record can be checked with a pocket calculator: reading, waterline, gap, who releases what, and what remains."""
+"""A record can be checked with a pocket calculator: reading, waterline, gap, releases by pod, and what remains."""
 
 from __future__ import annotations
 

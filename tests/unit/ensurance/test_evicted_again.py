@@ -1,4 +1,4 @@
-"""Who is started again only to be evicted again: counted by workload and pool, for an hour, shared by all replicas."""
+"""Pods restarted only to be evicted again: counted by workload and pool, for an hour, shared by all replicas."""
 
 from __future__ import annotations
 

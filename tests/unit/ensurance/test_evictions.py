@@ -79,7 +79,7 @@ async def test_what_was_refused_leaves_the_hour_to_the_next_and_what_ended_does_
     assert items(scene) == ["b1", "b2"]
     await scene.ended(EvictionOutcome.REFUSED)
     await scene.report(0.3, batch=CROWD)
-    assert items(scene) == ["b2", "b3"], "one of two has ended nobody"
+    assert items(scene) == ["b2", "b3"], "one of two has ended no pod"
     await scene.ended(EvictionOutcome.TERMINATED)
     await scene.clock.advance(61)
     await scene.report(0.3, batch={"b1": 300, "b3": 100})
@@ -139,7 +139,7 @@ async def test_a_pod_with_a_long_grace_period_is_credited_and_not_evicted_again_
     assert items(scene) == ["b1", "b2", "b3"], "half a minute after its grace it should have been gone"
     await scene.clock.advance(120)
     await scene.report(0.0, batch=CROWD)
-    assert items(scene) == ["b2", "b3"], "and nobody tells how it ended"
+    assert items(scene) == ["b2", "b3"], "and no completion arrives"
 
 
 async def test_the_effect_of_a_long_grace_is_measured_when_it_is_over() -> None:
@@ -241,7 +241,7 @@ async def test_evictions_that_bring_no_relief_make_the_pool_step_back() -> None:
     scene.start()
     await scene.book.load()
     await scene.report(0.2, batch={"b2": 200, "b3": 100})
-    assert items(scene) == [], "who comes back knows it too"
+    assert items(scene) == [], "a restarted replica has it too"
 
 
 @pytest.mark.parametrize(("autonomy", "gone"), [({}, []), ({"blanketEvictions": 1}, ["b1"])])

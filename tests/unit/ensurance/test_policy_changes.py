@@ -72,7 +72,7 @@ async def test_a_change_reaches_every_node_at_once_and_is_stored(scene: Scene, c
 
 async def test_a_policy_has_its_author_whatever_the_caller_sends(client: httpx2.AsyncClient) -> None:
     document = await changed(client, mode="observe")
-    document["metadata"]["changedBy"] = "somebody else"
+    document["metadata"]["changedBy"] = "another user"
     assert (await client.put(URL, json=document)).json()["metadata"]["changedBy"] == "local"
     assert (await client.get(URL)).json()["metadata"]["changedBy"] == "local"
 

@@ -79,7 +79,7 @@ async def test_it_comes_forward_when_its_hold_is_over_and_the_guard_is_content()
     assert told(scene.steps()[-1])[2:] == ("evict", "600 s have passed")
     scene.start()
     await scene.book.load()
-    assert await scene.look() == 0, "who starts again tells nothing twice"
+    assert await scene.look() == 0, "a restarted replica publishes nothing twice"
 
 
 async def test_a_changed_autonomy_starts_the_guards_anew() -> None:

@@ -51,7 +51,7 @@ class World:
         self.watch = WatchLiveness(self.database, ledgers, self.clock, SILENCE, self._hearing)
         self.keep = KeepHistory(self.database, ledgers, self.clock, retention_days=2)
 
-    def closer(self, heard_until: Callable[[int], datetime] | None = None) -> CloseWindows:
+    def closer(self, received_until: Callable[[int], datetime] | None = None) -> CloseWindows:
         return CloseWindows(
             self.database,
             self.books.ledgers(),
@@ -60,7 +60,7 @@ class World:
             seconds=WINDOW,
             lateness_seconds=LATENESS,
             silence_seconds=SILENCE.stale_seconds,
-            heard_until=heard_until,
+            received_until=received_until,
         )
 
     async def _hearing(self) -> bool:

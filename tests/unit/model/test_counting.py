@@ -1,4 +1,4 @@
-"""One of something is no plural: the nouns themselves, and that nobody writes `1 nodes` past them."""
+"""One of something is no plural: the nouns themselves, and that no text has `1 nodes`."""
 
 from __future__ import annotations
 

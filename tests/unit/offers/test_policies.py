@@ -1,4 +1,4 @@
-"""Policies, margins and caps of the batch offer, and who counts how: worked by hand, and as properties."""
+"""Policies, margins and caps of the batch offer, and how pods count: worked by hand, and as properties."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from slackwater.offers.strategy import CountingPolicy, MarginMode, Strategy, str
 from slackwater.offers.tier_holdings import Basis, TierHolds, held_by, tier_holds
 
 TRUSTING = Strategy(cold_start_holds_request=False)
-"""Counts as the field does: usage alone for who has no prediction."""
+"""Counts as the field does: usage alone for a pod without a prediction."""
 
 
 def pod(usage: int | None, request: int = 2000, **others: object) -> PodInput:
@@ -182,7 +182,9 @@ def test_the_part_of_a_common_peak_that_is_a_guess_is_counted_by_its_pod_instead
     assert offered(warm, cold, prod_peak=together, strategy=held) == 5800 - 4000
     young = replace(cold, bound_seconds_ago=40)
     assert offered(warm, young, prod_peak=together, strategy=held) == 5800 - 1000 - 1000
-    assert offered(warm, cold, prod_peak=together) == 5800 - 1000 - 100  # who trusts lends what a cold pod asked for
+    assert (
+        offered(warm, cold, prod_peak=together) == 5800 - 1000 - 100
+    )  # a trusting policy lends what a cold pod requested
 
 
 def test_where_colocation_is_off_nothing_is_offered_and_the_terms_say_so() -> None:

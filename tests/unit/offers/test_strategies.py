@@ -215,7 +215,7 @@ def test_a_bad_layer_keeps_the_last_good_strategy_and_says_why(node: NodeOverrid
     fresh = resolve({**ON, "riseWindows": 5}, (), node)
     assert fresh.strategy == strategy_of({**ON, "riseWindows": 5})
     assert fresh.reason == after.reason
-    assert fresh.told == ("cluster",)
+    assert fresh.levels == ("cluster",)
 
 
 def test_what_was_good_last_is_kept_word_by_word_while_bad_follows_bad() -> None:

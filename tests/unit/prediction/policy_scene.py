@@ -16,8 +16,8 @@ from slackwater.resources.kinds.predict_policy import PREDICT_POLICY
 from slackwater.testing.resources import MemoryResourceStore
 
 
-class Told:
-    """What operators were shown."""
+class DocumentCounts:
+    """The numbers of documents on the meter."""
 
     def __init__(self) -> None:
         self.followed = self.unusable = -1
@@ -39,10 +39,10 @@ class Lacking(Catalogue):
 
 
 class Replica:
-    """One process, with what whoever predicts was told of policies."""
+    """One process, with the policies that its predictor received."""
 
     def __init__(self, store: MemoryResourceStore, catalogue: Catalogue | None = None, **settings: Any) -> None:
-        self.meter, self.heard = Told(), list[PoolPolicies]()
+        self.meter, self.heard = DocumentCounts(), list[PoolPolicies]()
         self.catalogue = catalogue or Catalogue()
         first = PredictionSettings(**settings).first_policy()
         hooks = PredictPolicyHooks(self.catalogue, first)

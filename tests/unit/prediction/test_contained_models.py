@@ -1,4 +1,4 @@
-"""A model that somebody installed may do anything: others are predicted for, and it lends nothing where it fails."""
+"""An installed model may fail in any way: other nodes are predicted, and it lends nothing where it fails."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def test_the_order_of_the_documents_does_not_matter(order: list[str | None], dat
 
 
 def test_a_model_of_its_own_leaves_the_rate_above_behind() -> None:
-    """Who chooses a knob has not asked for the cluster's rate, which would take its place."""
+    """A document that sets a knob does not inherit the cluster's rate, which would replace it."""
     cluster = effective(PolicyOverrides("default", 1, rates={"cpu": 0.01}), PoolPolicy())
     assert cluster.cpu.settings == {RATE: 0.01}
     gold = effective(

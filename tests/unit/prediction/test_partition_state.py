@@ -1,4 +1,4 @@
-"""The state of the service: what it says of nodes, whom it forgets, and what follows from policies that change."""
+"""The state of the service: predictions of nodes, dropped nodes, and changes of policies."""
 
 from __future__ import annotations
 

@@ -212,7 +212,7 @@ async def test_it_stops_while_a_reader_hangs_on_a_stream_and_leaves_signals_alon
 
 
 async def test_it_waits_for_the_end_of_the_requests_that_it_ends() -> None:
-    """Whoever stops closes what requests use right afterwards, and the loop is gone a moment later."""
+    """A stop closes what requests use right afterwards, and the loop ends a moment later."""
     asked, told = asyncio.Event(), list[str]()
     router = Routes()
 

@@ -1,4 +1,4 @@
-"""Who gives way to whom on a shared machine."""
+"""Nice values of services on a shared machine."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from slackwater.v1 import colocation_service_pb2_grpc as stubs
 
 
 async def answered(address: str, root: bytes, client: trustme.LeafCert | None = None) -> bool:
-    """Over a connection of its own, by who believes in `root`."""
+    """Over a connection of its own, by a client that trusts `root`."""
     chain = None if client is None else b"".join(each.bytes() for each in client.cert_chain_pems)
     key = None if client is None else client.private_key_pem.bytes()
     own = [("grpc.use_local_subchannel_pool", 1)]

@@ -1,4 +1,4 @@
-"""The gRPC server of a process: who gets in, what an error looks like, health, reflection, TLS, and stopping."""
+"""The gRPC server of a process: authentication, the form of an error, health, reflection, TLS, and stopping."""
 
 from __future__ import annotations
 
@@ -207,7 +207,7 @@ def test_every_class_of_the_error_tree_has_a_status() -> None:
     kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and kind is not errors.SlackwaterError]
     found = {kind: status_of(kind("x")) for kind in kinds if issubclass(kind, errors.SlackwaterError)}
     assert grpc.StatusCode.INTERNAL not in found.values()
-    assert found.pop(errors.Fenced) == found[errors.Conflict], "whoever calls can do the same about both"
+    assert found.pop(errors.Fenced) == found[errors.Conflict], "a caller reacts to both alike"
     assert len(set(found.values())) == len(found)
 
 

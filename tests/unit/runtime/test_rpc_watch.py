@@ -142,7 +142,7 @@ async def test_a_refused_call_counts_and_leaves_no_span(tmp_path: Path, exporter
         call = stubs.ColocationServiceStub(channel).GetNode(api.GetNodeRequest(), metadata=metadata)
         assert (await code_of(call))[0] is grpc.StatusCode.UNAUTHENTICATED
     assert watched.calls() == {(GET, "UNAUTHENTICATED"): 1.0}
-    assert exporter.get_finished_spans() == (), "strangers must not fill the collector"
+    assert exporter.get_finished_spans() == (), "unauthenticated calls must not fill the collector"
 
 
 @pytest.mark.parametrize(("deed", "status", "failed"), [(nothing, 0, False), (not_there, 5, False), (broken, 13, True)])

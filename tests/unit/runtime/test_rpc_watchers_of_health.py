@@ -1,4 +1,4 @@
-"""Who proves nothing may ask after health, and cannot take the server from those who may more by asking for long."""
+"""Unauthenticated clients may watch health, and cannot exhaust the server for authenticated ones by watching."""
 
 from __future__ import annotations
 

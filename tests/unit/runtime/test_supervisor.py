@@ -162,7 +162,7 @@ async def test_a_misconfigured_service_ends_the_start_instead_of_looping() -> No
     wrong = Scripted("wrong", journal, [Misconfigured("no such file")])
     with capture_logs() as lines, pytest.raises(Misconfigured, match="no such file"):
         await Supervisor([Scripted("first", journal), wrong], clock=FakeClock()).run()
-    assert lines == []  # whoever runs it says it, once
+    assert lines == []  # its runner logs it, once
     assert journal == ["first starts", "first runs", "wrong starts", "first stops"]
 
 

@@ -12,7 +12,7 @@ from slackwater.runtime.roles import OPEN, Needed, Principal, Role
 from slackwater.runtime.tokens import Token, TokensFile, certified, digest_of, parse_tokens, read_tokens, whose
 
 ANNA, CARL = "anna-has-a-long-token", "carl-has-a-long-token"
-CONTENT = f"# who\nanna operator {ANNA}\n\ncarl viewer sha256:{hashlib.sha256(CARL.encode()).hexdigest()}\n"
+CONTENT = f"# users\nanna operator {ANNA}\n\ncarl viewer sha256:{hashlib.sha256(CARL.encode()).hexdigest()}\n"
 
 
 def file_with(path: Path, text: str, mode: int = 0o600) -> Path:
@@ -99,7 +99,7 @@ def test_a_changed_file_counts_at_once(tmp_path: Path) -> None:
     file_with(tmp_path / "next", "anna operator another-token-of-anna\n").replace(path)
     assert whose(ANNA, tokens.tokens()) is None
     assert whose("another-token-of-anna", tokens.tokens()) == Principal("anna", Role.OPERATOR)
-    file_with(tmp_path / "next", "# nobody any more\n").replace(path)
+    file_with(tmp_path / "next", "# no user any more\n").replace(path)
     assert tokens.tokens() == ()
 
 

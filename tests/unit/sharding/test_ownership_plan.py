@@ -1,4 +1,4 @@
-"""Who shall own which partition, for every history of joins, deaths and beats."""
+"""Planned owners of partitions, for every history of joins, deaths and heartbeats."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NAMES = [f"m{number}/1" for number in range(6)]
 
 
 class World:
-    """The database as it would be: claims are granted only for what nobody living owns."""
+    """The database as it would be: claims are granted only for partitions without a living owner."""
 
     def __init__(self) -> None:
         self.owners: dict[int, str | None] = dict.fromkeys(range(PARTITIONS))

@@ -11,7 +11,7 @@ HOURS = 60
 
 
 class Silent:
-    """Nobody watches."""
+    """Progress that is not shown."""
 
     def begin(self, what: str, steps: int | None) -> None:
         """Says nothing."""

@@ -1,5 +1,5 @@
 """A Prometheus that is small enough to read: it evaluates the few range queries over made series, label by label, and
-is as strict as the real one about the form of a query, the number of points, and who asks."""
+is as strict as the real one about the form of a query, the number of points, and authentication."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class SmallPrometheus:
     series: list[Made]
     token: str = ""
     authorization: str = ""
-    """What else than a token proves who asks; empty: nothing does."""
+    """What authenticates a request besides a token; empty: nothing does."""
     fails: list[tuple[int, str]] = field(default_factory=list)
     """(status, body) of the next answers."""
     warnings: list[str] = field(default_factory=list)

@@ -1,7 +1,7 @@
 """Two machines and twenty minutes: every figure can be computed with pencil and paper, and all that is shown says it.
 
-A has 4 cores and uses 1, 1, 2 and 2 of them. B has 2 cores, comes after ten minutes and uses 1.5. Said of both is a
-peak of a quarter of what they have; who uses more counts with that. At 100 % of a node, told at once:
+A has 4 cores and uses 1, 1, 2 and 2 of them. B has 2 cores, comes after ten minutes and uses 1.5. Both have a
+predicted peak of a quarter of what they have; more usage counts as used. At 100 % of a node, published at once:
 
     A is offered    -     3     3     2     cores; with what it uses, the third is one too many
     B is offered                -     0.5   and is full then

@@ -128,7 +128,7 @@ def test_hours_in_which_nothing_was_recorded_are_not_lent(tmp_path: Path) -> Non
     ((known, _),) = figures(history, Strategy(cpu_reclaim_threshold_percent=100))
     ((idle, _),) = figures(with_a_hole(tmp_path, filled=True), Strategy(cpu_reclaim_threshold_percent=100))
     assert known.node_hours == pytest.approx(2 * (history.steps / 12 - 48.92), abs=0.1)
-    assert known.prod_hours == pytest.approx(idle.prod_hours), "nobody used anything in between"
+    assert known.prod_hours == pytest.approx(idle.prod_hours), "no pod used anything in between"
     assert known.reclaimed_share < idle.reclaimed_share / 2
 
 

@@ -24,7 +24,7 @@ def letters(first: Series, **labels: str) -> dict[tuple[str, Labels], Series]:
 
 
 def begins_at_once(number: float) -> Series:
-    """As a counter of a label that nobody has named before: there is nothing, and then a number."""
+    """As a counter with a new label value: no series, and then a number."""
     return lambda now: number if now >= FIRST else None
 
 

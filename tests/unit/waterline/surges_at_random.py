@@ -146,7 +146,7 @@ _PROD, _BATCH = _pod("prod", Tier.PROD), [_pod(f"b{number}", Tier.BATCH) for num
 
 @dataclass
 class Watched:
-    """A machine, who samples it and what is decided; a change is in force 40 to 100 ms after its sample."""
+    """A machine, its samples and its decisions; a change is in force 40 to 100 ms after its sample."""
 
     machine: RandomMachine
     scene: Scene = FULL
@@ -251,7 +251,7 @@ class Watched:
 
 def surges(count: int, seconds: float, seed: int, scene: Scene = FULL) -> tuple[list[SurgeFigures], Watched]:
     """So many surges of so many seconds, each after a rest in which batch has had everything back for three seconds;
-    and whoever watched them, as they left him."""
+    and the watched machine at their end."""
     chance = random.Random(seed)
     watched = Watched(RandomMachine(chance), scene)
     machine, levels = watched.machine, scene.levels

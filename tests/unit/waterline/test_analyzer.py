@@ -1,4 +1,4 @@
-"""Counting, cool-downs, closing the node, gaps and who may be asked: one cycle of analysis after the other."""
+"""Counting, cool-downs, cordons, gaps and candidates: one cycle of analysis after the other."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_an_action_may_leave_scheduling_alone() -> None:
     assert not seen[0].scheduling.scheduling.is_disabled
 
 
-# ---- who
+# ---- candidates
 
 
 @pytest.mark.parametrize(

@@ -143,4 +143,4 @@ def test_a_pod_that_had_no_limit_has_none_again() -> None:
     first, second = (RestoreBounds(D(1), unlimited_at_milli=D(top)) for top in (4000, 2000))
     assert restore_cpu(pod, first, None)[0].after_us == 200_000
     assert restore_cpu(pod, second, None)[0].after_us is None
-    assert restore_cpu(pod, RestoreBounds(D(1)), None)[0].after_us == 200_000, "nobody says when that would be"
+    assert restore_cpu(pod, RestoreBounds(D(1)), None)[0].after_us == 200_000, "the time of that is unknown"

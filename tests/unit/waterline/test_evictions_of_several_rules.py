@@ -1,4 +1,4 @@
-"""Who is evicted when several rules ask at once: as few as close each gap, none of whom a rule of its own needs not."""
+"""Victims when several rules evict at once: as few as close each gap, each needed by a rule of its own."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_a_cap_per_cycle_spreads_evictions_over_time_and_adds_none(
 
 
 def test_a_replacement_after_a_refusal_makes_no_other_victim_unnecessary() -> None:
-    """Without `a` it takes `c`, who is enough alone: `b` was to go with `a`."""
+    """Without `a` it evicts `c`, which is enough alone: `b` was planned together with `a`."""
     crowd = [
         use(name, cpu=cpu, priority=place) for place, (name, cpu) in enumerate([("a", 300), ("b", 200), ("c", 500)])
     ]

@@ -360,7 +360,7 @@ def _quotas(pods: Iterable[PodUse]) -> list[list[int | None]]:
 
 
 def _changed(pod: PodUse, done: Cycle) -> PodUse:
-    """What the next sample sees: nobody uses more than its quota."""
+    """What the next sample sees: no pod uses more than its quota."""
     quotas = {one.container: one.after_us for step in done.plan.steps for one in step.changes if one.uid == pod.uid}
     return replace(
         pod,

@@ -1,4 +1,4 @@
-"""Exactly as far as the gap, against brute force: who is chosen, how much is released, and who never is."""
+"""Exactly as far as the gap, against brute force: the chosen pods, the amounts released, and the pods never chosen."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_no_part_of_the_evicted_closes_the_gaps_alone(crowd: list[PodUse], cpu: 
     chosen = [pod for pod in crowd if pod.uid in evicted(done)]
     open_gaps = [one for one in done.plan.remaining if not one.is_closed]
     if open_gaps:
-        assert not closes(crowd, cpu, memory), "somebody was left who could have helped"
+        assert not closes(crowd, cpu, memory), "a pod was left that could have helped"
         assert all(one.because for one in open_gaps)
         return
     assert closes(chosen, cpu, memory)
@@ -65,7 +65,7 @@ def test_the_throttled_pods_are_a_prefix_of_those_that_can_release_anything(crow
     taken = [step.uid for step in done.plan.of(ActionKind.THROTTLE)]
     closed = {one.uid for one in done.plan.spared if one.because == "the gap is closed"}
     order = [pod.uid for pod in CPU_CHAIN.order(crowd) if pod.uid in {*taken, *closed}]
-    assert order[: len(taken)] == taken, "nobody is passed over who could have given way"
+    assert order[: len(taken)] == taken, "no pod that can release anything is passed over"
     if done.plan.remaining[0].is_closed:
         asked = [one.pod.uid for one in done.analysis.throttles[0].candidates]
         assert set(asked[asked.index(taken[-1]) + 1 :]) == closed, "told so"
@@ -80,7 +80,7 @@ def test_never_more_than_one_pod_beyond_what_was_needed(crowd: list[PodUse], gap
     done = cycle(policies(rule(CPU, 1000, "evict")), *crowd, **{CPU: 1000 + gap})
     released = [amount for step in done.plan.of(ActionKind.EVICT) for _, amount in step.released]
     assert not released or sum(released) - max(released) < gap
-    assert all(amount > 0 for amount in released), "nobody is evicted for nothing"
+    assert all(amount > 0 for amount in released), "no pod is evicted in vain"
 
 
 @given(crowds, st.integers(1, 12_000))

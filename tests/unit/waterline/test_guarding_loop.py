@@ -223,7 +223,7 @@ def test_a_gap_that_no_pod_can_close_is_recorded_once_per_episode() -> None:
     state, told = GuardState(), []
     for when, pressure in enumerate((0.5, 0.5, 0.0, 0.0, 0.5)):
         made = guard(seen(PROD, pressure=pressure, when=when), state, RULES, at(when), CLOSED_LOOP)
-        state, told = made.state, [*told, [(one.kind, one.carried_out) for one in made.cycle.told]]
+        state, told = made.state, [*told, [(one.kind, one.carried_out) for one in made.cycle.recorded]]
     assert told == [[(ActionKind.THROTTLE, False)], [], [], [], [(ActionKind.THROTTLE, False)]]
 
 
@@ -232,7 +232,7 @@ def test_an_unmeasured_rule_keeps_no_episode_from_being_recorded() -> None:
     state, told = GuardState(), []
     for when, pressure in enumerate((0.5, 0.5, 0.0, 0.0, 0.5)):
         made = guard(seen(PROD, pressure=pressure, when=when), state, rules, at(when), CLOSED_LOOP)
-        state, told = made.state, [*told, len(made.cycle.told)]
+        state, told = made.state, [*told, len(made.cycle.recorded)]
     assert told == [1, 0, 0, 0, 1]
 
 
@@ -242,17 +242,17 @@ def test_observe_records_the_same_plan_once_and_again_for_further_pods() -> None
     acted, told = (guard(view, GuardState(), RULES, at(0), one) for one in (CLOSED_LOOP, observe))
     assert told.cycle.would.steps == acted.cycle.plan.steps
     assert (told.cycle.plan.steps, told.state.throttles) == ((), ())
-    assert [(one.kind, one.carried_out) for one in told.cycle.told] == [(ActionKind.THROTTLE, False)]
+    assert [(one.kind, one.carried_out) for one in told.cycle.recorded] == [(ActionKind.THROTTLE, False)]
     again = guard(view, told.state, RULES, at(1), observe)
-    assert again.cycle.told == ()
+    assert again.cycle.recorded == ()
     other = guard(seen(PROD, pod("c", cpu=900), pressure=0.2), again.state, RULES, at(2), observe)
-    assert len(other.cycle.told) == 1
+    assert len(other.cycle.recorded) == 1
 
 
 def test_a_mode_without_evictions_previews_those_that_throttling_would_leave_necessary() -> None:
     both = under(line(), line(name="last-resort", action="evict", waterline="0.1"))
     enough = guard(seen(PROD, pod("b", cpu=900), pressure=0.2), GuardState(), both, at(0), CLOSED_LOOP)
-    assert [one.kind for one in enough.cycle.told] == [ActionKind.THROTTLE], "throttling is enough"
+    assert [one.kind for one in enough.cycle.recorded] == [ActionKind.THROTTLE], "throttling is enough"
     short = guard(seen(PROD, pod("b", cpu=60), pod("c", cpu=60)), GuardState(), both, at(0), CLOSED_LOOP)
     assert of(short.cycle.would, ActionKind.EVICT) == ["b", "c"]
     evicting = replace(CLOSED_LOOP, mode=Mode.EVICT)
@@ -320,7 +320,7 @@ def test_a_glance_is_either_the_whole_cycle_or_says_that_one_must_look(
         quick = fast_path(replace(view, pods=()), state, rules, at(when))
         made = guard(view, state, rules, at(when), CLOSED_LOOP)
         if quick is not None:
-            assert (quick, made.cycle.told, made.cycle.plan.steps) == (made.state, (), ())
+            assert (quick, made.cycle.recorded, made.cycle.plan.steps) == (made.state, (), ())
         state = made.state
 
 

@@ -164,7 +164,7 @@ def test_satisfaction_needs_window_and_last_sample_and_takes_the_smaller() -> No
         node = replace(node, best_effort_window=node.best_effort_last)
         by_offer = BUILT_IN.by_name["batch_cpu_shortfall_of_allocatable"]
         assert len(by_offer.read(node)) == readings, "an offer that is not known is no calm"
-    assert (shortfall(lacking, replace(lacking, usage_milli=4000)) or 0) < 0, "who uses little lacks nothing"
+    assert (shortfall(lacking, replace(lacking, usage_milli=4000)) or 0) < 0, "a pod that uses little lacks nothing"
     metric, calm = BUILT_IN.get("batch_cpu_shortfall"), replace(lacking, usage_milli=4000)
     assert metric is not None
     for window, last in ((lacking, calm), (calm, lacking)):

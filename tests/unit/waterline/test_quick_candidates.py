@@ -53,8 +53,8 @@ pods = st.lists(
 
 
 def alone(pod: PodUse, given_policies: list[PodQosSpec]) -> set[str] | None:
-    """The rule itself: policies add up, and who owns CPUs is only meant by those that name his class. None: nobody
-    means him, or he is protected whatever they say."""
+    """The rule itself: policies add up, and a pod with exclusive CPUs is selected only by those that name its class.
+    None: no policy selects it, or it is protected whatever they allow."""
     if protection(pod, OWNERS_OF_CPUS) is not None:
         return None
     owns = pod.qos in OWNERS_OF_CPUS

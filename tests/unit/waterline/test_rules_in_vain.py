@@ -1,4 +1,4 @@
-"""Rules that can act on nobody, however far their waterline is crossed, are told by name and reason."""
+"""Rules that can act on no pod, however far their waterline is crossed, are reported by name and reason."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def test_a_node_is_closed_only_while_a_rule_that_may_close_it_holds_it(
         may = {one.key for policy in given_policies.nodes for one in policy.rules if one.action in ("close", "evict")}
         may -= {one.key for policy in given_policies.nodes for one in policy.rules if one.is_preview}
         if after.is_disabled:
-            assert set(after.because) & may, "somebody who may close it holds it"
+            assert set(after.because) & may, "a rule that may cordon holds it"
             assert after.last_trigger_at is not None
         if reading == 600 and may:
             assert after.is_disabled

@@ -34,7 +34,7 @@ CPU = "node_cpu_usage"
         (40, 105, None, 40, 0, 0),
         (177, 105, 0.5, 105, 72, 0),  # parts of two periods in one sample
         (60, None, 0.5, 60, 0, 0),  # without a limit there is no saying
-        (1, 105, 1.0, 105, 0, 104),  # who waited all the time has a task that runs all the time when it may
+        (1, 105, 1.0, 105, 0, 104),  # a pod that waited all the time has a task that would run all the time
         (1, 8000, 0.95, 951, 0, 950),  # one task, and no more
         (200, 8000, 0.95, 2000, 0, 1800),  # or ten times what it used
     ],

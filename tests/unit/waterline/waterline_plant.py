@@ -28,7 +28,7 @@ class Plant:
         return wanted
 
     def usages(self) -> dict[str, int]:
-        """What everybody gets."""
+        """The share of each pod."""
         wanted, given = self._wanted(), dict.fromkeys(self._wanted(), 0.0)
         free, hungry = float(self.capacity), {uid for uid, want in wanted.items() if want > 0}
         while hungry and free > 1e-6:

@@ -66,7 +66,7 @@ class DisconnectedGuard:
             view.node, view.capacity_milli or 0, self.state, _book(self.policies), self.options, now, view,
             self.held.event.id, WRITER,
         )  # fmt: skip
-        recorded = [(one, record_of(new_id(), one, made.cycle, source)) for one in made.cycle.told]
+        recorded = [(one, record_of(new_id(), one, made.cycle, source)) for one in made.cycle.recorded]
         self._note(made, recorded)
         if made.cycle.plan.steps or made.forgotten:
             self._carry_out(pods)

@@ -56,8 +56,8 @@ class StrategySet:
         followed = self._known.get(key)
         if followed is None:
             resolved = self._resolved(pool, words, good)
-            sources = tuple(self._titles.get(each, each) for each in resolved.told)
-            times = [at for each in resolved.told if (at := self._accepted.get(each)) is not None]
+            sources = tuple(self._titles.get(each, each) for each in resolved.levels)
+            times = [at for each in resolved.levels if (at := self._accepted.get(each)) is not None]
             followed = FollowedStrategy(resolved.strategy, sources, resolved.reason, max(times, default=None))
             if len(self._known) >= MOST_KNOWN:
                 self._known.clear()

@@ -56,7 +56,7 @@ class DocumentsInForce:
         self._in_force = {kind: ResourcesInForce(kind, store, hooks_of(kind, first)) for kind, store in stores.items()}
         self.cluster = first
         """The NodeQOS of the cluster, in its stored generation."""
-        self.found = Documents()
+        self.documents = Documents()
 
     @property
     def problems(self) -> Mapping[str, str]:
@@ -85,7 +85,7 @@ class DocumentsInForce:
         await self.read()
 
     async def read(self) -> None:
-        """Read all documents. Raises Unavailable; then `found` stays as it was."""
+        """Read all documents. Raises Unavailable; then `documents` stays as it was."""
         for in_force in self._in_force.values():
             await in_force.catch_up()
         nodes = self._in_force[NODE_QOS].now
@@ -93,7 +93,7 @@ class DocumentsInForce:
         generation = nodes.generations.get(CLUSTER, cluster.metadata.generation)
         self.cluster = cluster.with_generation(generation)
         revision = sum(in_force.now.revision for in_force in self._in_force.values())
-        self.found = Documents(
+        self.documents = Documents(
             self._values(NODE_QOS, NodeQosRules),
             self._values(POD_QOS, PodQos),
             self._values(AVOIDANCE_ACTION, AvoidanceAction),

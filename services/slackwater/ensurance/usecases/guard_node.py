@@ -249,10 +249,10 @@ class GuardNode:
         if is_released(guarded.state, options):
             return _released(guarded, measured, source, report, effects, standing)
         made = guard(view, state, rules.policies, now, options, metrics)
-        decided = [_decided(plan, made.cycle, source, report, guarded.generation) for plan in made.cycle.told]
+        decided = [_decided(plan, made.cycle, source, report, guarded.generation) for plan in made.cycle.recorded]
         evicted = tuple(
             evicting
-            for plan, decision in zip(made.cycle.told, decided, strict=True)
+            for plan, decision in zip(made.cycle.recorded, decided, strict=True)
             if plan.carried_out
             for evicting in _evictions(plan, decision.record, options.limits, now)
         )
@@ -358,7 +358,7 @@ def _limited(made: GuardResult, decided: Sequence[_Decided]) -> dict[str, str]:
     """Decision id by uid of each pod whose limit changes."""
     return {
         step.uid: decision.record.id
-        for recorded, decision in zip(made.cycle.told, decided, strict=True)
+        for recorded, decision in zip(made.cycle.recorded, decided, strict=True)
         if recorded.carried_out
         for step in recorded.plan.of(recorded.kind)
         if step.changes
@@ -391,7 +391,7 @@ def _awaited(
 ) -> list[Awaited]:
     """Decisions that were carried out and whose effect a metric will show."""
     awaited = []
-    for recorded, decision in zip(made.cycle.told, decided, strict=True):
+    for recorded, decision in zip(made.cycle.recorded, decided, strict=True):
         trigger = trigger_of(recorded, made.cycle)
         if recorded.carried_out and trigger is not None:
             awaited.append(

@@ -115,7 +115,7 @@ class GuardedNodeCache(NodeCache[GuardedNode, GuardUnit]):
 
     def _adopt(self) -> None:
         """Follow the documents that were read last."""
-        self._rules = rulebook_of(self._documents.cluster, self._documents.found, self.metrics)
+        self._rules = rulebook_of(self._documents.cluster, self._documents.documents, self.metrics)
 
     async def load(self, partitions: Collection[int] = ALL_PARTITIONS) -> None:
         """Read the documents (store the first NodeQOS if there is none yet), and the nodes of these partitions."""

@@ -54,7 +54,7 @@ class CloseWindows:
         silence_seconds: float,
         phase: Phase = aligned,
         traces: WindowTraces | None = None,
-        heard_until: Callable[[int], datetime] | None = None,
+        received_until: Callable[[int], datetime] | None = None,
         quarantine: Quarantine | None = None,
     ) -> None:
         self._quarantine = quarantine or unstored()
@@ -68,7 +68,7 @@ class CloseWindows:
         self._silence_seconds = silence_seconds
         self._phase = phase
         self._traces = traces or WindowTraces(seconds, phase)
-        self._heard_until = heard_until or (lambda _: clock.now())
+        self._received_until = received_until or (lambda _: clock.now())
         self._listening_since = clock.now()
 
     def listen_anew(self, after_seconds: float = 0.0) -> None:
@@ -117,7 +117,7 @@ class CloseWindows:
     async def _due(
         self, now: datetime, after: str, partitions: Collection[int], among: Sequence[str] | None
     ) -> Sequence[str]:
-        waiting = self._waiting(now, min(map(self._heard_until, partitions)))
+        waiting = self._waiting(now, min(map(self._received_until, partitions)))
         async with self._database.unit_of_work() as unit:
             nodes = await self._ledgers(unit).open_nodes(
                 waiting.over_at, waiting.silent_since, self._seconds, after, _NODES_AT_ONCE, partitions, among
@@ -130,7 +130,7 @@ class CloseWindows:
         """Closes nodes in the order of their names. Returns the number of windows, and the last name or None at the
         end.
         """
-        waiting = self._waiting(now, min(map(self._heard_until, partitions)))
+        waiting = self._waiting(now, min(map(self._received_until, partitions)))
         async with self._database.unit_of_work() as unit:
             ledger = self._ledgers(unit)
             nodes = await ledger.open_nodes(
@@ -162,8 +162,8 @@ class CloseWindows:
         with span("ingestion close window", parent, attributes) as step:
             return _event(window, now, step.traceparent)
 
-    def _waiting(self, now: datetime, heard_until: datetime) -> Waiting:
-        silent_since = heard_until - timedelta(seconds=self._silence_seconds)
+    def _waiting(self, now: datetime, received_until: datetime) -> Waiting:
+        silent_since = received_until - timedelta(seconds=self._silence_seconds)
         return Waiting(
             over_at=now - timedelta(seconds=self._lateness_seconds),
             silent_since=silent_since if silent_since >= self._listening_since else _NEVER,

@@ -25,9 +25,9 @@ class ConsumerLag:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._taken: dict[int, tuple[datetime, datetime]] = {}
+        self._received: dict[int, tuple[datetime, datetime]] = {}
 
-    def took(self, batch: Sequence[Received[UsageReported]], at: datetime) -> None:
+    def record(self, batch: Sequence[Received[UsageReported]], at: datetime) -> None:
         """Records a batch in stream order, received at `at`."""
         newest = {
             partition_of(received.subject_key): received.stored_at_seconds
@@ -35,11 +35,11 @@ class ConsumerLag:
             if received.stored_at_seconds
         }
         for partition, seconds in newest.items():
-            self._taken[partition] = (datetime.fromtimestamp(seconds, UTC), at)
+            self._received[partition] = (datetime.fromtimestamp(seconds, UTC), at)
 
     def until(self, partition: int) -> datetime:
         """Returns the time up to which reports of this partition have been received."""
         now = self._clock.now()
-        stored_at, taken_at = self._taken.get(partition, (now, now))
-        is_behind = taken_at - stored_at > BEHIND and now - taken_at <= NOTED
+        stored_at, received_at = self._received.get(partition, (now, now))
+        is_behind = received_at - stored_at > BEHIND and now - received_at <= NOTED
         return stored_at if is_behind else now

@@ -19,8 +19,8 @@ class WatchLiveness:
     """Lowers liveness; only a report raises it (accept_reports). Changes go through the outbox.
 
     `hearing` returns whether reports can arrive now: while the bus is unavailable, silence does not count.
-    `heard_until` returns up to when the reports of a partition have been received (usecases/hearing): a report that
-    waits in the stream is not silence.
+    `received_until` returns the time up to which reports of a partition have been received (usecases/consumer_lag): a
+    report that waits in the stream is not silence.
     """
 
     def __init__(
@@ -31,13 +31,13 @@ class WatchLiveness:
         limits: LivenessLimits,
         hearing: Callable[[], Awaitable[bool]],
         mine: Callable[[], Collection[int]] = lambda: ALL_PARTITIONS,
-        heard_until: Callable[[int], datetime] | None = None,
+        received_until: Callable[[int], datetime] | None = None,
     ) -> None:
         self._database = database
         self._ledgers = ledgers
         self._clock = clock
         self._mine = mine
-        self._heard_until = heard_until or (lambda _: clock.now())
+        self._received_until = received_until or (lambda _: clock.now())
         self._limits = limits
         self._hearing = hearing
         self._listening_since = clock.now()
@@ -53,7 +53,7 @@ class WatchLiveness:
         partitions = self._mine()
         if not partitions or now - self._listening_since <= timedelta(seconds=self._limits.stale_seconds):
             return 0
-        read_until = {partition: self._heard_until(partition) for partition in partitions}
+        read_until = {partition: self._received_until(partition) for partition in partitions}
         since = max(read_until.values()) - timedelta(seconds=self._limits.stale_seconds)
         async with self._database.unit_of_work() as unit:
             ledger = self._ledgers(unit)
@@ -78,5 +78,5 @@ class WatchLiveness:
             await ledger.save_pods(pods)
         return len(changed) + len(pods)
 
-    def _worse(self, liveness: Liveness | None, last_seen_at: datetime, heard_until: datetime) -> Liveness:
-        return after_silence(liveness, last_seen_at, heard_until, self._limits, self._listening_since)
+    def _worse(self, liveness: Liveness | None, last_seen_at: datetime, received_until: datetime) -> Liveness:
+        return after_silence(liveness, last_seen_at, received_until, self._limits, self._listening_since)

@@ -188,7 +188,7 @@ class NodeRun:
             return 0, True
         view = self._view(readings)
         made = guard(view, before, self._rules.policies, now, options, self._metrics)
-        for decision in made.cycle.told:
+        for decision in made.cycle.recorded:
             self._tally.act(reason_of(decision, before, made.cycle), len(decision.plan.of(decision.kind)))
         if made.cycle.analysis.scheduling.event == "disabled":
             self._tally.act(Reason.SCHEDULING_WATERLINE_CROSSED, 0)
@@ -208,7 +208,7 @@ class NodeRun:
             grace = USUAL_GRACE_SECONDS if step.grace_seconds is None else step.grace_seconds
             self._leaving[step.uid] = at + grace * 1000
         self._tally.evictions += len(steps)
-        for decision in made.cycle.told:
+        for decision in made.cycle.recorded:
             trigger = trigger_of(decision, made.cycle)
             if decision.carried_out and decision.kind is ActionKind.EVICT and trigger is not None:
                 uids = {step.uid for step in decision.plan.of(ActionKind.EVICT)}

@@ -1,4 +1,4 @@
-"""Who needs somebody, who is held and since when, what was gained."""
+"""Nodes that need attention, throttled nodes and since when, capacity gained."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What colocation tells of its strategies: each document as it counts, and since when, in events and in records."""
+"""Events and records of strategies: each document in force, and since when."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""While a decision about one node is written, reports of the others are handled; whoever holds all, holds all."""
+"""While a decision about one node is written, reports of other nodes are handled; a lock of all nodes holds all."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from test_following import changed, observed, publish, take
+from test_stream_readers import changed, observed, publish, take
 
 from slackwater.bus.consume import pull_requests
 from slackwater.bus.read import nats_stream_reader
@@ -85,7 +85,7 @@ async def test_a_lag_without_loss_is_no_gap(given: Any, monkeypatch: pytest.Monk
 async def test_a_place_moves_on_past_what_is_not_wanted_so_that_coming_back_is_no_gap(
     given: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The stream lets go of what nobody here wanted: who was there all the time has missed nothing."""
+    """The stream drops events outside the filter: a reader that stayed connected has missed nothing."""
     monkeypatch.setattr(pull_requests, "EXPIRES_SECONDS", 0.4)
     monkeypatch.setattr(pull_requests, "HEARTBEAT_SECONDS", 0.1)
     async with given.process() as bus:

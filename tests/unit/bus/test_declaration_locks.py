@@ -1,4 +1,4 @@
-"""A start declares some hundred consumers; no request may wait for all the others before it is looked at."""
+"""A start declares some hundred consumers; no request may wait for all the others before it is checked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whom nobody touches, as managed pods say it of themselves: what ensurance and a cut-off agent really see."""
+"""Protected pods, by their own labels and classes, as ensurance and a disconnected agent see them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def managed(uid: str = "a", tier: Tier = Tier.BATCH, **fields: Any) -> Pod:
 
 
 def asked(*pods: Pod, leaving: str = "", action: str = "evict", metric: str = CPU) -> Cycle:
-    """A node on which everybody would have to go."""
+    """A cycle on a node where every pod would have to be evicted."""
     uses = [pod_view(pod, 500, 1 << 20, None, None, pod.uid == leaving) for pod in pods]
     node = view(*uses, node_cpu_usage=9000, node_memory_usage=1 << 33)
     options = replace(EXACT, limits=UNBOUND)
@@ -66,7 +66,7 @@ def why(done: Cycle) -> str:
 )
 def test_it_is_neither_throttled_nor_evicted_whatever_a_policy_says(pod: Pod, because: str, action: str) -> None:
     assert why(asked(pod, action=action)) == because
-    assert asked(managed(), action=action).plan.steps, "anybody else is"
+    assert asked(managed(), action=action).plan.steps, "any other pod is"
 
 
 def test_a_pod_under_eviction_is_not_chosen() -> None:

@@ -1,4 +1,4 @@
-"""Looking at a whole batch at once never says "sound" where the judge of one report would find something."""
+"""Validation of a whole batch never accepts a report that the validation of one report would refuse."""
 
 from __future__ import annotations
 

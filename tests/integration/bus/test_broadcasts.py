@@ -1,4 +1,4 @@
-"""What is told and kept by nobody, on both buses; on the real one also over a restart of the broker."""
+"""Broadcasts, which no stream stores, on both buses; on the real one also over a restart of the broker."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def renewed(partition: int, read_up_to: int = 1) -> Event[LeaseRenewed]:
 
 @dataclass
 class Listener:
-    """What one who listens has heard."""
+    """What one subscription has received."""
 
     heard: list[tuple[int, int]] = field(default_factory=list)
 
@@ -48,7 +48,7 @@ async def until(met: Callable[[], bool]) -> None:
 
 
 async def told_until(bus: Any, event: Event[LeaseRenewed], met: Callable[[], bool]) -> None:
-    """Again and again, as it is meant to be: who has just begun to listen may miss the first."""
+    """Broadcasts repeatedly, as services do, because a new subscription may miss the first."""
     async with asyncio.timeout(30):
         while not met():
             await bus.broadcast(event)

@@ -1,4 +1,4 @@
-"""What waits for us is not silence."""
+"""Reports that wait in the stream do not make a node silent."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ async def test_waiting_reports_make_no_node_stale_and_close_no_window() -> None:
     await world.report(1, node="m")
     hearing = ConsumerLag(world.clock)
     watch = WatchLiveness(
-        world.database, world.books.ledgers(), world.clock, SILENCE, world._hearing, heard_until=hearing.until
+        world.database, world.books.ledgers(), world.clock, SILENCE, world._hearing, received_until=hearing.until
     )
     close = world.closer(hearing.until)
     began = world.clock.now()
     for _ in range(40):  # what is taken was stored when we had just fallen behind
         await world.clock.advance(2)
-        hearing.took([waited(node, began) for node in ("n", "m")], world.clock.now())
+        hearing.record([waited(node, began) for node in ("n", "m")], world.clock.now())
         assert await watch() == await close() == 0
-    hearing.took([waited("n", began + timedelta(seconds=16))], world.clock.now())
+    hearing.record([waited("n", began + timedelta(seconds=16))], world.clock.now())
     assert await watch() == 1  # n's partition is read up to there, m's is not
     assert world.liveness() == [Liveness.FRESH, Liveness.STALE]
     assert world.liveness("m") == [Liveness.FRESH]

@@ -1,4 +1,4 @@
-"""The operator's desk on a real broker: how far consumers are, what was given up, and giving it another chance."""
+"""Administration of a real broker: consumer lag, dead letters, and their replay."""
 
 from __future__ import annotations
 

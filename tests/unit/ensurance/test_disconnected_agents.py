@@ -1,5 +1,5 @@
-"""Of a node whose agent decides by itself ensurance decides nothing: two who act on one surge take twice what is needed
-(decision 0060). It sees to it that the agent hears it."""
+"""Ensurance decides nothing for a disconnected agent, because two owners of one surge would throttle twice what is
+needed (decision 0060). It renews the lease until the agent has it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ async def test_a_surge_that_an_agent_answers_by_itself_is_not_answered_a_second_
     assert len(scene.intents()) == before
     assert scene.metric(IGNORED, reason="alone") == 5
     await scene.report(0.5)
-    assert [one.kind for one in scene.records()] == ["throttle"], "he has heard us: we are the owner again"
+    assert [one.kind for one in scene.records()] == ["throttle"], (
+        "the agent has the renewal: ensurance is the owner again"
+    )
 
 
 async def test_its_urgent_reports_say_it_too() -> None:

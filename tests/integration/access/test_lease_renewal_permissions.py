@@ -1,4 +1,4 @@
-"""On a real nats-server with the generated configuration: who may renew the leases of a partition, and who hears it."""
+"""On a real nats-server with the generated configuration: publishers and readers of lease renewals, by partition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an operator has an agent say of its node."""
+"""Labels and annotations that the agent's settings add to its node."""
 
 from __future__ import annotations
 

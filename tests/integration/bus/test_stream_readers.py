@@ -1,4 +1,4 @@
-"""Looking on: what both buses promise to whoever follows several types and comes back."""
+"""Stream readers: what both buses promise to a client that follows several types and resumes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A commit is told twice, and wakes once."""
+"""A commit is notified twice, and wakes listeners once."""
 
 from __future__ import annotations
 

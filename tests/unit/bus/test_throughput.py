@@ -1,4 +1,4 @@
-"""How far behind a reader is, in seconds of its own work."""
+"""Lag of a reader, in seconds of its own work."""
 
 from __future__ import annotations
 

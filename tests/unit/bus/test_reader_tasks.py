@@ -1,4 +1,4 @@
-"""Readers: what becomes of one whose context is left open, or that is left while it works."""
+"""Readers whose context is left open, or that end while they work."""
 
 from __future__ import annotations
 

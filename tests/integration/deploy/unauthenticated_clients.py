@@ -1,6 +1,6 @@
-"""Who tries the broker and the database of a deployment, and what comes of it, as one JSON object.
+"""Tries the broker and the database of a deployment as unauthenticated clients; prints the results as JSON.
 
-python strangers.py SECRETS BROKER-ADDRESS DATABASE-ADDRESS
+python unauthenticated_clients.py SECRETS BROKER-ADDRESS DATABASE-ADDRESS
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def broker(secrets: Path, address: str) -> dict[str, Attempt]:
         "broker: console hears everything": lambda: hears(">"),
         "broker: console hears another's inbox": lambda: hears("_INBOX.ingestion.>"),
         "broker: console hears events beside its streams": lambda: hears("sw.v1.usage.reported.>"),
-        "broker: nobody": lambda: connect(tls=context, tls_hostname="nats"),
+        "broker: no user": lambda: connect(tls=context, tls_hostname="nats"),
         "broker: wrong password": lambda: connect(**right | {"password": password[:-1]}),
         "broker: another user": lambda: connect(**right | {"user": "ingestion"}),
         "broker: other authorities": lambda: connect(**right | {"tls": ssl.create_default_context()}),

@@ -1,4 +1,4 @@
-"""What is published while something changes, or is not known, says so: with its cause, as a sum, and repeatable."""
+"""Published peaks during rollouts and of unknown pods: they name the cause and the sum, and can be recomputed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models that another distribution brings, and that fail: by name, and for whoever asked for them alone."""
+"""External models that fail: they are named, and only runs that asked for them fail."""
 
 from __future__ import annotations
 

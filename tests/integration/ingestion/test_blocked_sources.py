@@ -1,4 +1,4 @@
-"""Blocks of agents are kept alike in PostgreSQL and in memory."""
+"""Blocks of agents are stored alike in PostgreSQL and in memory."""
 
 from __future__ import annotations
 
