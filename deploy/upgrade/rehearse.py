@@ -5,8 +5,8 @@
 OLD and NEW are checkouts, each with its environment. The old version's services and simulated fleet start; `slackwater
 migrate` of the new version follows; then each service, and at last the agent, is replaced: a replica of the new
 version starts beside the old one, both change documents of each kind, and the old one gets the signal. Then the same
-back to the old version, on the migrated schema. Exit status 0 only if nothing is lost, doubled, dead-lettered or
-quarantined.
+back to the old version, on the migrated schema, and forward again. Exit status 0 only if nothing is lost, doubled,
+dead-lettered or quarantined.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -42,6 +42,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 _GUARDED = "SLACKWATER_UPGRADE_GUARDED"
 PATIENCE_SECONDS = 120.0
 DWELL_SECONDS = 4.0
+READMIT_SECONDS = 40.0
 ENVIRONMENT = QUICK | {"SLACKWATER_INGESTION_WINDOW_SECONDS": "5", "SLACKWATER_INGESTION_LATENESS_SECONDS": "3",
                        "SLACKWATER_GRPC_PORT": "0"}  # fmt: skip
 """Windows are longer than the pause between two agents, so that a missing window is a fault."""
@@ -186,10 +187,16 @@ class Rehearsal:
 
         await self._bus.client.subscribe("sw.v1.usage.reported.>", cb=note)
 
+    async def _sent(self) -> bool:
+        return (await refused_rows(self._here)).clean
+
     async def judge(self, version: Version, ledger: Ledger) -> None:
         """End the agent, wait until everything is handled, and audit."""
         here, out = self._here, self.outcomes
         await self.end(f"agent-{version.name}", "TERM")
+        await here.settled(self._bus, PATIENCE_SECONDS)
+        with suppress(TimeoutError):  # rows that the old version refused as unknown are sent by the new one
+            await until(self._sent, READMIT_SECONDS, "no row is refused", 0.5)
         await here.settled(self._bus, PATIENCE_SECONDS)
         for service in SERVICES:
             await self._documents.compare(service, (f"{service}-{version.name}",))
@@ -216,7 +223,7 @@ async def migrate(version: Version, dsn: str) -> None:
 
 
 async def rehearse(folder: Path, options: argparse.Namespace) -> Outcomes:
-    """There and back. Raises Failed, TimeoutError."""
+    """There, back and there again. Raises Failed, TimeoutError."""
     old, new = Version("old", options.old.resolve()), Version("new", options.new.resolve())
     async with AsyncExitStack() as stack:
         here = await stack.enter_async_context(site(folder, services=()))
@@ -233,7 +240,8 @@ async def rehearse(folder: Path, options: argparse.Namespace) -> Outcomes:
         await migrate(new, here.dsn)
         await rehearsal.roll(old, new)
         await rehearsal.roll(new, old)
-        await rehearsal.judge(old, ledger)
+        await rehearsal.roll(old, new)
+        await rehearsal.judge(new, ledger)
         return rehearsal.outcomes
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -79,10 +79,18 @@ def _not_in_the_story(now: datetime, node: str) -> Iterator[Payload]:
     )  # fmt: skip
 
 
-def corpus(now: datetime, payloads: Collection[type[Payload]] = EVENTS) -> list[Mutation]:
-    """Every mutation of every event type."""
+Corpus = Mapping[type[Payload], Sequence[Mutation]]
+
+
+def corpus(now: datetime, payloads: Collection[type[Payload]] = EVENTS) -> Corpus:
+    """Every mutation of each event type."""
     valid = valid_events(now)
-    return [mutation for payload in payloads for mutation in mutations_of(valid[payload])]
+    return {payload: list(mutations_of(valid[payload])) for payload in payloads}
+
+
+def mutations_in(found: Corpus, payloads: Iterable[type[Payload]]) -> list[Mutation]:
+    """The mutations of these event types."""
+    return [mutation for payload in payloads for mutation in found[payload]]
 
 
 def stream_of(mutations: Collection[Mutation]) -> Iterator[Mutation]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import shutil
 import signal
 import socket
@@ -18,6 +19,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 RESTART_SECONDS = 0.1
 _POLL_SECONDS = 0.02
 _STOP_SECONDS = 8.0
+_PORTS = 20_000, 32_000
 
 
 class Program:
@@ -147,11 +149,13 @@ def python_path() -> str:
 
 
 def free_port() -> int:
-    """Free a moment ago; the range the kernel hands out does not come back to the same port soon."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A free port below the range of net.ipv4.ip_local_port_range: the kernel gives it to no connection before the
+    service binds it, nor while the service restarts."""
+    while True:
+        port = random.randrange(*_PORTS)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 async def until(look: Callable[[], Awaitable[bool]], seconds: float, what: str, every: float = 0.05) -> float:

@@ -18,7 +18,7 @@ from tests.faults.attack import Attacker, HonestAgent, Letter, StoredReports, de
 from tests.faults.fleet import report_key
 from tests.faults.ledger import Ledger
 from tests.faults.mutations import Mutation, fresh
-from tests.faults.poison import NODE, OF_AGENTS, corpus, stream_of, valid_events
+from tests.faults.poison import NODE, OF_AGENTS, Corpus, corpus, mutations_in, stream_of, valid_events
 from tests.faults.scenario import Result, Strictness, percentile
 from tests.faults.site import SERVICES, Site, harness_bus, site
 from tests.faults.supervisor import until
@@ -38,7 +38,6 @@ from slackwater.events.waterline_crossed import WaterlineCrossed
 from slackwater.model.identifiers import partition_of
 
 PER_SECOND, MISTAKES_PER_SECOND = 20.0, 2.0
-SOME_TIME = datetime(2026, 1, 1, tzinfo=UTC)
 SLOWER_SECONDS = 0.5
 """Allowed increase of the honest reports' p99 above that of a quiet broker."""
 BESIDE_FACTOR, BESIDE_SECONDS = 1.5, 0.1
@@ -66,6 +65,7 @@ class Attack:
     by_agent: Attacker
     by_services: Attacker
     console: NatsBus
+    corpus: Corpus = field(default_factory=dict)
     letters: list[Letter] = field(default_factory=list)
     metrics: Counter[str] = field(default_factory=Counter)
 
@@ -142,19 +142,19 @@ async def _beside_valid(attack: Attack, seconds: float) -> tuple[float, float]:
         await asyncio.wait([working])
 
 
-def beyond_capacity(now: datetime) -> list[Mutation]:
+def beyond_capacity(found: Corpus) -> list[Mutation]:
     """Usage within every bound that exceeds the described machine."""
-    found = corpus(now, (UsageReported,))
-    return [one for one in found if one.family == BEYOND and "node_usage" in one.what]
+    return [one for one in found[UsageReported] if one.family == BEYOND and "node_usage" in one.what]
 
 
-def named_cases(now: datetime) -> dict[str, list[Mutation]]:
+def named_cases(found: Corpus) -> dict[str, list[Mutation]]:
     """The first three cases of the issue; the fourth is the restart of services that read them."""
-    texts = corpus(now, (UsageReported, WaterlineCrossed, UsageWindowed))
+    texts = mutations_in(found, (UsageReported, WaterlineCrossed, UsageWindowed))
     surrogates = [one for one in texts if one.family == "encoding: lone surrogate"]
-    numbers = corpus(now, (UsageReported, UsageWindowed))
+    numbers = mutations_in(found, (UsageReported, UsageWindowed))
     integers = [one for one in numbers if one.family in ("range", "time")]
-    unstorable = [one for one in corpus(now, (UsageWindowed, NodeDescribed, PeakPredicted)) if one.family == "range"]
+    amounts = mutations_in(found, (UsageWindowed, NodeDescribed, PeakPredicted))
+    unstorable = [one for one in amounts if one.family == "range"]
     kept = [one for one in unstorable if "1180591620717411303424" in one.what or "9223372036854775808" in one.what]
     return {
         "1 lone surrogate": surrogates[:60],
@@ -166,20 +166,22 @@ def named_cases(now: datetime) -> dict[str, list[Mutation]]:
 async def _send_cases(attack: Attack) -> None:
     """Send usage beyond the described capacity first, then the named cases."""
     now = datetime.now(UTC)
+    attack.corpus = corpus(now, (*OF_AGENTS, *FROM_SERVICES))
     await attack.valid.bus.publish(event_of(valid_events(now)[NodeDescribed].data, source=NODE, time=now))
     await asyncio.sleep(1.0)
-    await attack.by_agent.send([fresh(one) for one in beyond_capacity(now)], PER_SECOND)
-    for mutations in named_cases(datetime.now(UTC)).values():
-        own = [one for one in mutations if one.payload in OF_AGENTS]
-        others = [one for one in mutations if one.payload not in OF_AGENTS]
+    await attack.by_agent.send([fresh(one) for one in beyond_capacity(attack.corpus)], PER_SECOND)
+    for mutations in named_cases(attack.corpus).values():
+        own = [fresh(one) for one in mutations if one.payload in OF_AGENTS]
+        others = [fresh(one) for one in mutations if one.payload not in OF_AGENTS]
         await asyncio.gather(attack.by_agent.send(own, PER_SECOND), attack.by_services.send(others, PER_SECOND))
 
 
 async def _poison(attack: Attack, seconds: float) -> tuple[float, float]:
-    now, began = datetime.now(UTC), time.time()
+    began = time.time()
+    of_agents, of_services = mutations_in(attack.corpus, OF_AGENTS), mutations_in(attack.corpus, FROM_SERVICES)
     await asyncio.gather(
-        attack.by_agent.send(stream_of(corpus(now, OF_AGENTS)), PER_SECOND, seconds),
-        attack.by_services.send(stream_of(corpus(now, FROM_SERVICES)), MISTAKES_PER_SECOND, seconds),
+        attack.by_agent.send(stream_of(of_agents), PER_SECOND, seconds),
+        attack.by_services.send(stream_of(of_services), MISTAKES_PER_SECOND, seconds),
     )
     return began, time.time()
 
@@ -235,7 +237,9 @@ def _judge_letters(result: Result, attack: Attack) -> None:
     result.promise("every dead letter has a reason", all(letter.reason for letter in attack.letters))
     result.promise("nothing was tried until max_deliver", all(one.reason != "max_deliver" for one in attack.letters))
     reasons = {(letter.stream, letter.sequence): letter.reason for letter in attack.letters}
-    first = [one for one in attack.by_agent.sent if one.mutation.family == BEYOND][: len(beyond_capacity(SOME_TIME))]
+    first = [one for one in attack.by_agent.sent if one.mutation.family == BEYOND][
+        : len(beyond_capacity(attack.corpus))
+    ]
     refused = [reasons.get((one.stream, one.sequence)) for one in first]
     said = bool(refused) and all(refused) and not {"absurd", "implausible"}.isdisjoint(refused)
     result.promise("usage beyond the described machine is refused", said)
