@@ -108,8 +108,8 @@ class Site:
                 "SLACKWATER_AGENT_REPORT_SECONDS": "1",
             }
         )
-        arguments = ("agent", "--nats", self.nats, "--state-dir", str(self._folder / "agent"))
-        self._start(arguments, fleet)
+        agent = ("agent", "--nats", self.nats, "--state-dir", str(self._folder / "agent"))
+        self._start(agent, fleet)
 
     def _start(self, arguments: tuple[str, ...], environment: dict[str, str]) -> subprocess.Popen[str]:
         """A slackwater command that is ended with the site."""
@@ -164,7 +164,7 @@ def first_line(process: subprocess.Popen[str]) -> str:
     """What a service prints when it is up. Raises Failed when it ends instead."""
     line = process.stdout.readline() if process.stdout else ""
     if not line:
-        raise Failed(f"{process.args} ended with {process.wait()}")
+        raise Failed(f"{process.args!r} ended with {process.wait()}")
     return line
 
 

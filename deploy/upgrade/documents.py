@@ -81,7 +81,7 @@ class Documents:
 
                 async def same(sample: Sample = sample, replica: str = replica, last: list[Any] = last) -> bool:
                     last[:] = [content(await self._get(sample, replica) or {})]
-                    return last[0] == self._last[sample.path]
+                    return bool(last[0] == self._last[sample.path])
 
                 try:
                     await until(same, 10, "the replica answers the document")

@@ -90,7 +90,7 @@ def measure(directory: Path, times: int) -> dict[str, Any]:
 async def _measure(directory: Path, times: int) -> dict[str, Any]:
     found: dict[str, dict[str, Took]] = {"killed": {}, "planned": {}}
     async with control_plane(directory, services=()) as plane, AsyncExitStack() as stack:
-        told = await stack.enter_async_context(listening(plane))
+        arrivals = await stack.enter_async_context(listening(plane))
         store = await asyncpg.connect(plane.postgres_dsn)
         stack.push_async_callback(store.close)
         pairs = {name: await stack.enter_async_context(pair(name, plane, store)) for name in TELLS}
@@ -100,7 +100,7 @@ async def _measure(directory: Path, times: int) -> dict[str, Any]:
             for how, number in (("killed", signal.SIGKILL), ("planned", signal.SIGTERM)):
                 took = found[how].setdefault(name, Took())
                 for _ in range(times):
-                    await _hand_over(two, number, told, took)
+                    await _hand_over(two, number, arrivals, took)
     slowest = max(max(took.every_partition) for took in found["killed"].values())
     figures = {how: {name: took.figures() for name, took in by_name.items()} for how, by_name in found.items()}
     return figures | {
@@ -160,12 +160,12 @@ async def pair(service: str, plane: ControlPlane, store: asyncpg.Connection[asyn
             await life.aclose()
 
 
-async def _hand_over(two: Pair, number: signal.Signals, told: ArrivalTimes, took: Took) -> None:
+async def _hand_over(two: Pair, number: signal.Signals, arrivals: ArrivalTimes, took: Took) -> None:
     """End the older replica, measure, and start another one."""
     await two.share()
     gone, stays, life = two.pids.pop(0), two.pids[0], two.lives.pop(0)
     lost = [partition for partition, (pid, _) in (await two.leases()).items() if pid == gone]
-    told.at.clear()
+    arrivals.at.clear()
     began, began_at = time.monotonic(), time.time()
     os.kill(gone, number)
     await _until(lambda: two.all_with(stays))
@@ -175,7 +175,7 @@ async def _hand_over(two: Pair, number: signal.Signals, told: ArrivalTimes, took
 
     def moments() -> list[float]:
         """Times of events after the claim, which are from the new owner; an epoch is the database's time."""
-        firsts = [told.first_since(event, partition, claimed[partition]) for partition in lost]
+        firsts = [arrivals.first_since(event, partition, claimed[partition]) for partition in lost]
         return [at - began_at for at in firsts if at is not None]
 
     async def all_heard() -> bool:
@@ -192,16 +192,16 @@ async def _hand_over(two: Pair, number: signal.Signals, told: ArrivalTimes, took
 @asynccontextmanager
 async def listening(plane: ControlPlane) -> AsyncIterator[ArrivalTimes]:
     """Records the events of the services."""
-    told = ArrivalTimes()
+    arrivals = ArrivalTimes()
     client = await nats.connect(plane.nats_url)
 
     async def record(message: Msg) -> None:
-        told.notify(message.subject)
+        arrivals.record(message.subject)
 
     for event in TELLS.values():
         await client.subscribe(f"sw.v1.{event}.>", cb=record)
     try:
-        yield told
+        yield arrivals
     finally:
         await client.close()
 

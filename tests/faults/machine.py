@@ -42,9 +42,9 @@ class Kernel(SimulatedDriver):
         super().open()
         for line in effects(self._folder):
             if line["what"] == "write":
-                self._texts[Knob(line["path"], line["field"])] = line["text"]
+                self._texts[Knob(str(line["path"]), str(line["field"]))] = str(line["text"])
             elif line["ended"]:
-                super().terminate(line["pod"], signal.SIGKILL)
+                super().terminate(str(line["pod"]), signal.SIGKILL)
 
     def read(self, knob: Knob) -> str:
         if not self._pods:  # the agent restores what a crashed run left before it opens the machine

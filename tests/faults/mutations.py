@@ -111,7 +111,8 @@ def mutations_of(event: Event[Any]) -> list[Mutation]:
 
 def _types(of: Specimen) -> Iterator[Mutation]:
     for place, _ in of.places:
-        for value in ({}, [], "text", True):
+        swapped: tuple[Any, ...] = ({}, [], "text", True)
+        for value in swapped:
             refused = value is not True and not _is_free(place) and of.is_invalid(place, value)
             yield of.with_value("type swap", place, value, True if refused else None)
     for literal in (b"42", b'"text"', b"null", b"[]", b"true"):
@@ -313,7 +314,7 @@ def _places(value: Any, before: Place = ()) -> Iterator[tuple[Place, Any]]:
     if isinstance(value, dict):
         inner = list(value.items())
     elif isinstance(value, list):
-        inner = list(enumerate(value))[:1]
+        inner = [(0, value[0])] if value else []
     for key, item in inner:
         yield (*before, key), item
         yield from _places(item, (*before, key))

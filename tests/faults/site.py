@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -127,14 +128,15 @@ class Site:
     async def await_ready(self, names: Sequence[str]) -> None:
         for name in names:
             try:
-                await until(lambda name=name: self.ready(name), _READY_SECONDS, f"{name} is ready", 0.1)
+                await until(partial(self.ready, name), _READY_SECONDS, f"{name} is ready", 0.1)
             except TimeoutError as error:
                 raise TimeoutError(f"{error}; its log ends:\n{self.programs[name].log_tail()}") from None
 
     async def settled(self, bus: NatsBus, seconds: float = 90.0) -> float:
         """Wait until every outbox is empty, every consumer has settled everything, and nothing new has come of it for
         CALM_SECONDS (what is replayed, and windows that close by the clock, shows in no count)."""
-        calm_since, before = time.monotonic(), {}
+        calm_since = time.monotonic()
+        before: Mapping[str, Any] = {}
 
         async def quiet() -> bool:
             nonlocal calm_since, before

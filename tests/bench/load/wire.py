@@ -96,7 +96,8 @@ class Wire(asyncio.Protocol):
 async def connect(url: str, name: str) -> Wire:
     """A connection to `nats://host:port`."""
     parts = urlsplit(url)
-    _, wire = await asyncio.get_running_loop().create_connection(lambda: Wire(name), parts.hostname, parts.port)
+    host, port = parts.hostname or "127.0.0.1", parts.port or 4222
+    _, wire = await asyncio.get_running_loop().create_connection(lambda: Wire(name), host, port)
     return wire
 
 

@@ -236,7 +236,7 @@ def _cpu(here: Site, generator: int) -> dict[str, float]:
     """CPU seconds so far of the generator, the broker, the services, PostgreSQL and this process."""
     groups = {"generator": [generator], "nats-server": [here.broker.pid or 0], "judge": [os.getpid()]}
     groups |= {name: [program.pid] for name, program in here.programs.items()}
-    groups["postgresql"] = here.database._server_pids()
+    groups["postgresql"] = list(here.database._server_pids())
     return {name: sum(map(cpu_seconds, pids)) for name, pids in groups.items()}
 
 

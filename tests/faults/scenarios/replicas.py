@@ -76,7 +76,7 @@ async def shared(here: Site, service: str) -> bool:
         f"SELECT count(DISTINCT l.owner) FROM {service}.leases l JOIN {service}.members m"  # noqa: S608 - a constant
         " ON m.member = l.owner AND m.expires_at > now()"
     )
-    return owners == 2
+    return bool(owners == 2)
 
 
 async def owned_by_the_living(here: Site, service: str, pid: int) -> bool:
@@ -86,7 +86,7 @@ async def owned_by_the_living(here: Site, service: str, pid: int) -> bool:
         " ON m.member = l.owner AND m.expires_at > now() WHERE l.owner NOT LIKE $1",
         f"%/{pid}-%",
     )
-    return owned == PARTITIONS
+    return bool(owned == PARTITIONS)
 
 
 def _judge(result: Result, stage: Stage, times: int, strictness: Strictness) -> None:
