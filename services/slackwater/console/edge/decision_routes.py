@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated
 
 from fastapi import Path, Query
@@ -10,7 +9,7 @@ from fastapi import Path, Query
 from slackwater.console.domain.pod_story import PodWhy
 from slackwater.console.domain.views import Chain, DecisionFilter, DecisionSummary, Why
 from slackwater.console.edge.api_models import Listing
-from slackwater.console.edge.pages import Continue, Limit, behind_key, foreign, micros, moment_of, token_of
+from slackwater.console.edge.pages import Continue, Limit, micros, time_and_id, token_of
 from slackwater.console.edge.parameters import ALLOWED, Times
 from slackwater.console.edge.query import At, Node, Pool, Since, Until
 from slackwater.console.ports import ReadQueries
@@ -74,7 +73,7 @@ def decision_router(reads: ReadQueries, times: Times) -> Routes:
             subject=subject,
             since=start,
             until=end,
-            before=_before(continue_),
+            before=time_and_id(continue_, NAME),
             limit=limit + 1,
         )
         decisions = list(await reads.decisions(wanted))
@@ -120,14 +119,3 @@ def _only_with(pod: str | None, spared: bool) -> bool:
     if spared and not pod:
         raise InvalidInput("spared: applies only with pod; give pod=NAME as well", field="spared")
     return spared
-
-
-def _before(token: str | None) -> tuple[datetime, str] | None:
-    if token is None:
-        return None
-    key = behind_key(token, NAME)
-    match key:
-        case (int(at), str(identity)):
-            return moment_of(at, token, NAME), identity
-        case _:
-            raise foreign(token, NAME)

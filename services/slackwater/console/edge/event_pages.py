@@ -11,7 +11,7 @@ from fastapi import Depends
 from fastapi.responses import HTMLResponse
 
 from slackwater.console.domain.event_log import EventFilter
-from slackwater.console.edge.parameters import decode_cursor, encode_cursor, in_order, moment
+from slackwater.console.edge.parameters import decode_cursor, encode_cursor, open_span
 from slackwater.console.edge.templates_environment import Pages
 from slackwater.console.ports import ReadQueries
 from slackwater.console.usecases.event_list import LISTED, EventList, event_list
@@ -41,10 +41,7 @@ class EventForm:
 
     def question(self, now: datetime) -> EventFilter:
         """The query. Raises InvalidInput that names the field."""
-        since = moment(self.since, now, "since") if self.since.strip() else None
-        until = moment(self.until, now, "until") if self.until.strip() else None
-        if since is not None and until is not None:
-            in_order(since, until)
+        since, until = open_span(self.since.strip(), self.until.strip(), now)
         if self.type and self.type not in LISTED:
             raise InvalidInput(f"type: {self.type!r} is not a listed event; allowed: {', '.join(LISTED)}", field="type")
         return EventFilter(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated
 
 from fastapi import Query
@@ -10,7 +9,7 @@ from fastapi import Query
 from slackwater.console.domain.event_log import EventFilter, ListedEvent
 from slackwater.console.domain.stream_query import chosen, split
 from slackwater.console.edge.api_models import Listing
-from slackwater.console.edge.pages import Continue, Limit, behind_key, foreign, micros, moment_of, token_of
+from slackwater.console.edge.pages import Continue, Limit, micros, time_and_id, token_of
 from slackwater.console.edge.parameters import Times
 from slackwater.console.edge.query import Node, Since, Until
 from slackwater.console.ports import ReadQueries
@@ -54,7 +53,7 @@ def event_router(reads: ReadQueries, times: Times) -> Routes:
             trace=trace,
             since=start,
             until=end,
-            before=_before(continue_),
+            before=time_and_id(continue_, NAME),
             limit=limit + 1,
         )
         events = list(await reads.events(wanted))
@@ -63,13 +62,3 @@ def event_router(reads: ReadQueries, times: Times) -> Routes:
         return Listing(items=events[:limit], continue_=token)
 
     return router
-
-
-def _before(token: str | None) -> tuple[datetime, str] | None:
-    if token is None:
-        return None
-    match behind_key(token, NAME):
-        case (int(at), str(identity)):
-            return moment_of(at, token, NAME), identity
-        case _:
-            raise foreign(token, NAME)

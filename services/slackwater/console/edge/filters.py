@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from slackwater.console.domain.views import DecisionFilter
-from slackwater.console.edge.parameters import decode_cursor, in_order, moment
+from slackwater.console.edge.parameters import decode_cursor, open_span
 from slackwater.console.usecases.pictures import WITHOUT_PREDICTIONS
 from slackwater.decisions.reasons import DecisionKind, Reason
 from slackwater.model.errors import InvalidInput
@@ -39,10 +39,7 @@ class FilterForm:
 
     def question(self, now: datetime) -> DecisionFilter:
         """The query. Raises InvalidInput that names the field."""
-        since = moment(self.since, now, "since") if self.since.strip() else None
-        until = moment(self.until, now, "until") if self.until.strip() else None
-        if since is not None and until is not None:
-            in_order(since, until)
+        since, until = open_span(self.since.strip(), self.until.strip(), now)
         return DecisionFilter(
             node=self.node.strip() or None,
             pool=self.pool.strip() or None,

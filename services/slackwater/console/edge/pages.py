@@ -76,6 +76,17 @@ def moment_of(count: int, token: str, name: str) -> datetime:
         raise foreign(token, name) from None
 
 
+def time_and_id(token: str | None, name: str) -> tuple[datetime, str] | None:
+    """The key of a list in the order of time and id; None without a token. Raises InvalidInput."""
+    if token is None:
+        return None
+    match behind_key(token, name):
+        case (int(at), str(identity)):
+            return moment_of(at, token, name), identity
+        case _:
+            raise foreign(token, name)
+
+
 def foreign(token: str, name: str) -> InvalidInput:
     return InvalidInput(
         f"continue: {token[:60]!r} was not issued for this list ({name}); leave it out to begin with the first page",

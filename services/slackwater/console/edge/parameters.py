@@ -59,10 +59,16 @@ class Times:
 
     def between(self, since: str | None, until: str | None) -> tuple[datetime | None, datetime | None]:
         """The span with open ends. Raises InvalidInput when it ends before it begins."""
-        start, end = self.maybe(since, "since"), self.maybe(until, "until")
-        if start is not None and end is not None:
-            in_order(start, end)
-        return start, end
+        return open_span(since, until, self._clock.now())
+
+
+def open_span(since: str | None, until: str | None, now: datetime) -> tuple[datetime | None, datetime | None]:
+    """A span from two texts; without one its end is open. Raises InvalidInput, also when it ends before it begins."""
+    start = moment(since, now, "since") if since else None
+    end = moment(until, now, "until") if until else None
+    if start is not None and end is not None:
+        in_order(start, end)
+    return start, end
 
 
 def in_order(start: datetime, end: datetime) -> None:
