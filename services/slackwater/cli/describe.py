@@ -9,9 +9,12 @@ from urllib.parse import quote
 
 import typer
 
+from slackwater.cli.complete import complete_name, complete_noun
 from slackwater.cli.condition_columns import scheduling_lines
 from slackwater.cli.decision_list import DECISION
-from slackwater.cli.get import POD, as_recorded, complete_noun, kind_of, require_running_instance, split_target, whole
+from slackwater.cli.get import require_running_instance
+from slackwater.cli.list_kinds import POD, kind_of, split_target
+from slackwater.cli.list_reader import as_recorded, whole
 from slackwater.cli.offer_columns import offer_lines
 from slackwater.cli.output import (
     UNKNOWN,
@@ -39,7 +42,10 @@ def command(
             metavar="KIND[/NAME]", help="node, predictor or a resource kind, and its name", autocompletion=complete_noun
         ),
     ],
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="name of the object; or KIND/NAME")] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="[NAME]", help="name of the object; or KIND/NAME", autocompletion=complete_name),
+    ] = None,
     output: Annotated[Format, typer.Option("-o", "--output", help="json and yaml: one object")] = Format.TABLE,
     server: Annotated[
         str | None, typer.Option("--server", help="URL; default: the instance of this state directory")
