@@ -51,6 +51,7 @@ class HttpReader:
 
     client: httpx2.Client
     live: bool = True
+    advice: str = "is it running? (see `slackwater doctor`)"
 
     def get(self, path: str, params: Params | None = None) -> Any:
         import httpx2
@@ -58,8 +59,7 @@ class HttpReader:
         try:
             response = self.client.get(path, params=given(params))
         except httpx2.HTTPError as error:
-            base = self.client.base_url
-            raise Unavailable(f"no answer from {base}: {error}; is it running? (see `slackwater doctor`)") from None
+            raise Unavailable(f"no answer from {self.client.base_url}: {error}; {self.advice}") from None
         return answer_of(response)
 
     def post(self, path: str, params: Params | None = None) -> Any:
@@ -127,6 +127,7 @@ def running_instance(timeout: float, server: str | None = None, state_dir: Path 
 
     proof = credentials()
     url, token = _address(server), proof.token()
+    remote = f"does it run there? (`slackwater doctor` on that machine) else correct {'--server' if server else SERVER_VARIABLE}" if url else ""
     if not url:
         from slackwater.runtime.state import StateDir, default_state_dir
 
@@ -135,7 +136,7 @@ def running_instance(timeout: float, server: str | None = None, state_dir: Path 
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     verify = proof.verify() if url.startswith("https:") else True
     with httpx2.Client(base_url=url, headers=headers, timeout=timeout, trust_env=False, verify=verify) as client:
-        yield HttpReader(client)
+        yield HttpReader(client, advice=remote) if remote else HttpReader(client)
 
 
 def _address(server: str | None) -> str | None:

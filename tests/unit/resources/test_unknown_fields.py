@@ -54,7 +54,7 @@ def test_a_misspelt_field_is_refused_with_the_right_one(kind: Kind, path: tuple[
     with pytest.raises(InvalidInput) as refused:
         kind.model_of().parse(_with(_document(kind), path, wrong))
     assert (refused.value.field or "").endswith(wrong)
-    assert refused.value.message.endswith(f" field; did you mean {name}?")
+    assert f" field; did you mean {name}?" in refused.value.message
 
 
 def test_every_kind_has_a_place_in_its_metadata_and_spec() -> None:
