@@ -127,7 +127,8 @@ def running_instance(timeout: float, server: str | None = None, state_dir: Path 
 
     proof = credentials()
     url, token = _address(server), proof.token()
-    remote = f"does it run there? (`slackwater doctor` on that machine) else correct {'--server' if server else SERVER_VARIABLE}" if url else ""
+    origin = "--server" if server else SERVER_VARIABLE
+    remote = f"does it run there? (`slackwater doctor` on that machine); else correct {origin}" if url else ""
     if not url:
         from slackwater.runtime.state import StateDir, default_state_dir
 

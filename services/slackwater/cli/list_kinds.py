@@ -136,11 +136,11 @@ SHARDS = (
     TableColumn("SERVICE", text_at("service")),
     TableColumn("PARTITION", text_at("partition"), right=True),
     TableColumn("SHARDS", lambda item: f"{item['first_shard']}-{item['last_shard']}", right=True),
-    TableColumn("OWNER", lambda item: item["owner"].partition("/")[0] if item["owner"] else "nobody"),
+    TableColumn("OWNER", lambda item: item["owner"].partition("/")[0] if item["owner"] else "none"),
     TableColumn("SINCE", age_at("since"), right=True),
     TableColumn("EPOCH", text_at("epoch"), right=True),
     TableColumn("MEMBER", text_at("owner"), wide=True),
-    TableColumn("TOLD", age_at("told_at"), right=True, wide=True),
+    TableColumn("REPORTED", age_at("told_at"), right=True, wide=True),
 )
 
 

@@ -115,5 +115,5 @@ def _cell_value(cell: str, column: TableColumn) -> tuple[int, Any] | None:
     return 0, float(match[1]) * _FACTORS.get(unit, 1.0)
 
 
-AGES = frozenset({"AGE", "REPORTED", "SINCE", "GIVEN-UP", "REPLAYED", "TOLD", "LASTED"})
+AGES = frozenset({"AGE", "REPORTED", "SINCE", "GIVEN-UP", "REPLAYED", "LASTED"})
 """Titles of columns with durations."""

@@ -34,7 +34,7 @@ _NO_COMMAND = ("…", "$(", "`", "[", "<")
 
 
 def commands() -> Iterator[tuple[str, str]]:
-    """File and command line: of blocks in pages, and in code of pages, templates and messages that is a whole command."""
+    """File and command line: in blocks of pages, and whole commands in code of templates and messages."""
     yield from _of_pages()
     for template in TEMPLATES:
         for found in _CODE.findall(template.read_text()):
