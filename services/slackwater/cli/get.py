@@ -32,58 +32,63 @@ GROUPED_FROM = 500
 """Decisions that are read to make groups of."""
 
 
+What = Annotated[
+    str,
+    typer.Argument(
+        metavar="KIND[/NAME]",
+        help=", ".join(kind.names[0] for kind in all_kinds()),
+        autocompletion=complete_noun,
+    ),
+]
+Name = Annotated[str | None, typer.Argument(metavar="[NAME]", help="only this object", autocompletion=complete_name)]
+Output = Annotated[str, typer.Option("-o", "--output", metavar="FORM", help=ALLOWED, autocompletion=complete_output)]
+NoHeaders = Annotated[bool, typer.Option("--no-headers", help="omit the header")]
+Watch = Annotated[bool, typer.Option("-w", "--watch", help="print changes until Ctrl-C")]
+LabelSelector = Annotated[
+    str | None, typer.Option("-l", "--selector", help="nodes, pods: only with these labels, as kubectl takes them")
+]
+SortBy = Annotated[
+    str | None, typer.Option("--sort-by", help="a column, or a path like .metadata.name; -COLUMN: descending")
+]
+OnlyNode = Annotated[
+    str | None,
+    typer.Option("--node", help="pods, workloads, decisions, events: only of this node", autocompletion=complete_node),
+]
+OnlyPool = Annotated[
+    str | None,
+    typer.Option(
+        "--pool",
+        help="nodes, pods, workloads, decisions: only of this pool; offers: also their sums",
+        autocompletion=complete_pool,
+    ),
+]
+Where = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--where",
+        metavar="NAME=VALUE",
+        help=f"decisions: {', '.join(FILTERS)}; events: {', '.join(EVENT_FILTERS)}; repeat for several",
+    ),
+]
+Every = Annotated[bool, typer.Option("-a", "--all", help="decisions: also predictions, and one line for each decision")]
+MaximumNumber = Annotated[int, typer.Option("--limit", min=1, max=500, help="decisions, events: maximum number")]
+Server = Annotated[str | None, typer.Option("--server", help="URL; default: the instance of this state directory")]
+
+
 def command(
-    what: Annotated[
-        str,
-        typer.Argument(
-            metavar="KIND[/NAME]",
-            help=", ".join(kind.names[0] for kind in all_kinds()),
-            autocompletion=complete_noun,
-        ),
-    ],
-    name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="only this object", autocompletion=complete_name)
-    ] = None,
-    output: Annotated[
-        str, typer.Option("-o", "--output", metavar="FORM", help=ALLOWED, autocompletion=complete_output)
-    ] = Format.TABLE.value,
-    no_headers: Annotated[bool, typer.Option("--no-headers", help="omit the header")] = False,
-    watch: Annotated[bool, typer.Option("-w", "--watch", help="print changes until Ctrl-C")] = False,
-    selector: Annotated[
-        str | None, typer.Option("-l", "--selector", help="nodes, pods: only with these labels, as kubectl takes them")
-    ] = None,
-    sort_by: Annotated[
-        str | None, typer.Option("--sort-by", help="a column, or a path like .metadata.name; -COLUMN: descending")
-    ] = None,
-    node: Annotated[
-        str | None,
-        typer.Option(
-            "--node", help="pods, workloads, decisions, events: only of this node", autocompletion=complete_node
-        ),
-    ] = None,
-    pool: Annotated[
-        str | None,
-        typer.Option(
-            "--pool",
-            help="nodes, pods, workloads, decisions: only of this pool; offers: also their sums",
-            autocompletion=complete_pool,
-        ),
-    ] = None,
-    where: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--where",
-            metavar="NAME=VALUE",
-            help=f"decisions: {', '.join(FILTERS)}; events: {', '.join(EVENT_FILTERS)}; repeat for several",
-        ),
-    ] = None,
-    every: Annotated[
-        bool, typer.Option("-a", "--all", help="decisions: also predictions, and one line for each decision")
-    ] = False,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=500, help="decisions, events: maximum number")] = 50,
-    server: Annotated[
-        str | None, typer.Option("--server", help="URL; default: the instance of this state directory")
-    ] = None,
+    what: What,
+    name: Name = None,
+    output: Output = Format.TABLE.value,
+    no_headers: NoHeaders = False,
+    watch: Watch = False,
+    selector: LabelSelector = None,
+    sort_by: SortBy = None,
+    node: OnlyNode = None,
+    pool: OnlyPool = None,
+    where: Where = None,
+    every: Every = False,
+    limit: MaximumNumber = 50,
+    server: Server = None,
 ) -> None:
     """List nodes, pods, workloads, offers, decisions, stored events (events), dead letters, blocked agents (blocked),
     quarantined rows (quarantine), the owners of shards (shards), the autonomy of pools (pools), peak models

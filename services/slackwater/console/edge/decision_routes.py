@@ -93,6 +93,11 @@ def decision_router(reads: ReadQueries, times: Times) -> Routes:
     async def get_chain(id: DecisionId) -> Chain:  # noqa: A002 - the path parameter is called id
         return await chain(reads, id)
 
+    _explanations(router, reads, times)
+    return router
+
+
+def _explanations(router: Routes, reads: ReadQueries, times: Times) -> None:
     @router.get("/why", role=Role.VIEWER, summary="Why a number has, or had, its value")
     async def get_why(
         node: Annotated[str, Query(description="The node of the number.")],
@@ -114,8 +119,6 @@ def decision_router(reads: ReadQueries, times: Times) -> Routes:
         limit: Annotated[int, Query(ge=1, le=100, description="Maximum number of decisions.")] = 20,
     ) -> PodWhy:
         return await why_pod(reads, pod, node, namespace, times.maybe(at, "at"), limit)
-
-    return router
 
 
 def _kinds(kind: DecisionKind | None, excluded: list[DecisionKind] | None) -> tuple[DecisionKind, ...] | None:
