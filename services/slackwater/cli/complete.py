@@ -27,6 +27,15 @@ def complete_name(context: typer.Context, begun: str) -> list[str]:
     return [] if "/" in what else [name for name in names_of(what) if name.startswith(begun)]
 
 
+def complete_subject(begun: str) -> list[str]:
+    """What `why` explains: `node/NAME`, `pod/NAME` or `decision/ID`."""
+    noun, slash, _ = begun.partition("/")
+    nouns = ("node", "pod", "decision")
+    if slash:
+        return complete_noun(begun) if noun in nouns else []
+    return [f"{each}/" for each in nouns if each.startswith(begun)]
+
+
 def _names(noun: str) -> Callable[[str], list[str]]:
     return lambda begun: [name for name in names_of(noun) if name.startswith(begun)]
 

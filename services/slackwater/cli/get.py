@@ -148,6 +148,8 @@ class ListView:
 
     def rows(self, items: Sequence[Item]) -> Sequence[Item]:
         """The items of an answer as rows: grouped and sorted."""
+        if self.groups and len(items) == GROUPED_FROM:
+            message(f"made of the newest {GROUPED_FROM} decisions; steps before them are not counted")
         rows = grouped(items)[: self.groups] if self.groups else items
         return sort_items(rows, self.kind.columns, self.order)
 

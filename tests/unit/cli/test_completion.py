@@ -53,6 +53,10 @@ def completed(environment: dict[str, str]) -> Result:
         ("slackwater get pods -o j", "json", "yaml"),
         ("slackwater describe node edge-", "edge-8", "describe"),
         ("slackwater top w", "workloads", "nodes"),
+        ("slackwater why n", "node/", "pod/"),
+        ("slackwater why node/edge-7", "node/edge-7", "node/edge-8"),
+        ("slackwater block edge-", "edge-9", "block"),
+        ("slackwater history node", "nodeqos", "podqos"),
     ],
 )
 def test_a_shell_is_offered_what_fits(

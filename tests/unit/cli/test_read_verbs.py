@@ -271,3 +271,42 @@ def test_why_of_a_predicted_peak_prints_its_four_terms_and_the_knob(run: Run) ->
     assert "the terms add up" in printed
     assert re.search(r"^knob +0\.24 +ratio +ledger of pool default", printed, re.MULTILINE)
     assert "not chosen: peaks seen together" in printed
+
+
+def test_a_list_is_printed_as_names_that_get_takes_back(run: Run) -> None:
+    names = well(run("get", "nodes", "-o", "name")).split()
+    assert names == [f"node/{name}" for name in NAMES]
+    assert well(run("get", names[0], "--no-headers")).split()[0] == NAMES[0]
+    [decision] = well(run("get", "decisions", "--limit", "1", "-o", "name")).split()
+    assert json.loads(well(run("get", decision, "-o", "json")))["id"] == decision.removeprefix("decision/")
+
+
+def test_a_template_takes_the_object_of_the_api(run: Run) -> None:
+    names = well(run("get", "nodes", "-o", 'jsonpath={range .items[*]}{.name}{"\\n"}{end}'))
+    assert names.split() == NAMES
+    assert well(run("get", "node", "edge-7", "-o", "jsonpath={.facts.capacity.cpu_milli}")) == "8000\n"
+    assert "is not a step" in failure(run("get", "nodes", "-o", "jsonpath={.items[}"), 2)
+
+
+def test_rows_are_selected_and_sorted(run: Run) -> None:
+    used = [line.split()[4] for line in well(run("get", "nodes", "--sort-by", "-used", "--no-headers")).splitlines()]
+    assert used == sorted(used, key=float, reverse=True)
+    by_path = well(run("get", "nodes", "--sort-by", "-.usage.usage.cpu_milli", "--no-headers")).splitlines()
+    assert [line.split()[4] for line in by_path] == used
+    assert run("get", "nodes", "-l", "no-such-label").stderr == "no nodes with these labels\n"
+    assert "have no labels; allowed: nodes, pods" in failure(run("get", "shards", "-l", "a=b"), 2)
+    assert "is not a column" in failure(run("get", "nodes", "--sort-by", "colour"), 2)
+
+
+def test_decisions_are_grouped_without_predictions_unless_all_are_wanted(run: Run, console: Served) -> None:
+    answer = httpx2.get(f"{console.url}/v1/decisions?excludeKind=prediction&limit=500", trust_env=False).json()
+    kinds = {item["kind"] for item in answer["items"]}
+    assert "prediction" not in kinds
+    assert len(kinds) > 1
+    lines = well(run("get", "decisions", "--no-headers", "--limit", "500")).splitlines()
+    steps = [int(line.split()[5]) for line in lines]
+    assert sum(steps) == len(answer["items"]) > len(lines)
+    everything = httpx2.get(f"{console.url}/v1/decisions?limit=500", trust_env=False).json()["items"]
+    assert len(well(run("get", "decisions", "--all", "--no-headers", "--limit", "500")).splitlines()) == len(everything)
+    none = httpx2.get(f"{console.url}/v1/decisions?kind=offer&excludeKind=offer", trust_env=False).json()
+    assert none["items"] == []
