@@ -11,7 +11,9 @@ import typer
 
 from slackwater.cli.complete import complete_name, complete_noun
 from slackwater.cli.condition_columns import scheduling_lines
-from slackwater.cli.decision_list import DECISION
+from slackwater.cli.decision_groups import GROUP, grouped
+from slackwater.cli.decision_list import PATH as DECISIONS
+from slackwater.cli.decision_list import question
 from slackwater.cli.get import require_running_instance
 from slackwater.cli.list_kinds import POD, kind_of, split_target
 from slackwater.cli.list_reader import as_recorded, whole
@@ -33,6 +35,9 @@ from slackwater.cli.resource_columns import lines_of
 from slackwater.model.errors import InvalidInput
 from slackwater.model.plurals import counted
 from slackwater.resources import catalog
+
+READ, SHOWN = 100, 10
+"""Decisions that are read, and the groups or decisions of them that are shown."""
 
 
 def command(
@@ -75,9 +80,9 @@ def command(
                 return
             node = reader.get(f"/v1/nodes/{quote(only, safe='')}")
             pods = whole(reader, f"/v1/nodes/{quote(only, safe='')}/pods")["items"]
-            decisions = reader.get("/v1/decisions", {"node": only, "limit": 10})["items"]
+            decisions = reader.get(DECISIONS, question(DECISIONS, only, None, None, READ, every=False))["items"]
         lines = _lines(as_recorded([node], reader)[0], pods, decisions, datetime.now(UTC))
-        _print({"node": node, "pods": pods, "decisions": decisions}, output, lines)
+        _print({"node": node, "pods": pods, "decisions": decisions[:SHOWN]}, output, lines)
 
 
 def one_object() -> Mapping[str, Callable[[Item], list[str]]]:
@@ -97,7 +102,11 @@ def _lines(node: Mapping[str, Any], pods: list[Any], decisions: list[Any], now: 
     lines += scheduling_lines(node, now)
     lines += _facts(node["facts"]) + _usage(node["usage"], now) + offer_lines(node["offer"], now)
     lines += ["", f"Pods ({len(pods)}):", *_indented(table(pods, POD, wide=False, headers=bool(pods)))]
-    lines += ["", "Last decisions:", *_indented(table(decisions, DECISION, wide=False, headers=bool(decisions)))]
+    lines += [
+        "",
+        "Last decisions:",
+        *_indented(table(grouped(decisions)[:SHOWN], GROUP, wide=False, headers=bool(decisions))),
+    ]
     return lines
 
 

@@ -58,7 +58,7 @@ def complete_kind(begun: str) -> list[str]:
 
 def command(
     what: Annotated[
-        str, typer.Argument(metavar="[KIND]", help="nodes, workloads or pods", autocompletion=complete_kind)
+        str, typer.Argument(metavar="KIND", help="nodes, workloads or pods", autocompletion=complete_kind)
     ] = TopKind.NODES.value,
     once: Annotated[bool, typer.Option("--once", help="print once; so is done when the output is no terminal")] = False,
     interval: Annotated[float, typer.Option(min=0.5, max=3600, help="seconds between two reads")] = 2.0,
