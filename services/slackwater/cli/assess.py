@@ -110,8 +110,8 @@ def command(
             ):
                 order = settings.PrometheusOrder(asking, seconds_of(since, "since"), seconds_of(step, "step"), retries)
                 assessment = service.assess_prometheus(order, tried, SystemClock().now().timestamp(), Stages(bar))
-        elif trace is None or form is None:
-            raise InvalidInput("give --trace PATH with its --format, or --prometheus URL", field="trace")
+        elif trace is None:
+            raise InvalidInput("give --trace PATH or --prometheus URL", field="trace")
         else:
             refuse_given(context, _OF_PROMETHEUS, "applies only to --prometheus; a trace is read completely")
             of_trace = settings.TraceOrder(

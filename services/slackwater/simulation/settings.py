@@ -13,7 +13,7 @@ from slackwater.simulation.adapters.trace_history import USUAL_MODEL
 from slackwater.simulation.adapters.trace_scenes import BatchLayout
 from slackwater.simulation.domain.guarded_run import GuardTerms
 from slackwater.simulation.domain.risk import USUAL_ACCEPTED
-from slackwater.traces.options import TraceFormat, TraceResource
+from slackwater.traces.options import TraceResource
 
 if TYPE_CHECKING:
     import httpx2
@@ -28,7 +28,7 @@ class TraceOrder:
     """A trace with its layout and the evaluated range."""
 
     path: Path
-    form: TraceFormat
+    form: str | None
     resources: Sequence[TraceResource] = tuple(TraceResource)
     per_node: int | None = None
     churn_days: float | None = None

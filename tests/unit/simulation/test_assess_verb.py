@@ -226,8 +226,8 @@ def test_a_bad_answer_is_one_line_and_status_1(small: SmallPrometheus) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ((), "give --trace PATH with its --format, or --prometheus URL"),
-        (("--trace", "x.csv"), "give --trace PATH with its --format"),
+        ((), "give --trace PATH or --prometheus URL"),
+        (("--trace", "none.csv"), "none.csv does not exist"),
         (("--trace", "x.csv", "--prometheus", "http://p"), "exclude each other: give only one"),
         (("--prometheus", "p:9090"), "is not an address"),
         (("--prometheus", "http://p:x"), "is not an address"),
