@@ -90,6 +90,7 @@ def grid(
         present=known if whole else known[:, kept],
         whole_machines=whole_machines,
         repairs=repairs,
+        workloads=list(number),
     )
 
 

@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 from slackwater.traces.accumulation import SampleAccumulator
 from slackwater.traces.grid import grid
 from slackwater.traces.options import TraceResource
-from slackwater.traces.readers.delimited import Layout, SeriesNumbers, batches
+from slackwater.traces.readers.delimited import FileColumns, SeriesNumbers, batches
 from slackwater.traces.readers.files import matching, one_of, required
 from slackwater.traces.trace import Trace
 
 MACHINE_MILLI, MACHINE_BYTES = 96_000.0, 512.0 * 2**30
-LAYOUT = Layout(("machine", "seconds", "CPU %", "memory %"), frozenset(("machine",)))
+LAYOUT = FileColumns(("machine", "seconds", "CPU %", "memory %"), frozenset(("machine",)))
 FILES = "machine_usage*.csv(.gz) or machine_usage.tar.gz (machine, seconds, CPU %, memory %, …)"
 _PATTERNS = ("machine_usage*.csv", "machine_usage*.csv.gz", "machine_usage*.tar.gz")
 _COLUMNS = {TraceResource.CPU: ("CPU %", MACHINE_MILLI), TraceResource.MEMORY: ("memory %", MACHINE_BYTES)}

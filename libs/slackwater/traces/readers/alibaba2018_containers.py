@@ -17,12 +17,12 @@ from slackwater.traces.accumulation import SampleAccumulator
 from slackwater.traces.grid import grid
 from slackwater.traces.options import TraceResource
 from slackwater.traces.readers.alibaba2018 import MACHINE_BYTES, shares_of
-from slackwater.traces.readers.delimited import Layout, SeriesNumbers, batches
+from slackwater.traces.readers.delimited import FileColumns, SeriesNumbers, batches
 from slackwater.traces.readers.files import matching, one_of, required
 from slackwater.traces.trace import Trace
 
-USAGE = Layout(("container", "machine", "seconds", "CPU %", "memory %"), frozenset(("container", "machine")))
-META = Layout(
+USAGE = FileColumns(("container", "machine", "seconds", "CPU %", "memory %"), frozenset(("container", "machine")))
+META = FileColumns(
     ("container", "machine", "seconds", "deploy unit", "status", "CPU request", "CPU limit", "memory size"),
     frozenset(("container", "machine", "deploy unit", "status")),
 )

@@ -16,12 +16,12 @@ from slackwater.model.errors import InvalidInput
 from slackwater.traces.accumulation import SampleAccumulator
 from slackwater.traces.grid import grid
 from slackwater.traces.options import TraceResource
-from slackwater.traces.readers.delimited import Layout, SeriesNumbers, batches
+from slackwater.traces.readers.delimited import FileColumns, SeriesNumbers, batches
 from slackwater.traces.readers.files import matching, required
 from slackwater.traces.trace import Trace
 
-READINGS = Layout(("seconds", "VM id", "minimum CPU %", "maximum CPU %", "average CPU %"), frozenset(("VM id",)))
-VM_TABLE = Layout(
+READINGS = FileColumns(("seconds", "VM id", "minimum CPU %", "maximum CPU %", "average CPU %"), frozenset(("VM id",)))
+VM_TABLE = FileColumns(
     (
         "VM id",
         "subscription id",

@@ -15,7 +15,7 @@ from slackwater.model.errors import InvalidInput
 from slackwater.traces.accumulation import SampleAccumulator
 from slackwater.traces.grid import Samples, grid
 from slackwater.traces.options import TraceResource
-from slackwater.traces.readers.delimited import Layout, SeriesNumbers, batches
+from slackwater.traces.readers.delimited import FileColumns, SeriesNumbers, batches
 from slackwater.traces.readers.files import files_of, first_line, matching, required
 from slackwater.traces.readers.parquet import columns, whole_numbers
 from slackwater.traces.readers.series_ids import numbered
@@ -30,7 +30,7 @@ _CSV_COLUMNS = {
     TraceResource.MEMORY: ("Memory usage [KB]", "Memory capacity provisioned [KB]", 1024.0),
 }
 _TIME = "Timestamp [ms]"
-LAYOUT = Layout(
+LAYOUT = FileColumns(
     columns=(
         _TIME,
         "CPU cores",

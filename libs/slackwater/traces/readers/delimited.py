@@ -23,7 +23,7 @@ _REASON = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class FileColumns:
     """Columns of a file in their order; `text` are names, the others are numbers. A file may have more columns than
     these at its end. `header`: the first line has names and is skipped."""
 
@@ -50,7 +50,7 @@ class SeriesNumbers:
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class TextColumn:
     """A text column of a batch: `values[codes]`."""
 
     values: Sequence[str]
@@ -65,10 +65,10 @@ class Batch:
     """Some rows of a file, beginning with `line`. A missing number is NaN."""
 
     file: Path
-    layout: Layout
+    layout: FileColumns
     line: int
     numbers: Mapping[str, NDArray[np.float64]]
-    names: Mapping[str, Names]
+    names: Mapping[str, TextColumn]
 
     def whole(self, name: str) -> NDArray[np.int64]:
         """A column in which every row has a finite number, as times. Raises InvalidInput that names the line."""
@@ -82,7 +82,7 @@ class Batch:
         return values.astype(np.int64)
 
 
-def batches(file: Path, layout: Layout, wanted: Sequence[str]) -> Iterator[Batch]:
+def batches(file: Path, layout: FileColumns, wanted: Sequence[str]) -> Iterator[Batch]:
     """The wanted columns in batches of about BLOCK_BYTES.
 
     Raises InvalidInput that names file, line and column, what is expected and what was found; Misconfigured without
@@ -120,7 +120,7 @@ def batches(file: Path, layout: Layout, wanted: Sequence[str]) -> Iterator[Batch
             raise _refusal(file, layout, str(error)) from error
 
 
-def _column_names(file: Path, layout: Layout) -> list[str]:
+def _column_names(file: Path, layout: FileColumns) -> list[str]:
     """The layout's names, and one for each further column of the file. Raises InvalidInput."""
     line = first_line(file)
     count = len(line.split(layout.delimiter)) if line else 0
@@ -129,7 +129,7 @@ def _column_names(file: Path, layout: Layout) -> list[str]:
     return [*layout.columns, *(f"column {place}" for place in range(len(layout.columns) + 1, count + 1))]
 
 
-def _batch(batch: Any, file: Path, layout: Layout, line: int, wanted: Sequence[str]) -> Batch:
+def _batch(batch: Any, file: Path, layout: FileColumns, line: int, wanted: Sequence[str]) -> Batch:
     numbers, names = {}, {}
     for name in wanted:
         column = batch.column(name)
@@ -138,11 +138,11 @@ def _batch(batch: Any, file: Path, layout: Layout, line: int, wanted: Sequence[s
             continue
         if column.null_count:
             raise InvalidInput(f"{file}: {name} is empty in {column.null_count} rows; expected {layout.description}")
-        names[name] = Names(column.dictionary.to_pylist(), column.indices.to_numpy())
+        names[name] = TextColumn(column.dictionary.to_pylist(), column.indices.to_numpy())
     return Batch(file, layout, line, numbers, names)
 
 
-def _refusal(file: Path, layout: Layout, text: str) -> InvalidInput:
+def _refusal(file: Path, layout: FileColumns, text: str) -> InvalidInput:
     place = _PLACE.search(text)
     line = f", line {place[1]}" if place else ""
     reason = _REASON.search(text)

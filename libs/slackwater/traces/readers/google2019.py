@@ -38,7 +38,7 @@ Instance = tuple[int, int]
 Row = TypeVar("Row", bound=Struct)
 
 
-class Amounts(Struct):
+class BorgAmounts(Struct):
     """Shares of the largest machine."""
 
     cpus: float | None = None
@@ -54,7 +54,7 @@ class InstanceUsage(Struct):
     start_time: int
     collection_id: int
     instance_index: int
-    average_usage: Amounts
+    average_usage: BorgAmounts
 
 
 class InstanceEvent(Struct):
@@ -62,7 +62,7 @@ class InstanceEvent(Struct):
 
     collection_id: int
     instance_index: int
-    resource_request: Amounts | None = None
+    resource_request: BorgAmounts | None = None
 
 
 def recognises(path: Path) -> bool:
