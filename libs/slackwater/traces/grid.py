@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,10 @@ class Samples:
     seconds: NDArray[np.int64]
     usage: NDArray[np.float64] | Amounts
     limit: NDArray[np.float64] | Amounts
+    weight: NDArray[np.float64] | None = None
+    """(rows,) how many rows of the file each row is the mean of; None: one each."""
+    repairs: Repairs = field(default_factory=Repairs)
+    """What was counted before these rows: rows that are unusable, over the limit, or merged into another."""
 
 
 def grid(
@@ -44,12 +48,18 @@ def grid(
     Raises InvalidInput when nothing usable is left, or when the span of times cannot be a trace.
     """
     usable = np.isfinite(samples.usage) & np.isfinite(samples.limit) & (samples.usage >= 0) & (samples.limit > 0)
-    repairs = Repairs(rows=len(usable), unusable=int(np.count_nonzero(~usable)))
+    before = samples.repairs
+    repairs = Repairs(
+        rows=len(usable) + before.rows,
+        unusable=int(np.count_nonzero(~usable)) + before.unusable,
+        doubled=before.doubled,
+    )
     if not usable.any():
         raise InvalidInput(f"{title}: no usable row among {len(usable)}; a row needs a usage >= 0 and a limit > 0")
     series, cell = samples.series[usable], samples.seconds[usable] // CELL_SECONDS
     used, limit = samples.usage[usable], samples.limit[usable]
-    repairs = replace(repairs, over_limit=int(np.count_nonzero(used > limit)))
+    weight = None if samples.weight is None else samples.weight[usable]
+    repairs = replace(repairs, over_limit=int(np.count_nonzero(used > limit)) + before.over_limit)
     first = int(cell.min())
     cells = int(cell.max()) - first + 1
     if cells * len(names) > MOST_CELLS:
@@ -59,10 +69,10 @@ def grid(
         )
     shape = (cells, len(names))
     place = np.ravel_multi_index((cell - first, series), shape)
-    rows = np.bincount(place, minlength=cells * len(names)).reshape(shape)
-    usages, limits = (_means(place, values, rows) for values in (np.minimum(used, limit), limit))
+    rows = np.bincount(place, weights=weight, minlength=cells * len(names)).reshape(shape)
+    usages, limits = (_means(place, values, rows, weight) for values in (np.minimum(used, limit), limit))
     known = rows > 0
-    repairs = replace(repairs, doubled=len(series) - int(np.count_nonzero(known)))
+    repairs = replace(repairs, doubled=repairs.doubled + len(series) - int(np.count_nonzero(known)))
     filled = fill_gaps(known, usages, limits)
     kept = known.any(axis=0)
     repairs = replace(repairs, filled=filled, empty_series=int(np.count_nonzero(~kept)))
@@ -80,12 +90,16 @@ def grid(
         present=known if whole else known[:, kept],
         whole_machines=whole_machines,
         repairs=repairs,
+        workloads=list(number),
     )
 
 
-def _means(place: Rows, values: NDArray[np.floating[Any]], rows: NDArray[np.intp]) -> Amounts:
+def _means(
+    place: Rows, values: NDArray[np.floating[Any]], rows: NDArray[Any], weight: NDArray[np.float64] | None
+) -> Amounts:
     """The mean of the rows of each cell; 0 where there is none."""
-    sums = np.bincount(place, weights=values, minlength=rows.size).reshape(rows.shape)
+    weights = values if weight is None else values * weight
+    sums = np.bincount(place, weights=weights, minlength=rows.size).reshape(rows.shape)
     found: Amounts = (sums / np.maximum(rows, 1)).astype(np.float32)
     return found
 

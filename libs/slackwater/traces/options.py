@@ -25,9 +25,13 @@ UNITS = {TraceResource.CPU: TraceUnit("cores", 1000.0), TraceResource.MEMORY: Tr
 
 
 class TraceFormat(StrEnum):
-    """The trace formats; each has a reader."""
+    """The built-in trace formats; `readers.formats` has their readers, and those of other distributions."""
 
     BITBRAINS = "bitbrains"
-    GOOGLE2011 = "google2011"
+    PLANETLAB = "planetlab"
+    AZURE = "azure"
     ALIBABA2018 = "alibaba2018"
+    ALIBABA2018_CONTAINERS = "alibaba2018-containers"
+    GOOGLE2011 = "google2011"
+    GOOGLE2019 = "google2019"
     CSV = "csv"

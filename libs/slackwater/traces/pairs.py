@@ -24,8 +24,12 @@ def paired(traces: Mapping[TraceResource, Trace]) -> dict[TraceResource, Trace]:
     if not names or start >= stop:
         have = " and ".join(f"{each} of {trace.series} series" for each, trace in traces.items())
         raise InvalidInput(f"{first.title}: {have} have no series or no time in common", field="trace")
-    _, workload = np.unique(first.workload[_places(first, names)], return_inverse=True)
-    cut = {each: _cut(trace, names, workload.reshape(-1), start, stop) for each, trace in traces.items()}
+    kept, workload = np.unique(first.workload[_places(first, names)], return_inverse=True)
+    workloads = [first.workloads[number] for number in kept] if first.workloads else []
+    cut = {
+        each: replace(_cut(trace, names, workload.reshape(-1), start, stop), workloads=workloads)
+        for each, trace in traces.items()
+    }
     present = np.logical_and.reduce([trace.present for trace in cut.values()])
     return {each: replace(trace, present=present) for each, trace in cut.items()}
 

@@ -53,6 +53,8 @@ class Trace:
     whole_machines: bool
     """Each series is a whole machine, and nothing is known of its pods."""
     repairs: Repairs
+    workloads: Sequence[str] = ()
+    """The names of the workloads, by number; empty: not known."""
 
     @property
     def cells(self) -> int:

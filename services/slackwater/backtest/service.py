@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from slackwater.backtest.adapters.predictors import contenders
 from slackwater.backtest.domain.span import JudgedSpan, judged_span
 from slackwater.backtest.ports import BacktestProgress
 from slackwater.backtest.usecases.compare import ModelComparison, PlacementLayout, compare
-from slackwater.traces.options import TraceFormat, TraceResource
-from slackwater.traces.readers.formats import read_trace
+from slackwater.traces.options import TraceResource
+from slackwater.traces.readers.formats import detected, read_trace
 from slackwater.traces.trace import Trace
 
 USUAL_VMS_PER_NODE = 20
@@ -22,7 +22,8 @@ class Order:
     """The parameters of a backtest."""
 
     trace: Path
-    form: TraceFormat
+    form: str | None
+    """None: it is detected."""
     resource: TraceResource
     models: str
     per_machine: int | None
@@ -49,6 +50,7 @@ class BacktestOutcome:
 def run(order: Order, watch: BacktestProgress) -> BacktestOutcome:
     """Raises InvalidInput for invalid parameters or an unreadable file, Misconfigured for a missing library."""
     models = contenders(order.models, order.resource)  # first: a misspelt name fails before the trace is read
+    order = replace(order, form=order.form or detected(order.trace))
     trace = read_trace(order.trace, order.form, order.resource)
     usual = 1 if trace.whole_machines else USUAL_VMS_PER_NODE
     per_machine = usual if order.per_machine is None else order.per_machine

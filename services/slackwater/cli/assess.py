@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -32,8 +33,6 @@ from slackwater.cli.prometheus_options import (
 from slackwater.cli.trace_options import (
     ChurnOption,
     FormatOption,
-    Output,
-    OutputOption,
     PageOption,
     PerNodeOption,
     ResourceOption,
@@ -47,10 +46,41 @@ from slackwater.model.time import SystemClock
 from slackwater.traces.options import TraceResource
 
 if TYPE_CHECKING:
+    from slackwater.simulation.settings import AssessmentOptions
     from slackwater.simulation.usecases.assess import Assessment
 
 MOST_NODES = 15
 
+
+class AssessOutput(StrEnum):
+    """`json` has a documented schema; `yaml` is what `slackwater apply -f -` takes."""
+
+    TABLE = "table"
+    JSON = "json"
+    YAML = "yaml"
+
+
+AssessOutputOption = Annotated[
+    AssessOutput, typer.Option("-o", "--output", help="json follows a documented schema; yaml is ready to apply")
+]
+ModelsOption = Annotated[
+    list[str] | None,
+    typer.Option("--model", help="model to test instead of the defaults; NAME:SETTING=VALUE; repeatable"),
+]
+PercentsOption = Annotated[
+    list[int] | None, typer.Option("--percent", help="reclaim threshold to test instead of the defaults; repeatable")
+]
+AcceptOption = Annotated[
+    float, typer.Option("--accept", metavar="SHARE", help="accepted share of node minutes beyond capacity")
+]
+PoolOption = Annotated[
+    str | None, typer.Option("--pool", help="node pool that the documents are for; default: the whole cluster")
+]
+CorePriceOption = Annotated[float | None, typer.Option("--price-core-hour", help="price of a core for an hour")]
+GibPriceOption = Annotated[float | None, typer.Option("--price-gib-hour", help="price of a GiB for an hour")]
+NodePriceOption = Annotated[
+    float | None, typer.Option("--price-node-month", help="price of a node for a month, instead of the others")
+]
 
 _OF_TRACES = ("form", "resource", "per_node", "churn", "seed")
 _OF_PROMETHEUS = ("since", "step", "bearer", "ca", "cert", "key", "insecure", "timeout", "retries")
@@ -74,18 +104,14 @@ def command(
     insecure: InsecureOption = False,
     timeout: TimeoutOption = "30s",
     retries: RetriesOption = 3,
-    models: Annotated[
-        list[str] | None,
-        typer.Option("--model", help="model to test instead of the defaults; NAME:SETTING=VALUE; repeatable"),
-    ] = None,
-    percents: Annotated[
-        list[int] | None,
-        typer.Option("--percent", help="reclaim threshold to test instead of 70 80 90 100; repeatable"),
-    ] = None,
-    accept: Annotated[
-        float, typer.Option("--accept", metavar="SHARE", help="accepted share of node minutes beyond capacity")
-    ] = 0.001,
-    output: OutputOption = Output.TABLE,
+    models: ModelsOption = None,
+    percents: PercentsOption = None,
+    accept: AcceptOption = 0.001,
+    pool: PoolOption = None,
+    price_core_hour: CorePriceOption = None,
+    price_gib_hour: GibPriceOption = None,
+    price_node_month: NodePriceOption = None,
+    output: AssessOutputOption = AssessOutput.TABLE,
     html: PageOption = None,
 ) -> None:
     """Estimate what could be lent and at which risk, from a trace or from Prometheus. Reads only; nothing is installed.
@@ -96,8 +122,9 @@ def command(
         from slackwater.simulation import service, settings
 
         check_page(html)
+        prices = settings.prices_of(price_core_hour, price_gib_hour, price_node_month)
         tried = settings.AssessmentOptions(
-            tuple(models or settings.MODELS), tuple(percents or settings.PERCENTS), accept
+            tuple(models or settings.MODELS), tuple(percents or ()), accept, prices, pool
         )
         if prometheus is not None and trace is not None:
             raise InvalidInput("--trace and --prometheus exclude each other: give only one", field="trace")
@@ -110,8 +137,8 @@ def command(
             ):
                 order = settings.PrometheusOrder(asking, seconds_of(since, "since"), seconds_of(step, "step"), retries)
                 assessment = service.assess_prometheus(order, tried, SystemClock().now().timestamp(), Stages(bar))
-        elif trace is None or form is None:
-            raise InvalidInput("give --trace PATH with its --format, or --prometheus URL", field="trace")
+        elif trace is None:
+            raise InvalidInput("give --trace PATH or --prometheus URL", field="trace")
         else:
             refuse_given(context, _OF_PROMETHEUS, "applies only to --prometheus; a trace is read completely")
             of_trace = settings.TraceOrder(
@@ -124,22 +151,29 @@ def command(
             )
             with progress_bar() as bar:
                 assessment = service.assess_trace(of_trace, tried, Stages(bar))
-        _show(assessment, output, html)
+        _show(assessment, tried, output, html)
 
 
-def _show(found: Assessment, output: Output, html: Path | None) -> None:
-    from slackwater.simulation.edge.assessment_report import assessment_of
+def _show(found: Assessment, tried: AssessmentOptions, output: AssessOutput, html: Path | None) -> None:
+    from slackwater.simulation.edge.assessment_report import assessment_of, widest
+    from slackwater.simulation.edge.recommended_documents import text_of
 
-    answer = assessment_of(found).model_dump(mode="json", by_alias=True)
+    report = assessment_of(found, tried.prices, tried.pool)
+    answer = report.model_dump(mode="json", by_alias=True)
     if html is not None:
         from slackwater.simulation.edge.assessment_page import page
 
-        html.write_text(page(found), encoding="utf-8")
+        html.write_text(page(found, tried.prices, tried.pool), encoding="utf-8")
         message(f"wrote {html}")
-    if output is Output.JSON:
+    if output is AssessOutput.JSON:
         print_object(answer, Shown.JSON)
+    elif output is AssessOutput.YAML:
+        if not report.documents:
+            raise InvalidInput("nothing is recommended, so there is no document to apply; see -o table", field="output")
+        print(text_of(report.documents), end="")
     else:
-        print("\n".join(lines(answer)))
+        shown = [one.model_dump(mode="json") for one in widest(report.workloads)]
+        print("\n".join([*lines(answer), "", *of_workloads(answer, shown), "", *LEGEND]))
 
 
 def lines(answer: Item) -> list[str]:
@@ -153,7 +187,50 @@ def lines(answer: Item) -> list[str]:
     for name, say in (("cpu", cpu), ("memory", memory)):
         if answer[name] is not None:
             shown += ["", *of_resource(name, answer[name], say)]
-    return [*shown, "", *of_nodes(answer), "", *LEGEND]
+    return [*shown, "", *of_worth(answer), "", *of_nodes(answer)]
+
+
+def of_worth(answer: Item) -> list[str]:
+    """What the recommendation could lend together, and how to put it in force."""
+    worth = answer["worth"]
+    parts = [
+        f"{worth[name]:.1f} {unit}" for name, unit in (("cores", "cores"), ("gib", "GiB")) if worth[name] is not None
+    ]
+    limit = f" (limited by {worth['limited_by']})" if worth["limited_by"] and len(parts) > 1 else ""
+    money = "" if worth["per_month"] is None else f", {worth['per_month']:,.2f} a month at the given price"
+    found = [
+        f"TOGETHER: {' and '.join(parts)} on average: as much as {worth['nodes']:.1f} of these nodes{limit}{money}"
+    ]
+    if answer["documents"]:
+        names = " and ".join(f"{one['kind']} {one['metadata']['name']}" for one in answer["documents"])
+        found.append(f"  in force with {names}: run this again with -o yaml, pipe it to slackwater apply -f -")
+    return found
+
+
+def of_workloads(answer: Item, shown: Sequence[Item]) -> list[str]:
+    """A table of the workloads with the most slack; the JSON has all workloads."""
+    if not shown:
+        return []
+    columns = [
+        TableColumn("WORKLOAD", lambda one: str(one["workload"])),
+        TableColumn("PODS", lambda one: str(one["pods"]), right=True),
+    ]
+    for name, say in (("cpu", cpu), ("memory", memory)):
+        if answer[name] is not None:
+            columns += _workload_columns(name, say)
+    more = len(answer["workloads"]) - len(shown)
+    rest = [f"… and {more} more: -o json has all"] if more > 0 else []
+    return [*table(shown, columns, wide=False, headers=True), *rest]
+
+
+def _workload_columns(name: str, say: Any) -> Sequence[TableColumn]:
+    return [
+        TableColumn(name.upper(), lambda one: say(one[name]["requested"]), right=True),
+        TableColumn("P50", lambda one: say(one[name]["used"]["p50"]), right=True),
+        TableColumn("P95", lambda one: say(one[name]["used"]["p95"]), right=True),
+        TableColumn("MAX", lambda one: say(one[name]["used"]["max"]), right=True),
+        TableColumn("SLACK", lambda one: say(one[name]["slack"]), right=True),
+    ]
 
 
 def of_resource(name: str, figures: Item, say: Any) -> list[str]:
@@ -224,5 +301,5 @@ LEGEND: Sequence[str] = [
     "the capacity. VIOLATION: share of instants whose next 24 hours exceeded the predicted peak; SEVERITY: shortfall",
     "as a share of the actual peak, over all instants. BEYOND: share of node minutes in which the recorded usage of",
     "prod plus all offers, fully used, exceeded the node's capacity; LONGEST: longest run of them. A model is",
-    "evaluated only on data after its prediction.",
+    "evaluated only on data after its prediction. SLACK: requested minus used at p95, of a workload's pods together.",
 ]

@@ -11,10 +11,10 @@ import typer
 from slackwater.cli.output import Format as Shown
 from slackwater.cli.output import Item, TableColumn, errors_to_stderr, message, print_object, table
 from slackwater.cli.progress import progress_bar
-from slackwater.cli.trace_options import Output, OutputOption
+from slackwater.cli.trace_options import FormatOption, Output, OutputOption
 from slackwater.model.errors import InvalidInput
 from slackwater.model.plurals import counted, plural
-from slackwater.traces.options import TraceFormat, TraceResource
+from slackwater.traces.options import TraceResource
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -30,7 +30,7 @@ def _list_models(wanted: bool) -> None:
 
 def command(
     trace: Annotated[Path, typer.Option("--trace", metavar="PATH", help="a file of the trace, or its folder")],
-    form: Annotated[TraceFormat, typer.Option("--format", help="format of the trace; see docs/how-to/backtest.md")],
+    form: FormatOption = None,
     resource: Annotated[TraceResource, typer.Option("--resource", help="resource to evaluate")] = TraceResource.CPU,
     models: Annotated[
         str, typer.Option("--models", help="all, or names separated by commas; NAME:SETTING=VALUE sets a setting")

@@ -113,7 +113,7 @@ def command(
         check_page(html)
         if (trace is None) is (since is None):
             raise InvalidInput(
-                "no history is named; give --trace PATH with its --format, or --since 24h for recorded history",
+                "no history is named; give --trace PATH, or --since 24h for recorded history",
                 field="since",
             )
         order, resources = None, tuple(TraceResource) if resource is None else (resource,)
@@ -123,8 +123,6 @@ def command(
             )
         else:
             refuse_given(context, ("server",), "applies only to --since, the recorded history")
-            if form is None:
-                raise InvalidInput("--format: is missing; give the format of the trace", field="format")
             order = TraceOrder(trace, form, resources, per_node, days_of(churn), seed, model, begin, end)
         options = PolicyOptions(batch, batch_pods, overcommit, control, comes_back, carry_over)
         loaded = load(files)

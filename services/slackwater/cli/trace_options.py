@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from slackwater.model.errors import InvalidInput
-from slackwater.traces.options import TraceFormat, TraceResource
+from slackwater.traces.options import TraceResource
 
 
 class Output(StrEnum):
@@ -23,7 +23,8 @@ class Output(StrEnum):
 
 TraceOption = Annotated[Path | None, typer.Option("--trace", metavar="PATH", help="a file of a trace, or its folder")]
 FormatOption = Annotated[
-    TraceFormat | None, typer.Option("--format", help="format of the trace; see docs/how-to/backtest.md")
+    str | None,
+    typer.Option("--format", help="format of the trace, if it is not detected; see docs/how-to/backtest.md"),
 ]
 ResourceOption = Annotated[TraceResource | None, typer.Option("--resource", help="only this resource of the trace")]
 PerNodeOption = Annotated[

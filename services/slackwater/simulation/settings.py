@@ -13,14 +13,13 @@ from slackwater.simulation.adapters.trace_history import USUAL_MODEL
 from slackwater.simulation.adapters.trace_scenes import BatchLayout
 from slackwater.simulation.domain.guarded_run import GuardTerms
 from slackwater.simulation.domain.risk import USUAL_ACCEPTED
-from slackwater.traces.options import TraceFormat, TraceResource
+from slackwater.simulation.domain.worth import Prices
+from slackwater.traces.options import TraceResource
 
 if TYPE_CHECKING:
     import httpx2
 
 MODELS = (USUAL_MODEL, f"{USUAL_MODEL}:knob=0.20", *(f"{USUAL_MODEL}:violation_rate={rate}" for rate in (0.01, 0.05)))
-PERCENTS = (70, 80, 90, 100)
-"""Reclaim thresholds in percent that an assessment tests beside the default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +27,7 @@ class TraceOrder:
     """A trace with its layout and the evaluated range."""
 
     path: Path
-    form: TraceFormat
+    form: str | None
     resources: Sequence[TraceResource] = tuple(TraceResource)
     per_node: int | None = None
     churn_days: float | None = None
@@ -45,8 +44,12 @@ class AssessmentOptions:
     """The tested settings of an assessment, and the accepted risk as a share of node minutes."""
 
     models: Sequence[str] = MODELS
-    percents: Sequence[int] = PERCENTS
+    percents: Sequence[int] = ()
+    """Empty: usecases.assess.PERCENTS, and the highest that may be recommended."""
     accepted: float = USUAL_ACCEPTED
+    prices: Prices = field(default_factory=Prices)
+    pool: str | None = None
+    """The node pool that the recommended documents are for; None: the whole cluster."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.accepted < 1:
@@ -89,3 +92,8 @@ class PolicyTerms:
 
     terms: GuardTerms = field(default_factory=GuardTerms)
     batch: BatchLayout = field(default_factory=BatchLayout)
+
+
+def prices_of(core_hour: float | None, gib_hour: float | None, node_month: float | None) -> Prices:
+    """Raises InvalidInput for a price that is no amount, or prices that exclude each other."""
+    return Prices(core_hour, gib_hour, node_month)

@@ -163,14 +163,17 @@ def test_the_page_needs_nothing_else_and_has_its_pictures(trace: Path, tmp_path:
         assert "nan" not in picture.lower()
 
 
-def test_the_strategy_to_copy_says_that_no_node_follows_it_as_it_stands(trace: Path, tmp_path: Path) -> None:
+def test_the_page_has_the_documents_that_apply_as_they_are(trace: Path, tmp_path: Path) -> None:
     page = tmp_path / "report.html"
     assert assess("--trace", trace, *SMALL, "--accept", "0.02", "--html", page).exit_code == 0
-    [document] = re.findall(r"<pre[^>]*>(apiVersion.*?)</pre>", page.read_text(), re.S)
-    assert "no node is in it" in document
-    strategy = yaml.safe_load(document)
-    assert strategy["spec"]["nodePool"] == "assessed"
-    assert field_problems({name: value for name, value in strategy["spec"].items() if name != "nodePool"}) == []
+    [text] = re.findall(r"<pre[^>]*>(apiVersion.*?)</pre>", page.read_text(), re.S)
+    strategy, policy = yaml.safe_load_all(text)
+    assert (strategy["kind"], strategy["metadata"], policy["kind"]) == (
+        "ColocationStrategy",
+        {"name": "default"},
+        "PredictPolicy",
+    )
+    assert field_problems(strategy["spec"]) == []
 
 
 def test_a_prometheus_is_read_as_a_trace_is(small: SmallPrometheus, tmp_path: Path) -> None:
@@ -226,8 +229,8 @@ def test_a_bad_answer_is_one_line_and_status_1(small: SmallPrometheus) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ((), "give --trace PATH with its --format, or --prometheus URL"),
-        (("--trace", "x.csv"), "give --trace PATH with its --format"),
+        ((), "give --trace PATH or --prometheus URL"),
+        (("--trace", "none.csv"), "none.csv does not exist"),
         (("--trace", "x.csv", "--prometheus", "http://p"), "exclude each other: give only one"),
         (("--prometheus", "p:9090"), "is not an address"),
         (("--prometheus", "http://p:x"), "is not an address"),

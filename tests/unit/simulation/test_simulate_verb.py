@@ -126,12 +126,12 @@ def test_a_bad_strategy_names_its_field_before_the_trace_is_read(tmp_path: Path,
     assert said in done.stderr
 
 
-def test_one_history_is_asked_for_and_a_trace_needs_its_format(folder: Path) -> None:
+def test_one_history_is_asked_for_and_a_trace_must_exist(folder: Path) -> None:
     strategy, trace = ("-f", folder / "bold.yaml"), ("--trace", folder / "usage.csv")
     for arguments, said in (
-        ((), "give --trace PATH with its --format, or --since 24h"),
-        ((*trace, "--since", "24h"), "give --trace PATH with its --format, or --since 24h"),
-        (trace, "--format: is missing"),
+        ((), "give --trace PATH, or --since 24h"),
+        ((*trace, "--since", "24h"), "give --trace PATH, or --since 24h"),
+        (("--trace", folder / "none.csv"), "none.csv does not exist"),
         (("--since", "yesterday"), "--since: 'yesterday' is not allowed"),
         (("--since", "1h", "--step", "x"), "--step: 'x' is not allowed"),
         (("--since", "1h", "--model", "max"), "--model: applies only to --trace; recorded history has its own nodes"),

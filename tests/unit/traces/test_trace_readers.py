@@ -161,7 +161,7 @@ def test_a_field_that_never_ends_is_an_error_of_ours(tmp_path: Path) -> None:
 def test_a_missing_path_and_an_empty_folder_are_errors(tmp_path: Path, form: TraceFormat) -> None:
     with pytest.raises(InvalidInput, match="does not exist"):
         read_trace(tmp_path / "nothing", form, CPU)
-    with pytest.raises(InvalidInput, match="no file"):
+    with pytest.raises(InvalidInput, match="found nothing"):
         read_trace(tmp_path, form, CPU)
 
 
@@ -196,14 +196,14 @@ def test_the_mark_that_spreadsheets_put_first_is_no_part_of_a_name(tmp_path: Pat
 def test_an_alibaba_time_without_an_end_is_named(tmp_path: Path) -> None:
     path = tmp_path / "machine_usage.csv"
     path.write_text("m_1,0,20,90\nm_1,inf,20,90\n")
-    with pytest.raises(InvalidInput, match="line 2: wanted are machine, seconds"):
+    with pytest.raises(InvalidInput, match="line 2, column seconds: expected machine, seconds"):
         read_trace(path, TraceFormat.ALIBABA2018, CPU)
 
 
 def test_an_alibaba_line_that_is_none_is_named(tmp_path: Path) -> None:
     path = tmp_path / "machine_usage.csv"
     path.write_text("m_1,0,20,90\nmachine,time,cpu,mem\n")
-    with pytest.raises(InvalidInput, match="line 2: wanted are machine, seconds"):
+    with pytest.raises(InvalidInput, match="line 2, column seconds: expected machine, seconds"):
         read_trace(path, TraceFormat.ALIBABA2018, CPU)
 
 

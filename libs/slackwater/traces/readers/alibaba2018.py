@@ -1,48 +1,51 @@
 """machine_usage of Alibaba's cluster-trace-v2018: per cent of CPU and memory of each whole machine.
 
-No header: machine, seconds since the trace's own zero, CPU %, memory %, and more that is not read; plain or gzip.
-Values outside 0..100 are the trace's way to say that a sample was bad. All machines have 96 cores; their memory was
-not published and counts as 512 GiB.
+As published (machine_usage.csv, .csv.gz or .tar.gz, no header). Percentages outside 0..100 mark bad samples. All
+machines have 96 cores; their memory was not published and counts as 512 GiB.
+Schema: cluster-trace-v2018/schema.md of github.com/alibaba/clusterdata.
 """
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from slackwater.model.errors import InvalidInput
-from slackwater.traces.grid import Samples, grid
+from slackwater.traces.accumulation import SampleAccumulator
+from slackwater.traces.grid import grid
 from slackwater.traces.options import TraceResource
-from slackwater.traces.readers.files import one_file_of, opened
+from slackwater.traces.readers.delimited import FileColumns, SeriesNumbers, batches
+from slackwater.traces.readers.files import matching, one_of, required
 from slackwater.traces.trace import Trace
 
-_COLUMNS = {TraceResource.CPU: (2, 96_000.0), TraceResource.MEMORY: (3, 512.0 * 2**30)}
+MACHINE_MILLI, MACHINE_BYTES = 96_000.0, 512.0 * 2**30
+LAYOUT = FileColumns(("machine", "seconds", "CPU %", "memory %"), frozenset(("machine",)))
+FILES = "machine_usage*.csv(.gz) or machine_usage.tar.gz (machine, seconds, CPU %, memory %, …)"
+_PATTERNS = ("machine_usage*.csv", "machine_usage*.csv.gz", "machine_usage*.tar.gz")
+_COLUMNS = {TraceResource.CPU: ("CPU %", MACHINE_MILLI), TraceResource.MEMORY: ("memory %", MACHINE_BYTES)}
+
+
+def recognises(path: Path) -> bool:
+    return bool(matching(path, *_PATTERNS))
 
 
 def read(path: Path, resource: TraceResource) -> Trace:
-    """Raises InvalidInput."""
+    """Raises InvalidInput, Misconfigured."""
     column, capacity = _COLUMNS[resource]
-    file = one_file_of(path, "machine_usage*.csv*")
-    numbers: dict[str, int] = {}
-    series, seconds, shares = [], [], []
-    with opened(file) as text:
-        for place, row in enumerate(csv.reader(text), 1):
-            try:
-                at, percent = int(float(row[1])), float(row[column] or "nan")
-            except (IndexError, ValueError, OverflowError):
-                raise InvalidInput(
-                    f"{file}, line {place}: wanted are machine, seconds, CPU %, memory %, not {','.join(row)[:80]!r}"
-                ) from None
-            series.append(numbers.setdefault(row[0], len(numbers)))
-            seconds.append(at)
-            shares.append(percent / 100 if 0 <= percent <= 100 else np.nan)
-    samples = Samples(
-        np.array(series, np.intp),
-        np.array(seconds, np.int64),
-        np.array(shares, np.float64) * capacity,
-        np.full(len(series), capacity),
-    )
-    names = list(numbers)
-    return grid(samples, names, names, title=file.name, resource=resource, whole_machines=True)
+    file = one_of(required(path, FILES, *_PATTERNS))
+    rows, numbers = SampleAccumulator(), SeriesNumbers()
+    for batch in batches(file, LAYOUT, ("machine", "seconds", column)):
+        names = batch.names["machine"]
+        shares = shares_of(batch.numbers[column])
+        at = batch.whole("seconds")
+        rows.add(numbers.of(names.values, names.codes), at, shares * capacity, np.full(len(shares), capacity))
+    machines = list(numbers.numbers)
+    return grid(rows.samples(), machines, machines, title=file.name, resource=resource, whole_machines=True)
+
+
+def shares_of(percents: NDArray[Any]) -> NDArray[np.float64]:
+    """0..1; NaN for what is outside of 0..100."""
+    sound = (percents >= 0) & (percents <= 100)
+    return np.where(sound, percents / 100, np.nan)

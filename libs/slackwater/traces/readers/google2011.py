@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from slackwater.model.errors import InvalidInput
 from slackwater.traces.grid import Samples, grid
 from slackwater.traces.options import TraceResource
-from slackwater.traces.readers.files import one_file_of
+from slackwater.traces.readers.files import matching, one_file_of
 from slackwater.traces.readers.parquet import columns, whole_numbers
 from slackwater.traces.readers.series_ids import numbered
 from slackwater.traces.trace import Trace
@@ -22,6 +22,11 @@ from slackwater.traces.trace import Trace
 TRACE_ZERO_SECONDS = 1_304_290_200
 """The trace counts from 600 s before 2011-05-01 19:00 in US Eastern time."""
 _COLUMNS = {TraceResource.CPU: ("cpu", "cpu_pct", 32_000.0), TraceResource.MEMORY: ("mem", "mem_pct", 128.0 * 2**30)}
+FILES = "usage_5min*.parquet (machine, ts_us, cpu, cpu_pct, mem, mem_pct)"
+
+
+def recognises(path: Path) -> bool:
+    return bool(matching(path, "usage_5min*.parquet"))
 
 
 def read(path: Path, resource: TraceResource) -> Trace:

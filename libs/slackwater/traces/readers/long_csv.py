@@ -20,7 +20,7 @@ import numpy as np
 from slackwater.model.errors import InvalidInput
 from slackwater.traces.grid import Samples, grid
 from slackwater.traces.options import TraceResource
-from slackwater.traces.readers.files import one_file_of, opened
+from slackwater.traces.readers.files import first_line, matching, one_file_of, opened
 from slackwater.traces.trace import Trace
 
 _COLUMNS = {
@@ -32,6 +32,12 @@ _LATEST = 253_402_300_800
 """The year 10000: what is later counts milliseconds, or smaller ones."""
 _MOST = 2**47
 """No pod has 128 TiB, nor as many milli-cores: the unit is another one, and sums over a node would not fit anywhere."""
+FILES = "a .csv(.gz) with the header time,pod,workload,cpu_milli,cpu_limit_milli,memory_bytes,memory_limit_bytes"
+
+
+def recognises(path: Path) -> bool:
+    files = matching(path, "*.csv", "*.csv.gz")
+    return len(files) == 1 and {"time", "pod"} <= set(first_line(files[0]).split(","))
 
 
 def read(path: Path, resource: TraceResource) -> Trace:

@@ -119,7 +119,7 @@ def report_of(outcome: BacktestOutcome) -> BacktestReport:
     return BacktestReport(
         trace=TraceRead(
             file=trace.title,
-            format=outcome.order.form.value,
+            format=outcome.order.form or "",
             resource=trace.resource.value,
             series=trace.series,
             days=round(trace.days, 3),

@@ -277,6 +277,7 @@ def _placed(
             present=present,
             whole_machines=False,
             repairs=repairs,
+            workloads=list(workloads),
         )
         for each in TraceResource
     }

@@ -20,10 +20,10 @@ from slackwater.offers.closed_loop import Period
 from slackwater.offers.fleet import Ints
 from slackwater.simulation.usecases.placed_usage import PLACES, Placed, filled_notes, peak
 from slackwater.traces.moments import moments
-from slackwater.traces.options import TraceFormat, TraceResource
+from slackwater.traces.options import TraceResource
 from slackwater.traces.pairs import paired
 from slackwater.traces.placement import Stays, churned, each_its_own, still
-from slackwater.traces.readers.formats import read_trace
+from slackwater.traces.readers.formats import detected, read_trace, resources_of
 from slackwater.traces.trace import CELL_SECONDS, DAY_CELLS, Repairs, Trace
 
 USUAL_VMS_PER_NODE = 20
@@ -46,9 +46,11 @@ class TraceLayout:
             raise InvalidInput(f"--seed: {self.seed} is not allowed; at least 0", field="seed")
 
 
-def both(path: Path, form: TraceFormat, resources: Sequence[TraceResource]) -> dict[TraceResource, Trace]:
+def both(path: Path, form: str | None, resources: Sequence[TraceResource]) -> dict[TraceResource, Trace]:
     """Reads the trace of each resource, with the same series and cells. Raises InvalidInput, Misconfigured."""
-    return paired({resource: read_trace(path, form, resource) for resource in resources})
+    form = form or detected(path)
+    known = [resource for resource in resources if resource in resources_of(form)] or resources
+    return paired({resource: read_trace(path, form, resource) for resource in known})
 
 
 def placed(traces: Mapping[TraceResource, Trace], layout: TraceLayout) -> Placed:

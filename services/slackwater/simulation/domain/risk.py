@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,6 +10,22 @@ USUAL_ACCEPTED = 0.001
 """Default of the accepted risk: the share of node minutes in which prod plus all offers may exceed the capacity."""
 LONGEST_MINUTES = 10.0
 """The longest accepted excess without a break: two control periods of a trace."""
+
+LONG_DAYS = 14
+"""Days of history that show a weekly pattern twice."""
+LEAST_HEADROOM_PERCENT = 10
+"""Points of a node that a recommendation always leaves free: for the system, new workloads, and a day worse than any
+recorded."""
+
+
+def headroom_percent(days: float) -> int:
+    """Returns the points of a node that a recommendation from so many days of history leaves free.
+
+    10 from two weeks on, below that 10 x sqrt(14 / days), rounded up: the error of an estimate grows with the root of
+    the missing data. 8 days: 14; 7 days: 15; 1 day: 38. At most 100.
+    """
+    known = min(LONG_DAYS, max(days, 0.01))
+    return min(100, math.ceil(LEAST_HEADROOM_PERCENT * math.sqrt(LONG_DAYS / known) - 1e-9))
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +71,15 @@ class Advice:
     reason: str
 
 
-def advise(judged: Sequence[RatedChoice], accepted: float, *, cautious: str = "") -> Advice | None:
+def advise(judged: Sequence[RatedChoice], accepted: float, *, headroom: int = 0, cautious: str = "") -> Advice | None:
     """Returns the recommended choice; None if even the default exceeded the accepted risk.
 
-    The first of `judged` is the default. `cautious`, if not empty, is the reason why only the default may be advised.
+    The first of `judged` is the default. Other choices leave at least `headroom` points of a node free. `cautious`, if
+    not empty, is the reason why only the default may be advised.
     """
     usual = judged[0]
-    within = [rated for rated in judged if rated.within(accepted)]
+    allowed = [usual, *(rated for rated in judged[1:] if rated.choice.percent <= 100 - headroom)]
+    within = [rated for rated in allowed if rated.within(accepted)]
     if not within:
         return None
     best = max(within, key=lambda rated: (rated.reclaimable_share, -rated.exceeded_share))
@@ -72,7 +91,10 @@ def advise(judged: Sequence[RatedChoice], accepted: float, *, cautious: str = ""
         return Advice(best.choice, f"{result}; no tested setting lends more")
     next_bolder = min(bolder, key=lambda rated: rated.reclaimable_share)
     more = next_bolder.reclaimable_share - best.reclaimable_share
-    bold = f"{next_bolder.choice.name} lends {more * 100:.1f} points more, but {_risk(next_bolder)}"
+    cost = _risk(next_bolder)
+    if next_bolder not in allowed:
+        cost = f"leaves less than {headroom} % of a node free, and is {cost}"
+    bold = f"{next_bolder.choice.name} lends {more * 100:.1f} points more, but {cost}"
     return Advice(best.choice, f"{result}; {bold}")
 
 

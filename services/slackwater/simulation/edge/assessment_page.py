@@ -5,15 +5,18 @@ from __future__ import annotations
 from markupsafe import Markup
 
 from slackwater.pages.paper import COLOURS, template
+from slackwater.simulation.domain.worth import Prices
 from slackwater.simulation.edge.assessment_pictures import MOST_BARS, node_bars, over_time, plane
-from slackwater.simulation.edge.assessment_report import assessment_of
+from slackwater.simulation.edge.assessment_report import assessment_of, widest
+from slackwater.simulation.edge.recommended_documents import text_of
 from slackwater.simulation.edge.simulation_page import TEMPLATES, amount
 from slackwater.simulation.usecases.assess import Assessment
 from slackwater.traces.options import UNITS
 
 
-def page(found: Assessment) -> str:
+def page(found: Assessment, prices: Prices, pool: str | None) -> str:
     """Returns a self-contained HTML file."""
+    report = assessment_of(found, prices, pool)
     parts = [
         {
             "resource": each,
@@ -26,5 +29,9 @@ def page(found: Assessment) -> str:
         for each, one in found.resources.items()
     ]
     return template(TEMPLATES, "assessment.html", amount=amount).render(
-        report=assessment_of(found), parts=parts, most=MOST_BARS
+        report=report,
+        parts=parts,
+        most=MOST_BARS,
+        documents=text_of(report.documents),
+        workloads=widest(report.workloads),
     )

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
 from slackwater.simulation.domain.risk import RatedChoice
+from slackwater.simulation.domain.worth import Prices, worth_of
+from slackwater.simulation.edge.recommended_documents import documents_of
 from slackwater.simulation.edge.simulation_report import ReportPart
 from slackwater.simulation.usecases.assess import Assessment, NodeAssessed, ResourceAssessed
 from slackwater.simulation.usecases.placed_usage import PLACES
+from slackwater.simulation.usecases.workload_usage import WorkloadAssessed
+from slackwater.traces.options import UNITS, TraceResource
 from slackwater.traces.trace import CELL_SECONDS, DAY_CELLS
+
+_NO_PRICES = Prices()
 
 
 class Used(ReportPart):
@@ -75,6 +82,34 @@ class NodeReport(ReportPart):
     memory: NodeResource | None
 
 
+class WorkloadResource(ReportPart):
+    """One resource of one workload, summed over its pods."""
+
+    requested: int = Field(description="the mean over the cells in which it ran")
+    used: Used
+    slack: int = Field(description="requested minus used at p95; negative: it uses more than it requests")
+
+
+class WorkloadReport(ReportPart):
+    """One workload."""
+
+    workload: str
+    pods: int
+    cpu: WorkloadResource | None
+    memory: WorkloadResource | None
+
+
+class WorthReport(ReportPart):
+    """What the recommended settings could lend, as means over the evaluated time; 0 of a resource without a
+    recommendation."""
+
+    cores: float | None = Field(description="null: CPU was not assessed")
+    gib: float | None = Field(description="null: memory was not assessed")
+    nodes: float = Field(description="mean nodes of this fleet that both resources together fill")
+    limited_by: str = Field(description="the resource that fills fewest nodes: cpu or memory")
+    per_month: float | None = Field(description="730 hours at the given price, in its currency; null: no price fits")
+
+
 class AssessmentReport(ReportPart):
     """The output of `slackwater assess -o json`."""
 
@@ -88,10 +123,15 @@ class AssessmentReport(ReportPart):
     cpu: ResourceReport | None
     memory: ResourceReport | None
     nodes: list[NodeReport]
+    workloads: list[WorkloadReport] = Field(default_factory=list)
+    worth: WorthReport | None = None
+    documents: list[dict[str, Any]] = Field(
+        default_factory=list, description="what to apply for the recommendation; empty: nothing is recommended"
+    )
 
 
-def assessment_of(assessment: Assessment) -> AssessmentReport:
-    """Builds the report from the assessment."""
+def assessment_of(assessment: Assessment, prices: Prices = _NO_PRICES, pool: str | None = None) -> AssessmentReport:
+    """Builds the report from the assessment; the documents are for `pool`, or (None) for the whole cluster."""
     trace = assessment.placed.any_trace
     resources = {kind.value: _resource(resource) for kind, resource in assessment.resources.items()}
     there = {kind.value: PLACES[kind] for kind in assessment.resources}
@@ -112,7 +152,31 @@ def assessment_of(assessment: Assessment) -> AssessmentReport:
             )
             for node in assessment.nodes
         ],
+        workloads=[
+            WorkloadReport(
+                workload=workload.name,
+                pods=workload.pods,
+                cpu=_of_workload(workload, there["cpu"]) if "cpu" in there else None,
+                memory=_of_workload(workload, there["memory"]) if "memory" in there else None,
+            )
+            for workload in assessment.workloads
+        ],
+        worth=_worth(assessment, prices),
+        documents=list(documents_of(assessment, pool)),
     )
+
+
+MOST_WORKLOADS = 15
+
+
+def widest(workloads: Sequence[WorkloadReport], most: int = MOST_WORKLOADS) -> Sequence[WorkloadReport]:
+    """Returns the workloads with the most slack of CPU, or of memory where only that was assessed."""
+
+    def slack(one: WorkloadReport) -> int:
+        resource = one.cpu or one.memory
+        return resource.slack if resource is not None else 0
+
+    return sorted(workloads, key=lambda one: (-slack(one), one.workload))[:most]
 
 
 def counted_days(assessment: Assessment) -> float:
@@ -129,6 +193,29 @@ def _resource(assessed: ResourceAssessed) -> ResourceReport:
         choices=[_choice(rated) for rated in assessed.judged],
         recommendation=advice
         and Recommended(percent=advice.choice.percent, model=advice.choice.model, reason=advice.reason),
+    )
+
+
+def _of_workload(workload: WorkloadAssessed, place: int) -> WorkloadResource:
+    requested, used = workload.requested[place], workload.used[place]
+    return WorkloadResource(requested=requested, used=_used(used), slack=requested - used[1])
+
+
+def _worth(assessment: Assessment, prices: Prices) -> WorthReport:
+    lent, sizes = dict[TraceResource, float](), dict[TraceResource, float]()
+    for resource, one in assessment.resources.items():
+        step = UNITS[resource].step
+        chosen = next((rated for rated in one.judged if one.advice and rated.choice == one.advice.choice), None)
+        lent[resource] = 0.0 if chosen is None else chosen.reclaimable_share * one.capacity / step
+        sizes[resource] = one.capacity / step / max(1, len(assessment.nodes))
+    cpu, memory = TraceResource.CPU, TraceResource.MEMORY
+    worth = worth_of(lent.get(cpu), lent.get(memory), sizes.get(cpu, 0), sizes.get(memory, 0), prices)
+    return WorthReport(
+        cores=None if worth.cores is None else round(worth.cores, 3),
+        gib=None if worth.gib is None else round(worth.gib, 3),
+        nodes=round(worth.nodes, 3),
+        limited_by=worth.limited_by,
+        per_month=None if worth.per_month is None else round(worth.per_month, 2),
     )
 
 

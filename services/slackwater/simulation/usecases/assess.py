@@ -18,18 +18,21 @@ from slackwater.model.plurals import counted
 from slackwater.offers.closed_loop import Filling
 from slackwater.offers.strategy import Strategy
 from slackwater.peaks.port import PeakModel
-from slackwater.simulation.domain.risk import Advice, Choice, RatedChoice, advise
+from slackwater.simulation.domain.risk import LONG_DAYS, Advice, Choice, RatedChoice, advise, headroom_percent
 from slackwater.simulation.domain.tally import Came, Tally
 from slackwater.simulation.ports import SimulationProgress
 from slackwater.simulation.usecases.placed_usage import PLACES, Floats, Placed, filled_notes, peak
 from slackwater.simulation.usecases.replay import PROGRESS_STEPS, Variant
+from slackwater.simulation.usecases.workload_usage import WorkloadAssessed, workloads_of
 from slackwater.traces.moments import by_machine
 from slackwater.traces.options import TraceResource
 from slackwater.traces.trace import CELL_SECONDS, DAY_CELLS
 
 Curves = NDArray[np.float32]
 USUAL_PERCENT: Mapping[TraceResource, int] = {TraceResource.CPU: 60, TraceResource.MEMORY: 65}
-LONG_DAYS, WARM_UP_DAYS, SHORT_WARM_UP_DAYS = 14, 8, 2
+WARM_UP_DAYS, SHORT_WARM_UP_DAYS = 8, 2
+PERCENTS = (70, 80, 90, 100)
+"""Reclaim thresholds that are tested beside the default and the highest that may be recommended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,7 @@ class Assessment:
     accepted: float
     resources: Mapping[TraceResource, ResourceAssessed]
     nodes: Sequence[NodeAssessed]
+    workloads: Sequence[WorkloadAssessed]
     warnings: Sequence[str]
     film: Mapping[TraceResource, tuple[Floats, Floats, Floats]]
     """(counted cells,) over all nodes: used, offered with the advised choice, capacity."""
@@ -85,9 +89,10 @@ class Assessment:
 def assess(
     placed: Placed, models: Sequence[Model], percents: Sequence[int], accepted: float, watch: SimulationProgress
 ) -> Assessment:
-    """Assesses the first of `models` with every one of `percents`, and the others with the default threshold."""
-    first = _first(placed.cells)
-    choices = choices_of(models, percents)
+    """Assesses the first of `models` with every one of `percents` (empty: PERCENTS and the highest that may be
+    recommended), and the others with the default threshold."""
+    first, headroom = _first(placed.cells), headroom_percent(placed.cells / DAY_CELLS)
+    choices = choices_of(models, percents or sorted({*PERCENTS, 100 - headroom} - set(USUAL_PERCENT.values())))
     watch.begin("predicting", placed.cells * len(models) * len(placed.traces))
     peaks = {resource: _predicted(placed, resource, models, watch) for resource in placed.traces}
     watch.begin("lending", placed.cells)
@@ -102,7 +107,7 @@ def assess(
             _judged(choice[resource], tally, place, whole[choice[resource].model])
             for choice, tally in zip(choices, tallies, strict=True)
         ]
-        advice = advise(judged, accepted, cautious=cautious)
+        advice = advise(judged, accepted, headroom=headroom, cautious=cautious)
         chosen = next((n for n, rated in enumerate(judged) if advice and rated.choice == advice.choice), 0)
         total = used[occupied, :, place].sum(axis=1)
         resources[resource] = ResourceAssessed(
@@ -114,9 +119,12 @@ def assess(
         )
         of_nodes.append(tallies[chosen])
         film[resource] = _film(tallies[chosen], place)
+    trace = placed.any_trace
     tally_of = dict(zip(placed.traces, of_nodes, strict=True))
     nodes = [_node(placed, number, used, requested, tally_of) for number in range(len(placed.nodes))]
-    return Assessment(placed, first, accepted, resources, nodes, warnings, film)
+    return Assessment(
+        placed, first, accepted, resources, nodes, [] if trace.whole_machines else workloads_of(placed), warnings, film
+    )
 
 
 def choices_of(models: Sequence[Model], percents: Sequence[int]) -> list[dict[TraceResource, Choice]]:
@@ -284,7 +292,11 @@ def warnings_of(placed: Placed, requested: Floats) -> list[str]:
     """Returns the limitations of the history that affect the figures."""
     warnings, days = [], placed.cells / DAY_CELLS
     if days < LONG_DAYS:
-        warnings.append(f"the history has {days:.1f} days: less than two weeks do not show weekly patterns")
+        kept, usual = headroom_percent(days), headroom_percent(LONG_DAYS)
+        warnings.append(
+            f"the history has {days:.1f} days: less than two weeks do not show weekly patterns; assess two weeks. "
+            f"Until then a recommendation leaves {kept} % of a node free instead of {usual} %"
+        )
     if days <= 1:
         warnings.append(
             "the history ends less than a day after the first prediction: violation and severity are unknown"
