@@ -161,10 +161,19 @@ def _labels_at(*path: str) -> Callable[[Item], Mapping[str, str]]:
 OFFERS = "/v1/offers"
 POLICIES = ""
 """The path of the list of all policies, which is made of the lists of their kinds."""
+
+
+def _state(document: Item) -> str:
+    """The cell STATE of the document's own kind; unknown if its table has none."""
+    columns = columns_of(catalog.kind_named(document["kind"]))
+    return next((column.text(document) for column in columns if column.title == "STATE"), UNKNOWN)
+
+
 POLICY = (
     TableColumn("KIND", text_at("kind")),
     TableColumn("NAME", text_at("metadata", "name")),
     TableColumn("GENERATION", text_at("metadata", "generation"), right=True),
+    TableColumn("STATE", _state),
     TableColumn("CHANGED-BY", text_at("metadata", "changedBy")),
 )
 READ_ONLY_KINDS = (
