@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -158,6 +159,7 @@ def measured(name: str, given: argparse.Namespace) -> dict[str, Any]:
         try:
             found = FIGURES[name][1](Path(folder), given, before.speed)
         except Exception as error:  # noqa: BLE001 - the failure of one figure must not cost the others
+            traceback.print_exc()  # a defect of the measurement must be visible, not only its name
             found = {"failed": f"{type(error).__name__}: {error}"}
     return judged(found, machine.conditions(before, machine.read_machine())) | {"machine": described}
 
