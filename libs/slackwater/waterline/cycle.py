@@ -37,7 +37,7 @@ from slackwater.waterline.loop.feedback import (
     unsettled,
 )
 from slackwater.waterline.loop.restore import RestoreStep, undo_throttles
-from slackwater.waterline.loop.usefulness import RuleEffect, Sample, UselessThrottle, judge_throttles
+from slackwater.waterline.loop.usefulness import RuleEffect, ThrottleSample, UselessThrottle, judge_throttles
 from slackwater.waterline.policies.values import Policies
 from slackwater.waterline.registry.built_in import BUILT_IN
 from slackwater.waterline.registry.metric import Metrics
@@ -161,7 +161,7 @@ def _steadied(
     """Returns the cycle within a closed loop. While any rule is triggered, nothing is restored."""
     hold = unsettled(view, before.loop, policy, now)
     is_limited = any(map(is_throttled, view.pods))
-    sample = Sample(view, prod_demand_milli(view), is_limited, hold is None, now)
+    sample = ThrottleSample(view, prod_demand_milli(view), is_limited, hold is None, now)
     effects = judge_throttles(before.loop.effects, analysis.verdicts, sample, policy.usefulness)
     state = replace(before.loop, effects=effects)
     analysis = _without_suspended(analysis, effects, now)

@@ -88,7 +88,7 @@ class RuleEffect:
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class ThrottleSample:
     """What one cycle knows. `is_limited`: limits of ours are in force; `is_fresh`: the sample shows them."""
 
     view: NodeReadings
@@ -137,7 +137,7 @@ def backoff_seconds(undone: int, policy: UsefulnessPolicy) -> float:
 
 
 def judge_throttles(
-    known: Iterable[RuleEffect], verdicts: Iterable[RuleVerdict], sample: Sample, policy: UsefulnessPolicy
+    known: Iterable[RuleEffect], verdicts: Iterable[RuleVerdict], sample: ThrottleSample, policy: UsefulnessPolicy
 ) -> tuple[RuleEffect, ...]:
     """Returns what is known of every rule after this sample."""
     if policy.quota == "always":
@@ -151,7 +151,7 @@ def judge_throttles(
     return tuple(effects)
 
 
-def _after(effect: RuleEffect, verdict: RuleVerdict, sample: Sample, policy: UsefulnessPolicy) -> RuleEffect:
+def _after(effect: RuleEffect, verdict: RuleVerdict, sample: ThrottleSample, policy: UsefulnessPolicy) -> RuleEffect:
     if verdict.triggered:
         effect = _in_picture(effect, sample)
     if not sample.is_fresh or verdict.reading is None:
@@ -165,7 +165,7 @@ def _after(effect: RuleEffect, verdict: RuleVerdict, sample: Sample, policy: Use
     return _compared(effect, relief(effect.before, float(verdict.reading), float(verdict.rule.target)), sample, policy)
 
 
-def _in_picture(effect: RuleEffect, sample: Sample) -> RuleEffect:
+def _in_picture(effect: RuleEffect, sample: ThrottleSample) -> RuleEffect:
     """Returns the effect, or a new one if the node's lower tiers or prod's demand are no longer those it is about."""
     pods = digest_of(sample.view)
     if not effect.pods:
@@ -182,7 +182,7 @@ def digest_of(view: NodeReadings) -> str:
     return hashlib.blake2s(uids.encode(), digest_size=8).hexdigest()
 
 
-def _is_over(effect: RuleEffect, sample: Sample) -> bool:
+def _is_over(effect: RuleEffect, sample: ThrottleSample) -> bool:
     """Returns whether `before` can no longer be compared: the limits went or came, prod's demand changed, or it is
     old."""
     is_old = effect.at is None or (sample.now - effect.at).total_seconds() > STALE_SECONDS
@@ -190,7 +190,7 @@ def _is_over(effect: RuleEffect, sample: Sample) -> bool:
     return is_old or is_other or not comparable(effect.demand_milli, sample.demand_milli)
 
 
-def _begun(effect: RuleEffect, reading: float, sample: Sample) -> RuleEffect:
+def _begun(effect: RuleEffect, reading: float, sample: ThrottleSample) -> RuleEffect:
     return replace(
         effect,
         before=reading,
@@ -201,7 +201,7 @@ def _begun(effect: RuleEffect, reading: float, sample: Sample) -> RuleEffect:
     )
 
 
-def _compared(effect: RuleEffect, found: float, sample: Sample, policy: UsefulnessPolicy) -> RuleEffect:
+def _compared(effect: RuleEffect, found: float, sample: ThrottleSample, policy: UsefulnessPolicy) -> RuleEffect:
     if effect.is_control:
         controls = (*effect.controls, found)[-policy.trials :]
         is_enough = len(controls) >= policy.trials
