@@ -187,11 +187,12 @@ def problems_of(spec: Spec, base: Spec = MappingProxyType({})) -> list[InvalidIn
 
 
 def _unknown(name: str) -> InvalidInput:
-    """Names the closest field, or all of them if none is close."""
-    close = get_close_matches(name.lower(), [known.lower() for known in FIELDS], n=1)
-    near = [known for known in FIELDS if known.lower() in close]
-    hint = f"did you mean {near[0]}?" if near else f"use one of {', '.join(FIELDS)}"
-    return InvalidInput(f"{name}: there is no such field; {hint}", field=name)
+    """Names the closest field, if one is close: there are too many to list."""
+    fields = (*FIELDS, *SELECTION)
+    close = get_close_matches(name.lower(), [known.lower() for known in fields], n=1)
+    near = [known for known in fields if known.lower() in close]
+    hint = f"; did you mean {near[0]}?" if near else ""
+    return InvalidInput(f"{name}: there is no such field{hint}", field=name)
 
 
 def strategy_of(spec: Spec, base: Spec = MappingProxyType({})) -> Strategy:

@@ -18,6 +18,7 @@ from pydantic_core import ErrorDetails
 
 from slackwater.model.errors import InvalidInput
 from slackwater.model.field_paths import as_written
+from slackwater.model.known_fields import fields_at, unknown_field
 from slackwater.resources.names import API_VERSION
 from slackwater.resources.strict import refuse_another_kind
 
@@ -42,21 +43,24 @@ class Part(BaseModel):
         try:
             return cls.model_validate(document)
         except ValidationError as error:
-            raise first_wrong(error, document) from None
+            raise first_wrong(error, document, cls) from None
 
     def document(self) -> dict[str, Any]:
         """As JSON has it."""
         return self.model_dump(mode="json", by_alias=True)
 
 
-def first_wrong(error: ValidationError, document: Any) -> InvalidInput:
+def first_wrong(error: ValidationError, document: Any, model: type[BaseModel] | None = None) -> InvalidInput:
     """The first error of pydantic, with the field as it stands in the document. Where several shapes are allowed, the
     first that is wrong in the shape that was meant: of the others pydantic says that the value is of another kind."""
     found = error.errors()
     first, single = found[0], len(_steps(found[0], document)) == len(found[0]["loc"])
     if not single and first["type"].endswith("_type"):
         first = next((each for each in found if not each["type"].endswith("_type")), first)
-    field = ".".join(map(str, _steps(first, document)))
+    steps = _steps(first, document)
+    field = ".".join(map(str, steps))
+    if first["type"] == "extra_forbidden" and model is not None and steps:
+        return InvalidInput(f"{field}: {unknown_field(str(steps[-1]), fields_at(model, steps[:-1]))}", field=field)
     return InvalidInput(f"{field}: {first['msg']}; got {first['input']!r}", field=field)
 
 

@@ -72,8 +72,10 @@ async def _ours(request: Request, error: Exception) -> JSONResponse:
 async def _validation(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)  # noqa: S101 - narrows what Starlette types too widely
     declared = request.headers.get("content-type")
+    body = getattr(request.scope.get("route"), "body_field", None)
+    model = body.field_info.annotation if body is not None else None
     problems = [
-        {"field": field, "message": said} for field, said in explain_value(error.errors(), declared, error.body)
+        {"field": field, "message": said} for field, said in explain_value(error.errors(), declared, error.body, model)
     ]
     detail = "; ".join(f"{item['field']}: {item['message']}" for item in problems)
     return problem(422, errors.InvalidInput.code, detail, errors=problems)

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from slackwater.model.field_paths import as_written
+from slackwater.model.known_fields import fields_at, unknown_field
 
 LONGEST_VALUE = 80
 _OWN_WORDS = "Value error, "
@@ -23,6 +24,7 @@ class Wrong(NamedTuple):
     field: str
     of_several: bool
     error: Mapping[str, Any]
+    steps: Sequence[str | int] = ()
 
     @property
     def is_another_kind(self) -> bool:
@@ -33,17 +35,17 @@ class Wrong(NamedTuple):
 
 
 def explain_value(
-    errors: Sequence[Mapping[str, Any]], content_type: str | None, body: Any = None
+    errors: Sequence[Mapping[str, Any]], content_type: str | None, body: Any = None, model: Any = None
 ) -> list[tuple[str, str]]:
     """Returns (field, message) of every pydantic error, with the field names of `body`;
-    `content_type` is the request's.
+    `content_type` is the request's, `model` the type of its body.
 
     For a value that may have several shapes pydantic reports the errors of each; when the value
     clearly has one of them, the errors of the others are dropped.
     """
     wrong_values = [_wrong(error, body) for error in errors]
     return [
-        (one.field, _message(one.error, content_type))
+        (one.field, _message(one, content_type, model))
         for one in wrong_values
         if not _is_beside_the_point(one, wrong_values)
     ]
@@ -54,7 +56,7 @@ def _wrong(error: Mapping[str, Any], body: Any) -> Wrong:
     if first != "body" or error["type"] == "json_invalid":  # what follows then is the character
         return Wrong("body" if first == "body" else ".".join(map(str, error["loc"])), False, error)
     written = as_written(steps, body, is_missing=error["type"] == "missing")
-    return Wrong(".".join(map(str, ("body", *written))), len(written) < len(steps), error)
+    return Wrong(".".join(map(str, ("body", *written))), len(written) < len(steps), error, written)
 
 
 def _is_beside_the_point(value: Wrong, others: Sequence[Wrong]) -> bool:
@@ -67,12 +69,14 @@ def _is_beside_the_point(value: Wrong, others: Sequence[Wrong]) -> bool:
     )
 
 
-def _message(error: Mapping[str, Any], content_type: str | None) -> str:
+def _message(value: Wrong, content_type: str | None, model: Any) -> str:
+    error = value.error
     match error["type"]:
         case "missing":
             return "is missing"
         case "extra_forbidden":
-            return "unknown field"
+            *parents, name = value.steps or ("",)
+            return unknown_field(str(name), fields_at(model, parents))
         case "json_invalid":
             return f"is not JSON: {error['ctx']['error']} at character {error['loc'][-1]}"
         case "value_error":

@@ -52,5 +52,5 @@ def addresses_or_here(postgres: str | None, nats: str | None) -> tuple[str, str]
         dsn = None
     if dsn is None:
         problem = f"--postgres: no address; give it, or set {POSTGRES_VARIABLE} or {POSTGRES_VARIABLE}_FILE"
-        raise InvalidInput(f"{problem}; no `slackwater up` runs in {state_dir}", field="postgres")
+        raise InvalidInput(f"{problem}; no `slackwater up` runs in {state_dir}: start it", field="postgres")
     return dsn, endpoint.nats_url

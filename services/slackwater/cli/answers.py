@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from slackwater.cli.credentials import TOKEN_VARIABLE
+from slackwater.cli.credentials import TOKEN_VARIABLE, token_origin
 from slackwater.model.errors import InvalidInput, Misconfigured, NotFound, SlackwaterError, Unavailable
 from slackwater.runtime.version import version
 
@@ -43,12 +43,22 @@ def answer_of(response: httpx2.Response) -> Any:
     if response.status_code in (400, 422):
         raise InvalidInput(str(message), code=code)
     if response.status_code in (401, 403):
-        unproven = response.status_code == 401 and "authorization" not in response.request.headers
-        advice = f"; give --token-file, or set {TOKEN_VARIABLE}" if unproven else ""
+        advice = ""
+        if response.status_code == 401:
+            advice = _token_advice(sent="authorization" in response.request.headers)
         raise Misconfigured(f"{message}{advice}", code=code)
     if response.status_code in (502, 503, 504):
         raise Unavailable(str(message), code=code)
     raise SlackwaterError(str(message), code=code)
+
+
+def _token_advice(*, sent: bool) -> str:
+    if not sent:
+        return f"; give --token-file, or set {TOKEN_VARIABLE}"
+    origin = token_origin()
+    if origin is None:
+        return "; it is the one in this state directory: see `slackwater doctor`"
+    return f"; it was given by {origin}"
 
 
 def given(params: Params | None) -> dict[str, str | int]:

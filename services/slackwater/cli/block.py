@@ -6,9 +6,13 @@ from typing import Annotated
 
 import typer
 
+from slackwater.cli.complete import complete_node
 from slackwater.cli.output import errors_to_stderr, message
 
-NODE = Annotated[str, typer.Argument(metavar="NODE", help="the agent's node, as in `slackwater get nodes`")]
+NODE = Annotated[
+    str,
+    typer.Argument(metavar="NODE", help="the agent's node, as in `slackwater get nodes`", autocompletion=complete_node),
+]
 DRY_RUN = Annotated[bool, typer.Option("--dry-run", help="validate and show the effect, change nothing")]
 SERVER = Annotated[
     str | None, typer.Option("--server", help="URL of a process with ingestion; default: the instance here")

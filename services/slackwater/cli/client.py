@@ -51,6 +51,7 @@ class HttpReader:
 
     client: httpx2.Client
     live: bool = True
+    advice: str = "is it running? (see `slackwater doctor`)"
 
     def get(self, path: str, params: Params | None = None) -> Any:
         import httpx2
@@ -58,8 +59,7 @@ class HttpReader:
         try:
             response = self.client.get(path, params=given(params))
         except httpx2.HTTPError as error:
-            base = self.client.base_url
-            raise Unavailable(f"no answer from {base}: {error}; is it running? (see `slackwater doctor`)") from None
+            raise Unavailable(f"no answer from {self.client.base_url}: {error}; {self.advice}") from None
         return answer_of(response)
 
     def post(self, path: str, params: Params | None = None) -> Any:
@@ -104,29 +104,40 @@ def reading(server: str | None = None, state_dir: Path | None = None) -> Iterato
     """A reader of `--server` or SLACKWATER_SERVER if given, else of the running instance of the state directory, else
     of the data that a stopped instance left.
     """
+    from slackwater.runtime.state import StateDir, default_state_dir
+
+    with contextlib.ExitStack() as stack:
+        try:
+            reader: Reader = stack.enter_context(running_instance(TIMEOUT_SECONDS, server, state_dir))
+        except NotFound as error:
+            state = StateDir(state_dir or default_state_dir())
+            if state.holder() is not None:
+                raise
+            reader = stack.enter_context(stopped_instance(state.path, error.message))
+        yield reader
+
+
+@contextlib.contextmanager
+def running_instance(timeout: float, server: str | None = None, state_dir: Path | None = None) -> Iterator[HttpReader]:
+    """A reader of `--server` or SLACKWATER_SERVER if given, else of the running instance of the state directory.
+
+    Raises NotFound when none runs there.
+    """
     import httpx2
 
     proof = credentials()
     url, token = _address(server), proof.token()
+    origin = "--server" if server else SERVER_VARIABLE
+    remote = f"does it run there? (`slackwater doctor` on that machine); else correct {origin}" if url else ""
     if not url:
         from slackwater.runtime.state import StateDir, default_state_dir
 
-        state = StateDir(state_dir or default_state_dir())
-        try:
-            endpoint = state.running_endpoint()
-        except NotFound as error:
-            if state.holder() is not None:
-                raise
-            with stopped_instance(state.path, error.message) as reader:
-                yield reader
-            return
+        endpoint = StateDir(state_dir or default_state_dir()).running_endpoint()
         url, token = endpoint.http_url, token or endpoint.token
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     verify = proof.verify() if url.startswith("https:") else True
-    with httpx2.Client(
-        base_url=url, headers=headers, timeout=TIMEOUT_SECONDS, trust_env=False, verify=verify
-    ) as client:
-        yield HttpReader(client)
+    with httpx2.Client(base_url=url, headers=headers, timeout=timeout, trust_env=False, verify=verify) as client:
+        yield HttpReader(client, advice=remote) if remote else HttpReader(client)
 
 
 def _address(server: str | None) -> str | None:

@@ -15,27 +15,27 @@ def _condition(node: Item) -> Any:
 
 
 def scheduling(node: Item) -> str:
-    """`open`, or `closed` while the node is cordoned for new pods."""
+    """`cordoned` while no new pod may be placed on the node, else `schedulable`."""
     condition = _condition(node)
-    return "closed" if condition is not None and condition["status"] == "True" else "open"
+    return "cordoned" if condition is not None and condition["status"] == "True" else "schedulable"
 
 
 SCHEDULING = TableColumn("SCHEDULING", scheduling)
 
 
 def scheduling_lines(node: Item, now: datetime) -> list[str]:
-    """One line with the scheduling state; while the node is closed, also the rules, the expiry, and the command that
+    """One line with the scheduling state; while the node is cordoned, also the rules, the expiry, and the command that
     explains it.
     """
     condition = _condition(node)
     if condition is None:
-        return ["New pods:  taken"]
+        return ["Placement: schedulable"]
     since = f"since {clock_time(condition['since'])} ({age(condition['since'], now)}), {condition['reason']}"
     if condition["status"] != "True":
-        return [f"New pods:  taken {since}"]
+        return [f"Placement: schedulable {since}"]
     return [
         (
-            f"New pods:  not taken {since}, by {', '.join(condition['rules'])}; expires unless renewed at"
+            f"Placement: cordoned {since}, by {', '.join(condition['rules'])}; expires unless renewed at"
             f" {clock_time(condition['valid_until'])}; slackwater why node/{node['name']} scheduling"
         )
     ]

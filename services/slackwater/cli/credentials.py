@@ -74,6 +74,18 @@ def remember(given: Credentials) -> None:
     _OPTIONS.set(given)
 
 
+def token_origin() -> str | None:
+    """The option or variable that gives the token of `credentials()`; None if none does."""
+    given = _OPTIONS.get()
+    origins = (
+        ("--token", given.plain),
+        (TOKEN_VARIABLE, os.environ.get(TOKEN_VARIABLE)),
+        ("--token-file", given.token_file),
+        (TOKEN_FILE_VARIABLE, os.environ.get(TOKEN_FILE_VARIABLE)),
+    )
+    return next((origin for origin, value in origins if value), None)
+
+
 def credentials() -> Credentials:
     """Credentials from the options of the running command, else from the environment."""
     given = _OPTIONS.get()

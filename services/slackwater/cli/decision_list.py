@@ -7,6 +7,7 @@ from typing import Any
 
 from slackwater.cli.events import words_of
 from slackwater.cli.output import UNKNOWN, Item, TableColumn, amount, clock_time
+from slackwater.decisions.reasons import DecisionKind
 from slackwater.model.errors import InvalidInput
 
 PATH = "/v1/decisions"
@@ -17,9 +18,17 @@ EVENT_FILTERS = ("types", "trace", "since", "until")
 """Parameters of GET /v1/events beside node and limit, with the same names."""
 
 
-def question(path: str, node: str | None, pool: str | None, where: Sequence[str] | None, limit: int) -> dict[str, Any]:
-    """The parameters of the list of decisions or events; empty for other lists. Raises InvalidInput that names the
-    option.
+UNLISTED = DecisionKind.PREDICTION.value
+"""Every node has one a minute, so that they hide the others."""
+
+
+def question(
+    path: str, node: str | None, pool: str | None, where: Sequence[str] | None, limit: int, *, every: bool = True
+) -> dict[str, Any]:
+    """The parameters of the list of decisions or events; empty for other lists. Without `every`, no predictions unless
+    a filter names a kind.
+
+    Raises InvalidInput that names the option.
     """
     if path not in (PATH, EVENTS):
         if where:
@@ -37,6 +46,8 @@ def question(path: str, node: str | None, pool: str | None, where: Sequence[str]
             allowed = ", ".join(f"{known}=…" for known in filters)
             raise InvalidInput(f"--where: {condition!r} is not a filter; allowed: {allowed}", field="--where")
         parameters[name] = value
+    if path == PATH and not every:
+        parameters |= {} if "kind" in parameters else {"excludeKind": UNLISTED}
     return parameters
 
 

@@ -9,9 +9,14 @@ from urllib.parse import quote
 
 import typer
 
+from slackwater.cli.complete import complete_name, complete_noun
 from slackwater.cli.condition_columns import scheduling_lines
-from slackwater.cli.decision_list import DECISION
-from slackwater.cli.get import POD, as_recorded, complete_noun, kind_of, require_running_instance, split_target, whole
+from slackwater.cli.decision_groups import GROUP, grouped
+from slackwater.cli.decision_list import PATH as DECISIONS
+from slackwater.cli.decision_list import question
+from slackwater.cli.get import require_running_instance
+from slackwater.cli.list_kinds import POD, kind_of, split_target
+from slackwater.cli.list_reader import as_recorded, whole
 from slackwater.cli.offer_columns import offer_lines
 from slackwater.cli.output import (
     UNKNOWN,
@@ -31,6 +36,9 @@ from slackwater.model.errors import InvalidInput
 from slackwater.model.plurals import counted
 from slackwater.resources import catalog
 
+READ, SHOWN = 100, 10
+"""Decisions that are read, and the groups or decisions of them that are shown."""
+
 
 def command(
     what: Annotated[
@@ -39,7 +47,10 @@ def command(
             metavar="KIND[/NAME]", help="node, predictor or a resource kind, and its name", autocompletion=complete_noun
         ),
     ],
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="name of the object; or KIND/NAME")] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="[NAME]", help="name of the object; or KIND/NAME", autocompletion=complete_name),
+    ] = None,
     output: Annotated[Format, typer.Option("-o", "--output", help="json and yaml: one object")] = Format.TABLE,
     server: Annotated[
         str | None, typer.Option("--server", help="URL; default: the instance of this state directory")
@@ -69,9 +80,9 @@ def command(
                 return
             node = reader.get(f"/v1/nodes/{quote(only, safe='')}")
             pods = whole(reader, f"/v1/nodes/{quote(only, safe='')}/pods")["items"]
-            decisions = reader.get("/v1/decisions", {"node": only, "limit": 10})["items"]
+            decisions = reader.get(DECISIONS, question(DECISIONS, only, None, None, READ, every=False))["items"]
         lines = _lines(as_recorded([node], reader)[0], pods, decisions, datetime.now(UTC))
-        _print({"node": node, "pods": pods, "decisions": decisions}, output, lines)
+        _print({"node": node, "pods": pods, "decisions": decisions[:SHOWN]}, output, lines)
 
 
 def one_object() -> Mapping[str, Callable[[Item], list[str]]]:
@@ -91,7 +102,11 @@ def _lines(node: Mapping[str, Any], pods: list[Any], decisions: list[Any], now: 
     lines += scheduling_lines(node, now)
     lines += _facts(node["facts"]) + _usage(node["usage"], now) + offer_lines(node["offer"], now)
     lines += ["", f"Pods ({len(pods)}):", *_indented(table(pods, POD, wide=False, headers=bool(pods)))]
-    lines += ["", "Last decisions:", *_indented(table(decisions, DECISION, wide=False, headers=bool(decisions)))]
+    lines += [
+        "",
+        "Last decisions:",
+        *_indented(table(grouped(decisions)[:SHOWN], GROUP, wide=False, headers=bool(decisions))),
+    ]
     return lines
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,7 +56,9 @@ def _document(origin: str, body: Any) -> PolicyDocument:
     kind, metadata = body.get("kind"), body.get("metadata")
     known = {kind_of_catalog.name: kind_of_catalog for kind_of_catalog in catalog.KINDS}
     if not isinstance(kind, str) or kind not in known:
-        raise InvalidInput(f"{origin}: kind: {kind!r} cannot be applied; allowed: {', '.join(known)}", field="kind")
+        close = get_close_matches(kind, known, n=1, cutoff=0.7) if isinstance(kind, str) else []
+        hint = f"did you mean {close[0]}?" if close else f"allowed: {', '.join(known)}"
+        raise InvalidInput(f"{origin}: kind: {kind!r} cannot be applied; {hint}", field="kind")
     name = metadata.get("name") if isinstance(metadata, dict) else None
     return PolicyDocument(origin, known[kind], _name(origin, name), body)
 

@@ -169,7 +169,7 @@ def _observed(data: Item) -> tuple[str, str]:
 
 
 def _offered(data: Item) -> tuple[str, str]:
-    cautious = f", cautious: {data['degraded']}" if data["degraded"] else ""
+    cautious = f", degraded: {data['degraded']}" if data["degraded"] else ""
     batch = data["batch"]
     return "", f"batch {cpu(batch['cpu_milli'])} cores, {memory(batch['memory_bytes'])}{cautious}"
 
@@ -185,8 +185,12 @@ def _followed(data: Item) -> tuple[str, str]:
     if data["gone"]:
         return "", f"{what} was deleted"
     counts = data["observed_generation"]
-    kept = f"generation {counts} stays in effect" if counts else "its valid parts apply"
-    return ("gap", f"{what}: {kept}") if data["problem"] else ("", f"{what} counts for {data['nodes']}")
+    kept = f"degraded: generation {counts} stays in force" if counts else "degraded: only its valid parts are in force"
+    return (
+        ("gap", f"{what}: {kept}")
+        if data["problem"]
+        else ("", f"{what} is in force on {counted(data['nodes'], 'node')}")
+    )
 
 
 def _liveness(data: Item) -> tuple[str, str]:
@@ -195,9 +199,9 @@ def _liveness(data: Item) -> tuple[str, str]:
 
 def _scheduling(data: Item) -> tuple[str, str]:
     if not data["closed"]:
-        return "", f"takes new pods ({data['reason']})"
+        return "", f"schedulable ({data['reason']})"
     until = f" until {clock_time(data['valid_until'])}" if data["valid_until"] else ""
-    return "throttle", f"takes no new pods{until} because of {', '.join(data['rules'])}"
+    return "throttle", f"cordoned{until} because of {', '.join(data['rules'])}"
 
 
 def _predicted(data: Item) -> tuple[str, str]:

@@ -47,6 +47,8 @@ class Instance:
     """Lines of /readyz that report a failure."""
     asks_for_token: bool | None = None
     """Whether the instance refuses a caller without a token; None if unknown."""
+    refused_token: str | None = None
+    """The option or variable of this shell whose token the instance refuses."""
     shards: Mapping[str, Mapping[str, int]] | None = None
     """Number of partitions by service and replica; the replica `` stands for unowned ones. None if unknown."""
     blocked: Mapping[str, str] = field(default_factory=dict)
@@ -248,6 +250,10 @@ def _blocked(seen: MachineSnapshot) -> Sequence[Finding]:
 
 def _access(seen: MachineSnapshot) -> Sequence[Finding]:
     findings = [Finding("access", Level.FAIL, trouble, "see docs/how-to/secure.md") for trouble in seen.access_trouble]
+    if origin := seen.instance.refused_token:
+        text = f"the instance here refuses the token of {origin}: it is mistyped, was revoked, or is another instance's"
+        advice = f"give another one, or leave {origin} out: commands on this machine then use the instance's own"
+        findings.append(Finding("access", Level.FAIL, text, advice))
     asks = seen.instance.asks_for_token
     if seen.asks_for_token if asks is None else asks:
         findings.append(Finding("access", Level.OK, "callers of the API need a token"))

@@ -21,8 +21,8 @@ def rules(document: Item) -> str:
 
 def _rule(rule: Item) -> str:
     metric = rule["metricRule"]
-    preview = ", preview" if rule.get("strategy") == "Preview" else ""
-    return f"{metric['name']}>{metric['value']}:{rule['actionName']}{preview}"
+    dry_run = ", dry run" if rule.get("strategy") == "Preview" else ""
+    return f"{metric['name']}>{metric['value']}:{rule['actionName']}{dry_run}"
 
 
 def selected_pods(document: Item) -> str:

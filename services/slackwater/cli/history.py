@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from slackwater.cli.get import split_target
+from slackwater.cli.complete import complete_name, complete_noun
+from slackwater.cli.list_kinds import split_target
 from slackwater.cli.output import (
     UNKNOWN,
     Format,
@@ -37,7 +38,9 @@ COLUMNS = (
 
 
 def complete_kind(begun: str) -> list[str]:
-    """The resource kinds that begin so, for the completion of a shell."""
+    """The resource kinds that begin so, for the completion of a shell; after a `/`, the kind's names."""
+    if "/" in begun:
+        return complete_noun(begun)
     return [kind.plural for kind in catalog.KINDS if kind.plural.startswith(begun.lower())]
 
 
@@ -46,7 +49,9 @@ def command(
         str,
         typer.Argument(metavar="KIND[/NAME]", help="a resource kind, and its name", autocompletion=complete_kind),
     ],
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="which one; or KIND/NAME")] = None,
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="which one; or KIND/NAME", autocompletion=complete_name)
+    ] = None,
     output: Annotated[
         Format, typer.Option("-o", "--output", help="json and yaml: with the document of every generation")
     ] = Format.TABLE,

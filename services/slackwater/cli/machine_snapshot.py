@@ -18,6 +18,7 @@ from slackwater.agent.adapters.journal_file import claims_in
 from slackwater.agent.adapters.linux.hierarchy import Hierarchy, find_hierarchy
 from slackwater.agent.adapters.linux.machine import online_cpus
 from slackwater.bus.connect.access import NatsAccess
+from slackwater.cli.credentials import credentials, token_origin
 from slackwater.cli.findings import Instance, MachineSnapshot
 from slackwater.model.errors import Misconfigured, NotFound
 from slackwater.runtime.authentication import Authenticator
@@ -152,10 +153,26 @@ def _asked(holder: int, endpoint: Endpoint) -> Instance:
             rpc_address=endpoint.rpc_address,
             shards=shards,
             asks_for_token=_asks_for_token(endpoint.http_url),
+            refused_token=_refused_token(endpoint.http_url),
             blocked=_blocked(endpoint.http_url, headers),
         )
     lines = [line.removeprefix("[-]") for line in answer.text.splitlines() if line.startswith("[-]")]
     return Instance(holder, endpoint.http_url, failed_checks=lines or [f"HTTP {answer.status_code}"])
+
+
+def _refused_token(url: str) -> str | None:
+    """The option or variable with a token that the instance refuses; None if there is none or it is accepted."""
+    origin = token_origin()
+    if origin is None:
+        return None
+    headers = {"Authorization": f"Bearer {credentials().token()}"}
+    try:
+        answer = httpx2.get(
+            f"{url}/v1/nodes", params={"limit": 1}, headers=headers, timeout=ASK_SECONDS, trust_env=False
+        )
+    except httpx2.HTTPError:
+        return None
+    return origin if answer.status_code == 401 else None
 
 
 def _asks_for_token(url: str) -> bool | None:

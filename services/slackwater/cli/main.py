@@ -24,7 +24,7 @@ from slackwater.model.errors import InvalidInput, SlackwaterError
 
 VERBS: Sequence[str] = (
     *("up", "run", "agent", "exec"),
-    *("apply", "diff", "delete", "get", "describe", "history", "why", "events", "replay", "release"),
+    *("apply", "diff", "delete", "get", "top", "describe", "history", "why", "events", "replay", "release"),
     *("block", "unblock"),
     *("simulate", "assess", "backtest"),
     *("doctor", "openapi", "nats-config", "secrets", "migrate", "backup", "restore"),

@@ -9,7 +9,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
@@ -140,7 +140,12 @@ def age(text: str | None, now: datetime) -> str:
     """The age in the largest fitting unit: `4s`, `3m`, `2h`, `5d`."""
     if text is None:
         return UNKNOWN
-    seconds = max(0, int((now - parse_time(text)).total_seconds()))
+    return lasted(now - parse_time(text))
+
+
+def lasted(span: timedelta) -> str:
+    """A duration in the largest fitting unit."""
+    seconds = max(0, int(span.total_seconds()))
     for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
         if seconds >= 2 * size:
             return f"{seconds // size}{unit}"

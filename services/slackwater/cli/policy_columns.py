@@ -23,8 +23,12 @@ def state(policy: Item) -> str:
     """Whether the stored generation is in effect."""
     status = policy.get("status") or {}
     if status.get("problem"):
-        return f"keeps to generation {status['observedGeneration']}" if status["observedGeneration"] else "not followed"
-    return "followed"
+        return (
+            f"degraded: generation {kept} is in force"
+            if (kept := status["observedGeneration"])
+            else "degraded: not in force"
+        )
+    return "in force"
 
 
 PREDICTOR = (

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from slackwater.cli.get import split_target
+from slackwater.cli.list_kinds import split_target
 from slackwater.cli.output import errors_to_stderr
 from slackwater.model.errors import InvalidInput, Unavailable
 

@@ -148,7 +148,7 @@ FIGURES: Sequence[tuple[str, str, Callable[[float], str], bool]] = (
     ("batch_core_hours", "core-hours used by batch", _one, True),
     ("prod_lacked_core_seconds", "core-seconds of unmet prod demand", _count, True),
     ("unrelieved_seconds", "seconds with an open gap", _count, True),
-    ("closed_seconds", "seconds closed to new pods", _count, False),
+    ("closed_seconds", "seconds cordoned", _count, False),
     ("step_backs", "step-backs from evict", _count, False),
 )
 LEGEND: Sequence[str] = [

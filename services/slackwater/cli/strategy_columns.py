@@ -37,8 +37,12 @@ def state(strategy: Item) -> str:
     problems = [condition for condition in _status(strategy, "conditions") or () if condition["status"] == "False"]
     if any(condition["type"] == "Followed" for condition in problems):
         observed = _status(strategy, "observedGeneration")
-        return f"keeps to generation {observed}" if observed else "partly followed"
-    return "followed" if not problems else "followed, with node overrides that are invalid"
+        return (
+            f"degraded: generation {observed} is in force"
+            if observed
+            else "degraded: only its valid parts are in force"
+        )
+    return "in force" if not problems else "in force, degraded by invalid node overrides"
 
 
 def precedence(strategy: Item) -> str:
@@ -54,7 +58,7 @@ def strategy_lines(strategy: Item) -> list[str]:
         f"For:         {selected_nodes(strategy)}",
         f"Generation:  {metadata['generation']}, {state(strategy)}",
         f"Changed by:  {metadata.get('changedBy') or UNKNOWN}",
-        f"Nodes:       {_status(strategy, 'nodes') or 0} follow it",
+        f"Nodes:       {_status(strategy, 'nodes') or 0} use it",
     ]
     lines += [
         f"Condition:   not {entry['type']} ({entry['reason']}): {entry['message']}"

@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 import typer
 
+from slackwater.cli.complete import complete_subject
 from slackwater.cli.decision_text import exact, print_pod, print_reasoning
 from slackwater.cli.output import (
     UNKNOWN,
@@ -45,7 +46,12 @@ _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 def command(
     target: Annotated[
-        str, typer.Argument(metavar="node/NAME|pod/NAME|decision/ID", help="what to explain; a pod by name or uid")
+        str,
+        typer.Argument(
+            metavar="node/NAME|pod/NAME|decision/ID",
+            help="what to explain; a pod by name or uid",
+            autocompletion=complete_subject,
+        ),
     ],
     subject: Annotated[
         str | None,

@@ -22,9 +22,11 @@ class ColocationSettings(BaseSettings):
     reserved_cpu_milli: int = Field(0, ge=0, description="kept back on every node beside its own reservation")
     reserved_memory_bytes: int = Field(0, ge=0)
     cold_start_holds_request: bool = Field(True, description="nothing is lent of what a pod without warm model asked")
-    resource_diff_threshold: float = Field(0.1, gt=0, le=1, description="ratio beyond which a change is told")
+    resource_diff_threshold: float = Field(0.1, gt=0, le=1, description="ratio beyond which a change is published")
     rise_windows: int = Field(2, ge=1, description="how many windows a rise must last")
-    update_time_threshold_seconds: float = Field(300.0, ge=1, description="age at which a smaller change is told too")
+    update_time_threshold_seconds: float = Field(
+        300.0, ge=1, description="age at which a smaller change is published too"
+    )
     decay_from_seconds: float = Field(180.0, ge=0, description="age of usage at which the offer begins to shrink")
     decay_to_seconds: float = Field(900.0, gt=0, description="age of usage at which nothing is offered")
     prediction_max_age_seconds: float = Field(900.0, gt=0, description="an older prediction is no prediction")

@@ -1,7 +1,8 @@
-"""Commands that README, pages and the console show are ones that the command line takes."""
+"""Commands that README, docs, the console and messages show are ones that the command line takes when pasted."""
 
 from __future__ import annotations
 
+import ast
 import html
 import re
 import shlex
@@ -17,21 +18,52 @@ ROOT = Path(__file__).resolve().parents[3]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs" / "how-to").glob("*.md"))]
 TEMPLATES = sorted((ROOT / "services" / "slackwater").glob("*/edge/templates/*.html"))
 _BLOCK = re.compile(r"```(?:bash|sh)?\n(.*?)```", re.DOTALL)
-_CODE = re.compile(r"<code>(slackwater [a-z][^<{]*)</code>")
+SOURCES = sorted(path for root in ("services", "libs") for path in (ROOT / root).rglob("*.py"))
+_CODE = re.compile(r"<code>(slackwater [a-z][^<]*)</code>")
+_TEMPLATED = re.compile(r"\{\{.*?\}\}")
+_QUOTED = re.compile(r"`(slackwater [a-z][^`]*)`")
+FRAGMENTS = frozenset(
+    {
+        *("slackwater apply -f", "slackwater diff -f", "slackwater delete -f", "slackwater run --help"),
+        *("slackwater backup --dated", "slackwater simulate --since"),
+        *("slackwater simulate -o json", "slackwater backtest -o json"),
+    }
+)
+"""Text that names an option of a command and is no hint."""
 _NO_COMMAND = ("…", "$(", "`", "[", "<")
 
 
 def commands() -> Iterator[tuple[str, str]]:
-    """File and command line, of blocks and of code in templates that hold a whole command."""
+    """File and command line: in blocks of pages, and whole commands in code of templates and messages."""
+    yield from _of_pages()
+    for template in TEMPLATES:
+        for found in _CODE.findall(template.read_text()):
+            if len(found.split()) > 2:  # else it names a command
+                yield template.name, html.unescape(_TEMPLATED.sub("kind/name", found))
+    for source in SOURCES:
+        for text in texts(source):
+            for found in _QUOTED.findall(" ".join(text.split())):
+                if found not in FRAGMENTS and len(found.split()) > 2 and not any(sign in found for sign in _NO_COMMAND):
+                    yield source.name, found
+
+
+def _of_pages() -> Iterator[tuple[str, str]]:
     for page in PAGES:
         for block in _BLOCK.findall(page.read_text()):
             for line in block.replace("\\\n", " ").splitlines():
                 if line.startswith("slackwater ") and not any(sign in line for sign in _NO_COMMAND):
                     yield page.name, line
-    for template in TEMPLATES:
-        for found in _CODE.findall(template.read_text()):
-            if len(found.split()) > 2:  # else it names a command
-                yield template.name, html.unescape(found)
+
+
+def texts(source: Path) -> Iterator[str]:
+    """The strings of a module, as a reader sees them: values of f-strings are `x`."""
+    inside = set()
+    for node in ast.walk(ast.parse(source.read_text())):
+        if isinstance(node, ast.JoinedStr):
+            inside |= {id(part) for part in node.values}
+            yield "".join(str(part.value) if isinstance(part, ast.Constant) else "x" for part in node.values)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in inside:
+            yield node.value
 
 
 def parse(arguments: Sequence[str]) -> None:

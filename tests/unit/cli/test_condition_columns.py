@@ -1,4 +1,4 @@
-"""How the command line shows whether a node takes new pods."""
+"""How the command line shows whether a node is cordoned."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def node(status: str, until: str | None = "2026-01-05T12:02:00Z") -> dict[str, A
 
 def test_a_node_is_open_unless_its_condition_says_otherwise() -> None:
     assert [scheduling(each) for each in ({}, {"conditions": []}, node("False"), node("True"))] == [
-        "open", "open", "open", "closed",
+        "schedulable", "schedulable", "schedulable", "cordoned",
     ]  # fmt: skip
 
 
@@ -33,16 +33,18 @@ def test_describe_names_the_rules_and_how_to_ask_why() -> None:
     now = NOON + timedelta(seconds=5)
     (line,) = scheduling_lines(node("True"), now)
     assert line == (
-        "New pods:  not taken since 2026-01-05 12:00:00Z (5s), scheduling_waterline_crossed, by gate.full; expires "
+        "Placement: cordoned since 2026-01-05 12:00:00Z (5s), scheduling_waterline_crossed, by gate.full; expires "
         "unless renewed at 2026-01-05 12:02:00Z; slackwater why node/n1 scheduling"
     )
-    assert scheduling_lines({}, now) == ["New pods:  taken"]
-    assert scheduling_lines(node("False", None), now)[0].startswith("New pods:  taken since 2026-01-05 12:00:00Z (5s)")
+    assert scheduling_lines({}, now) == ["Placement: schedulable"]
+    assert scheduling_lines(node("False", None), now)[0].startswith(
+        "Placement: schedulable since 2026-01-05 12:00:00Z (5s)"
+    )
 
 
 def test_events_say_it_in_words() -> None:
     data = {"closed": True, "rules": ["gate.full"], "valid_until": "2026-01-05T12:02:00Z", "reason": "r"}
     said = words_of({"type": "node.scheduling_changed", "data": data})[1]
-    assert said == "takes no new pods until 2026-01-05 12:02:00Z because of gate.full"
+    assert said == "cordoned until 2026-01-05 12:02:00Z because of gate.full"
     opened = {**data, "closed": False, "valid_until": None}
-    assert words_of({"type": "node.scheduling_changed", "data": opened})[1] == "takes new pods (r)"
+    assert words_of({"type": "node.scheduling_changed", "data": opened})[1] == "schedulable (r)"

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx2
 import pytest
 from typer.testing import CliRunner
 
@@ -80,3 +81,34 @@ def test_what_no_header_can_carry_is_no_token(tmp_path: Path) -> None:
         assert "two" not in done.stderr
     done = CliRunner().invoke(app, ["--token", "gehäim", "get", "nodes", "--server", "http://127.0.0.1:1"])
     assert (done.exit_code, "gehäim" in done.stderr) == (1, False)
+
+
+@pytest.mark.parametrize(
+    ("environment", "arguments", "said"),
+    [
+        ({}, ["--token", "wrong"], "it was given by --token"),
+        ({"SLACKWATER_TOKEN": "wrong"}, [], "it was given by SLACKWATER_TOKEN"),
+        ({"SLACKWATER_TOKEN_FILE": "token"}, [], "it was given by SLACKWATER_TOKEN_FILE"),
+        ({}, ["--token-file", "token"], "it was given by --token-file"),
+        ({}, [], "give --token-file, or set SLACKWATER_TOKEN"),
+    ],
+)
+def test_a_refused_token_is_named_by_its_origin(
+    environment: dict[str, str], arguments: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "token").write_text("wrong\n")
+    monkeypatch.chdir(tmp_path)
+
+    def refuse(self: httpx2.Client, path: str, **_: object) -> httpx2.Response:
+        return httpx2.Response(
+            401, json={"detail": "the token is unknown"}, request=self.build_request("GET", "http://127.0.0.1:1/")
+        )
+
+    monkeypatch.setattr(httpx2.Client, "get", refuse)
+    command = [*arguments, "get", "nodes", "--server", "http://127.0.0.1:1"]
+    result = CliRunner().invoke(
+        app, command, env={"SLACKWATER_TOKEN": None, "SLACKWATER_TOKEN_FILE": None} | environment
+    )
+    assert result.exit_code == 1
+    assert said in result.stderr
+    assert "wrong" not in result.stderr

@@ -249,3 +249,10 @@ def test_the_docker_engine_is_asked_for_its_own_version(monkeypatch: pytest.Monk
     assert snapshot(tmp_path).docker == "20.10.24"
     docker.write_text("#!/bin/sh\necho no daemon >&2\nexit 1\n")
     assert snapshot(tmp_path).docker is None
+
+
+def test_a_token_that_the_instance_refuses_is_a_failure_that_names_its_origin() -> None:
+    seen = replace(WELL, instance=Instance(7, "http://127.0.0.1:1", refused_token="SLACKWATER_TOKEN"))
+    [refused] = [found for found in examine(seen) if found.check == "access" and found.level is Level.FAIL]
+    assert "refuses the token of SLACKWATER_TOKEN" in refused.seen
+    assert "leave SLACKWATER_TOKEN out" in refused.advice

@@ -55,7 +55,7 @@ def test_a_policy_is_tried_made_seen_and_removed(do: Do) -> None:
     assert do("apply", changed).stdout == "predictpolicy/gold configured\n"
     lines = do("get", "predictpolicies").stdout.splitlines()
     assert [line.split()[:2] for line in lines[1:]] == [["default", "*"], ["gold", "gold"]]
-    assert lines[2].split()[2:] == ["workload-profile", "0.02", "workload-profile", "0.02", "2", "followed"]
+    assert lines[2].split()[2:] == ["workload-profile", "0.02", "workload-profile", "0.02", "2", "in", "force"]
     assert do("delete", GOLD, "--dry-run").stdout == "predictpolicy/gold would be deleted\n"
     assert do("delete", GOLD).stdout == "predictpolicy/gold deleted\n"
     again = do("delete", GOLD)
@@ -65,7 +65,7 @@ def test_a_policy_is_tried_made_seen_and_removed(do: Do) -> None:
 def test_a_description_says_what_a_policy_comes_to_and_what_of_it_is_its_own(do: Do) -> None:
     do("apply", GOLD)
     lines = do("describe", "predictpolicy", "gold").stdout.splitlines()
-    assert "Generation:  1, followed" in lines
+    assert "Generation:  1, in force" in lines
     assert "CPU:         workload-profile" in lines
     assert "  violation_rate = 0.01" in lines
     assert "  checkPredictionIntervalSeconds:   5" in lines

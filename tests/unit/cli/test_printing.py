@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from slackwater.cli import decision_text, get, output, why
+from slackwater.cli import decision_list, decision_text, list_reader, output, why
 
 UUID = "0198c2d4-7a10-7cc3-8000-00000badcafe"
 milli = st.integers(-64_000, 64_000)
@@ -183,7 +183,7 @@ def test_a_throttle_that_found_nothing_says_what_remained() -> None:
         "remaining": 800,
         "remaining_because": "all are at their floor",
     }
-    (line,) = output.table([decision], get.DECISION, wide=False, headers=False)
+    (line,) = output.table([decision], decision_list.DECISION, wide=False, headers=False)
     assert " nothing " in line
     assert line.endswith("0.8 cores: all are at their floor")
     assert "0 cores  " not in line
@@ -196,9 +196,9 @@ class Recorded:
 
 def test_liveness_of_a_stopped_instance_is_marked_as_past() -> None:
     nodes = [{"name": "a", "liveness": "fresh"}, {"name": "b", "liveness": None}]
-    past = get.as_recorded(nodes, Recorded(live=False))  # type: ignore[arg-type]  # only `live` is asked for
+    past = list_reader.as_recorded(nodes, Recorded(live=False))  # type: ignore[arg-type]  # only `live` is asked for
     assert [node["liveness"] for node in past] == ["was fresh", None]
-    assert get.as_recorded(nodes, Recorded(live=True)) is nodes  # type: ignore[arg-type]  # only `live` is asked for
+    assert list_reader.as_recorded(nodes, Recorded(live=True)) is nodes  # type: ignore[arg-type]  # only `live` is asked for
 
 
 @pytest.mark.parametrize(

@@ -14,14 +14,19 @@ import yaml
 from click.testing import Result
 from served import END, Served, served
 
-from slackwater.cli import get
+from slackwater.cli import list_kinds
 from slackwater.model.errors import InvalidInput
 from slackwater.testing.story import FLEET, SURGE, identifier
 
 Run = Callable[..., Result]
 NAMES = sorted(node.name for node in FLEET)
 THROTTLE = identifier("edge-7", "throttle", SURGE[0] + 25)
-KINDS = ("nodes", "pods", "offers", "decisions", "shards")
+KINDS = ("nodes", "pods", "workloads", "offers", "decisions", "shards")
+
+
+def every(kind: str) -> tuple[str, ...]:
+    """The arguments that list all of a kind, one line each."""
+    return (kind, "--all") if kind == "decisions" else (kind,)
 
 
 def well(result: Result) -> str:
@@ -46,7 +51,7 @@ def ago(second: float) -> str:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_table_is_plain_text_with_one_line_per_item(run: Run, console: Served, kind: str) -> None:
-    lines = well(run("get", kind)).splitlines()
+    lines = well(run("get", *every(kind))).splitlines()
     items = httpx2.get(f"{console.url}/v1/{kind}", trust_env=False).json()["items"]
     assert len(lines) == len(items) + 1
     assert lines[0] == lines[0].upper()
@@ -68,8 +73,8 @@ def test_wide_begins_with_the_columns_of_the_table_and_has_more(run: Run, kind: 
 @pytest.mark.parametrize("kind", KINDS)
 def test_json_and_yaml_are_the_object_of_the_api(run: Run, console: Served, kind: str) -> None:
     answer = httpx2.get(f"{console.url}/v1/{kind}", trust_env=False).json()
-    assert json.loads(well(run("get", kind, "-o", "json"))) == answer
-    assert yaml.safe_load(well(run("get", kind, "-o", "yaml"))) == answer
+    assert json.loads(well(run("get", *every(kind), "-o", "json"))) == answer
+    assert yaml.safe_load(well(run("get", *every(kind), "-o", "yaml"))) == answer
 
 
 def test_the_columns_of_a_table_line_up(run: Run) -> None:
@@ -110,7 +115,7 @@ def test_what_is_wrong_with_the_command_itself_ends_with_2(run: Run) -> None:
     assert run("get", "pods", "--node", "edge-77").stderr == "no pods with node edge-77\n"
     assert "'node': the name is missing; use `slackwater describe node NAME`" in failure(run("describe", "node"), 2)
     assert "allowed" in failure(run("why", "node/edge-7", "--at", "yesterday"), 2)
-    assert run("get", "nodes", "-o", "xml").exit_code == 2
+    assert "allowed: table, wide, json, yaml, name" in failure(run("get", "nodes", "-o", "xml"), 2)
 
 
 def test_no_server_is_an_error_with_advice(run: Run) -> None:
@@ -150,7 +155,7 @@ def test_offers_of_a_pool_end_with_their_sums(run: Run) -> None:
     assert "sums" in answer
     assert well(run("get", "offers", "--pool", "edge", "--no-headers")).split() == " ".join(lines[1:-1]).split()
     assert "did you mean 'edge'" in failure(run("get", "offers", "--pool", "egde"), 1)
-    assert "allowed: offers" in failure(run("get", "nodes", "--pool", "edge"), 2)
+    assert "allowed: offers" in failure(run("get", "shards", "--pool", "edge"), 2)
 
 
 def test_wide_offers_show_pool_reason_strategies_zones_and_decision(run: Run) -> None:
@@ -229,13 +234,13 @@ def test_why_a_decision_is_the_way_from_its_cause_to_its_effect(run: Run) -> Non
     ("word", "path"), [("po", "/v1/pods"), ("Decisions", "/v1/decisions"), ("offer", "/v1/offers")]
 )
 def test_nouns_have_short_and_single_forms(word: str, path: str) -> None:
-    assert get.kind_of(word).path == path
+    assert list_kinds.kind_of(word).path == path
 
 
 def test_a_name_is_given_once() -> None:
-    assert get.split_target("node/a", None) == ("node", "a")
+    assert list_kinds.split_target("node/a", None) == ("node", "a")
     with pytest.raises(InvalidInput, match="two names"):
-        get.split_target("node/a", "b")
+        list_kinds.split_target("node/a", "b")
 
 
 def test_watch_prints_what_changes_until_the_server_ends(run: Run) -> None:
@@ -266,3 +271,42 @@ def test_why_of_a_predicted_peak_prints_its_four_terms_and_the_knob(run: Run) ->
     assert "the terms add up" in printed
     assert re.search(r"^knob +0\.24 +ratio +ledger of pool default", printed, re.MULTILINE)
     assert "not chosen: peaks seen together" in printed
+
+
+def test_a_list_is_printed_as_names_that_get_takes_back(run: Run) -> None:
+    names = well(run("get", "nodes", "-o", "name")).split()
+    assert names == [f"node/{name}" for name in NAMES]
+    assert well(run("get", names[0], "--no-headers")).split()[0] == NAMES[0]
+    [decision] = well(run("get", "decisions", "--limit", "1", "-o", "name")).split()
+    assert json.loads(well(run("get", decision, "-o", "json")))["id"] == decision.removeprefix("decision/")
+
+
+def test_a_template_takes_the_object_of_the_api(run: Run) -> None:
+    names = well(run("get", "nodes", "-o", 'jsonpath={range .items[*]}{.name}{"\\n"}{end}'))
+    assert names.split() == NAMES
+    assert well(run("get", "node", "edge-7", "-o", "jsonpath={.facts.capacity.cpu_milli}")) == "8000\n"
+    assert "is not a step" in failure(run("get", "nodes", "-o", "jsonpath={.items[}"), 2)
+
+
+def test_rows_are_selected_and_sorted(run: Run) -> None:
+    used = [line.split()[4] for line in well(run("get", "nodes", "--sort-by", "-used", "--no-headers")).splitlines()]
+    assert used == sorted(used, key=float, reverse=True)
+    by_path = well(run("get", "nodes", "--sort-by", "-.usage.usage.cpu_milli", "--no-headers")).splitlines()
+    assert [line.split()[4] for line in by_path] == used
+    assert run("get", "nodes", "-l", "no-such-label").stderr == "no nodes with these labels\n"
+    assert "have no labels; allowed: nodes, pods" in failure(run("get", "shards", "-l", "a=b"), 2)
+    assert "is not a column" in failure(run("get", "nodes", "--sort-by", "colour"), 2)
+
+
+def test_decisions_are_grouped_without_predictions_unless_all_are_wanted(run: Run, console: Served) -> None:
+    answer = httpx2.get(f"{console.url}/v1/decisions?excludeKind=prediction&limit=500", trust_env=False).json()
+    kinds = {item["kind"] for item in answer["items"]}
+    assert "prediction" not in kinds
+    assert len(kinds) > 1
+    lines = well(run("get", "decisions", "--no-headers", "--limit", "500")).splitlines()
+    steps = [int(line.split()[5]) for line in lines]
+    assert sum(steps) == len(answer["items"]) > len(lines)
+    everything = httpx2.get(f"{console.url}/v1/decisions?limit=500", trust_env=False).json()["items"]
+    assert len(well(run("get", "decisions", "--all", "--no-headers", "--limit", "500")).splitlines()) == len(everything)
+    none = httpx2.get(f"{console.url}/v1/decisions?kind=offer&excludeKind=offer", trust_env=False).json()
+    assert none["items"] == []

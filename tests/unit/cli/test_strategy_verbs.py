@@ -102,7 +102,7 @@ def test_a_strategy_is_tried_made_seen_and_removed(do: Do) -> None:
         ["default", "*", "yes", "60", "65"],
         ["gold", "pool=gold", "yes", "31", "65"],
     ]
-    assert lines[1].endswith("followed, with node overrides that are invalid")
+    assert lines[1].endswith("in force, degraded by invalid node overrides")
     assert "PRECEDENCE" in do("get", "cs", "-o", "wide").stdout
     gone = do("delete", GOLD, "--dry-run").stdout.splitlines()
     assert gone[0] == "colocationstrategy/gold would be deleted"

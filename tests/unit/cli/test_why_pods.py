@@ -109,7 +109,7 @@ def test_stored_events_are_listed_by_node_and_type(run: Run) -> None:
         (("get", "decisions", "--where", "colour=red"), "'colour=red' is not a filter; allowed: kind=…"),
         (("get", "decisions", "--where", "kind"), "'kind' is not a filter"),
         (("get", "nodes", "--where", "kind=evict"), "--where is for decisions"),
-        (("get", "nodes", "--pool", "edge"), "allowed: offers, decisions"),
+        (("get", "shards", "--pool", "edge"), "allowed: offers, decisions, nodes, pods, workloads"),
         (("get", "events", "--pool", "edge"), "events have no list by pool"),
         (("get", "events", "--where", "kind=evict"), "allowed: types=…, trace=…, since=…, until=…"),
     ],

@@ -54,7 +54,7 @@ def test_a_null_is_as_if_it_was_not_written() -> None:
         ("gold", {"midCPUThresholdPercent": 101}, r"midCPUThresholdPercent: 101 .* from 0 to 100"),
         ("gold", {"cpuReclaimThresholdpercent": 1}, "no such field; did you mean cpuReclaimThresholdPercent"),
         ("gold", {"cpuReclaimTreshold": 1}, "there is no such field; did you mean cpuReclaimThresholdPercent"),
-        ("gold", {"qqq": 1}, "there is no such field; use one of enable, "),
+        ("gold", {"qqq": 1}, "qqq: there is no such field"),
         ("gold", {"nodePool": "a", "nodeSelector": {}}, "leave one of them out"),
         ("default", {"nodePool": "a"}, "is for every node"),
         ("default", {"precedence": 1}, "is for every node"),

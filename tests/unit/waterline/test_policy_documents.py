@@ -98,7 +98,7 @@ def test_quantities_are_exact_in_the_unit_of_the_metric(rule: dict[str, Any], wa
         (node_qos(RULE | {"avoidanceThreshold": 0}), "spec.rules.0.avoidanceThreshold", "greater than or equal to 1"),
         (node_qos(RULE, RULE), "spec.rules", "unique"),
         (node_qos(RULE | {"strategy": "Maybe"}), "spec.rules.0.strategy", "Preview"),
-        (node_qos({**RULE, "colour": "red"}), "spec.rules.0.colour", "Extra inputs"),
+        (node_qos({**RULE, "colour": "red"}), "spec.rules.0.colour", "unknown field"),
         (node_qos({"name": "a", "metricRule": RULE["metricRule"]}), "spec.rules.0.actionName", "required"),
     ],
 )

@@ -143,7 +143,7 @@ class NodeQosRules(Resource):
         try:
             return cls.model_validate(document, context={"metrics": metrics})
         except ValidationError as error:
-            raise first_wrong(error, document) from None
+            raise first_wrong(error, document, cls) from None
 
     @classmethod
     def parse_stored(cls, document: Any, metrics: Metrics | None = None) -> Self:

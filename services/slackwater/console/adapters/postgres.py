@@ -187,7 +187,7 @@ class PostgresReadModel(PostgresEvents, PostgresFleet, PostgresLoop, PostgresStr
             _SUMMARY,
             sql.DECISIONS,
             node=wanted.node,
-            kinds=[*([wanted.kind] if wanted.kind else wanted.kinds or [])] or None,
+            kinds=[wanted.kind] if wanted.kind else None if wanted.kinds is None else [*wanted.kinds],
             reason=wanted.reason,
             pod=wanted.pod,
             spared=wanted.spared,

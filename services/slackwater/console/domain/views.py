@@ -78,6 +78,7 @@ class PodView:
     throttled: bool
     started_at: datetime
     reported_at: datetime
+    labels: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,9 @@ from slackwater.runtime.routes import Routes
 NAME = "decisions"
 DecisionId = Annotated[str, Path(description="The id of a decision record.")]
 Kind = Annotated[DecisionKind | None, Query(description="Only decisions of this kind.")]
+ExcludeKind = Annotated[
+    list[DecisionKind] | None, Query(alias="excludeKind", description="No decisions of this kind; repeat for several.")
+]
 OnlyReason = Annotated[Reason | None, Query(description="Only decisions taken for this reason.")]
 Subject = Annotated[str | None, Query(description="Only decisions about this subject.", examples=["batch-cpu"])]
 Pod = Annotated[
@@ -53,6 +56,7 @@ def decision_router(reads: ReadQueries, times: Times) -> Routes:
         pod: Pod = None,
         spared: Spared = False,
         kind: Kind = None,
+        exclude_kind: ExcludeKind = None,
         carried_out: CarriedOut = None,
         reason: OnlyReason = None,
         subject: Subject = None,
@@ -67,7 +71,7 @@ def decision_router(reads: ReadQueries, times: Times) -> Routes:
             pool=pool,
             pod=pod,
             spared=_only_with(pod, spared),
-            kind=kind,
+            kinds=_kinds(kind, exclude_kind),
             carried_out=carried_out,
             reason=reason,
             subject=subject,
@@ -89,6 +93,11 @@ def decision_router(reads: ReadQueries, times: Times) -> Routes:
     async def get_chain(id: DecisionId) -> Chain:  # noqa: A002 - the path parameter is called id
         return await chain(reads, id)
 
+    _explanations(router, reads, times)
+    return router
+
+
+def _explanations(router: Routes, reads: ReadQueries, times: Times) -> None:
     @router.get("/why", role=Role.VIEWER, summary="Why a number has, or had, its value")
     async def get_why(
         node: Annotated[str, Query(description="The node of the number.")],
@@ -111,7 +120,12 @@ def decision_router(reads: ReadQueries, times: Times) -> Routes:
     ) -> PodWhy:
         return await why_pod(reads, pod, node, namespace, times.maybe(at, "at"), limit)
 
-    return router
+
+def _kinds(kind: DecisionKind | None, excluded: list[DecisionKind] | None) -> tuple[DecisionKind, ...] | None:
+    """The kinds to list; None for all."""
+    if kind is None and not excluded:
+        return None
+    return tuple(each for each in DecisionKind if kind in (None, each) and each not in (excluded or ()))
 
 
 def _only_with(pod: str | None, spared: bool) -> bool:

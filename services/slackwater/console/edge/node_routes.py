@@ -1,4 +1,4 @@
-"""/v1/nodes and /v1/pods."""
+"""/v1/nodes, /v1/pods and /v1/workloads."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from fastapi import Query
 
 from slackwater.console.domain.conditions import as_of
 from slackwater.console.domain.views import ForecastView, NodeView, PodView, UsagePoint
+from slackwater.console.domain.workloads import WorkloadView, workloads_of
 from slackwater.console.edge.api_models import Listing
 from slackwater.console.edge.pages import USUAL, Continue, Key, Limit, micros, paged
 from slackwater.console.edge.parameters import Times
@@ -31,12 +32,14 @@ from slackwater.runtime.routes import Routes
 
 Throttled = Annotated[bool | None, Query(description="Only pods that are (true) or are not (false) throttled.")]
 Workload = Annotated[str | None, Query(description="Only pods of this workload.")]
+OnlyNamespace = Annotated[str | None, Query(description="Only workloads of this namespace.")]
 
 
 def node_router(reads: ReadQueries, times: Times) -> Routes:
     """Routes of nodes, their pods, their reports and their forecasts."""
     router = Routes(prefix="/v1", tags=["nodes"])
     _lists(router, reads, times)
+    _workloads(router, reads)
     _histories(router, reads, times)
     return router
 
@@ -98,6 +101,27 @@ def _lists(router: Routes, reads: ReadQueries, times: Times) -> None:
         return paged(pods, _pod_key, continue_, limit, "pods")
 
 
+def _workloads(router: Routes, reads: ReadQueries) -> None:
+    @router.get("/workloads", role=Role.VIEWER, summary="Pods summed by namespace, workload and tier, in this order")
+    async def list_workloads(
+        node: Node = None,
+        pool: Pool = None,
+        tier: OnlyTier = None,
+        namespace: OnlyNamespace = None,
+        limit: Limit = USUAL,
+        continue_: Continue = None,
+    ) -> Listing[WorkloadView]:
+        inside = None if pool is None else await in_pool(reads, pool)
+        pods = [
+            pod
+            for pod in await reads.pods(node)
+            if tier in (None, pod.tier)
+            and namespace in (None, pod.namespace)
+            and (inside is None or pod.node in inside)
+        ]
+        return paged(workloads_of(pods), _workload_key, continue_, limit, "workloads")
+
+
 def _histories(router: Routes, reads: ReadQueries, times: Times) -> None:
     @router.get("/nodes/{name}/usage", role=Role.VIEWER, summary="The reports of a node, oldest first")
     async def list_usage(
@@ -129,6 +153,10 @@ def _has(node: NodeView, name: str, value: str | None) -> bool:
 
 def _pod_key(pod: PodView) -> Key:
     return (pod.node, pod.tier, pod.name, pod.uid)
+
+
+def _workload_key(workload: WorkloadView) -> Key:
+    return (workload.namespace, workload.name, workload.tier)
 
 
 def _forecast_key(forecast: ForecastView) -> Key:

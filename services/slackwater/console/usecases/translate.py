@@ -115,6 +115,7 @@ def pod_views(report: UsageReported) -> list[PodView]:
             throttled=is_throttled(pod),
             started_at=pod.pod.started_at,
             reported_at=report.sampled_at,
+            labels=pod.pod.labels,
         )
         for pod in report.pods
     ]

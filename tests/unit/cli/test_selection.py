@@ -1,0 +1,120 @@
+"""Label selectors as kubectl takes them, `--sort-by`, and groups of decisions."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slackwater.cli.decision_groups import GAP, grouped
+from slackwater.cli.list_kinds import NODE, POD
+from slackwater.cli.output import cpu, memory
+from slackwater.cli.selection import parse_selector, sort_items
+from slackwater.model.errors import InvalidInput
+from slackwater.testing.clock import EPOCH
+
+LABELS = {"zone": "a", "slackwater.io/pool": "web", "gpu": ""}
+
+
+@pytest.mark.parametrize(
+    ("text", "holds"),
+    [
+        ("zone=a", True),
+        ("zone==a,gpu", True),
+        ("zone!=a", False),
+        ("rack!=7", True),
+        ("zone in (b, a)", True),
+        ("zone notin (b,c),slackwater.io/pool=web", True),
+        ("zone notin (a)", False),
+        ("!rack", True),
+        ("!gpu", False),
+        ("gpu=", True),
+        ("rack", False),
+        ("", True),
+    ],
+)
+def test_a_selector_holds_as_in_kubernetes(text: str, holds: bool) -> None:
+    assert parse_selector(text).matches(LABELS) is holds
+
+
+@pytest.mark.parametrize("text", ["=a", "zone=a b", "zone in a", "zone in (a", "zone,,rack", "zone>3"])
+def test_a_selector_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(InvalidInput, match=r"--selector: .* is not a requirement"):
+        parse_selector(text)
+
+
+def _pod(milli: int | None) -> dict[str, Any]:
+    return {"name": f"p{milli}", "usage": None if milli is None else {"cpu_milli": milli, "memory_bytes": milli}}
+
+
+@given(st.lists(st.integers(0, 10**7) | st.none(), unique=True, max_size=8))
+def test_a_column_and_its_path_give_the_same_order(amounts: list[int | None]) -> None:
+    """Cells are rounded, so that values of one cell keep their order."""
+    items = [_pod(milli) for milli in amounts]
+    by_cpu = [item["usage"] for item in sort_items(items, POD, "cpu")]
+    assert [each["cpu_milli"] for each in by_cpu if each] == sorted(milli for milli in amounts if milli is not None)
+    assert all(each is None for each in by_cpu[sum(milli is not None for milli in amounts) :])
+    downwards = [item["usage"] for item in sort_items(items, POD, "-.usage.cpu_milli")]
+    assert [each for each in downwards if each] == [each for each in by_cpu if each][::-1]
+
+
+@given(st.lists(st.integers(0, 2**45), min_size=2, max_size=8))
+def test_memory_is_sorted_by_its_amount(amounts: list[int]) -> None:
+    cells = [
+        memory(item["usage"]["memory_bytes"]) for item in sort_items([_pod(each) for each in amounts], POD, "MEMORY")
+    ]
+    assert cells == [memory(each) for each in sorted(amounts)]
+
+
+def test_a_column_that_is_none_lists_those_that_are() -> None:
+    with pytest.raises(InvalidInput, match="--sort-by: 'colour' is not a column; allowed: name, liveness"):
+        sort_items([], NODE, "colour")
+
+
+def _decision(second: float, node: str = "n1", rule: str = "r", **fields: Any) -> dict[str, Any]:
+    at = EPOCH + timedelta(seconds=second)
+    whole = {"id": f"{second}", "kind": "throttle", "node": node, "subject": "batch-cpu", "service": "ensurance"}
+    return {**whole, "rule": rule, "decided_at": at.isoformat(), **fields}
+
+
+DECISIONS = st.lists(
+    st.builds(
+        _decision,
+        st.integers(0, 5000),
+        st.sampled_from(["n1", "n2"]),
+        st.sampled_from(["r", "s"]),
+    ),
+    max_size=30,
+).map(lambda found: sorted(found, key=lambda each: each["decided_at"], reverse=True))
+
+
+@given(DECISIONS)
+def test_every_decision_is_in_one_group_and_groups_are_apart(decisions: list[dict[str, Any]]) -> None:
+    groups = grouped(decisions)
+    assert sum(group["steps"] for group in groups) == len(decisions)
+    assert [group["decided_at"] for group in groups] == sorted((g["decided_at"] for g in groups), reverse=True)
+    for node, rule in {(group["node"], group["rule"]) for group in groups}:
+        own = [group for group in groups if (group["node"], group["rule"]) == (node, rule)]
+        for newer, older in pairwise(own):
+            between = datetime.fromisoformat(newer["first_at"]) - datetime.fromisoformat(older["decided_at"])
+            assert between >= GAP
+
+
+def test_an_episode_is_one_group_however_long_it_lasts() -> None:
+    ends = [_decision(second, episode="e1", kind=kind) for second, kind in ((9000, "restore"), (0, "throttle"))]
+    [group] = grouped([ends[0], _decision(100), ends[1]])[:1]
+    assert (group["steps"], group["kinds"], group["id"]) == (2, ["throttle", "restore"], "9000")
+
+
+@pytest.mark.parametrize(("steps", "count"), [(7, 7), ([{}, {}], 2), ([], 1), (None, 1)])
+def test_steps_that_the_server_folded_count(steps: Any, count: int) -> None:
+    assert grouped([_decision(0, steps=steps)])[0]["steps"] == count
+
+
+def test_cells_of_milli_cores_are_below_a_core() -> None:
+    """The sort relies on it: `m` means milli in columns of amounts."""
+    assert (cpu(999), cpu(1000)) == ("999m", "1")
