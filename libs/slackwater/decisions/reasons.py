@@ -44,6 +44,7 @@ class Reason(StrEnum):
     RESTORE_HEADROOM = "restore_headroom"
     RESTORE_COMPLETE = "restore_complete"
     RESTORE_MODE_CHANGED = "restore_mode_changed"
+    RESTORE_WITHOUT_EFFECT = "restore_without_effect"
     EVICT_WATERLINE_CROSSED = "evict_waterline_crossed"
     EVICT_OBSERVED_ONLY = "evict_observed_only"
     AUTONOMY_STEPPED_BACK = "autonomy_stepped_back"

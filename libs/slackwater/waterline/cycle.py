@@ -8,21 +8,23 @@ one each cycle is independent.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import field, replace
 from datetime import datetime
 from typing import Final
 
 from slackwater.decisions.reasons import Mode
 from slackwater.model.records import record
-from slackwater.waterline.analysis.analyzer import Analysis, AnalyzerState, Excess, analyse, is_throttled
+from slackwater.waterline.analysis.analyzer import Analysis, AnalyzerState, Excess, Ignored, analyse, is_throttled
 from slackwater.waterline.analysis.demands import ActionKind, Restorable, beyond_of
 from slackwater.waterline.analysis.sample_counters import RuleVerdict
 from slackwater.waterline.execution.evict import Attempt
 from slackwater.waterline.execution.executor import execute, preview
 from slackwater.waterline.execution.limits import ActionLimits
-from slackwater.waterline.execution.plan import ExecutorState, Plan
+from slackwater.waterline.execution.plan import ExecutorState, Plan, Step
 from slackwater.waterline.facts.amounts import ZERO
 from slackwater.waterline.facts.node import NodeReadings
+from slackwater.waterline.facts.pods import PodUse
 from slackwater.waterline.loop.feedback import (
     Allowance,
     Crossing,
@@ -34,7 +36,8 @@ from slackwater.waterline.loop.feedback import (
     prod_demand_milli,
     unsettled,
 )
-from slackwater.waterline.loop.restore import RestoreStep
+from slackwater.waterline.loop.restore import RestoreStep, undo_throttles
+from slackwater.waterline.loop.usefulness import RuleEffect, ThrottleSample, UselessThrottle, judge_throttles
 from slackwater.waterline.policies.values import Policies
 from slackwater.waterline.registry.built_in import BUILT_IN
 from slackwater.waterline.registry.metric import Metrics
@@ -120,6 +123,8 @@ class Cycle:
     held_because: str = ""
     recorded: tuple[RecordedPlan, ...] = ()
     would_close: tuple[str, ...] = ()
+    undone: tuple[UselessThrottle, ...] = ()
+    """Rules whose limits this cycle undoes, because they had no effect."""
 
 
 def run_cycle(
@@ -155,12 +160,17 @@ def _steadied(
 ) -> Cycle:
     """Returns the cycle within a closed loop. While any rule is triggered, nothing is restored."""
     hold = unsettled(view, before.loop, policy, now)
-    state = before.loop
+    is_limited = any(map(is_throttled, view.pods))
+    sample = ThrottleSample(view, prod_demand_milli(view), is_limited, hold is None, now)
+    effects = judge_throttles(before.loop.effects, analysis.verdicts, sample, policy.usefulness)
+    state = replace(before.loop, effects=effects)
+    analysis = _without_suspended(analysis, effects, now)
+    undone = _undone(effects, analysis, now) if hold is None and is_limited else ()
     if analysis.throttles:
         state = after_trigger(view, state, policy, now, fresh=hold is None, crossing=_crossing(analysis, view))
     elif analysis.verdicts and all(map(_is_at_rest, analysis.verdicts)):
         state = replace(state, told=())
-    if hold is None and not analysis.throttles and any(map(is_throttled, view.pods)):
+    if hold is None and not analysis.throttles and is_limited:
         state = after_calm(view, state)
     capacity = view.capacity_milli or 0
     of_a_pod = policy.smallest_of_a_pod_milli(capacity)
@@ -172,11 +182,47 @@ def _steadied(
     plan = execute(
         _acted_on(analysis, hold), before.executor, limits, now, attempt, RestoreStep(allow, capacity, of_a_pod)
     )
+    if undone:
+        plan = replace(plan, steps=(*_not_restores(plan), *undo_throttles(_undoable(view, plan), capacity)))
     would = preview(analysis, before.executor, limits, now, plan)
     recorded, state = plans_to_record(plan, would, state)
     would_close, state = cordons_to_record(analysis.would_close, state)
     after = CycleState(analysis.state, plan.state, _acted(state, plan, view, now))
-    return Cycle(analysis, plan, would, after, hold or "", recorded, would_close)
+    return Cycle(analysis, plan, would, after, hold or "", recorded, would_close, undone)
+
+
+def _undone(effects: Sequence[RuleEffect], analysis: Analysis, now: datetime) -> tuple[UselessThrottle, ...]:
+    """Returns the findings to carry out. Limits of another rule that is triggered or cools down stay."""
+    suspended = {one.rule: one.finding for one in effects if one.is_suspended(now) and one.finding is not None}
+    others = (one for one in analysis.verdicts if one.rule.key not in suspended and not one.rule.is_preview)
+    if analysis.throttles or any(one.triggered or not one.is_over(now) for one in others):
+        return ()
+    return tuple(suspended.values())
+
+
+def _undoable(view: NodeReadings, plan: Plan) -> list[PodUse]:
+    """Returns the pods whose limits can be written: those of a failed write are tried again later."""
+    left_alone = {one.uid for one in plan.state.refused if one.kind is ActionKind.THROTTLE}
+    return [pod for pod in view.pods if pod.is_active and not pod.is_terminating and pod.uid not in left_alone]
+
+
+def _not_restores(plan: Plan) -> tuple[Step, ...]:
+    return tuple(step for step in plan.steps if step.kind is not ActionKind.RESTORE)
+
+
+def _without_suspended(analysis: Analysis, effects: Sequence[RuleEffect], now: datetime) -> Analysis:
+    """Returns the analysis without throttles that only suspended rules request. Their evictions stay."""
+    until = {one.rule: one.until for one in effects if one.is_suspended(now)}
+    if not until:
+        return analysis
+    because = "its throttles had no effect: no limits before {:%H:%M:%S} UTC"
+    asked = {key for demand in analysis.throttles for key in demand.rules}
+    ignored = [Ignored(key, because.format(at)) for key, at in until.items() if key in asked]
+    return replace(
+        analysis,
+        throttles=tuple(one for one in analysis.throttles if not until.keys() >= set(one.rules)),
+        ignored=tuple(sorted((*analysis.ignored, *ignored), key=lambda one: one.rule)),
+    )
 
 
 def _is_at_rest(verdict: RuleVerdict) -> bool:

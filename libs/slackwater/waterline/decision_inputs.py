@@ -19,6 +19,7 @@ from slackwater.waterline.execution.plan import Plan, Remaining
 from slackwater.waterline.facts.amounts import ZERO, Number
 from slackwater.waterline.facts.node import NodeReadings
 from slackwater.waterline.loop.feedback import Allowance, LoopState, after_calm, allowance, busiest_milli, wanted_milli
+from slackwater.waterline.loop.usefulness import mean
 from slackwater.waterline.node_guard import GuardState
 from slackwater.waterline.registry.limited_pods import beyond_limits
 from slackwater.waterline.registry.metric import MetricResource
@@ -66,7 +67,7 @@ def inputs_of(
         found += _samples(demand, cycle, source, view)
     found.append(Input(name="capacity", value=source.capacity_milli, unit=UNIT, source="node.described"))
     if recorded.kind is ActionKind.RESTORE:
-        found += _allowed(cycle, source)
+        found += _without_effect(cycle) if cycle.undone else _allowed(cycle, source)
     found += _gaps(recorded, demand, cycle, source)
     return tuple(found)
 
@@ -198,6 +199,23 @@ def _allowed(cycle: Cycle, source: DecisionContext) -> list[Input]:
     may = _allowance(most, source, view)
     said = f"computed: {may.formula or may.idle_because}"
     return [*found, Input(name="may_rise", value=may.milli, unit=UNIT, source=said)]
+
+
+def _without_effect(cycle: Cycle) -> list[Input]:
+    """Returns the inputs of an undone throttle: the compared reliefs, and the wait that follows."""
+    found = []
+    said = "computed: {} of (before - reading) / (before - target) over the last samples, {}"
+    for one in cycle.undone:
+        name, controls = one.rule.partition(".")[2], max(0.0, mean(one.controls))
+        limited, free = said.format("largest", "with limits"), said.format("mean", "while it was suspended")
+        parts = (
+            (f"relief of {name}", max(one.reliefs), "ratio", limited),
+            (f"relief of {name} without limits", controls, "ratio", free),
+            (f"needed of {name}", controls + one.least_relief, "ratio", "computed: leastRelief + relief without"),
+            (f"no limits by {name} for", one.backoff_seconds, "seconds", "computed: doubled each time in a row"),
+        )
+        found += [Input(name=title, value=round(value, 3), unit=unit, source=why) for title, value, unit, why in parts]
+    return found
 
 
 def _allowance(one: Restorable, source: DecisionContext, view: NodeReadings) -> Allowance:

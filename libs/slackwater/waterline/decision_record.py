@@ -179,6 +179,8 @@ def _chain_of(demand: Demand | None) -> ComparatorChain:
 
 def reason_of(recorded: RecordedPlan, before: GuardState, cycle: Cycle) -> Reason:
     match recorded.kind:
+        case ActionKind.RESTORE if cycle.undone:
+            return Reason.RESTORE_WITHOUT_EFFECT
         case ActionKind.RESTORE:
             steps = recorded.plan.of(ActionKind.RESTORE)
             back = {step.uid for step in steps if step.changes[0].after_us is None or _is_back(step, before)}
@@ -199,6 +201,8 @@ def _rule(demand: Demand | None, cycle: Cycle) -> str:
     """Returns the rule's name, without the policy's name while there is only one rule."""
     if demand is not None:
         return ", ".join(key.partition(".")[2] for key in demand.rules)
+    if cycle.undone:
+        return ", ".join(one.rule.partition(".")[2] for one in cycle.undone)
     return cycle.analysis.verdicts[0].rule.name if cycle.analysis.verdicts else ""
 
 

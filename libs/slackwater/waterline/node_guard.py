@@ -88,7 +88,11 @@ def fast_path(
     cycle = state.cycle
     if state.throttles or cycle.analyzer.scheduling.is_disabled or cycle.loop.told:
         return None
+    if any(one.before is not None for one in cycle.loop.effects):
+        return None  # every sample without limits counts, calm ones included
     if cycle.executor.underway or cycle.executor.refused or cycle.executor.begun_at:
+        return None
+    if any(effect.before is not None for effect in cycle.loop.effects):
         return None
     rules = _calm_rules(view, state, policies, now, metrics)
     if rules is None or rules == cycle.analyzer.rules:
@@ -157,15 +161,21 @@ def is_released(state: GuardState, options: Options) -> bool:
     return options.mode is Mode.OBSERVE and bool(state.throttles)
 
 
+def described_anew(state: GuardState) -> GuardState:
+    """Returns the state of a node whose description changed: its throttles may help now."""
+    loop = replace(state.cycle.loop, effects=())
+    return replace(state, cycle=replace(state.cycle, loop=loop))
+
+
 def under_new_rules(state: GuardState) -> GuardState:
-    """Returns the state with counts reset; limits, cool-downs, evictions under way and a cordon
-    stay.
+    """Returns the state with counts and the effects of throttles reset; limits, cool-downs,
+    evictions under way and a cordon stay.
     """
     cycle = state.cycle
     analyzer = AnalyzerState((), cycle.analyzer.scheduling)
     return replace(
         state,
-        cycle=replace(cycle, analyzer=analyzer, loop=replace(cycle.loop, told=())),
+        cycle=replace(cycle, analyzer=analyzer, loop=replace(cycle.loop, told=(), effects=())),
     )
 
 

@@ -15,6 +15,7 @@ from pydantic import Field, ValidationError, field_validator
 from slackwater.model.errors import InvalidInput
 from slackwater.resources.metadata import Label, Part, Resource
 from slackwater.waterline.loop.feedback import LoopPolicy
+from slackwater.waterline.loop.usefulness import QuotaUse
 from slackwater.waterline.policies.rules import RuleSpec, Samples, Seconds
 from slackwater.waterline.registry.metric import Metrics
 from slackwater.waterline.registry.plugins import all_metrics
@@ -56,6 +57,11 @@ class ThrottleSpec(Part):
     relapse_seconds: Seconds = _DEFAULTS.relapse_seconds
     probe_seconds: Seconds = _DEFAULTS.probe_seconds
     probe_ratio: Annotated[float, Field(gt=0, le=1)] = _DEFAULTS.probe_ratio
+    quota: QuotaUse = _DEFAULTS.quota
+    trials: Annotated[int, Field(ge=1, le=100)] = _DEFAULTS.trials
+    least_relief: Ratio = _DEFAULTS.least_relief
+    useless_backoff_seconds: Seconds = _DEFAULTS.useless_backoff_seconds
+    useless_backoff_most_seconds: Seconds = _DEFAULTS.useless_backoff_most_seconds
 
     def loop(self) -> LoopPolicy:
         own = {"excess_ratio", "min_cpu_milli", "min_request_ratio"}

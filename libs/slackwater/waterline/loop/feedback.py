@@ -17,6 +17,7 @@ from typing import Final
 from slackwater.model.records import record
 from slackwater.waterline.facts.amounts import Number, exact
 from slackwater.waterline.facts.node import NodeReadings
+from slackwater.waterline.loop.usefulness import QuotaUse, RuleEffect, UsefulnessPolicy
 from slackwater.waterline.registry.built_in import PRESSURE_CAP
 
 SMALLEST_OF_A_POD_MILLI: Final = 10
@@ -35,6 +36,8 @@ class LoopPolicy:
     relapse_seconds       a trigger this soon after a raise is attributed to it: the next ones come later and smaller
     probe_seconds         calm for so long allows small raises, up to the originals, whatever prod uses:
     probe_ratio           this much per cycle
+    quota                 when-helpful: limits without effect are undone (loop.usefulness); always: they stay
+    trials, least_relief, useless_backoff_seconds, useless_backoff_most_seconds: see loop.usefulness
     """
 
     min_change_ratio: float = 0.01
@@ -46,6 +49,21 @@ class LoopPolicy:
     relapse_seconds: float = 10.0
     probe_seconds: float = 60.0
     probe_ratio: float = 0.05
+    quota: QuotaUse = "when-helpful"
+    trials: int = 3
+    least_relief: float = 0.25
+    useless_backoff_seconds: float = 60.0
+    useless_backoff_most_seconds: float = 3600.0
+
+    @property
+    def usefulness(self) -> UsefulnessPolicy:
+        return UsefulnessPolicy(
+            self.quota,
+            self.trials,
+            self.least_relief,
+            self.useless_backoff_seconds,
+            self.useless_backoff_most_seconds,
+        )
 
     def smallest_milli(self, capacity_milli: int) -> int:
         """Returns the smallest gap or headroom of a node that is worth a write."""
@@ -79,6 +97,7 @@ class LoopState:
     prod_peak_milli          the most that prod used when a waterline was last crossed, and in calm samples since
                              (None: state of an earlier version)
     used_lately_milli        what the node used in the last calm samples since limits last changed, oldest first
+    effects                  by rule, whether its throttles help (see loop.usefulness)
     told                     decisions recorded in this episode, so that each is recorded once (see loop.telling)
     """
 
@@ -92,6 +111,7 @@ class LoopState:
     demand_at_raise_milli: int | None = None
     prod_peak_milli: int | None = None
     used_lately_milli: tuple[int, ...] = ()
+    effects: tuple[RuleEffect, ...] = ()
 
 
 @record(frozen=True, slots=True)

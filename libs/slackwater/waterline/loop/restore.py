@@ -60,6 +60,11 @@ class RestoreStep:
                 left -= change.amount_milli
         return tuple(changes)
 
+    def raised_wholly(self, pod: PodUse) -> tuple[QuotaChange, ...]:
+        """Returns the changes that bring all limits of a pod back to their originals."""
+        found = (self._raise(pod.uid, container, EVERYTHING, ZERO) for container in reversed(pod.containers))
+        return tuple(change for change in found if change is not None)
+
     def _permitted(
         self, pod: PodUse, wanted: Sequence[QuotaChange], allowed: Allowance, left: Decimal
     ) -> tuple[QuotaChange, ...]:
@@ -98,6 +103,17 @@ class RestoreStep:
         """Returns the CPU that a quota allows, at most the node's capacity."""
         capacity = Decimal(self.capacity_milli)
         return capacity if quota_us is None else min(milli_of(quota_us, container.period_us), capacity)
+
+
+def undo_throttles(pods: Sequence[PodUse], capacity_milli: int) -> tuple[Step, ...]:
+    """Returns the steps that restore every limit to its exact original at once, the last throttled pod first."""
+    undo = RestoreStep(lambda _: EVERYTHING, capacity_milli, 0)
+    steps = []
+    for keys, pod in reversed(CPU.ranked(pods)):
+        changes = undo.raised_wholly(pod)
+        if changes:
+            steps.append(Step(ActionKind.RESTORE, pod.uid, pod.name, "", keys, (("cpu", amount_of(changes)),), changes))
+    return tuple(steps)
 
 
 def _headroom(allowed: Allowance, left: Decimal) -> Decimal | None:

@@ -10,6 +10,7 @@ from slackwater.events.envelope import Event
 from slackwater.events.node_described import NodeDescribed
 from slackwater.model.errors import InvalidInput
 from slackwater.model.nodes import NodeFacts
+from slackwater.waterline.node_guard import described_anew
 
 
 class OnDescribed:
@@ -43,10 +44,11 @@ class OnDescribed:
 
 
 def _as_described(node: GuardedNode, facts: NodeFacts) -> GuardedNode:
-    return replace(
+    after = replace(
         node,
         capacity_milli=facts.capacity.cpu_milli,
         capacity_bytes=facts.capacity.memory_bytes or None,
         pool=facts.pool,
         labels=dict(facts.labels),
     )
+    return after if after == node else replace(after, state=described_anew(node.state))
