@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _OPEN, _CLOSE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
 """To the alternate screen without a cursor, and back."""
+_SLICE_SECONDS = 0.5
 _HOME, _LINE_END, _BELOW = "\x1b[H", "\x1b[K", "\x1b[J"
 
 
@@ -178,11 +179,19 @@ def _terminal() -> Iterator[None]:
 
 
 def _wants_to_quit(seconds: float) -> bool:
-    """Wait this long for a key; returns whether it was `q`. Other keys refresh at once."""
-    if not sys.stdin.isatty():
-        import time
+    """Wait this long for a key; returns whether it was `q`. Other keys refresh at once.
 
-        time.sleep(seconds)
-        return False
-    ready, _, _ = select.select([sys.stdin], [], [], seconds)
-    return bool(ready) and sys.stdin.read(1) in ("q", "Q")
+    Waits in slices, because a Ctrl-C that arrives just before `select` blocks is only noticed after it.
+    """
+    import time
+
+    until = time.monotonic() + seconds
+    has_keys = sys.stdin.isatty()
+    while (left := until - time.monotonic()) > 0:
+        if not has_keys:
+            time.sleep(min(left, _SLICE_SECONDS))
+            continue
+        ready, _, _ = select.select([sys.stdin], [], [], min(left, _SLICE_SECONDS))
+        if ready:
+            return sys.stdin.read(1) in ("q", "Q")
+    return False
