@@ -117,7 +117,7 @@ async def called(channel: grpc.aio.Channel, method: str, token: str | None) -> g
         for _ in range(5):
             code, _, details = await code_of(channel.stream_stream(method)(iter([b""]), metadata=metadata))
             if details != "Internal error from Core":
-                break  # the client's library says that when a refusal overtakes its own sending
+                break  # a refusal overtook the client's own sending (github.com/grpc/grpc/issues/36066)
         return code
     if method.endswith("/Watch"):
         return (await code_of(channel.unary_stream(method)(b"", metadata=metadata, timeout=0.5)))[0]
