@@ -31,8 +31,11 @@ from slackwater.waterline.loop.feedback import (
     LoopPolicy,
     LoopState,
     after_calm,
+    after_change,
     after_trigger,
     allowance,
+    is_demand_gone,
+    is_new_demand,
     prod_demand_milli,
     unsettled,
 )
@@ -161,13 +164,17 @@ def _steadied(
     """Returns the cycle within a closed loop. While any rule is triggered, nothing is restored."""
     hold = unsettled(view, before.loop, policy, now)
     is_limited = any(map(is_throttled, view.pods))
-    sample = ThrottleSample(view, prod_demand_milli(view), is_limited, hold is None, now)
+    is_damped = before.loop.damping.is_waiting(policy.damping, now)
+    sample = ThrottleSample(view, prod_demand_milli(view), is_limited, hold is None, now, is_damped)
     effects = judge_throttles(before.loop.effects, analysis.verdicts, sample, policy.usefulness)
     state = replace(before.loop, effects=effects)
     analysis = _without_suspended(analysis, effects, now)
     undone = _undone(effects, analysis, now) if hold is None and is_limited else ()
+    is_new = False
     if analysis.throttles:
-        state = after_trigger(view, state, policy, now, fresh=hold is None, crossing=_crossing(analysis, view))
+        crossing = _crossing(analysis, view)
+        is_new = is_new_demand(state, policy, sample.demand_milli, crossing, now)
+        state = after_trigger(view, state, policy, now, fresh=hold is None, crossing=crossing)
     elif analysis.verdicts and all(map(_is_at_rest, analysis.verdicts)):
         state = replace(state, told=())
     if hold is None and not analysis.throttles and is_limited:
@@ -187,6 +194,11 @@ def _steadied(
     would = preview(analysis, before.executor, limits, now, plan)
     recorded, state = plans_to_record(plan, would, state)
     would_close, state = cordons_to_record(analysis.would_close, state)
+    kinds = {step.kind for step in plan.steps if step.changes}
+    if kinds:
+        falls, rises = ActionKind.THROTTLE in kinds, ActionKind.RESTORE in kinds
+        gone = bool(undone) or is_demand_gone(view, state, policy)
+        state = after_change(state, policy, now, falls=falls, rises=rises, gone=gone, is_new=is_new)
     after = CycleState(analysis.state, plan.state, _acted(state, plan, view, now))
     return Cycle(analysis, plan, would, after, hold or "", recorded, would_close, undone)
 

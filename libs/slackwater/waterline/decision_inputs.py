@@ -19,6 +19,7 @@ from slackwater.waterline.execution.plan import Plan, Remaining
 from slackwater.waterline.facts.amounts import ZERO, Number
 from slackwater.waterline.facts.node import NodeReadings
 from slackwater.waterline.loop.feedback import Allowance, LoopState, after_calm, allowance, busiest_milli, wanted_milli
+from slackwater.waterline.loop.reversals import wait_seconds
 from slackwater.waterline.loop.usefulness import mean
 from slackwater.waterline.node_guard import GuardState
 from slackwater.waterline.registry.limited_pods import beyond_limits
@@ -69,7 +70,19 @@ def inputs_of(
     if recorded.kind is ActionKind.RESTORE:
         found += _without_effect(cycle) if cycle.undone else _allowed(cycle, source)
     found += _gaps(recorded, demand, cycle, source)
+    if recorded.kind is ActionKind.THROTTLE and recorded.carried_out:
+        found += _reversed(cycle, source)
     return tuple(found)
+
+
+def _reversed(cycle: Cycle, source: DecisionContext) -> list[Input]:
+    """Returns the wait that follows this decision if it is a damped reversal (see loop.reversals)."""
+    policy, after = source.options.loop, cycle.state.loop.damping
+    if policy is None or after.reversed_at != source.now:
+        return []
+    said = f"computed: limits fell after they had risen, {after.level} in a row: dampingSeconds x 2 ^ {after.level - 1}"
+    seconds = wait_seconds(after.level, policy.damping)
+    return [Input(name="no rise into headroom for", value=seconds, unit="seconds", source=said)]
 
 
 def _samples(demand: Demand | None, cycle: Cycle, source: DecisionContext, view: NodeReadings) -> list[Input]:

@@ -62,6 +62,9 @@ class ThrottleSpec(Part):
     least_relief: Ratio = _DEFAULTS.least_relief
     useless_backoff_seconds: Seconds = _DEFAULTS.useless_backoff_seconds
     useless_backoff_most_seconds: Seconds = _DEFAULTS.useless_backoff_most_seconds
+    damping_seconds: Seconds = _DEFAULTS.damping_seconds
+    damping_most_seconds: Seconds = _DEFAULTS.damping_most_seconds
+    surges_per_hour: Annotated[int, Field(ge=0, le=3600)] = _DEFAULTS.surges_per_hour
 
     def loop(self) -> LoopPolicy:
         own = {"excess_ratio", "min_cpu_milli", "min_request_ratio"}

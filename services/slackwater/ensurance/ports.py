@@ -44,6 +44,10 @@ class EnsuranceMeter(LeaseMeter, Protocol):
         """How many pods are throttled on a node, and what part of its last gap stays open."""
         ...
 
+    def reversed(self, pool: str, result: str) -> None:
+        """Limits of a node fell after they had risen: for a surge, damped, or damped by the longest wait."""
+        ...
+
     def ignored(self, reason: str) -> None:
         """A report that must not cause action."""
         ...

@@ -111,3 +111,14 @@ def test_a_foreign_writer_fires_at_once() -> None:
     series = {("slackwater_agent_foreign_writes_total", named(instance="n1")): at_once(1)}
     assert fired(FOREIGN, series, 2 * START - 30) == {}
     assert fired(FOREIGN, series, 2 * START + 60) != {}
+
+
+@pytest.mark.parametrize(
+    ("result", "per_hour", "fires"), [("longest", 25, True), ("longest", 8, False), ("surge", 60, False)]
+)
+def test_limits_flap_where_damping_waits_as_long_as_it_may(result: str, per_hour: float, fires: bool) -> None:
+    series = {
+        ("slackwater_ensurance_reversals_total", named(pool="edge", instance=one, result=result)): growing(per_hour / 2)
+        for one in ("one", "two")
+    }
+    assert (fired("SlackwaterLimitsFlap", series, START + HOUR) == {}) is not fires

@@ -9,7 +9,7 @@ test whether the demand is gone, whatever its estimate.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
 from typing import Final
@@ -17,6 +17,7 @@ from typing import Final
 from slackwater.model.records import record
 from slackwater.waterline.facts.amounts import Number, exact
 from slackwater.waterline.facts.node import NodeReadings
+from slackwater.waterline.loop.reversals import Damping, DampingPolicy, after_fall, after_rise
 from slackwater.waterline.loop.usefulness import QuotaUse, RuleEffect, UsefulnessPolicy
 from slackwater.waterline.registry.built_in import PRESSURE_CAP
 
@@ -38,6 +39,7 @@ class LoopPolicy:
     probe_ratio           this much per cycle
     quota                 when-helpful: limits without effect are undone (loop.usefulness); always: they stay
     trials, least_relief, useless_backoff_seconds, useless_backoff_most_seconds: see loop.usefulness
+    damping_seconds, damping_most_seconds, surges_per_hour: the waits of rises after reversals, see loop.reversals
     """
 
     min_change_ratio: float = 0.01
@@ -54,6 +56,9 @@ class LoopPolicy:
     least_relief: float = 0.25
     useless_backoff_seconds: float = 60.0
     useless_backoff_most_seconds: float = 3600.0
+    damping_seconds: float = 15.0
+    damping_most_seconds: float = 120.0
+    surges_per_hour: int = 30
 
     @property
     def usefulness(self) -> UsefulnessPolicy:
@@ -64,6 +69,10 @@ class LoopPolicy:
             self.useless_backoff_seconds,
             self.useless_backoff_most_seconds,
         )
+
+    @property
+    def damping(self) -> DampingPolicy:
+        return DampingPolicy(self.damping_seconds, self.damping_most_seconds, self.surges_per_hour)
 
     def smallest_milli(self, capacity_milli: int) -> int:
         """Returns the smallest gap or headroom of a node that is worth a write."""
@@ -98,6 +107,7 @@ class LoopState:
                              (None: state of an earlier version)
     used_lately_milli        what the node used in the last calm samples since limits last changed, oldest first
     effects                  by rule, whether its throttles help (see loop.usefulness)
+    damping                  how often limits fell after they had risen (see loop.reversals)
     told                     decisions recorded in this episode, so that each is recorded once (see loop.telling)
     """
 
@@ -112,6 +122,7 @@ class LoopState:
     prod_peak_milli: int | None = None
     used_lately_milli: tuple[int, ...] = ()
     effects: tuple[RuleEffect, ...] = ()
+    damping: Damping = field(default_factory=Damping)
 
 
 @record(frozen=True, slots=True)
@@ -229,15 +240,37 @@ def is_relapse(
     is crossed by no more than the increase. Within the rules' own cool-down the trigger is always a
     relapse: the raise waited as long as configured, which was too short.
     """
-    if state.last_raise_at is None:
+    if state.last_raise_at is None or (now - state.last_raise_at).total_seconds() > policy.relapse_seconds:
         return False
-    since = (now - state.last_raise_at).total_seconds()
-    if since > policy.relapse_seconds:
-        return False
+    return not is_new_demand(state, policy, demand_milli, crossing, now)
+
+
+def is_new_demand(
+    state: LoopState, policy: LoopPolicy, demand_milli: int, crossing: Crossing | None, now: datetime
+) -> bool:
+    """Returns whether prod's demand grew since the last raise, so that this trigger is not the raise's doing."""
     then = state.demand_at_raise_milli
-    if then is None or crossing is None or since <= crossing.cool_down_seconds:
-        return True
-    return then > policy.release_ratio * demand_milli or crossing.beyond_milli > demand_milli - then
+    if state.last_raise_at is None or then is None or crossing is None:
+        return False
+    if (now - state.last_raise_at).total_seconds() <= crossing.cool_down_seconds:
+        return False
+    return then <= policy.release_ratio * demand_milli and crossing.beyond_milli <= demand_milli - then
+
+
+def after_change(
+    state: LoopState, policy: LoopPolicy, now: datetime, *, falls: bool, rises: bool, gone: bool, is_new: bool
+) -> LoopState:
+    """Returns the state with reversals counted, for limits that fall or rise in this cycle.
+
+    gone   they rise because prod's demand is gone, or without effect
+    is_new they fall because prod's demand grew
+    """
+    damping = state.damping
+    if falls:
+        damping = after_fall(damping, policy.damping, now, is_new_demand=is_new)
+    if rises:
+        damping = after_rise(damping, is_surge=gone)
+    return state if damping is state.damping else replace(state, damping=damping)
 
 
 def quiet_until(state: LoopState, seconds: float, now: datetime) -> float:
@@ -265,10 +298,19 @@ def allowance(
     if used is None or view.capacity_milli is None:
         return Allowance(0, idle_because="no reading of the node's usage")
     most = None if bound is None else math.floor(bound)
-    if float(view.prod_usage_milli or 0) <= policy.release_ratio * wanted_milli(state):
+    is_damped = state.damping.is_waiting(policy.damping, now)
+    if is_demand_gone(view, state, policy) and (not is_damped or state.damping.has_credit(policy.damping, now)):
         return _demand_gone(view.capacity_milli, int(view.capacity_milli - used), most, policy)
+    if is_damped:
+        return Allowance(0, idle_because=damped_because(state.damping, policy.damping))
     busiest = busiest_milli(state, used)
     return _demand_high(view.capacity_milli, state, int(view.capacity_milli - busiest), most, policy, now)
+
+
+def damped_because(damping: Damping, policy: DampingPolicy) -> str:
+    """Returns why limits may not rise while the damping waits."""
+    until = damping.until(policy)
+    return f"damped: limits fell after they had risen (level {damping.level}); none rises before {until:%H:%M:%S} UTC"
 
 
 def busiest_milli(state: LoopState, used_milli: float) -> float:
@@ -276,6 +318,11 @@ def busiest_milli(state: LoopState, used_milli: float) -> float:
     samples.
     """
     return max(used_milli, *state.used_lately_milli) if state.used_lately_milli else used_milli
+
+
+def is_demand_gone(view: NodeReadings, state: LoopState, policy: LoopPolicy) -> bool:
+    """Returns whether prod uses at most `release_ratio` of its demand."""
+    return float(view.prod_usage_milli or 0) <= policy.release_ratio * wanted_milli(state)
 
 
 def wanted_milli(state: LoopState) -> int:

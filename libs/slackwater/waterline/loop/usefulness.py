@@ -89,13 +89,16 @@ class RuleEffect:
 
 @dataclass(frozen=True, slots=True)
 class ThrottleSample:
-    """What one cycle knows. `is_limited`: limits of ours are in force; `is_fresh`: the sample shows them."""
+    """What one cycle knows. `is_limited`: limits of ours are in force; `is_fresh`: the sample shows them; `is_damped`:
+    limits fell a short time ago, after they had risen (see loop.reversals).
+    """
 
     view: NodeReadings
     demand_milli: int
     is_limited: bool
     is_fresh: bool
     now: datetime
+    is_damped: bool = False
 
 
 def relief(before: float, after: float, target: float) -> float:
@@ -170,7 +173,8 @@ def _in_picture(effect: RuleEffect, sample: ThrottleSample) -> RuleEffect:
     pods = digest_of(sample.view)
     if not effect.pods:
         return replace(effect, pods=pods)
-    is_other = effect.is_suspended(sample.now) and not comparable(effect.demand_milli, sample.demand_milli)
+    is_suspended = effect.is_suspended(sample.now) and not sample.is_damped  # noise in the demand must not end it early
+    is_other = is_suspended and not comparable(effect.demand_milli, sample.demand_milli)
     if pods != effect.pods or is_other:
         return RuleEffect(effect.rule, pods=pods)
     return effect

@@ -61,6 +61,12 @@ class EnsuranceMetrics:
         for kind in (DecisionKind.THROTTLE, DecisionKind.RESTORE, DecisionKind.EVICT):
             for result in ("relieved", "unrelieved"):  # an alert compares them: none is a number, too
                 self._effects.labels(kind, result)
+        self._reversals = meters.counter(
+            "slackwater_ensurance_reversals_total",
+            "Limits of a node that fell after they had risen (surge: of prod; damped; longest: by the longest wait).",
+            ["pool", "result"],
+            look="longest growing: limits flap; the log names the node (limits flap).",
+        )
         self._count_evictions(meters)
         self._closed = meters.gauge(
             "slackwater_ensurance_closed_nodes",
@@ -110,6 +116,9 @@ class EnsuranceMetrics:
         self._pods.set(node, throttled)
         self._throttled_nodes.set(self._pods.keys)
         self._remaining.set(node, remaining_milli / MILLI)
+
+    def reversed(self, pool: str, result: str) -> None:
+        self._reversals.labels(pool, result).inc()
 
     def ignored(self, reason: str) -> None:
         self._ignored.labels(reason).inc()

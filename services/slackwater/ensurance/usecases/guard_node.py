@@ -50,6 +50,7 @@ from slackwater.waterline.decision_inputs import DecisionContext
 from slackwater.waterline.decision_record import record_of, release_record, remaining_milli, trigger_of
 from slackwater.waterline.execution.limits import ActionLimits
 from slackwater.waterline.facts.node import NodeReadings
+from slackwater.waterline.loop.reversals import reversal_of
 from slackwater.waterline.node_guard import GuardResult, concerned, fast_path, guard, is_released, release
 from slackwater.waterline.rulebook import Rulebook
 
@@ -318,12 +319,22 @@ class GuardNode:
         for decided in answer.decided:
             age = decided.record.decided_at - decided.cause.data.sampled_at
             self._meter.decided(decided.record, age.total_seconds())
+        self._record_reversal(answer)
         if answer.evicted:
             self._record_evictions(answer)
         recorded = bool(answer.before.state.cycle.loop.told), bool(answer.after.state.cycle.loop.told)
         if answer.decided or recorded[0] != recorded[1]:
             throttled = len(answer.after.state.throttles)
             self._meter.standing(answer.after.node, throttled, answer.remaining_milli)
+
+    def _record_reversal(self, answer: _Answer) -> None:
+        before, after = answer.before.state.cycle.loop.damping, answer.after.state.cycle.loop.damping
+        result = "" if before is after else reversal_of(before, after, self._book.rules.loop.damping)
+        if not result:
+            return
+        self._meter.reversed(answer.after.pool, result)
+        if result == "longest":
+            log.warning("limits flap", node=answer.after.node, pool=answer.after.pool)
 
     def _record_evictions(self, answer: _Answer) -> None:
         node = answer.after
