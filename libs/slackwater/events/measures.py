@@ -81,7 +81,8 @@ class PodUsage:
     throttle by Slackwater, `throttled_ratio` the share of the window's CFS periods in which the pod was throttled.
 
     `memory_high_bytes` is the memory.high in force now (None = unlimited), `original_memory_high_bytes` the one before
-    any throttle by Slackwater. `reclaimable_bytes` is the page cache of the pod that the kernel can drop; None means
+    any throttle by Slackwater. `reclaimable_bytes` is the page cache of the pod that the kernel can drop, in
+    addition to `usage.memory_bytes`, which holds what it cannot drop: the sum is what memory.high counts. None means
     that the agent does not measure it, so the pod's memory is not throttled. All three are omitted if None.
     """
 
