@@ -100,8 +100,7 @@ def release_records(new_id: Callable[[], str], plan: Plan, source: DecisionConte
 
 def _release_record(decision_id: str, kind: ActionKind, plan: Plan, source: DecisionContext) -> DecisionRecord:
     steps, terms = plan.of(kind), tuple(_term(step, None, None) for step in plan.of(kind))
-    limited = (*source.state.throttles, *source.state.memory)
-    tiers = {one.uid: one.tier for one in limited}
+    tiers = {one.uid: one.tier for one in source.state.throttles} | {one.uid: one.tier for one in source.state.memory}
     return DecisionRecord(
         id=decision_id,
         kind=DecisionKind.RESTORE,

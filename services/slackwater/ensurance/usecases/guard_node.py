@@ -22,6 +22,7 @@ from slackwater.ensurance.domain.node_state import (
     LastReport,
     carried_out,
     implausible,
+    limit_key,
     outdated,
 )
 from slackwater.ensurance.domain.pools import EvictedPod, PoolStanding
@@ -47,7 +48,7 @@ from slackwater.telemetry.spans import Attributes, sampled, span, trace_id_of
 from slackwater.waterline.analysis.demands import ActionKind
 from slackwater.waterline.cycle import Cycle, RecordedPlan
 from slackwater.waterline.decision_inputs import DecisionContext
-from slackwater.waterline.decision_record import record_of, release_record, remaining_milli, trigger_of
+from slackwater.waterline.decision_record import kind_of, record_of, release_records, remaining_milli, trigger_of
 from slackwater.waterline.execution.limits import ActionLimits
 from slackwater.waterline.facts.node import NodeReadings
 from slackwater.waterline.loop.reversals import reversal_of
@@ -324,7 +325,7 @@ class GuardNode:
             self._record_evictions(answer)
         recorded = bool(answer.before.state.cycle.loop.told), bool(answer.after.state.cycle.loop.told)
         if answer.decided or recorded[0] != recorded[1]:
-            throttled = len(answer.after.state.throttles)
+            throttled = len(answer.after.state.limited)
             self._meter.standing(answer.after.node, throttled, answer.remaining_milli)
 
     def _record_reversal(self, answer: _Answer) -> None:
@@ -353,10 +354,9 @@ def _released(
 ) -> _Answer:
     """Restore every limit, because the mode no longer allows any."""
     plan, state = release(before.state, before.capacity_milli)
-    tiers = {throttled.uid: throttled.tier for throttled in before.state.throttles}
-    decision = _traced(release_record(new_id(), plan, source, tiers), report, before.generation)
+    decided = [_traced(record, report, before.generation) for record in release_records(new_id, plan, source)]
     after = carried_out(measured, state, {}, (), (), source.now)
-    return _Answer(before, after, (decision,), effects, standing=standing)
+    return _Answer(before, after, decided, effects, standing=standing)
 
 
 def _decided(
@@ -366,13 +366,13 @@ def _decided(
 
 
 def _limited(made: GuardResult, decided: Sequence[_Decided]) -> dict[str, str]:
-    """Decision id by uid of each pod whose limit changes."""
+    """Decision id of each pod whose limit changes, by `limit_key`."""
     return {
-        step.uid: decision.record.id
+        limit_key(step.uid, of_memory=step.memory is not None): decision.record.id
         for recorded, decision in zip(made.cycle.recorded, decided, strict=True)
         if recorded.carried_out
         for step in recorded.plan.of(recorded.kind)
-        if step.changes
+        if step.changes or step.memory is not None
     }
 
 
@@ -415,7 +415,7 @@ def _awaited(
                     now,
                     sampled_at=view.sampled_at,
                     traceparent=decision.cause.traceparent,
-                    kind=DecisionKind(recorded.kind.value),
+                    kind=kind_of(recorded.kind),
                     selector=trigger.selector,
                 )
             )
