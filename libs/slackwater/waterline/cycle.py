@@ -25,7 +25,7 @@ from slackwater.waterline.execution.plan import ExecutorState, Plan, Step
 from slackwater.waterline.facts.amounts import ZERO
 from slackwater.waterline.facts.node import NodeReadings
 from slackwater.waterline.facts.pods import PodUse
-from slackwater.waterline.loop.applied_memory import MemoryLoop, loop_after, within_backoff
+from slackwater.waterline.loop.applied_memory import MemoryBackoff, loop_after, within_backoff
 from slackwater.waterline.loop.feedback import (
     Allowance,
     Crossing,
@@ -99,7 +99,7 @@ class CycleState:
     analyzer: AnalyzerState = field(default_factory=AnalyzerState)
     executor: ExecutorState = field(default_factory=ExecutorState)
     loop: LoopState = field(default_factory=LoopState)
-    memory: MemoryLoop = field(default_factory=MemoryLoop)
+    memory: MemoryBackoff = field(default_factory=MemoryBackoff)
 
 
 @record(frozen=True, slots=True)

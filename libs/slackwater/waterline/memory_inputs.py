@@ -14,7 +14,7 @@ from slackwater.waterline.analysis.memory_demands import memory_need
 from slackwater.waterline.analysis.sample_counters import RuleVerdict
 from slackwater.waterline.facts.amounts import ZERO
 from slackwater.waterline.facts.node import NodeReadings
-from slackwater.waterline.loop.applied_memory import MemoryLoop
+from slackwater.waterline.loop.applied_memory import MemoryBackoff
 from slackwater.waterline.policies.values import PolicyAction
 
 BYTES = "bytes"
@@ -57,7 +57,7 @@ def gap_source(demand: Demand) -> str:
     return said + (", at most what the candidates can release" if is_bounded else "")
 
 
-def restore_inputs(analysis: Analysis, loop: MemoryLoop, now: datetime) -> list[Input]:
+def restore_inputs(analysis: Analysis, loop: MemoryBackoff, now: datetime) -> list[Input]:
     """Returns the inputs of a raise."""
     found = [Input(name="backoff", value=loop.backoff, unit="raises answered by a trigger", source="state")]
     if loop.last_trigger_at is not None:

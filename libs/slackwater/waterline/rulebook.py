@@ -131,12 +131,8 @@ def _actions(cluster: NodeQos, written: Sequence[AvoidanceAction]) -> tuple[Poli
     actions = {one.metadata.name: one.action() for one in written}
     throttle = cluster.spec.throttle
     bounds = ThrottleBounds(request_ratio=exact(throttle.min_request_ratio), min_milli=throttle.min_cpu_milli)
-    return tuple(
-        (
-            {THROTTLE: PolicyAction(THROTTLE, bounds, disables_scheduling=False, memory=cluster.spec.memory.bounds())}
-            | actions
-        ).values()
-    )
+    own = PolicyAction(THROTTLE, bounds, disables_scheduling=False, memory=cluster.spec.memory.bounds())
+    return tuple(({THROTTLE: own} | actions).values())
 
 
 def _pods(written: Sequence[PodQos]) -> tuple[PodQosSpec, ...]:

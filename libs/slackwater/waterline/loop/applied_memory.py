@@ -39,7 +39,7 @@ class MemoryThrottled:
 
 
 @record(frozen=True, slots=True)
-class MemoryLoop:
+class MemoryBackoff:
     """When memory was last asked for and given back; `backoff` counts raises that were followed by a new trigger."""
 
     last_trigger_at: datetime | None = None
@@ -78,7 +78,7 @@ def memory_after(
     return tuple(kept.values())
 
 
-def within_backoff(analysis: Analysis, loop: MemoryLoop, now: datetime) -> Analysis:
+def within_backoff(analysis: Analysis, loop: MemoryBackoff, now: datetime) -> Analysis:
     """Returns the analysis without raises while memory is asked for, and without those that come too early."""
     if not analysis.restorable_memory:
         return analysis
@@ -90,7 +90,7 @@ def within_backoff(analysis: Analysis, loop: MemoryLoop, now: datetime) -> Analy
     return replace(analysis, restorable_memory=kept)
 
 
-def waits_seconds(loop: MemoryLoop, cool_down_seconds: float, now: datetime) -> float:
+def waits_seconds(loop: MemoryBackoff, cool_down_seconds: float, now: datetime) -> float:
     """Returns the seconds until limits may rise: every relapse doubles the cool-down."""
     waits = [0.0]
     if loop.last_trigger_at is not None:
@@ -100,16 +100,16 @@ def waits_seconds(loop: MemoryLoop, cool_down_seconds: float, now: datetime) -> 
     return max(waits)
 
 
-def loop_after(loop: MemoryLoop, analysis: Analysis, plan: Plan, now: datetime) -> MemoryLoop:
+def loop_after(loop: MemoryBackoff, analysis: Analysis, plan: Plan, now: datetime) -> MemoryBackoff:
     """Returns the state after a cycle."""
     if analysis.memory:
-        return MemoryLoop(now, None, _backoff(loop, now))
+        return MemoryBackoff(now, None, _backoff(loop, now))
     if plan.of(ActionKind.RESTORE_MEMORY):
         return replace(loop, last_raise_at=now)
     return loop
 
 
-def _backoff(loop: MemoryLoop, now: datetime) -> int:
+def _backoff(loop: MemoryBackoff, now: datetime) -> int:
     if loop.last_raise_at is not None and (now - loop.last_raise_at).total_seconds() <= RELAPSE_SECONDS:
         return min(MOST_BACKOFF, loop.backoff + 1)
     last = loop.last_trigger_at

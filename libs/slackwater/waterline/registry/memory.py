@@ -9,7 +9,7 @@ from slackwater.waterline.facts.amounts import exact
 from slackwater.waterline.facts.node import NodeReadings
 from slackwater.waterline.facts.pods import PodUse
 from slackwater.waterline.ordering import chains
-from slackwater.waterline.registry.metric import Dimension, Fact, MemoryThrottle, Metric, MetricResource
+from slackwater.waterline.registry.metric import Dimension, Fact, MemoryThrottling, Metric, MetricResource
 
 
 def memory_of(pod: PodUse) -> Decimal | None:
@@ -50,7 +50,7 @@ NODE_MEMORY_USAGE: Final = Metric(
     evictable=True,
     evict=memory_of,
     evict_quantified=True,
-    memory=MemoryThrottle(_above, "reading - target", has_headroom=True),
+    memory=MemoryThrottling(_above, "reading - target", has_headroom=True),
 )
 NODE_MEMORY_USAGE_RATIO: Final = Metric(
     "node_memory_usage_ratio",
@@ -64,20 +64,21 @@ NODE_MEMORY_USAGE_RATIO: Final = Metric(
     evictable=True,
     evict=memory_of,
     evict_quantified=True,
-    memory=MemoryThrottle(_above_of_capacity, "(reading - target) x capacity_memory", has_headroom=True),
+    memory=MemoryThrottling(_above_of_capacity, "(reading - target) x capacity_memory", has_headroom=True),
 )
 NODE_MEMORY_PRESSURE: Final = Metric("node_memory_pressure", Dimension.RATIO, sort=chains.MEMORY, evictable=True)
 PROD_MEMORY_PRESSURE: Final = Metric(
-    "prod_memory_pressure", Dimension.RATIO, sort=chains.MEMORY, evictable=True, memory=MemoryThrottle()
+    "prod_memory_pressure", Dimension.RATIO, sort=chains.MEMORY, evictable=True, memory=MemoryThrottling()
 )
 PROD_MEMORY_REFAULTS: Final = Metric(
     "prod_memory_refaults",
     Dimension.BYTES_PER_SECOND,
     MetricResource.MEMORY,
     release=_unknown,
+    formula="reading x horizon",
     sort=chains.MEMORY,
     evictable=True,
-    memory=MemoryThrottle(_refaulted, "reading x horizon", is_bounded=True),
+    memory=MemoryThrottling(_refaulted, "reading x horizon", is_bounded=True),
 )
 
 MEMORY: Final = (

@@ -86,7 +86,7 @@ def _everybody(_pod: PodUse) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryThrottle:
+class MemoryThrottling:
     """How the rules of a metric throttle memory.
 
     need          (view, reading, target, horizon in seconds) -> bytes to release; without it (or None) a small step
@@ -150,7 +150,7 @@ class Metric:
     target_of: Callable[[Decimal], Decimal] = _itself
     largest: Decimal = Decimal(1)
     also_called: frozenset[str] = frozenset()
-    memory: MemoryThrottle | None = None
+    memory: MemoryThrottling | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.action_priority <= 10:

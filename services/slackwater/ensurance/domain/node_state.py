@@ -156,9 +156,9 @@ class GuardedNode:
     """One node. `generation` is that of its intent document (0 = never declared); `version` counts writes of the row;
     `policy_generation` is that of the policy it was last declared under (0 = before this was noted).
 
-    `decisions` maps the limits in force (`limit_key`) to the decisions that set them. `pool`, `labels` and `capacity_bytes` are as
-    the node was described, and empty in rows from before they were stored. `closed` is the cordon as last published;
-    None: the node is schedulable.
+    `decisions` maps the limits in force (`limit_key`) to the decisions that set them. `pool`, `labels` and
+    `capacity_bytes` are as the node was described, and empty in rows from before they were stored. `closed` is the
+    cordon as last published; None: the node is schedulable.
     """
 
     node: str
@@ -260,8 +260,8 @@ def observed(
     memory_failures: tuple[tuple[str, int | None], ...] = (),
 ) -> GuardedNode:
     """The node after its agent has converged to `generation`. Failures are pods whose limit of CPU or memory could not
-    be written, with the limit in force: they leave the list (or keep that limit), which makes a new generation. An answer to an
-    older generation changes no limit."""
+    be written, with the limit in force: they leave the list (or keep that limit), which makes a new generation. An
+    answer to an older generation changes no limit."""
     awaited = tuple(
         replace(one, actuated_at=observed_at)
         if one.actuated_at is None and one.generation <= generation and one.kind != DecisionKind.EVICT
