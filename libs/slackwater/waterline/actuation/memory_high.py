@@ -126,7 +126,7 @@ def restore_memory(
     held = held_bytes(pod)
     if held is not None and held < BINDING_RATIO * before:
         return MemoryChange(pod.uid, before, original, ZERO)
-    raised = before * bounds.restore_step_ratio
+    raised = max(before * bounds.restore_step_ratio, Decimal(bounds.min_change_bytes + PAGE_BYTES))
     if headroom_bytes is not None:
         raised = min(raised, headroom_bytes)
     top = capacity_bytes if original is None else original
