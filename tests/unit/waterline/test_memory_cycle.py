@@ -60,9 +60,12 @@ def highs(result: GuardResult) -> dict[str, int]:
 
 def test_the_first_pods_give_as_far_as_the_gap() -> None:
     rules = ruled(USED, 10 * GIB)
-    done = guarded(rules, [cached("a", cache=2 * GIB), cached("b", usage=2 * GIB)], node_memory_usage=12 * GIB)
-    assert highs(done) == {"b": int(2.5 * GIB), "a": 3 * GIB - GIB // 2 + 0} or highs(done) == {}
-    assert sum(step.memory.amount_bytes for step in done.cycle.plan.steps if step.memory) == 2 * GIB
+    pods = [cached("a", cache=2 * GIB), cached("b", usage=2 * GIB), cached("c", usage=1)]
+    done = guarded(rules, pods, node_memory_usage=13 * GIB)
+    assert highs(done) == {"b": 5 * GIB // 2, "a": 5 * GIB // 2}
+    (left,) = done.cycle.plan.remaining
+    assert (left.gap, left.released, left.open) == (3 * GIB, 3 * GIB, 0)
+    assert [one.because for one in done.cycle.plan.spared] == ["the gap is closed"]
 
 
 def test_prod_and_unreported_pods_are_spared_with_a_reason() -> None:
