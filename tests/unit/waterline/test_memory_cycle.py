@@ -15,7 +15,7 @@ from waterline_rules import EXACT, THROTTLE, at, policies, rule
 
 from slackwater.decisions.reasons import Mode
 from slackwater.model.tiers import Tier
-from slackwater.waterline.actuation.memory_high import MIB, MemoryBounds, floor_bytes
+from slackwater.waterline.actuation.memory_high import MIB, PAGE_BYTES, MemoryBounds, floor_bytes
 from slackwater.waterline.analysis.demands import ActionKind
 from slackwater.waterline.cycle import Options
 from slackwater.waterline.execution.limits import ActionLimits
@@ -201,11 +201,11 @@ crowds = st.lists(
 def test_releases_add_up_to_no_more_than_the_gap_and_floors_hold(pods: list[PodUse], gap: int) -> None:
     done = guarded(ruled(USED, GIB), pods, node_memory_usage=GIB + gap)
     released = sum(step.memory.amount_bytes for step in done.cycle.plan.steps if step.memory is not None)
-    assert released <= gap
+    assert released < gap + PAGE_BYTES
     by_uid = {pod.uid: pod for pod in pods}
     assert all(high >= floor_bytes(by_uid[uid], BOUNDS) for uid, high in highs(done).items())
     (left,) = done.cycle.plan.remaining
-    assert left.open == gap - released
+    assert left.open == max(0, gap - released)
     again = guarded(ruled(USED, GIB), pods, done.state, node_memory_usage=GIB + gap)
     repeated = sum(step.memory.amount_bytes for step in again.cycle.plan.steps if step.memory is not None)
-    assert released + repeated <= gap, "what is pending is credited"
+    assert released + repeated < gap + PAGE_BYTES, "what is pending is credited"

@@ -24,6 +24,7 @@ from slackwater.ensurance.domain.node_state import (
     implausible,
     limit_key,
     outdated,
+    settle_seconds_of,
 )
 from slackwater.ensurance.domain.pools import EvictedPod, PoolStanding
 from slackwater.ensurance.ports import NODES, EnsuranceMeter
@@ -272,8 +273,7 @@ class GuardNode:
         after = replace(after, closed=closing.closed)
         gone = _evicted_pods(report.data, evicted) if evicted else ()
         standing = self._standing_after(guarded, now, effects, gone)
-        repeated = self._book.standing(guarded.pool).repeated(now, gone)
-        left = remaining_milli(made.cycle)
+        repeated, left = self._book.standing(guarded.pool).repeated(now, gone), remaining_milli(made.cycle)
         return _Answer(guarded, after, decided, effects, left, standing, gone, repeated, closing)
 
     def _standing_after(
@@ -417,6 +417,7 @@ def _awaited(
                     traceparent=decision.cause.traceparent,
                     kind=kind_of(recorded.kind),
                     selector=trigger.selector,
+                    settle_seconds=settle_seconds_of(decision.record.subject),
                 )
             )
     return awaited
