@@ -181,7 +181,7 @@ def _guard(pod: PodView, newest_first: Sequence[DecisionSummary]) -> HeldPod:
     in_force: DecisionSummary | None = None
     for decision in newest_first:
         action = next((each for each in decision.actions if each.pod_uid == pod.uid), None)
-        if action is None or decision.kind not in (DecisionKind.THROTTLE, DecisionKind.RESTORE):
+        if action is None or action.memory or decision.kind not in (DecisionKind.THROTTLE, DecisionKind.RESTORE):
             continue
         if action.cpu_limit_after_milli == pod.original_cpu_limit_milli:
             break  # fully restored here, so earlier decisions do not concern this throttle

@@ -259,14 +259,8 @@ class GuardNode:
             if plan.carried_out
             for evicting in _evictions(plan, decision.record, options.limits, now)
         )
-        after = carried_out(
-            measured,
-            made.state,
-            _limited(made, decided),
-            evicted,
-            _awaited(made, decided, guarded.generation + 1, view, now),
-            now,
-        )
+        awaited = _awaited(made, decided, guarded.generation + 1, view, now)
+        after = carried_out(measured, made.state, _limited(made, decided), evicted, awaited, now)
         closing = after_cycle(guarded.closed, made.cycle, source, self._closing_seconds)
         if closing.record is not None:
             decided.append(_traced(closing.record, report, guarded.generation))
