@@ -13,6 +13,7 @@ import pytest_asyncio
 from served import END, record_all
 from sqlalchemy import text
 
+from slackwater.console.adapters.fleet_statements import SAVE_LEVEL
 from slackwater.console.adapters.memory import MemoryReadModel
 from slackwater.console.adapters.postgres import PostgresReadModel
 from slackwater.console.domain.event_log import EventFilter, ListedEvent
@@ -28,6 +29,7 @@ from slackwater.decisions.record import Action, Alternative
 from slackwater.events.envelope import Event
 from slackwater.model.errors import InvalidInput
 from slackwater.model.quantities import Resources
+from slackwater.offers.lent_use import LentUse, lent_use
 from slackwater.store.engine import connect_database
 from slackwater.testing.clock import FakeClock
 from slackwater.testing.postgres_server import FreshDatabase
@@ -281,7 +283,9 @@ async def test_an_empty_read_model_knows_nothing_and_says_so_calmly(model: ReadM
 async def test_kept_levels_are_averaged_and_added_up(model: ReadModel) -> None:
     for second, batch in enumerate((1000, 2000, 4000)):
         part = Resources(batch, batch * 2**20)
-        level = FleetLevel(END, 2, 1, part, part, Resources(6000, 2**30), part, part, {"batch": part})
+        offered = Resources(6000, 2**30)
+        borrowed = Resources(batch - 500, 2**29)
+        level = FleetLevel(END, 2, 1, part, part, offered, part, part, {"batch": part}, borrowed)
         await model.save_level(level, START + timedelta(seconds=15 * second))
     first = START + timedelta(seconds=0)
     await model.save_level(FleetLevel(END, nodes=9, silent=9), first)  # the first one kept stays
@@ -293,13 +297,36 @@ async def test_kept_levels_are_averaged_and_added_up(model: ReadModel) -> None:
 
     found = await model.gained(first, first + timedelta(seconds=90))
     assert found.lent_core_hours == pytest.approx(3 * 6 * 15 / 3600)
-    assert found.used_core_hours == pytest.approx(7 * 15 / 3600)
+    assert found.used_core_hours == pytest.approx((7 - 3 * 0.5) * 15 / 3600)
+    assert found.beyond_core_hours == pytest.approx(3 * 0.5 * 15 / 3600)
+    assert one.borrowed == Resources(3500, 2**29)
     assert found.lent_gib_hours == pytest.approx(3 * 15 / 3600)
     assert found.coverage == pytest.approx(0.5)
 
     await model.prune(END, START + timedelta(seconds=20))
     assert len(await model.levels(first, END, 15)) == 1
     assert await model.ping()
+
+
+async def test_levels_from_before_borrowing_was_stored_borrow_at_most_what_was_lent(
+    fresh_database: FreshDatabase,
+) -> None:
+    """Rows as an earlier version wrote them, kept over the upgrade: nine pairs."""
+    addresses = await fresh_database(["console"])
+    database = connect_database(addresses["console"], "console", CLOCK)
+    model = PostgresReadModel(database)
+    try:
+        amounts = [8000, 0, 3000, 0, *[0] * 10, 5000, 0, 1000, 0]
+        async with database.unit_of_work() as unit:
+            values = {"at": START, "nodes": 1, "silent": 0, "amounts": amounts}
+            await unit.connection.execute(SAVE_LEVEL, values)
+        found = await model.gained(START, END)
+        (level,) = await model.levels(START, END, 15)
+    finally:
+        await database.close()
+    assert (found.used_core_hours, found.lent_core_hours) == (pytest.approx(3 * 15 / 3600),) * 2
+    assert found.beyond_core_hours == pytest.approx(3 * 15 / 3600)
+    assert (level.borrowed.cpu_milli, level.beyond.cpu_milli) == (3000, 3000)
 
 
 async def test_a_pool_is_the_sum_of_its_nodes(model: ReadModel) -> None:
@@ -321,6 +348,10 @@ async def test_a_pool_is_the_sum_of_its_nodes(model: ReadModel) -> None:
     assert row.reserve.cpu_milli == 400 * len(fresh), "more than the system uses"
     assert row.prod.cpu_milli < row.expected.cpu_milli == sum(each.prod_peak.cpu_milli for each in latest)
     assert row.batch == sum((node.offer.batch for node in fresh if node.offer), Resources())
+    uses = [lent_use(node.offer.batch if node.offer else None, node.usage.tiers) for node in fresh if node.usage]
+    use = sum(uses, LentUse())
+    assert (row.batch, row.borrowed, row.beyond) == (use.lent, use.borrowed, use.beyond)
+    assert (await model.level(END, END - FRESH)).borrowed == use.borrowed != Resources()
 
 
 async def test_a_node_that_offers_more_than_it_has_is_counted(model: ReadModel) -> None:

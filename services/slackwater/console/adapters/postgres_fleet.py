@@ -15,6 +15,7 @@ from slackwater.console.domain.fleet import FleetLevel, Gained, NodeQuery, Total
 from slackwater.console.domain.pools import PoolRow, PoolSums
 from slackwater.console.domain.views import NodeView, OfferView, PodView
 from slackwater.model.quantities import Resources
+from slackwater.offers.lent_use import LentUse
 
 _NODE = TypeAdapter(NodeView)
 _POD = TypeAdapter(PodView)
@@ -35,6 +36,7 @@ class PostgresFleet(Queries):
             "requested": level.requested,
             "usage": level.usage,
             "system": level.system,
+            "borrowed": level.borrowed,
             **level.tiers,
         }
         found = [parts.get(name, Resources()) for name in sql.LEVEL_AMOUNTS]
@@ -47,8 +49,8 @@ class PostgresFleet(Queries):
 
     async def gained(self, since: datetime, until: datetime) -> Gained:
         levels, *sums = (await self._rows(sql.GAINED, since=since, until=until))[0]
-        lent_milli, lent_bytes, used_milli, used_bytes = map(int, sums)
-        return gained(since, until, levels, Resources(lent_milli, lent_bytes), Resources(used_milli, used_bytes))
+        milli, memory = [int(amount) for amount in sums[:3]], [int(amount) for amount in sums[3:]]
+        return gained(since, until, levels, LentUse(*map(Resources, milli, memory)))
 
     async def totals(self, fresh_after: datetime, waterline: float) -> Totals:
         return Totals(*(await self._rows(sql.TOTALS, fresh_after=fresh_after, waterline=waterline))[0])
@@ -95,6 +97,7 @@ def _level(at: datetime, nodes: Any, silent: Any, amounts: Sequence[Any]) -> Fle
         offered=parts.pop("offered"),
         usage=parts.pop("usage"),
         system=parts.pop("system"),
+        borrowed=parts.pop("borrowed"),
         tiers={name: part for name, part in parts.items() if part != Resources()},
     )
 
