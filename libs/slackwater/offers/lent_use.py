@@ -31,7 +31,7 @@ class LentUse:
 
 
 @record(frozen=True, slots=True)
-class PodUse:
+class BorrowerUse:
     """A pod of a borrowing tier: what it requested and uses."""
 
     name: str
@@ -52,7 +52,7 @@ def lent_use(offer: Resources | None, tiers: Mapping[str, Resources]) -> LentUse
     return LentUse(lent, borrowed, used - borrowed)
 
 
-def pods_beyond(beyond: Resources, pods: Sequence[PodUse]) -> tuple[str, ...]:
+def pods_beyond(beyond: Resources, pods: Sequence[BorrowerUse]) -> tuple[str, ...]:
     """Names the pods that use more than the node's offer: those furthest above their own request first, until their
     use covers `beyond` in CPU and memory.
     """

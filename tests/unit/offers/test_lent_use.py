@@ -6,12 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.model.quantities import Resources
-from slackwater.offers.lent_use import LentUse, PodUse, lent_use, pods_beyond
+from slackwater.offers.lent_use import LentUse, BorrowerUse, lent_use, pods_beyond
 
 amounts = st.builds(Resources, st.integers(0, 10**6), st.integers(0, 2**40))
 tiers = st.dictionaries(st.sampled_from(["prod", "mid", "batch", "free"]), amounts)
 nodes = st.lists(st.tuples(st.none() | amounts, tiers), max_size=6)
-pods = st.lists(st.builds(PodUse, st.uuids().map(str), amounts, amounts), max_size=8)
+pods = st.lists(st.builds(BorrowerUse, st.uuids().map(str), amounts, amounts), max_size=8)
 
 
 @given(nodes)
@@ -37,7 +37,7 @@ def test_a_node_without_an_offer_lends_nothing() -> None:
 
 
 @given(pods, st.integers(0, 100))
-def test_the_named_pods_cover_what_is_beyond(found: list[PodUse], percent: int) -> None:
+def test_the_named_pods_cover_what_is_beyond(found: list[BorrowerUse], percent: int) -> None:
     used = sum((pod.usage for pod in found), Resources())
     beyond = Resources(used.cpu_milli * percent // 100, used.memory_bytes * percent // 100)
     named = pods_beyond(beyond, found)
@@ -47,6 +47,6 @@ def test_the_named_pods_cover_what_is_beyond(found: list[PodUse], percent: int) 
 
 
 def test_the_pod_furthest_above_its_request_is_named_first() -> None:
-    modest = PodUse("modest", Resources(2000, 0), Resources(2100, 0))
-    greedy = PodUse("greedy", Resources(500, 0), Resources(3000, 0))
+    modest = BorrowerUse("modest", Resources(2000, 0), Resources(2100, 0))
+    greedy = BorrowerUse("greedy", Resources(500, 0), Resources(3000, 0))
     assert pods_beyond(Resources(1000, 0), [modest, greedy]) == ("greedy",)

@@ -51,6 +51,14 @@ def _borrowed(place: int) -> str:
     return f"least({_borrowers(place)}, greatest(coalesce({_OFFERED.format(_RESOURCES[place])}, 0), 0))"
 
 
+_CPU_BEYOND, _MEMORY_BEYOND = (f"{_borrowers(place)} - {_borrowed(place)}" for place in (0, 1))
+NODES_BEYOND = text(
+    f"""
+    SELECT name FROM node WHERE {_FRESH} AND ({_CPU_BEYOND} > 0 OR {_MEMORY_BEYOND} > 0)
+    ORDER BY {_CPU_BEYOND} DESC, {_MEMORY_BEYOND} DESC, name COLLATE "C" LIMIT :limit
+    """  # noqa: S608 - made of constants of this module
+)
+
 _NODE_SUMS = ", ".join(f"coalesce(sum(amounts[{i}]), 0)" for i in range(1, 2 * len(NODE_AMOUNTS) + 1))
 LEVEL = text(
     f"""

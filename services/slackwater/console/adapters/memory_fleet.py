@@ -123,6 +123,12 @@ class MemoryFleet:
     def _peak(self, node: str) -> Resources:
         return self._latest[node].prod_peak if node in self._latest else NOTHING
 
+    async def nodes_beyond(self, fresh_after: datetime, limit: int) -> Sequence[NodeView]:
+        uses = [(_lent_use([node]).beyond, node) for node in self._fresh(fresh_after)]
+        found = [(beyond, node) for beyond, node in uses if beyond != NOTHING]
+        found.sort(key=lambda one: (-one[0].cpu_milli, -one[0].memory_bytes, one[1].name))
+        return [node for _, node in found[:limit]]
+
     async def pool_sums(self, pool: str) -> PoolSums | None:
         nodes = [node for node in self._nodes.values() if node.facts and node.facts.pool == pool]
         return pool_sums(nodes) if nodes else None

@@ -59,6 +59,10 @@ class PostgresFleet(Queries):
         rows = await self._rows(sql.POOLS, fresh_after=fresh_after, waterline=waterline)
         return [_pool_row(*row) for row in rows]
 
+    async def nodes_beyond(self, fresh_after: datetime, limit: int) -> Sequence[NodeView]:
+        rows = await self._rows(sql.NODES_BEYOND, fresh_after=fresh_after, limit=limit)
+        return await self._named([row[0] for row in rows])
+
     async def pool_sums(self, pool: str) -> PoolSums | None:
         row = (await self._rows(sql.SUMS_OF_POOL, pool=pool))[0]
         return _pool_sums(*row) if row[0] else None
@@ -78,9 +82,12 @@ class PostgresFleet(Queries):
         }
         count = (await self._rows(sql.NODE_COUNT, **asked))[0][0]
         rows = await self._rows(sql.NODE_NAMES, **asked, limit=wanted.limit, offset=wanted.offset)
-        names = [row[0] for row in rows]
-        nodes = {node.name: node for node in await self._all(_NODE, NODES_NAMED, names=names)}
-        return count, [nodes[name] for name in names if name in nodes]
+        return count, await self._named([row[0] for row in rows])
+
+    async def _named(self, names: Sequence[str]) -> Sequence[NodeView]:
+        """These nodes, in this order."""
+        nodes = {node.name: node for node in await self._all(_NODE, NODES_NAMED, names=list(names))}
+        return [nodes[name] for name in names if name in nodes]
 
     async def throttled_pods(self, fresh_after: datetime, limit: int) -> Sequence[PodView]:
         return await self._all(_POD, sql.THROTTLED_PODS, fresh_after=fresh_after, limit=limit)

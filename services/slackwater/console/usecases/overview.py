@@ -33,6 +33,7 @@ from slackwater.console.domain.pools import PoolRow
 from slackwater.console.domain.summary import summary_of
 from slackwater.console.domain.views import DecisionSummary, NodeView
 from slackwater.console.ports import ReadQueries
+from slackwater.console.usecases.lent_report import LentReport, lent_report
 from slackwater.console.usecases.pictures import ACTIONS, Picture, both, feed, used_by_layer
 from slackwater.console.usecases.pool_levels import PoolLevels, pool_levels
 from slackwater.model.quantities import Resources
@@ -81,6 +82,7 @@ class OverviewPage:
     totals: Totals
     waterline: float
     gained: Gained
+    lent: LentReport
     guards: Sequence[HeldPod]
     pools: Sequence[PoolRow]
     pool_levels: PoolLevels
@@ -131,6 +133,7 @@ async def overview_page(reads: ReadQueries, now: datetime, span: str = "1h", res
         totals=await reads.totals(fresh_after, waterline),
         waterline=waterline,
         gained=await reads.gained(now.replace(hour=0, minute=0, second=0, microsecond=0), now),
+        lent=await lent_report(reads, now, level),
         guards=await _guards(reads, now),
         pools=pools,
         pool_levels=pool_levels(pools, resource, RESOURCES[resource]),
