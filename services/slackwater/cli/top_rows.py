@@ -104,7 +104,7 @@ def summary(nodes: Sequence[Item], now: datetime) -> str:
 
 def _lent_use(node: Item) -> LentUse:
     offer = part_of(node, "offer", "batch")
-    tiers = {name: Resources(**part) for name, part in node["usage"]["tiers"].items()}
+    tiers = {name: Resources(**part) for name, part in (part_of(node, "usage", "tiers") or {}).items()}
     return lent_use(Resources(**offer) if offer else None, tiers)
 
 
@@ -113,11 +113,11 @@ def _beyond(use: LentUse) -> str:
 
 
 def _no_offer(node: Item) -> NoOffer | None:
-    batch, offer = part_of(node, "offer", "batch"), node.get("offer")
+    batch = part_of(node, "offer", "batch")
     return no_offer_reason(
         fresh=node.get("liveness") == "fresh" and bool(node.get("usage")),
         batch_milli=batch["cpu_milli"] if batch else None,
-        degraded=offer["degraded"] if offer else None,
+        degraded=part_of(node, "offer", "degraded"),
     )
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 
-import pytest
+import pytest_asyncio
 from served import END, record_all
 
 from slackwater.console.adapters.memory import MemoryReadModel
@@ -15,11 +16,15 @@ from slackwater.model.quantities import Resources
 from slackwater.testing.clock import FakeClock
 from slackwater.testing.story import story
 
+LATER = END + timedelta(minutes=1)
 
-@pytest.fixture
+
+@pytest_asyncio.fixture
 async def model() -> MemoryReadModel:
     model = MemoryReadModel()
-    await record_all(RecordEvents(model, FakeClock(END)), story(END))
+    month = timedelta(days=30)
+    record = RecordEvents(model, FakeClock(END), usage_retention=month, decision_retention=month)
+    await record_all(record, story(END))
     return model
 
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.model.quantities import Resources
-from slackwater.offers.lent_use import LentUse, BorrowerUse, lent_use, pods_beyond
+from slackwater.offers.lent_use import BorrowerUse, LentUse, lent_use, pods_beyond
 
 amounts = st.builds(Resources, st.integers(0, 10**6), st.integers(0, 2**40))
 tiers = st.dictionaries(st.sampled_from(["prod", "mid", "batch", "free"]), amounts)

@@ -50,10 +50,8 @@ class LentReport:
 async def lent_report(reads: ReadQueries, now: datetime, level: FleetLevel | None = None) -> LentReport:
     """The report of now; `level` saves a read where it is known."""
     level = level or await reads.level(now, now - FRESH)
-    exceeding: list[NodeBeyond] = []
-    if level.beyond != Resources():
-        for node in await reads.nodes_beyond(now - FRESH, NAMED_NODES):
-            exceeding.append(await _node_beyond(reads, node))
+    nodes = await reads.nodes_beyond(now - FRESH, NAMED_NODES) if level.beyond != Resources() else ()
+    exceeding = [await _node_beyond(reads, node) for node in nodes]
     reasons = [] if level.offered.cpu_milli else await _reasons(reads, now)
     counts = Counter(reason for reason in reasons if reason is not None)
     return LentReport(
