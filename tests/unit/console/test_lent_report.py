@@ -40,7 +40,7 @@ async def test_pods_beyond_a_withdrawn_offer_are_named(model: MemoryReadModel) -
     offers = [
         replace(node.offer, event_id=node.name, generation=999, batch=Resources()) for node in nodes if node.offer
     ]
-    await model.save_offers([replace(offer, offered_at=END) for offer in offers])
+    await model.save_offers([replace(offer, offered_at=LATER) for offer in offers])
     report = await lent_report(model, END)
     assert report.borrowed == Resources()
     assert report.exceeding
