@@ -37,7 +37,7 @@ class TableQuery:
 
 
 @dataclass(frozen=True, slots=True)
-class Table(Generic[T]):
+class SortedTable(Generic[T]):
     """One page of `found` rows; `last` is the number of the last page."""
 
     headings: Sequence[Heading[T]]
@@ -62,12 +62,12 @@ class Table(Generic[T]):
 
 def arrange(
     items: Iterable[T], headings: Sequence[Heading[T]], asked: TableQuery, per_page: int = ROWS_PER_PAGE
-) -> Table[T]:
+) -> SortedTable[T]:
     """The page of the items in the order asked for; equal rows keep their order. Raises InvalidInput."""
     rows = sort_rows(items, headings, asked.sort)
     start = (asked.number - 1) * per_page
     last = max(1, -(-len(rows) // per_page))
-    return Table(headings, rows[start : start + per_page], len(rows), asked.number, last, asked.sort)
+    return SortedTable(headings, rows[start : start + per_page], len(rows), asked.number, last, asked.sort)
 
 
 def sort_rows(items: Iterable[T], headings: Sequence[Heading[T]], sort: str) -> list[T]:

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from slackwater.console.domain.fleet import FRESH
 from slackwater.console.domain.pools import PoolRow
-from slackwater.console.domain.tables import Heading, Table, TableQuery, arrange
+from slackwater.console.domain.tables import Heading, SortedTable, TableQuery, arrange
 from slackwater.console.domain.views import PodView
 from slackwater.console.domain.workloads import WorkloadView, workloads_of
 from slackwater.console.ports import ReadQueries
@@ -92,7 +92,7 @@ class PodList:
 
     now: datetime
     asked: PodQuery
-    table: Table[PodView]
+    table: SortedTable[PodView]
     known: int
 
 
@@ -102,16 +102,16 @@ class WorkloadList:
 
     now: datetime
     asked: PodQuery
-    table: Table[WorkloadView]
+    table: SortedTable[WorkloadView]
     known: int
 
 
 @dataclass(frozen=True, slots=True)
-class PoolList:
+class PoolTable:
     """`/pools`."""
 
     now: datetime
-    table: Table[PoolRow]
+    table: SortedTable[PoolRow]
 
 
 async def pod_list(reads: ReadQueries, asked: PodQuery, table: TableQuery, now: datetime) -> PodList:
@@ -126,10 +126,10 @@ async def workload_list(reads: ReadQueries, asked: PodQuery, table: TableQuery, 
     return WorkloadList(now, asked, arrange(workloads_of(pods), WORKLOADS, table), known)
 
 
-async def pool_list(reads: ReadQueries, table: TableQuery, now: datetime) -> PoolList:
+async def pool_list(reads: ReadQueries, table: TableQuery, now: datetime) -> PoolTable:
     """Raises InvalidInput."""
     rows = await reads.pools(now - FRESH, await known_waterline(reads))
-    return PoolList(now, arrange(rows, POOLS, table))
+    return PoolTable(now, arrange(rows, POOLS, table))
 
 
 async def _selected(reads: ReadQueries, asked: PodQuery) -> tuple[list[PodView], int]:

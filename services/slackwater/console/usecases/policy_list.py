@@ -9,7 +9,7 @@ from datetime import datetime
 from slackwater.console.domain.policies import STRATEGY, PolicyRow, degraded_of, policy_state
 from slackwater.console.domain.resources import ResourceView
 from slackwater.console.domain.strategies import lines_of
-from slackwater.console.domain.tables import Heading, Table, TableQuery, arrange
+from slackwater.console.domain.tables import Heading, SortedTable, TableQuery, arrange
 from slackwater.console.ports import ReadQueries
 from slackwater.resources import catalog
 from slackwater.resources.cells import NO_VALUE, cell_text
@@ -19,7 +19,7 @@ POLICIES: Sequence[Heading[PolicyRow]] = (
     Heading("name", "Name", lambda row: row.view.name, numeric=False),
     Heading("kind", "Kind", lambda row: (row.view.kind, row.view.name), numeric=False),
     Heading("target", "For", lambda row: row.target or None, numeric=False),
-    Heading("stage", "Published or dry run", lambda row: row.policy.stage, numeric=False),
+    Heading("stage", "Stage", lambda row: row.policy.stage, numeric=False),
     Heading("state", "State", lambda row: row.policy.state, numeric=False),
     Heading("nodes", "Nodes", lambda row: row.nodes),
     Heading("generation", "Generation", lambda row: row.view.generation),
@@ -34,7 +34,7 @@ class PolicyList:
     """`/policies`; `degraded` are all of them, on any page."""
 
     now: datetime
-    table: Table[PolicyRow]
+    table: SortedTable[PolicyRow]
     degraded: Sequence[PolicyRow]
 
 
