@@ -15,6 +15,7 @@ from slackwater.model.errors import Unavailable
 from slackwater.runtime.state import Endpoint
 
 _PAGE = 500
+KINDS = {"avoidanceactions": "AvoidanceAction", "podqos": "PodQOS", "nodeqos": "NodeQOS", "autonomies": "Autonomy"}
 
 
 @dataclass(slots=True)
@@ -47,6 +48,11 @@ class Api:
     async def apply(self, document: Mapping[str, Any]) -> None:
         """Replace the NodeQOS document unconditionally."""
         await self._ask("PUT", "/v1/nodeqos/default", json=document, headers={"if-match": "*"})
+
+    async def put(self, kind: str, name: str, spec: Mapping[str, Any]) -> None:
+        """Write a document of a kind, named by its path, unconditionally."""
+        document = {"apiVersion": "slackwater.io/v1alpha1", "kind": KINDS[kind], "metadata": {"name": name}}
+        await self._ask("PUT", f"/v1/{kind}/{name}", json={**document, "spec": spec})
 
     async def set_mode(self, mode: str, weights: str, waterline: float | None = None) -> None:
         """Set the CPU weight policy, the mode, and the waterline on CPU pressure."""
