@@ -1,7 +1,7 @@
 """The memory scene: prod grows in a full parent cgroup, without Slackwater and with it, in turns.
 
-Four batch pods hold 250 MiB each in a parent of 1,500 MiB; prod grows from 200 to 1,000. Without Slackwater the parent is
-a plain cgroup and the kernel chooses whom it kills. With it the parent is the agent's own tree
+Four batch pods hold 250 MiB each in a parent of 1,500 MiB; prod grows from 200 to 1,000. Without Slackwater the parent
+is a plain cgroup and the kernel chooses whom it kills. With it the parent is the agent's own tree
 (SLACKWATER_AGENT_MEMORY_BYTES), and a rule on its memory evicts batch pods with grace.
 """
 
@@ -27,11 +27,9 @@ from slackwater.model.errors import Unavailable
 
 MIB: Final = 1 << 20
 LIMIT_MIB, BATCH_PODS, BATCH_MIB = 1500, 4, 250
-PROD_START_MIB, PROD_END_MIB, PROD_MIB_PER_SECOND = 200, 1000, 80.0
-WATERLINE, TARGET = 0.80, 0.72
+PROD_START_MIB, PROD_END_MIB, PROD_MIB_PER_SECOND = 200, 1000, 60.0
+WATERLINE, TARGET = 0.90, 0.88
 GRACE_SECONDS = 5
-TURN_SECONDS: Final = 16.0
-"""About what one turn takes."""
 _START_SECONDS, _GROW_SECONDS, _STEP_SECONDS = 40.0, 25.0, 0.1
 
 Start = Callable[[str, Sequence[str]], Any]
@@ -75,10 +73,18 @@ class MemoryStage:
 
     async def perform(self, pairs: int) -> MemoryScene:
         """Run `pairs` turns of each variant, alternately."""
-        for _ in range(pairs):
-            self.turns.append(await self._plain())
-            self.turns.append(await self._guarded())
+        before = [(kind, name, await self.api.document(kind, name)) for kind, name, _ in documents()]
+        try:
+            for _ in range(pairs):
+                self.turns.append(await self._plain())
+                self.turns.append(await self._guarded())
+        finally:
+            for kind, name, document in before:
+                await self.api.put_back(kind, name, document)
         return MemoryScene(limit_mib=LIMIT_MIB, prod_end_mib=PROD_END_MIB, turns=tuple(self.turns))
+
+    def left_out(self, why: str) -> MemoryScene:
+        return MemoryScene(limit_mib=LIMIT_MIB, prod_end_mib=PROD_END_MIB, left_out=why)
 
     async def _plain(self) -> MemoryTurn:
         self.narrator.write_line(
@@ -115,7 +121,7 @@ class MemoryStage:
             levels = await self._watched(prod, batch)
             state = prod.state
             return MemoryTurn(
-                variant=variant,  # type: ignore[arg-type] # one of the two constants
+                variant=variant,
                 prod_finished=bool(state["done"]) and prod.is_running,
                 prod_mib=int(state["mib"]),
                 slowest_mib_ms=float(state["slowest_ms"]),

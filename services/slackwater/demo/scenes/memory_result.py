@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict
 
@@ -11,6 +11,7 @@ from slackwater.model.plurals import counted
 
 PLAIN, SLACKWATER = "plain", "slackwater"
 Ending = Literal["running", "checkpoint", "killed"]
+ENDINGS: Final[tuple[Ending, ...]] = ("running", "checkpoint", "killed")
 
 
 class MemoryTurn(BaseModel):
@@ -23,7 +24,6 @@ class MemoryTurn(BaseModel):
     prod_mib: int
     slowest_mib_ms: float
     batch: tuple[Ending, ...]
-    batch_mib_seconds: float = 0.0
     levels: tuple[tuple[float, int, int], ...] = ()
     """Seconds, MiB of prod, MiB of batch: what the picture shows."""
 
