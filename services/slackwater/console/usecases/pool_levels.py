@@ -60,12 +60,13 @@ def _level(row: PoolRow, resource: str, wording: Wording) -> PoolLevel:
     cautious = f", {row.degraded} cautious" if row.degraded else ""
     layers = _layers(row, resource)
     over = f", {wording.say(_rounded(layers[-1].amount, resource))} over" if layers[-1].amount else ""
+    share = f"{wording.say(_rounded(offered, resource))} of {wording.say(capacity)}"
     return PoolLevel(
         pool=row.pool,
         href="/nodes?" + urlencode({"pool": row.pool}),
         capacity=capacity,
         layers=layers,
-        said=f"{wording.say(_rounded(offered, resource))} of {wording.say(capacity)} {wording.unit} offered{over}{cautious}{silent}",
+        said=f"{share} {wording.unit} offered{over}{cautious}{silent}",
         alert=row.above > 0 or row.degraded > 0 or bool(over),
     )
 
