@@ -17,6 +17,7 @@ from slackwater.console.edge.event_pages import event_pages
 from slackwater.console.edge.events import consumers
 from slackwater.console.edge.html import html_router
 from slackwater.console.edge.http import api_router
+from slackwater.console.edge.inventory import inventory_router
 from slackwater.console.edge.loop import loop_router
 from slackwater.console.edge.resources import resources_router
 from slackwater.console.edge.strategies import strategies_router
@@ -103,6 +104,7 @@ def routers_of(
         deadletters_router(model, desk, clock),
         html_router(model, clock, desk, senders),
         strategies_router(model, clock),
+        inventory_router(model, clock),
         event_pages(model, clock),
         resources_router(model, clock),
         loop_router(model, desk, clock, senders),
