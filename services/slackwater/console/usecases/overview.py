@@ -59,7 +59,12 @@ class NodeRow:
     offered: int | None
     above: bool
     closed: bool
-    """The node takes no new pods."""
+    """The node is cordoned: it takes no new pods."""
+    capacity_bytes: int = 0
+    used_bytes: int | None = None
+    offered_bytes: int | None = None
+    borrowed: Resources | None = None
+    """What batch and free use; None as for `used`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,4 +213,8 @@ def node_row(node: NodeView, now: datetime, waterline: float) -> NodeRow:
         offered=offered,
         above=state == "fresh" and (pressure or 0.0) > waterline,
         closed=closing(node) is not None,
+        capacity_bytes=node.facts.capacity.memory_bytes if node.facts else 0,
+        used_bytes=node.usage.usage.memory_bytes if node.usage else None,
+        offered_bytes=node.offer.batch.memory_bytes if node.offer else None,
+        borrowed=borrowed(node.usage.tiers) if node.usage else None,
     )
