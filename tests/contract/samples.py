@@ -20,6 +20,8 @@ def sample_of(payload: type[Payload]) -> dict[str, Any]:
 def _value(schema: dict[str, Any], definitions: dict[str, Any]) -> Any:
     if "$ref" in schema:
         return _value(definitions[schema["$ref"].rsplit("/", 1)[1]], definitions)
+    if "examples" in schema:
+        return schema["examples"][0]
     if "const" in schema or "enum" in schema:
         return schema["const"] if "const" in schema else schema["enum"][0]
     if "anyOf" in schema:

@@ -47,6 +47,10 @@ class Payload(BaseModel):
         """The key that determines order and ownership: a node, quota root or workload. May contain dots."""
         raise NotImplementedError
 
+    def body(self) -> str:
+        """The JSON that travels on the bus."""
+        return self.model_dump_json()
+
     def shard_key(self) -> str:
         """The key that determines the shard; differs from `key` only where that has several parts."""
         return self.key()

@@ -50,7 +50,8 @@ class ConsoleService(ReplicatedService):
         usage = timedelta(seconds=settings.usage_retention_seconds)
         decisions = timedelta(seconds=settings.decision_retention_seconds)
         record = RecordEvents(model, clock, usage_retention=usage, decision_retention=decisions)
-        level, meter = FleetLevelRecorder(model, clock), ConsoleMetrics(process_meters())
+        meter = ConsoleMetrics(process_meters())
+        level = FleetLevelRecorder(model, clock, meter.level)
 
         async def keep_level() -> None:
             """Store the fleet's level. A failure leaves a gap in a chart and has no other effect."""

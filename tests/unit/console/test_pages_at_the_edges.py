@@ -81,7 +81,9 @@ async def test_what_a_node_uses_that_never_reported_is_unknown_and_not_zero(
     await record.described([event for event in story(clock.now()) if isinstance(event.data, NodeDescribed)])
     async with client_of(model, streams, clock) as client:
         row = (await text(client, "/nodes")).partition("edge-7 unknown ")[2].partition("edge-8")[0]
-    assert row.strip().endswith(f"{NOTHING} / 8 {NOTHING} {NOTHING} {NOTHING} / 32 {NOTHING} {NOTHING} {NOTHING} {NOTHING} never")
+    assert row.strip().endswith(
+        f"{NOTHING} / 8 {NOTHING} {NOTHING} {NOTHING} / 32 {NOTHING} {NOTHING} {NOTHING} {NOTHING} never"
+    )
 
 
 async def test_a_fresh_installation_has_no_chart_of_nothing(

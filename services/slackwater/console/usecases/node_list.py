@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from slackwater.console.domain.fleet import FRESH, NodeQuery, borrowed, shown, state_of
+from slackwater.console.domain.fleet import FRESH, NodeQuery, shown, state_of
 from slackwater.console.domain.tables import Heading, SortedTable, sort_rows
 from slackwater.console.domain.views import NodeView
 from slackwater.console.ports import ReadQueries
-from slackwater.console.usecases.overview import NodeRow, known_waterline, node_row
+from slackwater.console.usecases.overview import NodeRow, borrowed_of, known_waterline, node_row
 
 _STATES = ("lost", "stale", "unknown", "fresh")
 
@@ -23,16 +23,19 @@ def headings(now: datetime) -> Sequence[Heading[NodeView]]:
         Heading("level", "Water level", _level, numeric=False, descending_first=True),
         Heading("cpu", "CPU used", lambda node: node.usage and node.usage.usage.cpu_milli),
         Heading("cpu-offered", "CPU offered", lambda node: node.offer and node.offer.batch.cpu_milli),
-        Heading("cpu-borrowed", "CPU borrowed", lambda node: node.usage and borrowed(node.usage.tiers).cpu_milli),
+        Heading("cpu-borrowed", "CPU borrowed", _borrowed("cpu_milli")),
         Heading("memory", "Memory used", lambda node: node.usage and node.usage.usage.memory_bytes),
         Heading("memory-offered", "Memory offered", lambda node: node.offer and node.offer.batch.memory_bytes),
-        Heading(
-            "memory-borrowed", "Memory borrowed", lambda node: node.usage and borrowed(node.usage.tiers).memory_bytes
-        ),
+        Heading("memory-borrowed", "Memory borrowed", _borrowed("memory_bytes")),
         Heading("pressure", "Pressure", lambda node: node.usage and node.usage.prod_pressure),
         Heading("throttled", "Throttled", lambda node: node.usage and node.usage.throttled_pods),
         Heading("report", "Report", lambda node: node.usage and node.usage.sampled_at, descending_first=True),
     )
+
+
+def _borrowed(amount: str) -> Callable[[NodeView], int | None]:
+    """The sort key of a column of borrowed resources."""
+    return lambda node: getattr(borrowed_of(node), amount, None)
 
 
 def _level(node: NodeView) -> float | None:

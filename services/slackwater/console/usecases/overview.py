@@ -26,23 +26,27 @@ from slackwater.console.domain.fleet import (
     HeldPod,
     NodeQuery,
     Totals,
-    borrowed,
     held_pods,
     state_of,
 )
 from slackwater.console.domain.pools import PoolRow
+from slackwater.console.domain.summary import summary_of
 from slackwater.console.domain.views import DecisionSummary, NodeView
 from slackwater.console.ports import ReadQueries
+from slackwater.console.usecases.lent_report import LentReport, lent_report
 from slackwater.console.usecases.pictures import ACTIONS, Picture, both, feed, used_by_layer
 from slackwater.console.usecases.pool_levels import PoolLevels, pool_levels
 from slackwater.model.quantities import Resources
 from slackwater.model.time import Clock
+from slackwater.offers.lent_use import lent_use
 
 SPANS = {"15m": 900, "1h": 3600, "6h": 21600, "24h": 86400}
 BUCKETS = 120
 GUARDS, ATTENTION = 12, 8
 GUARD_MEMORY = timedelta(hours=6)
 """How far back it searches for the decisions that throttle a pod."""
+DECISIONS_OF_POD = 50
+"""How many decisions about one pod it searches where it has found none of its node."""
 RESOURCES = {"cpu": Wording(cores, "cores", 1000.0), "memory": Wording(gibibytes, "GiB", float(2**30))}
 
 
@@ -64,7 +68,7 @@ class NodeRow:
     used_bytes: int | None = None
     offered_bytes: int | None = None
     borrowed: Resources | None = None
-    """What batch and free use; None as for `used`."""
+    """What batch and free use within the node's offer; None as for `used`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +88,7 @@ class OverviewPage:
     totals: Totals
     waterline: float
     gained: Gained
-    borrowed: Resources
+    lent: LentReport
     guards: Sequence[HeldPod]
     pools: Sequence[PoolRow]
     pool_levels: PoolLevels
@@ -135,7 +139,7 @@ async def overview_page(reads: ReadQueries, now: datetime, span: str = "1h", res
         totals=await reads.totals(fresh_after, waterline),
         waterline=waterline,
         gained=await reads.gained(now.replace(hour=0, minute=0, second=0, microsecond=0), now),
-        borrowed=borrowed(level.tiers),
+        lent=await lent_report(reads, now, level),
         guards=await _guards(reads, now),
         pools=pools,
         pool_levels=pool_levels(pools, resource, RESOURCES[resource]),
@@ -155,7 +159,15 @@ async def _guards(reads: ReadQueries, now: datetime) -> Sequence[HeldPod]:
     if not pods:
         return ()
     actions = await reads.actions_on(sorted({pod.node for pod in pods}), now - GUARD_MEMORY, 500)
-    return held_pods(pods, actions)
+    return [await _with_record(reads, held) for held in held_pods(pods, actions)]
+
+
+async def _with_record(reads: ReadQueries, held: HeldPod) -> HeldPod:
+    """The held pod with the decisions about it alone, where the recent ones of its node do not include it."""
+    if held.decision_id is not None:
+        return held
+    records = await reads.decisions_about(held.pod.uid, DECISIONS_OF_POD, None)
+    return next(iter(held_pods([held.pod], [summary_of(record, None) for record in records])), held)
 
 
 async def _history(
@@ -198,6 +210,13 @@ def sample_of(level: FleetLevel, resource: str) -> FleetSample:
     return FleetSample(drawn, in_unit(level.capacity, resource), in_unit(level.requested, resource))
 
 
+def borrowed_of(node: NodeView) -> Resources | None:
+    """What batch and free use within the node's offer; None for a node that never reported."""
+    if node.usage is None:
+        return None
+    return lent_use(node.offer.batch if node.offer else None, node.usage.tiers).borrowed
+
+
 def node_row(node: NodeView, now: datetime, waterline: float) -> NodeRow:
     """The row of a node. Old usage is shown, but marked as old."""
     node, state = as_of(node, now), state_of(node, now)
@@ -216,5 +235,5 @@ def node_row(node: NodeView, now: datetime, waterline: float) -> NodeRow:
         capacity_bytes=node.facts.capacity.memory_bytes if node.facts else 0,
         used_bytes=node.usage.usage.memory_bytes if node.usage else None,
         offered_bytes=node.offer.batch.memory_bytes if node.offer else None,
-        borrowed=borrowed(node.usage.tiers) if node.usage else None,
+        borrowed=borrowed_of(node),
     )
