@@ -64,8 +64,9 @@ async def test_an_overview_without_reports_shows_a_note_and_no_zeros(
     """It said `Used 0.0 of 0.0 cores`, and in green that no pod is held back."""
     async with client_of(told, streams, At(clock.now() + timedelta(minutes=5))) as client:
         body = await text(client, "/")
-    assert f"Used {NOTHING} of {NOTHING} cores" in body
-    assert f"Offered to batch {NOTHING} cores Borrowed {NOTHING} cores Throttled now {NOTHING} pods" in body
+    assert f"Used {NOTHING} of {NOTHING} cores {NOTHING} of {NOTHING} GiB" in body
+    both = f"{NOTHING} cores {NOTHING} GiB"
+    assert f"Offered to batch {both} Borrowed {both} Throttled now {NOTHING} pods" in body
     assert "No node reports now: whether pods are throttled is unknown." in body
     assert "No pod is held back" not in body
 

@@ -34,7 +34,7 @@ from slackwater.console.domain.summary import summary_of
 from slackwater.console.domain.views import DecisionSummary, NodeView
 from slackwater.console.ports import ReadQueries
 from slackwater.console.usecases.lent_report import LentReport, lent_report
-from slackwater.console.usecases.pictures import ACTIONS, Picture, both, feed, used_by_layer
+from slackwater.console.usecases.pictures import ACTIONS, LEAST_SPAN, Picture, both, feed, used_by_layer
 from slackwater.console.usecases.pool_levels import PoolLevels, pool_levels
 from slackwater.model.quantities import Resources
 from slackwater.model.time import Clock
@@ -174,10 +174,7 @@ async def _history(
     reads: ReadQueries, now: datetime, span: str, resource: str, level: FleetLevel
 ) -> tuple[Picture | None, int]:
     """The picture, if there is any data, and its number of levels. Its right edge is the current level."""
-    seconds = SPANS[span]
-    step = max(LEVEL_SECONDS, seconds // BUCKETS)
-    since = now - timedelta(seconds=seconds)
-    kept = await reads.levels(since, now, step)
+    since, step, kept = await _kept_levels(reads, now, SPANS[span])
     samples = [sample_of(kept_level, resource) for kept_level in kept if since <= kept_level.at < now]
     if level.nodes:
         samples.append(sample_of(level, resource))
@@ -192,6 +189,18 @@ async def _history(
         narrow_height=240,
     )
     return picture, len(kept)
+
+
+async def _kept_levels(reads: ReadQueries, now: datetime, seconds: int) -> tuple[datetime, int, Sequence[FleetLevel]]:
+    """Begin, step and levels of the last `seconds`. A cluster that is younger begins with its first level, in the step
+    of that shorter time, so that three minutes fill the chart."""
+    since, step = now - timedelta(seconds=seconds), max(LEVEL_SECONDS, seconds // BUCKETS)
+    kept = await reads.levels(since, now, step)
+    if not kept or kept[0].at <= since + timedelta(seconds=2 * step):
+        return since, step, kept
+    since = max(since, min(kept[0].at, now - LEAST_SPAN))
+    step = max(LEVEL_SECONDS, round((now - since).total_seconds()) // BUCKETS)
+    return since, step, await reads.levels(since, now, step)
 
 
 def in_unit(amount: Resources, resource: str) -> int:
