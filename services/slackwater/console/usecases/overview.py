@@ -174,7 +174,7 @@ async def _history(
     reads: ReadQueries, now: datetime, span: str, resource: str, level: FleetLevel
 ) -> tuple[Picture | None, int]:
     """The picture, if there is any data, and its number of levels. Its right edge is the current level."""
-    since, step, kept = await _kept_levels(reads, now, SPANS[span])
+    since, step, kept = await kept_levels(reads, now, SPANS[span])
     samples = [sample_of(kept_level, resource) for kept_level in kept if since <= kept_level.at < now]
     if level.nodes:
         samples.append(sample_of(level, resource))
@@ -191,16 +191,18 @@ async def _history(
     return picture, len(kept)
 
 
-async def _kept_levels(reads: ReadQueries, now: datetime, seconds: int) -> tuple[datetime, int, Sequence[FleetLevel]]:
+async def kept_levels(reads: ReadQueries, now: datetime, seconds: int) -> tuple[datetime, int, Sequence[FleetLevel]]:
     """Begin, step and levels of the last `seconds`. A cluster that is younger begins with its first level, in the step
     of that shorter time, so that three minutes fill the chart."""
-    since, step = now - timedelta(seconds=seconds), max(LEVEL_SECONDS, seconds // BUCKETS)
-    kept = await reads.levels(since, now, step)
-    if not kept or kept[0].at <= since + timedelta(seconds=2 * step):
-        return since, step, kept
-    since = max(since, min(kept[0].at, now - LEAST_SPAN))
-    step = max(LEVEL_SECONDS, round((now - since).total_seconds()) // BUCKETS)
-    return since, step, await reads.levels(since, now, step)
+    since = now - timedelta(seconds=seconds)
+    while True:
+        step = max(LEVEL_SECONDS, round((now - since).total_seconds()) // BUCKETS)
+        kept = await reads.levels(since, now, step)
+        # a step's time is its begin, so the first level may be younger than its step: read again in smaller ones
+        begin = min(kept[0].at, now - LEAST_SPAN) if kept else since
+        if begin <= since + timedelta(seconds=2 * step):
+            return since, step, kept
+        since = begin
 
 
 def in_unit(amount: Resources, resource: str) -> int:

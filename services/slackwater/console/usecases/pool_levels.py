@@ -57,7 +57,7 @@ def _level(row: PoolRow, resource: str, wording: Wording) -> PoolLevel:
     offered = _in(row.batch, resource) + _in(row.mid, resource)
     capacity = _in(row.capacity, resource)
     silent = f", {row.nodes - row.fresh} silent" if row.nodes > row.fresh else ""
-    cautious = f", {row.degraded} cautious" if row.degraded else ""
+    degraded = f", {row.degraded} degraded" if row.degraded else ""
     layers = _layers(row, resource)
     over = f", {wording.say(layers[-1].amount)} beyond capacity" if layers[-1].amount else ""
     return PoolLevel(
@@ -65,7 +65,7 @@ def _level(row: PoolRow, resource: str, wording: Wording) -> PoolLevel:
         href="/nodes?" + urlencode({"pool": row.pool}),
         capacity=capacity,
         layers=layers,
-        said=f"{wording.say(offered)} of {wording.say(capacity)} {wording.unit} offered{over}{cautious}{silent}",
+        said=f"{wording.say(offered)} of {wording.say(capacity)} {wording.unit} offered{over}{degraded}{silent}",
         alert=row.above > 0 or row.degraded > 0 or bool(over),
     )
 
