@@ -17,6 +17,11 @@ THROTTLE = identifier("edge-7", "throttle", SURGE[0] + 25)
 PATHS = {
     "overview": "/?span=15m",
     "nodes": "/nodes",
+    "nodes-by": "/nodes?sort=-memory",
+    "pods": "/pods?sort=-cpu",
+    "workloads": "/workloads",
+    "pools": "/pools?sort=pool",
+    "policies": "/policies",
     "node": "/nodes/edge-7",
     "zones": "/nodes/edge-9?subject=batch-memory&span=15m&at=-2m",
     "cautious": "/nodes/edge-8?subject=mid-cpu&span=15m&at=yesterday",
@@ -40,6 +45,11 @@ CHARTS = {
         "CPU of each pool: what is held, used, expected and offered": 1,
     },
     "nodes": {},
+    "nodes-by": {},
+    "pods": {},
+    "workloads": {},
+    "pools": {},
+    "policies": {},
     "events": {},
     "events-of": {},
     "strategies": {},
@@ -79,7 +89,15 @@ CHARTS = {
     "decision": {},
     "prediction": {},
 }
-BARS = {"overview": len(FLEET) + 2, "nodes": len(FLEET), "node": 7, "zones": 6, "decision": 4, "prediction": 5}
+BARS = {
+    "overview": len(FLEET) + 2,
+    "nodes": len(FLEET),
+    "nodes-by": len(FLEET),
+    "node": 7,
+    "zones": 6,
+    "decision": 4,
+    "prediction": 5,
+}
 """Small drawings: a tank per node, a bar per gain; a bar per term, one for the result, one for the effect."""
 
 HOSTILE = '<script>window.hacked = 1</script><img src=x onerror="window.hacked = 1">'
@@ -248,7 +266,7 @@ FOCUSED = "(document.activeElement.innerText || document.activeElement.textConte
 def test_the_keyboard_walks_the_page_from_top_to_bottom(page: Page, told: Served) -> None:
     page.open(told.url)
     walked, heights = [], []
-    for _ in range(29):
+    for _ in range(33):
         page.press("Tab", 9)
         walked.append(page.ask(FOCUSED))
         heights.append(page.ask("document.activeElement.getBoundingClientRect().top + scrollY"))
@@ -259,10 +277,11 @@ def test_the_keyboard_walks_the_page_from_top_to_bottom(page: Page, told: Served
     assert walked[8:13] == ["Events", "Policies", "Strategies", "Resources", "Loop"]
     assert walked[13:15] == ["edge-7", "Look, or block it"], "the agent that sends poison comes first"
     assert walked[15:21] == ["CPU", "Memory", "15m", "1h", "6h", "24h"]
-    assert walked[21:23] == ["edge", "1 silent"], "a name that has room is said once"
-    names = [name for name in walked[21:] if name.startswith("edge-")]
+    assert sorted(walked[22:25]) == ["edge-7", "edge-8", "edge-9"], "those beyond their offers"
+    assert walked[25:27] == ["edge", "1 silent"], "a name that has room is said once"
+    names = [name for name in walked[25:] if name.startswith("edge-")]
     assert sorted(names) == sorted(node.name for node in FLEET)
-    last = 21 + max(walked[21:].index(name) for name in names)
+    last = 25 + max(walked[25:].index(name) for name in names)
     assert heights[:last] == sorted(heights[:last])
 
 
