@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from urllib.parse import urlencode
 
-from slackwater.charts.marks import ChartMark, ListHref
+from slackwater.charts.marks import ChartMark
 from slackwater.charts.units import seconds
 from slackwater.console.domain.candidates import GUARDING
 from slackwater.console.domain.formatting import outcome, shortfall
@@ -26,17 +24,6 @@ def marks_of(acted: Sequence[DecisionSummary]) -> list[ChartMark]:
         )
         for decision in reversed(acted)
     ]
-
-
-def decisions_of(node: str) -> ListHref:
-    """The address of the list of a node's decisions between two times: whole seconds that contain them."""
-
-    def href(first: datetime, last: datetime) -> str:
-        until = last + timedelta(seconds=1)
-        span = {"node": node, "since": f"{first:%Y-%m-%dT%H:%M:%SZ}", "until": f"{until:%Y-%m-%dT%H:%M:%SZ}"}
-        return f"/decisions?{urlencode(span)}"
-
-    return href
 
 
 def css_of(decision: DecisionSummary) -> str:

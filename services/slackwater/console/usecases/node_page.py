@@ -6,17 +6,18 @@ import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from urllib.parse import urlencode
 
 from slackwater.bus.admin.broker_admin import BrokerAdmin
 from slackwater.charts.level_chart import GAP_SECONDS, LevelSample, level_chart
 from slackwater.charts.line_charts import bounded, forecast_chart, limit_lane, pressure_chart
-from slackwater.charts.marks import ChartMark
+from slackwater.charts.marks import ChartMark, ListHref
 from slackwater.charts.stacks import StackLayer, water_level
 from slackwater.console.domain.agent import AgentLine, agent_lines
 from slackwater.console.domain.conditions import as_of, closing
 from slackwater.console.domain.fleet import state_of
 from slackwater.console.domain.marks import WaterlineMark as Waterline
-from slackwater.console.domain.marks import cpu_lines, decisions_of, marks_of, memory_lines
+from slackwater.console.domain.marks import cpu_lines, marks_of, memory_lines
 from slackwater.console.domain.views import (
     CalibrationView,
     DecisionFilter,
@@ -219,6 +220,17 @@ def _memory_layers(node: NodeView) -> tuple[StackLayer, ...]:
         used["system"] = node.usage.beside_pods.memory_bytes
     capacity = node.facts.capacity.memory_bytes if node.facts else 0
     return water_level(used, node.offer.batch.memory_bytes if node.offer else None, capacity)
+
+
+def decisions_of(node: str) -> ListHref:
+    """The address of the list of a node's decisions between two times: whole seconds that contain them."""
+
+    def href(first: datetime, last: datetime) -> str:
+        until = last + timedelta(seconds=1)
+        span = {"node": node, "since": f"{first:%Y-%m-%dT%H:%M:%SZ}", "until": f"{until:%Y-%m-%dT%H:%M:%SZ}"}
+        return f"/decisions?{urlencode(span)}"
+
+    return href
 
 
 def _named(lines: Sequence[Waterline]) -> list[tuple[str, int]]:
