@@ -57,7 +57,7 @@ def _level(row: PoolRow, resource: str, wording: Wording) -> PoolLevel:
     offered = _in(row.batch, resource) + _in(row.mid, resource)
     capacity = _in(row.capacity, resource)
     silent = f", {row.nodes - row.fresh} silent" if row.nodes > row.fresh else ""
-    cautious = f", {row.degraded} cautious" if row.degraded else ""
+    degraded = f", {row.degraded} degraded" if row.degraded else ""
     layers = _layers(row, resource)
     over = f", {wording.say(_rounded(layers[-1].amount, resource))} over" if layers[-1].amount else ""
     share = f"{wording.say(_rounded(offered, resource))} of {wording.say(capacity)}"
@@ -66,7 +66,7 @@ def _level(row: PoolRow, resource: str, wording: Wording) -> PoolLevel:
         href="/nodes?" + urlencode({"pool": row.pool}),
         capacity=capacity,
         layers=layers,
-        said=f"{share} {wording.unit} offered{over}{cautious}{silent}",
+        said=f"{share} {wording.unit} offered{over}{degraded}{silent}",
         alert=row.above > 0 or row.degraded > 0 or bool(over),
     )
 
