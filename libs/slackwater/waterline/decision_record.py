@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from slackwater.decisions.reasons import DecisionKind, Reason
-from slackwater.decisions.record import Action, Alternative, DecisionRecord, Input, MemoryLimit, Replay, Term
+from slackwater.decisions.record import Action, Alternative, DecisionRecord, Input, Replay, Term
 from slackwater.resources.selectors import LabelSelector
 from slackwater.waterline import cycle_replay
 from slackwater.waterline.actuation.cpu_quota import amount_of
-from slackwater.waterline.actuation.memory_high import MemoryChange, held_bytes, releasable_bytes
+from slackwater.waterline.actuation.memory_high import releasable_bytes
 from slackwater.waterline.analysis.demands import ActionKind, Candidate, Demand
 from slackwater.waterline.analysis.sample_counters import RuleVerdict
 from slackwater.waterline.cycle import Cycle, RecordedPlan
@@ -22,6 +22,7 @@ from slackwater.waterline.execution.plan import Plan, Remaining, Step
 from slackwater.waterline.facts.amounts import ZERO, Number
 from slackwater.waterline.facts.pods import PodUse
 from slackwater.waterline.loop.applied_limits import limits_of, milli_of_quota
+from slackwater.waterline.memory_record import kept_limits, memory_action, memory_term
 from slackwater.waterline.node_guard import GuardState
 from slackwater.waterline.ordering.chains import CPU, MEMORY, ComparatorChain
 from slackwater.waterline.registry.metric import Metric, MetricResource
@@ -33,6 +34,8 @@ _SUBJECTS: Final = {
 }
 _SPARED_AT_MOST: Final = 200
 _RESTORES: Final = (ActionKind.RESTORE, ActionKind.RESTORE_MEMORY)
+SHARED: Final = "shared by the pods"
+"""Name of the term for CPU that several raised limits have in common."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +59,7 @@ def record_of(decision_id: str, recorded: RecordedPlan, cycle: Cycle, source: De
     steps = recorded.plan.of(recorded.kind)
     metric = demand.metric if demand is not None else None
     pods = {pod.uid: pod for pod in source.view.pods}
-    terms = tuple(_term(step, metric, pods[step.uid]) for step in steps)
+    terms = _terms(recorded.kind, [_term(step, metric, pods[step.uid]) for step in steps], source)
     chain, reason = _chain_of(demand, recorded.kind), reason_of(recorded, source.state, cycle)
     return DecisionRecord(
         id=decision_id,
@@ -99,7 +102,8 @@ def release_records(new_id: Callable[[], str], plan: Plan, source: DecisionConte
 
 
 def _release_record(decision_id: str, kind: ActionKind, plan: Plan, source: DecisionContext) -> DecisionRecord:
-    steps, terms = plan.of(kind), tuple(_term(step, None, None) for step in plan.of(kind))
+    steps = plan.of(kind)
+    terms = _terms(kind, [_term(step, None, None) for step in steps], source)
     tiers = {one.uid: one.tier for one in source.state.throttles} | {one.uid: one.tier for one in source.state.memory}
     return DecisionRecord(
         id=decision_id,
@@ -220,22 +224,11 @@ def reason_of(recorded: RecordedPlan, before: GuardState, cycle: Cycle) -> Reaso
             return Reason.RESTORE_HEADROOM if left else Reason.RESTORE_COMPLETE
         case ActionKind.RESTORE_MEMORY:
             steps = recorded.plan.of(ActionKind.RESTORE_MEMORY)
-            return Reason.RESTORE_HEADROOM if _memory_left(before, steps) else Reason.RESTORE_COMPLETE
+            return Reason.RESTORE_HEADROOM if kept_limits(before, steps) else Reason.RESTORE_COMPLETE
         case ActionKind.EVICT:
             return Reason.EVICT_OBSERVED_ONLY if recorded.plan is cycle.would else Reason.EVICT_WATERLINE_CROSSED
         case ActionKind.THROTTLE | ActionKind.THROTTLE_MEMORY:
             return Reason.THROTTLE_OBSERVED_ONLY if recorded.plan is cycle.would else Reason.THROTTLE_WATERLINE_CROSSED
-
-
-def _memory_left(before: GuardState, steps: Sequence[Step]) -> frozenset[str]:
-    """Returns the pods that keep a memory limit of ours after these steps."""
-    originals = {one.uid: one.original_high_bytes for one in before.memory}
-    back = {
-        step.uid
-        for step in steps
-        if step.memory is not None and step.memory.after_bytes == originals.get(step.uid, step.memory.after_bytes)
-    }
-    return frozenset(originals.keys() - back)
 
 
 def _is_back(step: Step, before: GuardState) -> bool:
@@ -255,7 +248,7 @@ def _rule(demand: Demand | None, cycle: Cycle) -> str:
 def _term(step: Step, metric: Metric | None, pod: PodUse | None) -> Term:
     """Returns the term of a step: a throttle and an eviction release, a restore returns."""
     if step.memory is not None:
-        return _memory_term(step, step.memory, metric, pod)
+        return memory_term(step, step.memory, metric, pod)
     uses = "" if pod is None or pod.cpu_usage_milli is None else f"uses {int(pod.cpu_usage_milli)}, "
     if step.kind is ActionKind.RESTORE:
         return Term(name=step.name, value=-int(amount_of(step.changes)), note=uses + _limits(step))
@@ -268,18 +261,18 @@ def _term(step: Step, metric: Metric | None, pod: PodUse | None) -> Term:
     return Term(name=step.name, value=value, note=f"evicted{because}" + (f", also {others}" if others else ""))
 
 
-def _memory_term(step: Step, change: MemoryChange, metric: Metric | None, pod: PodUse | None) -> Term:
-    held = None if pod is None else held_bytes(pod)
-    note = "" if held is None else f"holds {int(held)}, "
-    note += f"limit {_or_none(change.before_bytes)} -> {_or_none(change.after_bytes)} bytes"
-    if step.kind is ActionKind.RESTORE_MEMORY:
-        return Term(name=step.name, value=-int(change.amount_bytes), note=note)
-    value = change.amount_bytes if metric is None else dict(step.released).get(metric.name, ZERO)
-    return Term(name=step.name, value=int(value), note=note)
+def _terms(kind: ActionKind, terms: Sequence[Term], source: DecisionContext) -> tuple[Term, ...]:
+    return tuple(terms) if kind in OF_MEMORY else within_capacity(terms, source.capacity_milli)
 
 
-def _or_none(limit: int | None) -> str:
-    return "none" if limit is None else str(limit)
+def within_capacity(terms: Sequence[Term], capacity_milli: int) -> tuple[Term, ...]:
+    """Returns the terms of a plan; if limits rise by more than the node has, a term that counts the shared CPU once, so
+    that no more than the capacity is given back.
+    """
+    beyond = -sum(min(0, term.value) for term in terms) - max(0, capacity_milli)
+    if beyond <= 0:
+        return tuple(terms)
+    return (*terms, Term(name=SHARED, value=beyond, note="limits rise by more than the node has", input="capacity"))
 
 
 def _limits(step: Step) -> str:
@@ -315,7 +308,7 @@ def _limit_action(
     step: Step, tier: str, namespace: str = "", keys: tuple[Number, ...] = (), pod: PodUse | None = None
 ) -> Action:
     if step.memory is not None:
-        return _memory_action(step, step.memory, tier, namespace, keys, pod)
+        return memory_action(step, step.memory, tier, namespace, _keys(keys), pod)
     before, after = limits_of(step)
     sign = -1 if step.kind is ActionKind.RESTORE else 1
     return Action(
@@ -327,28 +320,6 @@ def _limit_action(
         released_milli=sign * int(amount_of(step.changes)),
         keys=_keys(keys),
         namespace=namespace,
-    )
-
-
-def _memory_action(
-    step: Step, change: MemoryChange, tier: str, namespace: str, keys: tuple[Number, ...], pod: PodUse | None
-) -> Action:
-    quota = milli_of_quota(pod.containers[0].quota_us) if pod is not None and pod.containers else None
-    sign = -1 if step.kind is ActionKind.RESTORE_MEMORY else 1
-    return Action(
-        pod_uid=step.uid,
-        pod_name=step.name,
-        tier=tier,
-        cpu_limit_before_milli=quota,
-        cpu_limit_after_milli=quota,
-        released_milli=0,
-        keys=_keys(keys),
-        namespace=namespace,
-        memory=MemoryLimit(
-            before_bytes=change.before_bytes,
-            after_bytes=change.after_bytes,
-            released_bytes=sign * int(change.amount_bytes),
-        ),
     )
 
 
@@ -387,8 +358,17 @@ def _alternatives(
             for one in sorted(kept, key=lambda one: one.uid)
         ]
     else:
-        found += [Alternative(what=one.rule, rejected_because=one.because) for one in cycle.analysis.ignored]
+        ignored = [one for one in cycle.analysis.ignored if recorded.kind in OF_MEMORY or _is_of_cpu(one.rule, cycle)]
+        found += [Alternative(what=one.rule, rejected_because=one.because) for one in ignored]
     return tuple(found[:_SPARED_AT_MOST])
+
+
+def _is_of_cpu(rule: str, cycle: Cycle) -> bool:
+    """Returns whether a rule is about more than memory limits: an agent without readings of memory is no news in a
+    decision about CPU.
+    """
+    metrics = [one.metric for one in cycle.analysis.verdicts if one.rule.key == rule and one.metric is not None]
+    return not metrics or any(one.memory is None or one.evict_quantified for one in metrics)
 
 
 def _spared(

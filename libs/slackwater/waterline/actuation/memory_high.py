@@ -96,17 +96,16 @@ def is_memory_throttled(pod: PodUse) -> bool:
 
 def throttle_memory(pod: PodUse, bounds: MemoryBounds, gap_bytes: Decimal | None) -> MemoryChange | None:
     """Returns the cut of a pod, for a gap or (None) by a whole step; None if it would release less than the smallest
-    change.
+    change. A gap is closed, beyond by less than a page, so that no pod is evicted for a remainder.
 
     A limit in force but not yet visible in what the pod holds is the base of the next one, so nothing is counted twice.
     """
     base, before = _base(pod), pod.memory_high_bytes
     if base is None:
         return None
-    wanted = base * (1 - bounds.step_ratio)
+    after = max(_pages(base * (1 - bounds.step_ratio)), floor_bytes(pod, bounds))
     if gap_bytes is not None:
-        wanted = max(wanted, base - gap_bytes)
-    after = max(_pages(wanted), floor_bytes(pod, bounds))
+        after = max(after, int(base - gap_bytes) // PAGE_BYTES * PAGE_BYTES)
     released = base - after
     if released < max(1, bounds.min_change_bytes) or (before is not None and after >= before):
         return None
@@ -126,7 +125,7 @@ def restore_memory(
     held = held_bytes(pod)
     if held is not None and held < BINDING_RATIO * before:
         return MemoryChange(pod.uid, before, original, ZERO)
-    raised = before * bounds.restore_step_ratio
+    raised = max(before * bounds.restore_step_ratio, Decimal(bounds.min_change_bytes + PAGE_BYTES))
     if headroom_bytes is not None:
         raised = min(raised, headroom_bytes)
     top = capacity_bytes if original is None else original
@@ -147,5 +146,5 @@ def _base(pod: PodUse) -> Decimal | None:
 
 
 def _pages(amount: Decimal) -> int:
-    """Returns the bytes rounded up to whole pages, so that a cut stays short of the gap."""
+    """Returns the bytes rounded up to whole pages, as the kernel counts them."""
     return -(-int(amount.to_integral_value(ROUND_CEILING)) // PAGE_BYTES) * PAGE_BYTES

@@ -138,10 +138,10 @@ class ActionKind(StrEnum):
     """The kind of action on a pod."""
 
     THROTTLE = "throttle"
-    RESTORE = "restore"
-    EVICT = "evict"
     THROTTLE_MEMORY = "throttle-memory"
+    RESTORE = "restore"
     RESTORE_MEMORY = "restore-memory"
+    EVICT = "evict"
 
 
 class Candidate(Struct, frozen=True, gc=False):

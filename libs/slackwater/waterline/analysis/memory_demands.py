@@ -91,7 +91,8 @@ def _demand(
     gap = max(known) if known else None
     candidates = _candidates(metric, asking, exposed)
     if gap is not None and metric.memory is not None and metric.memory.is_bounded:
-        gap = min(gap, sum((releasable_bytes(one.pod, one.memory) for one in candidates if one.memory), ZERO))
+        most = sum((releasable_bytes(one.pod, one.memory) for one in candidates if one.memory), ZERO)
+        gap = min(gap, most) if most else gap
     return Demand(
         kind=ActionKind.THROTTLE_MEMORY,
         metric=metric,

@@ -24,10 +24,6 @@ def _size_in_bytes(view: NodeReadings) -> tuple[Fact, ...]:
     return (Fact("capacity_memory", view.capacity_bytes, Dimension.MEMORY),)
 
 
-def _unknown(_view: NodeReadings, _reading: Decimal, _target: Decimal) -> Decimal | None:
-    return None
-
-
 def _above(_view: NodeReadings, reading: Decimal, target: Decimal, _horizon: Decimal) -> Decimal | None:
     return reading - target
 
@@ -74,8 +70,6 @@ PROD_MEMORY_REFAULTS: Final = Metric(
     "prod_memory_refaults",
     Dimension.BYTES_PER_SECOND,
     MetricResource.MEMORY,
-    release=_unknown,
-    formula="reading x horizon",
     sort=chains.MEMORY,
     evictable=True,
     memory=MemoryThrottling(_refaulted, "reading x horizon", is_bounded=True),

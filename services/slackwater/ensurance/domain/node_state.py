@@ -76,6 +76,8 @@ def renewed(notice: CordonNotice, scheduling: Scheduling, now: datetime, valid_s
 
 AWAITED_SECONDS: Final = 60.0
 """An effect that was not measured within this time is given up, because the situation has changed."""
+MEMORY_SETTLE_SECONDS: Final = 5.0
+"""Page cache is dropped and read again slowly, so the effect of a memory limit is measured later."""
 EVICTION_AWAITED_SECONDS: Final = 300.0
 """The same for an eviction, after its pods have ended."""
 FORGET_EVICTION: Final = timedelta(minutes=5)
@@ -109,6 +111,8 @@ class Awaited:
     kind: str = DecisionKind.THROTTLE
     selector: LabelSelector | None = None
     """The series that the rule selects; None: all."""
+    settle_seconds: float = 0.0
+    """The least time between actuation and the sample that shows the effect."""
     has_ended_any: bool = False
     """For evictions: one of them has ended its pod, so that an effect is measured when the last one is answered."""
 
@@ -135,6 +139,11 @@ class Evicting:
         """When an answer is no longer awaited. An eviction may start at its deadline, and then take its grace."""
         ends = timedelta(seconds=self.grace_seconds + AFTER_GRACE_SECONDS)
         return self.deadline + max(ends, FORGET_EVICTION)
+
+
+def settle_seconds_of(subject: str) -> float:
+    """The least time between the actuation of a decision and the sample that shows its effect."""
+    return MEMORY_SETTLE_SECONDS if subject == "memory" else 0.0
 
 
 def limit_key(uid: str, *, of_memory: bool) -> str:
@@ -336,7 +345,8 @@ def measurable(
     asked, ready, waiting = {eviction.decision_id for eviction in guarded.evictions}, [], []
     for decision in guarded.awaited:
         patience = EVICTION_AWAITED_SECONDS if decision.kind == DecisionKind.EVICT else AWAITED_SECONDS
-        if decision.actuated_at is not None and (sampled_at - decision.actuated_at).total_seconds() >= settle_seconds:
+        settled = max(settle_seconds, decision.settle_seconds)
+        if decision.actuated_at is not None and (sampled_at - decision.actuated_at).total_seconds() >= settled:
             ready.append(decision)
         elif (
             decision.decision_id in asked

@@ -24,6 +24,7 @@ from slackwater.ensurance.domain.node_state import (
     implausible,
     limit_key,
     outdated,
+    settle_seconds_of,
 )
 from slackwater.ensurance.domain.pools import EvictedPod, PoolStanding
 from slackwater.ensurance.ports import NODES, EnsuranceMeter
@@ -258,22 +259,15 @@ class GuardNode:
             if plan.carried_out
             for evicting in _evictions(plan, decision.record, options.limits, now)
         )
-        after = carried_out(
-            measured,
-            made.state,
-            _limited(made, decided),
-            evicted,
-            _awaited(made, decided, guarded.generation + 1, view, now),
-            now,
-        )
+        awaited = _awaited(made, decided, guarded.generation + 1, view, now)
+        after = carried_out(measured, made.state, _limited(made, decided), evicted, awaited, now)
         closing = after_cycle(guarded.closed, made.cycle, source, self._closing_seconds)
         if closing.record is not None:
             decided.append(_traced(closing.record, report, guarded.generation))
         after = replace(after, closed=closing.closed)
         gone = _evicted_pods(report.data, evicted) if evicted else ()
         standing = self._standing_after(guarded, now, effects, gone)
-        repeated = self._book.standing(guarded.pool).repeated(now, gone)
-        left = remaining_milli(made.cycle)
+        repeated, left = self._book.standing(guarded.pool).repeated(now, gone), remaining_milli(made.cycle)
         return _Answer(guarded, after, decided, effects, left, standing, gone, repeated, closing)
 
     def _standing_after(
@@ -417,6 +411,7 @@ def _awaited(
                     traceparent=decision.cause.traceparent,
                     kind=kind_of(recorded.kind),
                     selector=trigger.selector,
+                    settle_seconds=settle_seconds_of(decision.record.subject),
                 )
             )
     return awaited
