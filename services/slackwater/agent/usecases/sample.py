@@ -84,4 +84,5 @@ class SampleMachine:
         window = self.observation.close(pods)
         if window is None:
             return None
-        return self.reporter.report(window, self.converge.limits(pods), trigger, self.dropped())
+        limits, memory_limits = self.converge.limits(pods), self.converge.memory_limits(pods)
+        return self.reporter.report(window, limits, trigger, self.dropped(), memory_limits)
