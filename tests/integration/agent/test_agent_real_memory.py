@@ -169,7 +169,7 @@ async def test_a_pod_beyond_its_own_hard_limit_is_still_ended_by_the_kernel(mach
         [pod] = await machine.pod(service)
         root_file(service)
         await machine.declare(memory_throttles=[throttle(pod.uid, 100 * MIB)])
-        assert await until(lambda: job.poll()) == 137
+        assert await until(job.poll) == 137
 
 
 async def test_memory_limits_are_given_back_after_a_kill(machine: Machine) -> None:
@@ -212,3 +212,12 @@ state = DesiredState("w", 1, 0.0, 60.0, Policy.BY_REQUEST, memory_throttles=(Mem
 ApplyControls(driver, actuator).apply([state], driver.pods(), MachineView(1000, 1.0, capacity_bytes=1 << 34))
 os.kill(os.getpid(), 9)
 """
+
+
+async def test_exec_sets_the_oom_score_of_its_tier(machine: Machine) -> None:
+    shown = ("cat", "/proc/self/oom_score_adj")
+    jobs = {
+        tier: machine.execute(*shown, tier=tier, flags=("--memory", "64Mi"), piped=True) for tier in ("batch", "free")
+    }
+    scores = {tier: (await asyncio.to_thread(job.communicate))[0].decode().strip() for tier, job in jobs.items()}
+    assert scores == {"batch": "950", "free": "1000"}

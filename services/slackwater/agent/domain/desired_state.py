@@ -38,6 +38,8 @@ class DesiredState:
     throttles: tuple[Throttle, ...] = ()
     waterlines: tuple[Waterline, ...] = ()
     memory_throttles: tuple[MemoryThrottle, ...] = ()
+    memory_protection: str = "none"
+    """How requested memory of prod is protected: none, low (memory.low) or min (memory.min)."""
 
     def lapsed_seconds(self, now: float) -> float:
         """How long ago the lease ran out; negative while it lives."""

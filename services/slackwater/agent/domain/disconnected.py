@@ -148,7 +148,16 @@ def desired_state(state: GuardState, decisions: Mapping[str, str], before: Desir
     """The limits of a state as a desired state that does not lapse. Weights stay as they were asked for."""
     throttles = tuple(Throttle(one.uid, one.limit_milli, decisions.get(one.uid, "")) for one in state.throttles)
     memory = tuple(MemoryThrottle(one.uid, one.high_bytes, decisions.get(one.uid, "")) for one in state.memory)
-    return DesiredState(WRITER, before.generation, now, float("inf"), before.policy, throttles, memory_throttles=memory)
+    return DesiredState(
+        WRITER,
+        before.generation,
+        now,
+        float("inf"),
+        before.policy,
+        throttles,
+        memory_throttles=memory,
+        memory_protection=before.memory_protection,
+    )
 
 
 def fading(state: DesiredState, now: float) -> DesiredState:
