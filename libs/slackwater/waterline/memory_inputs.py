@@ -10,7 +10,7 @@ from slackwater.decisions.record import Input
 from slackwater.waterline.actuation.memory_high import MemoryBounds
 from slackwater.waterline.analysis.analyzer import Analysis
 from slackwater.waterline.analysis.demands import Demand
-from slackwater.waterline.analysis.memory_demands import memory_need
+from slackwater.waterline.analysis.memory_demands import memory_need, releasable_of
 from slackwater.waterline.analysis.sample_counters import RuleVerdict
 from slackwater.waterline.facts.amounts import ZERO
 from slackwater.waterline.facts.node import NodeReadings
@@ -43,6 +43,10 @@ def need_inputs(
         if metric.memory.is_bounded:
             found.append(Input(name="horizon", value=float(bounds.horizon_seconds), unit="seconds", source=source))
         found.append(Input(name="lacking", value=int(need), unit=BYTES, source=f"computed: {metric.memory.formula}"))
+    most = releasable_of(demand.candidates)
+    if metric.memory is not None and metric.memory.is_bounded and most:
+        said = "computed: what the candidates hold beyond their floors"
+        found.append(Input(name="releasable", value=int(most), unit=BYTES, source=said))
     floor = f"computed: max({bounds.min_ratio} x request, {bounds.min_bytes}, {bounds.margin_ratio} x usage)"
     step = f"{bounds.step_ratio} of usage and page cache at most per pod and cycle"
     found.append(Input(name="floor", value="each pod's own", unit=BYTES, source=floor))
@@ -54,7 +58,7 @@ def gap_source(demand: Demand) -> str:
     """Returns how the gap is computed."""
     said = "computed: (1 + excess_ratio) x lacking"
     is_bounded = demand.metric.memory is not None and demand.metric.memory.is_bounded
-    return said + (", at most what the candidates can release" if is_bounded else "")
+    return said + (", at most releasable" if is_bounded else "")
 
 
 def restore_inputs(analysis: Analysis, loop: MemoryBackoff, now: datetime) -> list[Input]:

@@ -91,7 +91,7 @@ def _demand(
     gap = max(known) if known else None
     candidates = _candidates(metric, asking, exposed)
     if gap is not None and metric.memory is not None and metric.memory.is_bounded:
-        most = sum((releasable_bytes(one.pod, one.memory) for one in candidates if one.memory), ZERO)
+        most = releasable_of(candidates)
         gap = min(gap, most) if most else gap
     return Demand(
         kind=ActionKind.THROTTLE_MEMORY,
@@ -103,6 +103,11 @@ def _demand(
         candidates=candidates,
         because="" if known else f"{metric.name} cannot be quantified",
     )
+
+
+def releasable_of(candidates: Sequence[Candidate]) -> Decimal:
+    """Returns the bytes that all candidates together can release."""
+    return sum((releasable_bytes(one.pod, one.memory) for one in candidates if one.memory is not None), ZERO)
 
 
 @record(frozen=True, slots=True)
