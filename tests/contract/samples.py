@@ -42,5 +42,7 @@ def _object(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, An
 def _scalar(schema: dict[str, Any]) -> Any:
     if schema.get("type") == "integer":
         return max(1, schema.get("minimum", 1))
+    if "contentEncoding" in schema:
+        return ""  # packed parts, which are in the other fields of the sample
     values = {"number": 0.5, "boolean": True}
     return values.get(schema.get("type", ""), TEXTS.get(schema.get("format", ""), "text"))

@@ -51,6 +51,10 @@ class Payload(BaseModel):
         """The key that determines the shard; differs from `key` only where that has several parts."""
         return self.key()
 
+    def body(self) -> str:
+        """The payload as JSON on the bus, which the payload's validation reads."""
+        return self.model_dump_json()
+
 
 class BroadcastPayload(Payload):
     """Base of messages about a whole partition that are published without a stream.

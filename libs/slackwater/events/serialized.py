@@ -62,7 +62,7 @@ def written(event: Event[Any]) -> Written:
         time=event.time.isoformat(),
         causedby=event.causedby,
         traceparent=event.traceparent,
-        body=event.data.model_dump_json(),
+        body=event.data.body(),
     )
 
 

@@ -171,5 +171,5 @@ class PostgresUnitOfWork:
             "types": [type_of(event.data) for event in events],
             "subjects": [event.subject for event in events],
             "headers": [headers_of(event) for event in events],
-            "payloads": [event.data.model_dump_json() for event in events],
+            "payloads": [event.data.body() for event in events],
         }
