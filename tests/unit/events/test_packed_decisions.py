@@ -17,6 +17,7 @@ from slackwater.decisions.reasons import DecisionKind, Reason
 from slackwater.decisions.record import Alternative, DecisionRecord, Replay
 from slackwater.events.codec.body import Undecodable, decode_body
 from slackwater.events.decision_recorded import DecisionRecorded
+from slackwater.events.envelope import is_subject_of, subject_of
 
 LEAVES = (
     st.none()
@@ -29,10 +30,10 @@ DOCUMENTS = st.dictionaries(
 )
 
 
-def record_of(arguments: dict[str, Any], spared: int = 0) -> DecisionRecord:
+def record_of(arguments: dict[str, Any], spared: int = 0, kind: DecisionKind = DecisionKind.THROTTLE) -> DecisionRecord:
     return DecisionRecord(
         id="d-1",
-        kind=DecisionKind.THROTTLE,
+        kind=kind,
         node="n1",
         subject="cpu",
         service="ensurance",
@@ -86,7 +87,7 @@ def test_small_parts_stay_readable() -> None:
     assert "packed" not in json.loads(DecisionRecorded(record=record_of({"peak": 1})).body())
 
 
-BOMB = packed(b'{"alternatives":[],"arguments":{"a":"' + b" " * (MOST_UNPACKED_BYTES + 1) + b'"}}')
+BOMB = packed(b'{"alternatives":[],"inputs":[],"arguments":{"a":"' + b" " * (MOST_UNPACKED_BYTES + 1) + b'"}}')
 
 
 @pytest.mark.parametrize(
@@ -100,10 +101,10 @@ BOMB = packed(b'{"alternatives":[],"arguments":{"a":"' + b" " * (MOST_UNPACKED_B
         ("é", "no base64"),
         (packed(b"[]"), "no object"),
         (packed(b'{"arguments":{}}'), "no object"),
-        (packed(b'{"arguments":{"a":"\\u0000"},"alternatives":[]}'), "NUL"),
-        (packed(b'{"arguments":{"a":NaN},"alternatives":[]}'), "number"),
-        (packed(b'{"arguments":[],"alternatives":[]}'), "arguments"),
-        (packed(b'{"arguments":{},"alternatives":[{}]}'), "alternatives"),
+        (packed(b'{"arguments":{"a":"\\u0000"},"alternatives":[],"inputs":[]}'), "NUL"),
+        (packed(b'{"arguments":{"a":NaN},"alternatives":[],"inputs":[]}'), "number"),
+        (packed(b'{"arguments":[],"alternatives":[],"inputs":[]}'), "arguments"),
+        (packed(b'{"arguments":{},"alternatives":[{}],"inputs":[]}'), "alternatives"),
         (packed(b"[" * 100_000), "recursion"),
     ],
 )
@@ -122,3 +123,14 @@ def test_a_bomb_is_small_on_the_bus_and_never_unpacked_whole() -> None:
 def test_an_escaped_backslash_before_u0000_is_text() -> None:
     event = DecisionRecorded(record=record_of({"a": "\\u0000" * 200}))
     assert decode_body(DecisionRecorded, event.body().encode()) == event
+
+
+def test_predictions_and_offers_share_a_subject_per_node_and_resource() -> None:
+    for kind in DecisionKind:
+        event = DecisionRecorded(record=record_of({}, kind=kind))
+        is_shared = kind in (DecisionKind.PREDICTION, DecisionKind.OFFER)
+        assert event.key() == ("n1/cpu" if is_shared else "n1/d-1")
+        assert is_subject_of(event, subject_of(event))
+        assert is_subject_of(event, subject_of(event, "n1/d-1")), "records of earlier versions are read"
+        assert not is_subject_of(event, subject_of(event, "n2/d-1"))
+        assert not is_subject_of(event, subject_of(event, "n1/memory"))
