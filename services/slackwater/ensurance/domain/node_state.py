@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from slackwater.decisions.reasons import DecisionKind
+from slackwater.decisions.record_budget import RecordAccount
 from slackwater.model.bounds import MOST_MEMORY_BYTES
 from slackwater.model.plausibility import implausible_usage
 from slackwater.model.quantities import Resources
@@ -108,6 +109,8 @@ class Awaited:
     kind: str = DecisionKind.THROTTLE
     selector: LabelSelector | None = None
     """The series that the rule selects; None: all."""
+    is_recorded: bool = True
+    """Whether the decision has a record; without one its effect is counted and not published."""
     has_ended_any: bool = False
     """For evictions: one of them has ended its pod, so that an effect is measured when the last one is answered."""
 
@@ -160,6 +163,12 @@ class GuardedNode:
     labels: Mapping[str, str] = field(default_factory=dict)
     capacity_bytes: int | None = None
     closed: CordonNotice | None = None
+    records: RecordAccount = field(default_factory=RecordAccount)
+
+    @property
+    def is_in_episode(self) -> bool:
+        """Whether a limit is in force, an eviction is under way, or a decision would be recorded only once."""
+        return bool(self.state.throttles or self.evictions or self.state.cycle.loop.told)
 
     def limits(self) -> tuple[tuple[Throttled, str], ...]:
         """Each limit in force with its decision, sorted by pod uid."""

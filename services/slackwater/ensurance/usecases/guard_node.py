@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from slackwater.decisions.reasons import DecisionKind
 from slackwater.decisions.record import DecisionRecord
+from slackwater.decisions.record_budget import RecordBudget
 from slackwater.ensurance.domain.node_state import (
     VALID_SECONDS,
     Awaited,
@@ -26,6 +27,7 @@ from slackwater.ensurance.domain.node_state import (
 )
 from slackwater.ensurance.domain.pools import EvictedPod, PoolStanding
 from slackwater.ensurance.ports import NODES, EnsuranceMeter
+from slackwater.ensurance.usecases.budgeted_records import Decided, budgeted
 from slackwater.ensurance.usecases.cordon import Cordon, after_cycle, scheduling_event, state_of
 from slackwater.ensurance.usecases.measure_effect import Effect, measure_effects
 from slackwater.ensurance.usecases.node_cache import GuardedNodeCache, GuardIntents
@@ -55,16 +57,9 @@ from slackwater.waterline.node_guard import GuardResult, concerned, fast_path, g
 from slackwater.waterline.rulebook import Rulebook
 
 log = get_logger(__name__)
+UNBOUNDED: Final = RecordBudget(2**53, 0)
 DEFAULT_GRACE_SECONDS: Final = 30.0
 """Grace of an eviction whose action names none: the default of Kubernetes."""
-
-
-@record(frozen=True, slots=True)
-class _Decided:
-    """A decision record, and the report as traced by the step that made it."""
-
-    record: DecisionRecord
-    cause: Event[UsageReported]
 
 
 @record(frozen=True, slots=True)
@@ -73,7 +68,7 @@ class _Answer:
 
     before: GuardedNode
     after: GuardedNode
-    decided: Sequence[_Decided] = ()
+    decided: Sequence[Decided] = ()
     effects: Sequence[Effect] = ()
     remaining_milli: int = 0
     standing: PoolStanding | None = None
@@ -115,6 +110,7 @@ class GuardNode:
         intents: GuardIntents,
         max_report_age_seconds: float,
         closing_seconds: float = VALID_SECONDS,
+        budget: RecordBudget = UNBOUNDED,
     ) -> None:
         self._book = book
         self._clock = intents.clock
@@ -122,6 +118,7 @@ class GuardNode:
         self._intents = intents
         self._max_report_age_seconds = max_report_age_seconds
         self._closing_seconds = closing_seconds
+        self._budget = budget
         self._failed: dict[str, LastReport] = {}
         """By node, its last report if planning failed on it."""
 
@@ -248,15 +245,12 @@ class GuardNode:
         state = state_of(guarded, now)
         source = DecisionContext(guarded.node, guarded.capacity_milli, state, rules, options, now, view, report.id)
         if is_released(guarded.state, options):
-            return _released(guarded, measured, source, report, effects, standing)
+            return self._released(guarded, measured, source, report, effects, standing)
         made = guard(view, state, rules.policies, now, options, metrics)
         decided = [_decided(plan, made.cycle, source, report, guarded.generation) for plan in made.cycle.recorded]
-        evicted = tuple(
-            evicting
-            for plan, decision in zip(made.cycle.recorded, decided, strict=True)
-            if plan.carried_out
-            for evicting in _evictions(plan, decision.record, options.limits, now)
-        )
+        plans = zip(made.cycle.recorded, decided, strict=True)
+        carried = [(plan, decision.record) for plan, decision in plans if plan.carried_out]
+        evicted = tuple(one for plan, record in carried for one in _evictions(plan, record, options.limits, now))
         after = carried_out(
             measured,
             made.state,
@@ -273,7 +267,25 @@ class GuardNode:
         standing = self._standing_after(guarded, now, effects, gone)
         repeated = self._book.standing(guarded.pool).repeated(now, gone)
         left = remaining_milli(made.cycle)
-        return _Answer(guarded, after, decided, effects, left, standing, gone, repeated, closing)
+        recorded, after = budgeted(guarded, after, decided, self._budget, now)
+        return _Answer(guarded, after, recorded, effects, left, standing, gone, repeated, closing)
+
+    def _released(
+        self,
+        before: GuardedNode,
+        measured: GuardedNode,
+        source: DecisionContext,
+        report: Event[UsageReported],
+        effects: Sequence[Effect],
+        standing: PoolStanding | None,
+    ) -> _Answer:
+        """Restore every limit, because the mode no longer allows any."""
+        plan, state = release(before.state, before.capacity_milli)
+        tiers = {one.uid: one.tier for one in before.state.throttles}
+        decision = _traced(release_record(new_id(), plan, source, tiers), report, before.generation)
+        after = carried_out(measured, state, {}, (), (), source.now)
+        decided, after = budgeted(before, after, (decision,), self._budget, source.now)
+        return _Answer(before, after, decided, effects, standing=standing)
 
     def _standing_after(
         self, guarded: GuardedNode, now: datetime, effects: Sequence[Effect], evicted: Sequence[EvictedPod] = ()
@@ -288,10 +300,11 @@ class GuardNode:
     async def _commit(self, answer: _Answer, report: Event[UsageReported], now: datetime) -> _Answer:
         async with self._book.transaction() as unit:
             for effect in answer.effects:
-                await unit.publish(effect.event)
+                if effect.is_recorded:
+                    await unit.publish(effect.event)
             cause: Event[Any] = report
             decision: Event[Any] = report
-            for number, decided in enumerate(answer.decided):
+            for number, decided in enumerate(one for one in answer.decided if one.is_published):
                 decision = decision_event(decided.record, decided.cause, ENSURANCE.name)
                 await unit.publish(decision)
                 cause = decision if number == 0 else cause
@@ -319,6 +332,7 @@ class GuardNode:
         for decided in answer.decided:
             age = decided.record.decided_at - decided.cause.data.sampled_at
             self._meter.decided(decided.record, age.total_seconds())
+            self._meter.recorded(decided.form)
         self._record_reversal(answer)
         if answer.evicted:
             self._record_evictions(answer)
@@ -343,29 +357,13 @@ class GuardNode:
             log.warning("evicted again", node=node.node, pool=node.pool, workload=pod.workload)
 
 
-def _released(
-    before: GuardedNode,
-    measured: GuardedNode,
-    source: DecisionContext,
-    report: Event[UsageReported],
-    effects: Sequence[Effect],
-    standing: PoolStanding | None,
-) -> _Answer:
-    """Restore every limit, because the mode no longer allows any."""
-    plan, state = release(before.state, before.capacity_milli)
-    tiers = {throttled.uid: throttled.tier for throttled in before.state.throttles}
-    decision = _traced(release_record(new_id(), plan, source, tiers), report, before.generation)
-    after = carried_out(measured, state, {}, (), (), source.now)
-    return _Answer(before, after, (decision,), effects, standing=standing)
-
-
 def _decided(
     plan: RecordedPlan, cycle: Cycle, source: DecisionContext, report: Event[UsageReported], generation: int
-) -> _Decided:
+) -> Decided:
     return _traced(record_of(new_id(), plan, cycle, source), report, generation)
 
 
-def _limited(made: GuardResult, decided: Sequence[_Decided]) -> dict[str, str]:
+def _limited(made: GuardResult, decided: Sequence[Decided]) -> dict[str, str]:
     """Decision id by uid of each pod whose limit changes."""
     return {
         step.uid: decision.record.id
@@ -398,7 +396,7 @@ def _evicted_pods(report: UsageReported, evicted: Sequence[Evicting]) -> tuple[E
 
 
 def _awaited(
-    made: GuardResult, decided: Sequence[_Decided], generation: int, view: NodeReadings, now: datetime
+    made: GuardResult, decided: Sequence[Decided], generation: int, view: NodeReadings, now: datetime
 ) -> list[Awaited]:
     """Decisions that were carried out and whose effect a metric will show."""
     awaited = []
@@ -422,7 +420,7 @@ def _awaited(
     return awaited
 
 
-def _traced(record: DecisionRecord, report: Event[UsageReported], generation: int) -> _Decided:
+def _traced(record: DecisionRecord, report: Event[UsageReported], generation: int) -> Decided:
     """The decision in a span of its own. Decisions are few, so each is sampled, whether its report was or not."""
     attributes: Attributes = {
         "node": record.node,
@@ -435,7 +433,7 @@ def _traced(record: DecisionRecord, report: Event[UsageReported], generation: in
     }
     with span("ensurance decide", sampled(report.traceparent), attributes) as step:
         cause = report.model_copy(update={"traceparent": step.traceparent})
-    return _Decided(record.model_copy(update={"trace_id": trace_id_of(cause.traceparent)}), cause)
+    return Decided(record.model_copy(update={"trace_id": trace_id_of(cause.traceparent)}), cause)
 
 
 def _check_plausible(guarded: GuardedNode, usages: Sequence[Usage]) -> None:
