@@ -20,6 +20,8 @@ def sample_of(payload: type[Payload]) -> dict[str, Any]:
 def _value(schema: dict[str, Any], definitions: dict[str, Any]) -> Any:
     if "$ref" in schema:
         return _value(definitions[schema["$ref"].rsplit("/", 1)[1]], definitions)
+    if "examples" in schema:
+        return schema["examples"][0]
     if "const" in schema or "enum" in schema:
         return schema["const"] if "const" in schema else schema["enum"][0]
     if "anyOf" in schema:
@@ -42,7 +44,5 @@ def _object(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, An
 def _scalar(schema: dict[str, Any]) -> Any:
     if schema.get("type") == "integer":
         return max(1, schema.get("minimum", 1))
-    if "contentEncoding" in schema:
-        return ""  # packed parts, which are in the other fields of the sample
     values = {"number": 0.5, "boolean": True}
     return values.get(schema.get("type", ""), TEXTS.get(schema.get("format", ""), "text"))

@@ -1,7 +1,7 @@
 """The water level of every pool: one bar each, with the pool's capacity at the same length for all pools.
 
 From the left: system or reservation, prod's usage, prod's expected usage beyond that, mid, batch, the unused offer, and
-the capacity that is not offered.
+the capacity that is not offered. What exceeds the capacity is drawn in a strip of its own behind it, with its number.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ ROW, BAR = 44.0, 15.0
 BOTTOM = 24.0
 NAME_LETTER, LETTER = 8.5, 6.5
 """Maximum width of a letter in SVG units: of a pool's name, and of the text on its right."""
-LONGEST = 2.0
-"""Longest bar as a multiple of the capacity, so that a pool of unknown size does not flatten the others."""
+STRIP = 0.06
+"""Width of the strip for what exceeds the capacity, as a share of the capacity: the scale never goes beyond it."""
 WORDS = {
     "system": "system or reserve",
     "prod": "used by prod",
@@ -28,6 +28,7 @@ WORDS = {
     "batch": "used by batch and free",
     "offered": "offered to batch, unused",
     "margin": "not offered",
+    "over": "beyond capacity",
 }
 
 
@@ -46,7 +47,8 @@ class PoolLevel:
 def pool_layers(
     *, capacity: int, reserve: int, prod: int, expected: int, mid: int, borrowed: int, batch: int
 ) -> tuple[StackLayer, ...]:
-    """The layers from 0 to the larger of the capacity and the sum of usage and offers; they do not overlap.
+    """The layers from 0 to the capacity, and `over` for what exceeds it. They do not overlap; their sum is the larger
+    of the capacity and of all amounts.
 
     `expected` contains `prod`, `batch` is the offer of which `borrowed` is used; negative amounts count as zero.
     """
@@ -58,11 +60,11 @@ def pool_layers(
         "batch": borrowed,
         "offered": batch - borrowed,
     }
-    layers, top = [], 0
+    layers, top, whole = [], 0, max(0, capacity)
     for name, amount in amounts.items():
-        layers.append(StackLayer(name, top, top + max(0, amount)))
-        top = layers[-1].high
-    return (*layers, StackLayer("margin", top, max(top, capacity)))
+        low, top = top, top + max(0, amount)
+        layers.append(StackLayer(name, min(low, whole), min(top, whole)))
+    return (*layers, StackLayer("margin", min(top, whole), whole), StackLayer("over", whole, max(top, whole)))
 
 
 def pool_frame(pools: int, width: float) -> Frame:
@@ -71,9 +73,8 @@ def pool_frame(pools: int, width: float) -> Frame:
 
 
 def pool_chart(frame: Frame, pools: Sequence[PoolLevel], say: Callable[[int], str], label: str) -> str:
-    """Bars below each other on one scale of shares; usage and offers beyond the capacity extend past 100 %."""
-    longest = max([1.0, *(level.layers[-1].high / max(level.capacity, 1) for level in pools)])
-    x = Scale(0, min(longest, LONGEST), frame.x0, frame.x1)
+    """Bars below each other on one scale of shares, from 0 to 100 % and the strip for what exceeds."""
+    x = Scale(0, 1 + STRIP, frame.x0, frame.x1)
     body = _shares(frame, x)
     for place, level in enumerate(pools):
         body += _row(frame, x, place * ROW, level, say)
@@ -91,7 +92,7 @@ def _row(frame: Frame, x: Scale, top: float, level: PoolLevel, say: Callable[[in
     whole = max(level.capacity, 1)
     for layer in level.layers:
         if layer.amount:
-            left, right = x(layer.low / whole), x(layer.high / whole)
+            left, right = x(min(1.0, layer.low / whole)), x(min(1 + STRIP, layer.high / whole))
             title = f"{name}: {say(layer.amount)} {WORDS[layer.name]}"
             drawn.append(svg.rect(left, top + 21, right - left, BAR, f"layer {layer.name}", title))
     return [*drawn, svg.line(x(1.0), top + 18, x(1.0), top + 24 + BAR, "capacity")]
@@ -105,7 +106,7 @@ def _fitting(name: str, frame: Frame, said: str) -> str:
 
 def _shares(frame: Frame, x: Scale) -> list[str]:
     drawn = []
-    for percent in range(0, int(x.high * 100) + 1, 25):
+    for percent in range(0, 101, 25):
         place = x(percent / 100)
         anchor = "start" if percent == 0 else "end" if place > frame.x1 - 20 else "middle"
         drawn.append(svg.line(place, 18, place, frame.y0, "grid"))

@@ -6,24 +6,24 @@ refilled, whatever its rules decide. Every decision is still carried out and cou
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
-from slackwater.decisions.packed import pack
 from slackwater.decisions.reasons import DecisionKind
 from slackwater.decisions.record import DecisionRecord, Replay, StepSummary
 from slackwater.model.bounds import Count, Items, Moment, Name
 
 HOUR: Final = timedelta(hours=1)
-ENVELOPE_BYTES: Final = 700
-"""Subject and headers of a message."""
-EFFECT_BYTES: Final = 1100
-"""The measured effect of a decision, which is published if its record is."""
 MOST_LISTED: Final = 100
 """Steps listed by their time and pods; further ones are counted."""
 _ALWAYS: Final = frozenset({DecisionKind.EVICT, DecisionKind.AUTONOMY})
+
+
+SizeOf = Callable[[DecisionRecord], int]
+"""The bytes that a record costs in the stream, with what follows from it."""
 
 
 class RecordForm(StrEnum):
@@ -68,7 +68,13 @@ class Recorded:
 
 
 def recorded(
-    account: RecordAccount, record: DecisionRecord, budget: RecordBudget, now: datetime, *, continues: bool
+    account: RecordAccount,
+    record: DecisionRecord,
+    budget: RecordBudget,
+    now: datetime,
+    size_of: SizeOf,
+    *,
+    continues: bool,
 ) -> Recorded:
     """Records one decision within the budget. `continues`: the episode of the account is still open."""
     episode = account.episode if continues and account.episode else record.id
@@ -128,9 +134,3 @@ def summary_of(record: DecisionRecord) -> StepSummary:
         unit=record.unit,
         pods=len(record.actions),
     )
-
-
-def size_of(record: DecisionRecord) -> int:
-    """The bytes of a record in the stream, with its headers and the effect that is measured for it."""
-    plain, packed = pack(record)
-    return len(plain.model_dump_json()) + len(packed) + ENVELOPE_BYTES + EFFECT_BYTES

@@ -48,6 +48,10 @@ class Payload(BaseModel):
         """The key that determines order and ownership: a node, quota root or workload. May contain dots."""
         raise NotImplementedError
 
+    def body(self) -> str:
+        """The JSON that travels on the bus."""
+        return self.model_dump_json()
+
     def shard_key(self) -> str:
         """The key that determines the shard; differs from `key` only where that has several parts."""
         return self.key()
@@ -55,10 +59,6 @@ class Payload(BaseModel):
     def former_keys(self) -> Iterable[str]:
         """Further keys under which earlier versions published the event; a reader accepts their subjects."""
         return ()
-
-    def body(self) -> str:
-        """The payload as JSON on the bus, which the payload's validation reads."""
-        return self.model_dump_json()
 
 
 class BroadcastPayload(Payload):

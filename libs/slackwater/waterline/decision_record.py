@@ -4,7 +4,7 @@ replay arguments.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -30,6 +30,8 @@ _SUBJECTS: Final = {
     MetricResource.OTHER: "node",
 }
 _SPARED_AT_MOST: Final = 200
+SHARED: Final = "shared by the pods"
+"""Name of the term for CPU that several raised limits have in common."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,7 @@ def record_of(decision_id: str, recorded: RecordedPlan, cycle: Cycle, source: De
     steps = recorded.plan.of(recorded.kind)
     metric = demand.metric if demand is not None else None
     pods = {pod.uid: pod for pod in source.view.pods}
-    terms = tuple(_term(step, metric, pods[step.uid]) for step in steps)
+    terms = within_capacity([_term(step, metric, pods[step.uid]) for step in steps], source.capacity_milli)
     chain, reason = _chain_of(demand), reason_of(recorded, source.state, cycle)
     return DecisionRecord(
         id=decision_id,
@@ -91,7 +93,7 @@ def record_of(decision_id: str, recorded: RecordedPlan, cycle: Cycle, source: De
 
 def release_record(decision_id: str, plan: Plan, source: DecisionContext, tiers: dict[str, str]) -> DecisionRecord:
     """Returns the record of restoring all limits because the mode forbids throttling."""
-    terms = tuple(_term(step, None, None) for step in plan.steps)
+    terms = within_capacity([_term(step, None, None) for step in plan.steps], source.capacity_milli)
     return DecisionRecord(
         id=decision_id,
         kind=DecisionKind.RESTORE,
@@ -218,6 +220,16 @@ def _term(step: Step, metric: Metric | None, pod: PodUse | None) -> Term:
     others = ", ".join(f"{int(amount)} of {name}" for name, amount in step.released if metric and name != metric.name)
     because = "" if metric is None or step.metric == metric.name else f" for {step.metric}"
     return Term(name=step.name, value=value, note=f"evicted{because}" + (f", also {others}" if others else ""))
+
+
+def within_capacity(terms: Sequence[Term], capacity_milli: int) -> tuple[Term, ...]:
+    """Returns the terms of a plan; if limits rise by more than the node has, a term that counts the shared CPU once, so
+    that no more than the capacity is given back.
+    """
+    beyond = -sum(min(0, term.value) for term in terms) - max(0, capacity_milli)
+    if beyond <= 0:
+        return tuple(terms)
+    return (*terms, Term(name=SHARED, value=beyond, note="limits rise by more than the node has", input="capacity"))
 
 
 def _limits(step: Step) -> str:

@@ -7,6 +7,9 @@ from datetime import datetime
 
 from slackwater.cli.item_fields import age_at, cpu_at, memory_at, part_of, ratio_at, text_at
 from slackwater.cli.output import UNKNOWN, Item, TableColumn, cpu, memory, table
+from slackwater.model.quantities import Resources
+from slackwater.offers.lent_use import LentUse, lent_use
+from slackwater.offers.no_offer import NoOffer, no_offer_line, no_offer_reason
 
 LEFT_OUT = "… {count} more rows"
 
@@ -87,12 +90,34 @@ def summary(nodes: Sequence[Item], now: datetime) -> str:
     fresh = [node for node in nodes if node.get("liveness") == "fresh" and node.get("usage") and node.get("facts")]
     used, size = (_sum(fresh, *path) for path in (("usage", "usage"), ("facts", "capacity")))
     offered = _sum(fresh, "offer", "batch")
+    use = sum((_lent_use(node) for node in fresh), LentUse())
     throttled = sum(node["usage"]["throttled_pods"] for node in fresh)
     return (
         f"{now:%H:%M:%SZ}  nodes {len(fresh)} of {len(nodes)} report  "
         f"CPU {cpu(used[0])} of {cpu(size[0])}{_percent(used[0], size[0])}  "
         f"memory {memory(used[1])} of {memory(size[1])}{_percent(used[1], size[1])}  "
-        f"offered {cpu(offered[0])} and {memory(offered[1])}  throttled pods {throttled}"
+        f"offered {cpu(offered[0])} and {memory(offered[1])}  "
+        f"borrowed {cpu(use.borrowed.cpu_milli)}{_beyond(use)}  throttled pods {throttled}"
+        + (f"  {why}" if (why := no_offer_line(map(_no_offer, nodes))) else "")
+    )
+
+
+def _lent_use(node: Item) -> LentUse:
+    offer = part_of(node, "offer", "batch")
+    tiers = {name: Resources(**part) for name, part in (part_of(node, "usage", "tiers") or {}).items()}
+    return lent_use(Resources(**offer) if offer else None, tiers)
+
+
+def _beyond(use: LentUse) -> str:
+    return f" ({cpu(use.beyond.cpu_milli)} beyond offers)" if use.beyond.cpu_milli else ""
+
+
+def _no_offer(node: Item) -> NoOffer | None:
+    batch = part_of(node, "offer", "batch")
+    return no_offer_reason(
+        fresh=node.get("liveness") == "fresh" and bool(node.get("usage")),
+        batch_milli=batch["cpu_milli"] if batch else None,
+        degraded=part_of(node, "offer", "degraded"),
     )
 
 

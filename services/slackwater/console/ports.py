@@ -125,6 +125,10 @@ class FleetReads(Protocol):
         """The pools; those that need attention first."""
         ...
 
+    async def nodes_beyond(self, fresh_after: datetime, limit: int) -> Sequence[NodeView]:
+        """The nodes whose batch and free pods use more than its offer, the largest excess of CPU first."""
+        ...
+
     async def pool_sums(self, pool: str) -> PoolSums | None:
         """None if no node of this pool was ever described."""
         ...

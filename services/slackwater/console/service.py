@@ -17,6 +17,7 @@ from slackwater.console.edge.event_pages import event_pages
 from slackwater.console.edge.events import consumers
 from slackwater.console.edge.html import html_router
 from slackwater.console.edge.http import api_router
+from slackwater.console.edge.inventory import inventory_router
 from slackwater.console.edge.loop import loop_router
 from slackwater.console.edge.resources import resources_router
 from slackwater.console.edge.strategies import strategies_router
@@ -49,7 +50,8 @@ class ConsoleService(ReplicatedService):
         usage = timedelta(seconds=settings.usage_retention_seconds)
         decisions = timedelta(seconds=settings.decision_retention_seconds)
         record = RecordEvents(model, clock, usage_retention=usage, decision_retention=decisions)
-        level, meter = FleetLevelRecorder(model, clock), ConsoleMetrics(process_meters())
+        meter = ConsoleMetrics(process_meters())
+        level = FleetLevelRecorder(model, clock, meter.level)
 
         async def keep_level() -> None:
             """Store the fleet's level. A failure leaves a gap in a chart and has no other effect."""
@@ -102,6 +104,7 @@ def routers_of(
         deadletters_router(model, desk, clock),
         html_router(model, clock, desk, senders),
         strategies_router(model, clock),
+        inventory_router(model, clock),
         event_pages(model, clock),
         resources_router(model, clock),
         loop_router(model, desk, clock, senders),

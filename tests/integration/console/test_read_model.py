@@ -28,6 +28,7 @@ from slackwater.decisions.record import Action, Alternative
 from slackwater.events.envelope import Event
 from slackwater.model.errors import InvalidInput
 from slackwater.model.quantities import Resources
+from slackwater.offers.lent_use import LentUse, lent_use
 from slackwater.store.engine import connect_database
 from slackwater.testing.clock import FakeClock
 from slackwater.testing.postgres_server import FreshDatabase
@@ -281,7 +282,9 @@ async def test_an_empty_read_model_knows_nothing_and_says_so_calmly(model: ReadM
 async def test_kept_levels_are_averaged_and_added_up(model: ReadModel) -> None:
     for second, batch in enumerate((1000, 2000, 4000)):
         part = Resources(batch, batch * 2**20)
-        level = FleetLevel(END, 2, 1, part, part, Resources(6000, 2**30), part, part, {"batch": part})
+        offered = Resources(6000, 2**30)
+        borrowed = Resources(batch - 500, 2**29)
+        level = FleetLevel(END, 2, 1, part, part, offered, part, part, {"batch": part}, borrowed)
         await model.save_level(level, START + timedelta(seconds=15 * second))
     first = START + timedelta(seconds=0)
     await model.save_level(FleetLevel(END, nodes=9, silent=9), first)  # the first one kept stays
@@ -293,7 +296,9 @@ async def test_kept_levels_are_averaged_and_added_up(model: ReadModel) -> None:
 
     found = await model.gained(first, first + timedelta(seconds=90))
     assert found.lent_core_hours == pytest.approx(3 * 6 * 15 / 3600)
-    assert found.used_core_hours == pytest.approx(7 * 15 / 3600)
+    assert found.used_core_hours == pytest.approx((7 - 3 * 0.5) * 15 / 3600)
+    assert found.beyond_core_hours == pytest.approx(3 * 0.5 * 15 / 3600)
+    assert one.borrowed == Resources(3500, 2**29)
     assert found.lent_gib_hours == pytest.approx(3 * 15 / 3600)
     assert found.coverage == pytest.approx(0.5)
 
@@ -321,6 +326,10 @@ async def test_a_pool_is_the_sum_of_its_nodes(model: ReadModel) -> None:
     assert row.reserve.cpu_milli == 400 * len(fresh), "more than the system uses"
     assert row.prod.cpu_milli < row.expected.cpu_milli == sum(each.prod_peak.cpu_milli for each in latest)
     assert row.batch == sum((node.offer.batch for node in fresh if node.offer), Resources())
+    uses = [lent_use(node.offer.batch if node.offer else None, node.usage.tiers) for node in fresh if node.usage]
+    use = sum(uses, LentUse())
+    assert (row.batch, row.borrowed, row.beyond) == (use.lent, use.borrowed, use.beyond)
+    assert (await model.level(END, END - FRESH)).borrowed == use.borrowed != Resources()
 
 
 async def test_a_node_that_offers_more_than_it_has_is_counted(model: ReadModel) -> None:

@@ -19,7 +19,9 @@ from slackwater.model.bounds import EARLIEST, LATEST
 from slackwater.model.nodes import Liveness
 
 NOW = datetime(2026, 1, 5, tzinfo=UTC)
-words = st.text(st.characters(exclude_categories=["Cs", "Cc", "Cf", "Co", "Cn", "Z"]) | st.just(" "), min_size=1)
+words = st.text(
+    st.characters(exclude_categories=["Cs", "Cc", "Cf", "Co", "Cn", "Z"]) | st.just(" "), min_size=1, max_size=170
+)
 times = st.datetimes(
     (EARLIEST + timedelta(days=1)).replace(tzinfo=None),
     (LATEST - timedelta(days=1)).replace(tzinfo=None),

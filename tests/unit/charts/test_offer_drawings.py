@@ -42,13 +42,22 @@ def changes_at(*seconds: float) -> list[OfferChangeMark]:
 @given(parts)
 def test_the_layers_of_a_pool_touch_and_none_is_lost(amounts: dict[str, int]) -> None:
     layers = pool_layers(**amounts)
-    found = {layer.name: layer.amount for layer in layers}
+    held = (
+        amounts["reserve"]
+        + max(amounts["prod"], amounts["expected"])
+        + amounts["mid"]
+        + max(amounts["borrowed"], amounts["batch"])
+    )
     assert layers[0].low == 0
     assert all(below.high == above.low for below, above in itertools.pairwise(layers))
-    held = sum(amount for name, amount in found.items() if name != "margin")
-    assert layers[-1].high == max(amounts["capacity"], held)
-    assert found["prod"] + found["expected"] == max(amounts["prod"], amounts["expected"])
-    assert found["batch"] + found["offered"] == max(amounts["borrowed"], amounts["batch"])
+    assert sum(layer.amount for layer in layers) == layers[-1].high == max(amounts["capacity"], held)
+
+
+@given(parts)
+def test_no_layer_but_the_exceeding_one_goes_beyond_the_capacity(amounts: dict[str, int]) -> None:
+    *inside, over = pool_layers(**amounts)
+    assert all(layer.high <= amounts["capacity"] for layer in inside)
+    assert (over.name, over.low) == ("over", amounts["capacity"])
 
 
 @given(st.lists(parts, max_size=6), st.sampled_from([1120.0, 360.0]))
@@ -62,11 +71,12 @@ def test_the_picture_of_pools_stays_inside(pools: list[dict[str, int]], width: f
     assert "<0>" not in picture
 
 
-def test_a_pool_that_holds_more_than_it_has_goes_beyond_its_capacity() -> None:
+def test_what_exceeds_a_pool_is_drawn_as_exceeding_with_its_number() -> None:
     layers = pool_layers(capacity=1000, reserve=100, prod=900, expected=900, mid=0, borrowed=0, batch=500)
     picture = pool_chart(pool_frame(1, 360), [PoolLevel("p", "/", 1000, layers, "")], cores, "pools")
-    assert "125 %" in picture
-    assert "0.5 offered to batch, unused" in picture
+    assert "0.5 beyond capacity" in picture
+    assert "100 %" in picture
+    assert "125 %" not in picture
 
 
 @given(offers, st.sampled_from(FRAMES))

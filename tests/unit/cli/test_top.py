@@ -60,7 +60,8 @@ def test_a_screen_fits_the_terminal(rows: list[dict[str, Any]], width: int, heig
 
 
 def test_the_summary_counts_only_nodes_that_report() -> None:
-    usage = {"usage": {"cpu_milli": 2000, "memory_bytes": 2**30}, "throttled_pods": 1}
+    tiers = {"prod": {"cpu_milli": 9000, "memory_bytes": 0}, "batch": {"cpu_milli": 1800, "memory_bytes": 0}}
+    usage = {"usage": {"cpu_milli": 2000, "memory_bytes": 2**30}, "tiers": tiers, "throttled_pods": 1}
     node = {
         "liveness": "fresh",
         "usage": usage,
@@ -70,7 +71,11 @@ def test_the_summary_counts_only_nodes_that_report() -> None:
     lost = {**node, "liveness": "lost"}
     text = summary([node, lost, {"liveness": None}], END)
     assert "nodes 1 of 3 report  CPU 2 of 8 (25%)  memory 1Gi of 4Gi (25%)  offered 1.5 and 512Mi" in text
+    assert "borrowed 1.5 (300m beyond offers)" in text
     assert text.endswith("throttled pods 1")
+    withdrawn = {**node, "offer": {"batch": {"cpu_milli": 0, "memory_bytes": 0}, "degraded": "usage is old"}}
+    told = "nothing is offered: 1 node silent, 1 node degraded, because usage is old or missing"
+    assert summary([withdrawn, {"liveness": None}], END).endswith(told)
     assert "CPU 0 of 0  memory" in summary([], END)
 
 

@@ -23,6 +23,7 @@ from slackwater.console.usecases.fleet_level import FleetLevelRecorder
 from slackwater.console.usecases.record_events import RecordEvents
 from slackwater.events.envelope import Event, Payload
 from slackwater.model.quantities import Resources
+from slackwater.offers.lent_use import lent_use
 from slackwater.runtime.http import HttpServer, build_app
 from slackwater.runtime.settings import HttpSettings
 from slackwater.testing.broker_admin import MemoryAdmin
@@ -118,6 +119,7 @@ def earlier_levels(end: datetime, hours: float) -> list[FleetLevel]:
                 usage=Resources(prod + batch + 2400, 90 * gib),
                 system=Resources(1000, 2 * gib),
                 tiers=tiers,
+                borrowed=lent_use(Resources(offered, 56 * gib), tiers).borrowed,
             )
         )
     return found

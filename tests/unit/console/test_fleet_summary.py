@@ -21,6 +21,7 @@ from slackwater.console.usecases.overview import Overview, overview_page
 from slackwater.decisions.reasons import DecisionKind, Mode, Reason
 from slackwater.decisions.record import Action, DecisionRecord, Replay, Term
 from slackwater.model.quantities import Resources
+from slackwater.offers.lent_use import lent_use
 from slackwater.testing.clock import EPOCH, FakeClock
 
 NOW = EPOCH + timedelta(hours=1)
@@ -97,6 +98,23 @@ def test_what_is_not_known_of_a_held_pod_is_not_made_up() -> None:
     assert held_pods([pod(None)], [action(1, None, 400)]) == []
 
 
+def test_a_pod_that_was_just_restored_is_not_held() -> None:
+    history = [action(1, None, 400), action(20, 400, None, "restore")]
+    assert held_pods([replace(pod(400), reported_at=EPOCH + timedelta(seconds=19))], history) == []
+
+
+def test_a_pod_still_limited_long_after_its_restore_is_held_by_that_restore() -> None:
+    late = replace(pod(400), reported_at=EPOCH + timedelta(seconds=20) + FRESH + timedelta(seconds=1))
+    (guard,) = held_pods([late], [action(1, None, 400), action(20, 400, None, "restore")])
+    assert (guard.since, guard.decision_id) == (EPOCH + timedelta(seconds=1), "d20")
+
+
+def test_a_decision_that_was_only_told_holds_no_pod() -> None:
+    told = replace(action(30, 400, 200), reason=Reason.THROTTLE_OBSERVED_ONLY)
+    (guard,) = held_pods([pod(400)], [action(10, None, 400), told])
+    assert guard.decision_id == "d10"
+
+
 def report(age: float, pressure: float = 0.0, throttled: int = 0) -> UsagePoint:
     at = NOW - timedelta(seconds=age)
     return UsagePoint("e", "n", at, 5, "interval", Resources(100, 1), None, {}, None, pressure, None, throttled, 1)
@@ -133,9 +151,11 @@ def test_nodes_that_need_attention_come_first_and_rows_keep_their_order() -> Non
 def test_gains_are_levels_times_their_seconds_and_never_cover_more_than_the_time(
     levels: int, lent: int, used: int
 ) -> None:
-    found = gained(EPOCH, NOW, levels, Resources(lent, 0), Resources(used, 2**30))
+    found = gained(EPOCH, NOW, levels, lent_use(Resources(lent, 2**30), {"batch": Resources(used, 2**31)}))
     assert found.lent_core_hours == pytest.approx(lent / 1000 * 15 / 3600)
-    assert found.used_gib_hours == pytest.approx(15 / 3600)
+    assert found.used_gib_hours == found.beyond_gib_hours == pytest.approx(15 / 3600)
+    assert found.used_core_hours <= found.lent_core_hours
+    assert found.used_core_hours + found.beyond_core_hours == pytest.approx(used / 1000 * 15 / 3600)
     assert 0 <= found.coverage <= 1
 
 

@@ -6,8 +6,8 @@ from sqlalchemy import text
 
 NODE_AMOUNTS = ("requested", "usage", "system", "prod", "mid", "batch", "free")
 """Order of the pairs (CPU, memory) in `node.amounts`."""
-LEVEL_AMOUNTS = ("capacity", "offered", *NODE_AMOUNTS)
-"""Order of the pairs in `fleet_level.amounts`."""
+LEVEL_AMOUNTS = ("capacity", "offered", *NODE_AMOUNTS, "borrowed")
+"""Order of the pairs in `fleet_level.amounts`. Older levels lack the last pair."""
 
 _FRESH = "(sampled_at > :fresh_after AND coalesce(liveness, 'fresh') = 'fresh')"
 
@@ -33,13 +33,39 @@ _ABOVE = f"({_FRESH} AND {_PRESSURE} > :waterline)"
 _CAPACITY = _number("facts -> 'capacity' -> '{0}'")
 _OFFERED = _number("offer -> 'batch' -> '{0}'")
 
+_RESOURCES = ("cpu_milli", "memory_bytes")
+
+
+def _used(name: str, place: int) -> str:
+    """SQL for a node's usage of a resource (0 CPU, 1 memory)."""
+    return f"amounts[{2 * NODE_AMOUNTS.index(name) + 1 + place}]"
+
+
+def _borrowers(place: int) -> str:
+    """SQL for the usage of batch and free, as slackwater.offers.lent_use."""
+    return f"greatest(coalesce({_used('batch', place)} + {_used('free', place)}, 0), 0)"
+
+
+def _borrowed(place: int) -> str:
+    """SQL for the part of it that is within the node's offer."""
+    return f"least({_borrowers(place)}, greatest(coalesce({_OFFERED.format(_RESOURCES[place])}, 0), 0))"
+
+
+_CPU_BEYOND, _MEMORY_BEYOND = (f"{_borrowers(place)} - {_borrowed(place)}" for place in (0, 1))
+NODES_BEYOND = text(
+    f"""
+    SELECT name FROM node WHERE {_FRESH} AND ({_CPU_BEYOND} > 0 OR {_MEMORY_BEYOND} > 0)
+    ORDER BY {_CPU_BEYOND} DESC, {_MEMORY_BEYOND} DESC, name COLLATE "C" LIMIT :limit
+    """  # noqa: S608 - made of constants of this module
+)
+
 _NODE_SUMS = ", ".join(f"coalesce(sum(amounts[{i}]), 0)" for i in range(1, 2 * len(NODE_AMOUNTS) + 1))
 LEVEL = text(
     f"""
     SELECT count(*), (SELECT count(*) FROM node) - count(*),
         coalesce(sum({_CAPACITY.format("cpu_milli")}), 0), coalesce(sum({_CAPACITY.format("memory_bytes")}), 0),
         coalesce(sum({_OFFERED.format("cpu_milli")}), 0), coalesce(sum({_OFFERED.format("memory_bytes")}), 0),
-        {_NODE_SUMS}
+        {_NODE_SUMS}, coalesce(sum({_borrowed(0)}), 0), coalesce(sum({_borrowed(1)}), 0)
     FROM node WHERE {_FRESH}
     """  # noqa: S608 - made of constants of this module
 )
@@ -48,22 +74,40 @@ SAVE_LEVEL = text("""
     INSERT INTO fleet_level (at, nodes, silent, amounts) VALUES (:at, :nodes, :silent, :amounts)
     ON CONFLICT (at) DO NOTHING
 """)
-_LEVEL_MEANS = ", ".join(f"round(avg(amounts[{i}]))" for i in range(1, 2 * len(LEVEL_AMOUNTS) + 1))
+
+
+def _level(name: str, place: int) -> str:
+    """SQL for an amount of a stored level."""
+    return f"amounts[{2 * LEVEL_AMOUNTS.index(name) + 1 + place}]"
+
+
+def _level_borrowed(place: int) -> str:
+    """SQL for what was borrowed; of a level without it the most that the offers allow."""
+    used = f"{_level('batch', place)} + {_level('free', place)}"
+    return f"coalesce({_level('borrowed', place)}, least({used}, {_level('offered', place)}))"
+
+
+def _level_beyond(place: int) -> str:
+    used = f"{_level('batch', place)} + {_level('free', place)}"
+    return f"greatest({used} - {_level_borrowed(place)}, 0)"
+
+
+_LEVEL_MEANS = ", ".join(f"round(avg(amounts[{i}]))" for i in range(1, 2 * len(LEVEL_AMOUNTS) - 1))
 LEVELS = text(
     f"""
     SELECT floor(extract(epoch FROM at) / :seconds) * :seconds AS bucket, round(avg(nodes)), round(avg(silent)),
-        {_LEVEL_MEANS}
+        {_LEVEL_MEANS}, round(avg({_level_borrowed(0)})), round(avg({_level_borrowed(1)}))
     FROM fleet_level WHERE at BETWEEN :since AND :until GROUP BY bucket ORDER BY bucket
     """  # noqa: S608 - made of constants of this module
 )
-_BATCH, _FREE = (2 * LEVEL_AMOUNTS.index(name) + 1 for name in ("batch", "free"))
+
+_GAINS = ", ".join(
+    f"coalesce(sum({amount}), 0)"
+    for place in (0, 1)
+    for amount in (_level("offered", place), _level_borrowed(place), _level_beyond(place))
+)
 GAINED = text(
-    f"""
-    SELECT count(*), coalesce(sum(amounts[3]), 0), coalesce(sum(amounts[4]), 0),
-        coalesce(sum(amounts[{_BATCH}] + amounts[{_FREE}]), 0),
-        coalesce(sum(amounts[{_BATCH + 1}] + amounts[{_FREE + 1}]), 0)
-    FROM fleet_level WHERE at >= :since AND at <= :until
-    """  # noqa: S608 - made of constants of this module
+    f"SELECT count(*), {_GAINS} FROM fleet_level WHERE at >= :since AND at <= :until"  # noqa: S608 - constants
 )
 PRUNE_LEVELS = text("DELETE FROM fleet_level WHERE at < :before")
 
@@ -79,15 +123,9 @@ TOTALS = text(
 )
 
 _POOL = "coalesce(facts ->> 'pool', '')"
-_RESOURCES = ("cpu_milli", "memory_bytes")
 _KEPT_BACK = _number("facts -> 'reserved' -> '{0}'")
 _MID = _number("offer -> 'mid' -> '{0}'")
 _DEGRADED = "offer ->> 'degraded' IS NOT NULL"
-
-
-def _used(name: str, place: int) -> str:
-    """SQL for a node's usage of a resource (0 CPU, 1 memory)."""
-    return f"amounts[{2 * NODE_AMOUNTS.index(name) + 1 + place}]"
 
 
 def _pool_amounts(place: int, resource: str) -> tuple[str, ...]:
@@ -101,7 +139,8 @@ def _pool_amounts(place: int, resource: str) -> tuple[str, ...]:
         _MID.format(resource),
         _used("mid", place),
         _OFFERED.format(resource),
-        f"{_used('batch', place)} + {_used('free', place)}",
+        _borrowed(place),
+        f"{_borrowers(place)} - {_borrowed(place)}",
     )
 
 

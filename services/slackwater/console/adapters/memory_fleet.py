@@ -14,7 +14,6 @@ from slackwater.console.domain.fleet import (
     NodeQuery,
     Totals,
     attention,
-    borrowed,
     gained,
     is_fresh,
     order,
@@ -24,6 +23,7 @@ from slackwater.console.domain.fleet import (
 from slackwater.console.domain.pools import PoolRow, PoolSums, pool_sums
 from slackwater.console.domain.views import ForecastView, NodeView, OfferView, PodView
 from slackwater.model.quantities import Resources
+from slackwater.offers.lent_use import LentUse, lent_use
 
 NOTHING = Resources()
 
@@ -58,6 +58,7 @@ class MemoryFleet:
             usage=sum((report.usage for report in reports), NOTHING),
             system=sum((report.beside_pods for report in reports), NOTHING),
             tiers={name: part for name, part in tiers.items() if part != NOTHING},
+            borrowed=_lent_use(fresh).borrowed,
         )
 
     async def save_level(self, level: FleetLevel, at: datetime) -> None:
@@ -72,8 +73,8 @@ class MemoryFleet:
 
     async def gained(self, since: datetime, until: datetime) -> Gained:
         inside = [level for at, level in self._levels.items() if since <= at <= until]
-        lent = sum((level.offered for level in inside), NOTHING)
-        return gained(since, until, len(inside), lent, sum((borrowed(level.tiers) for level in inside), NOTHING))
+        use = sum((LentUse(level.offered, level.borrowed, level.beyond) for level in inside), LentUse())
+        return gained(since, until, len(inside), use)
 
     async def totals(self, fresh_after: datetime, waterline: float) -> Totals:
         reports = [node.usage for node in self._fresh(fresh_after) if node.usage]
@@ -115,11 +116,18 @@ class MemoryFleet:
             mid=sum((offer.mid for offer in offers), NOTHING),
             mid_used=sum((_tier(node, "mid") for node in fresh), NOTHING),
             batch=sum((offer.batch for offer in offers), NOTHING),
-            borrowed=sum((_tier(node, "batch") + _tier(node, "free") for node in fresh), NOTHING),
+            borrowed=_lent_use(fresh).borrowed,
+            beyond=_lent_use(fresh).beyond,
         )
 
     def _peak(self, node: str) -> Resources:
         return self._latest[node].prod_peak if node in self._latest else NOTHING
+
+    async def nodes_beyond(self, fresh_after: datetime, limit: int) -> Sequence[NodeView]:
+        uses = [(_lent_use([node]).beyond, node) for node in self._fresh(fresh_after)]
+        found = [(beyond, node) for beyond, node in uses if beyond != NOTHING]
+        found.sort(key=lambda one: (-one[0].cpu_milli, -one[0].memory_bytes, one[1].name))
+        return [node for _, node in found[:limit]]
 
     async def pool_sums(self, pool: str) -> PoolSums | None:
         nodes = [node for node in self._nodes.values() if node.facts and node.facts.pool == pool]
@@ -145,6 +153,11 @@ class MemoryFleet:
         return [pod for pod in pods if pod.throttled][:limit]
 
 
+def _lent_use(nodes: Sequence[NodeView]) -> LentUse:
+    parts = [lent_use(node.offer.batch if node.offer else None, node.usage.tiers) for node in nodes if node.usage]
+    return sum(parts, LentUse())
+
+
 def _tier(node: NodeView, tier: str) -> Resources:
     return node.usage.tiers.get(tier, NOTHING) if node.usage else NOTHING
 
@@ -167,6 +180,7 @@ def _mean_level(start: int, levels: Sequence[FleetLevel]) -> FleetLevel:
         usage=_mean([level.usage for level in levels]),
         system=_mean([level.system for level in levels]),
         tiers={name: part for name, part in tiers.items() if part != NOTHING},
+        borrowed=_mean([level.borrowed for level in levels]),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from slackwater.console.domain.fleet import FleetLevel
 from slackwater.telemetry.metrics import DELAY_BUCKETS, Meters
 
 
@@ -22,6 +23,24 @@ class ConsoleMetrics:
             buckets=DELAY_BUCKETS,
             look="p99 above 2 s: the console lags.",
         )
+
+        self._borrowed = meters.gauge(
+            "slackwater_borrowed_cpu_cores",
+            "CPU that batch and free use, within the offer of their node or beyond it.",
+            ["result"],
+            look="beyond stays high: pods run without or above requests.",
+        )
+        self._borrowed_memory = meters.gauge(
+            "slackwater_borrowed_memory_bytes",
+            "Memory that batch and free use, within the offer of their node or beyond it.",
+            ["result"],
+            look="beyond stays high: prod may be reclaimed from.",
+        )
+
+    def level(self, level: FleetLevel) -> None:
+        for result, part in (("within", level.borrowed), ("beyond", level.beyond)):
+            self._borrowed.labels(result).set(part.cpu_milli / 1000)
+            self._borrowed_memory.labels(result).set(part.memory_bytes)
 
     def recorded(self, event: str, delay_seconds: float) -> None:
         self._recorded.labels(event).inc()

@@ -15,6 +15,7 @@ from slackwater.console.domain.fleet import FleetLevel, Gained, NodeQuery, Total
 from slackwater.console.domain.pools import PoolRow, PoolSums
 from slackwater.console.domain.views import NodeView, OfferView, PodView
 from slackwater.model.quantities import Resources
+from slackwater.offers.lent_use import LentUse
 
 _NODE = TypeAdapter(NodeView)
 _POD = TypeAdapter(PodView)
@@ -35,6 +36,7 @@ class PostgresFleet(Queries):
             "requested": level.requested,
             "usage": level.usage,
             "system": level.system,
+            "borrowed": level.borrowed,
             **level.tiers,
         }
         found = [parts.get(name, Resources()) for name in sql.LEVEL_AMOUNTS]
@@ -47,8 +49,8 @@ class PostgresFleet(Queries):
 
     async def gained(self, since: datetime, until: datetime) -> Gained:
         levels, *sums = (await self._rows(sql.GAINED, since=since, until=until))[0]
-        lent_milli, lent_bytes, used_milli, used_bytes = map(int, sums)
-        return gained(since, until, levels, Resources(lent_milli, lent_bytes), Resources(used_milli, used_bytes))
+        milli, memory = [int(amount) for amount in sums[:3]], [int(amount) for amount in sums[3:]]
+        return gained(since, until, levels, LentUse(*map(Resources, milli, memory)))
 
     async def totals(self, fresh_after: datetime, waterline: float) -> Totals:
         return Totals(*(await self._rows(sql.TOTALS, fresh_after=fresh_after, waterline=waterline))[0])
@@ -56,6 +58,10 @@ class PostgresFleet(Queries):
     async def pools(self, fresh_after: datetime, waterline: float) -> Sequence[PoolRow]:
         rows = await self._rows(sql.POOLS, fresh_after=fresh_after, waterline=waterline)
         return [_pool_row(*row) for row in rows]
+
+    async def nodes_beyond(self, fresh_after: datetime, limit: int) -> Sequence[NodeView]:
+        rows = await self._rows(sql.NODES_BEYOND, fresh_after=fresh_after, limit=limit)
+        return await self._named([row[0] for row in rows])
 
     async def pool_sums(self, pool: str) -> PoolSums | None:
         row = (await self._rows(sql.SUMS_OF_POOL, pool=pool))[0]
@@ -76,9 +82,12 @@ class PostgresFleet(Queries):
         }
         count = (await self._rows(sql.NODE_COUNT, **asked))[0][0]
         rows = await self._rows(sql.NODE_NAMES, **asked, limit=wanted.limit, offset=wanted.offset)
-        names = [row[0] for row in rows]
-        nodes = {node.name: node for node in await self._all(_NODE, NODES_NAMED, names=names)}
-        return count, [nodes[name] for name in names if name in nodes]
+        return count, await self._named([row[0] for row in rows])
+
+    async def _named(self, names: Sequence[str]) -> Sequence[NodeView]:
+        """These nodes, in this order."""
+        nodes = {node.name: node for node in await self._all(_NODE, NODES_NAMED, names=list(names))}
+        return [nodes[name] for name in names if name in nodes]
 
     async def throttled_pods(self, fresh_after: datetime, limit: int) -> Sequence[PodView]:
         return await self._all(_POD, sql.THROTTLED_PODS, fresh_after=fresh_after, limit=limit)
@@ -95,6 +104,7 @@ def _level(at: datetime, nodes: Any, silent: Any, amounts: Sequence[Any]) -> Fle
         offered=parts.pop("offered"),
         usage=parts.pop("usage"),
         system=parts.pop("system"),
+        borrowed=parts.pop("borrowed"),
         tiers={name: part for name, part in parts.items() if part != Resources()},
     )
 

@@ -6,26 +6,29 @@ CPU in milli-cores, memory in bytes, ratios 0..1, times aware UTC. Sums cover on
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from slackwater.console.domain.views import DecisionSummary, NodeView, PodView
-from slackwater.decisions.reasons import DecisionKind, Reason
+from slackwater.decisions.reasons import ONLY_TOLD, DecisionKind, Reason
+from slackwater.decisions.record import Action
 from slackwater.model.quantities import Resources
+from slackwater.offers.lent_use import LentUse, usage_of_borrowers
 
 FRESH = timedelta(seconds=20)
 """Maximum age of a fresh report: four of the usual intervals."""
 LEVEL_SECONDS = 15
 """Interval of storing the fleet's level; a stored level stands for this many seconds."""
 NOTHING = Resources()
-BORROWING = ("batch", "free")
-"""Tiers that use lent capacity."""
 
 
 @dataclass(frozen=True, slots=True)
 class FleetLevel:
-    """The sums over all fresh nodes. `requested` is what owners (prod, mid) reserved; `silent` nodes are in no sum."""
+    """The sums over all fresh nodes. `requested` is what owners (prod, mid) reserved; `silent` nodes are in no sum.
+
+    `borrowed` is what batch and free use within the offer of their own node.
+    """
 
     at: datetime
     nodes: int
@@ -36,14 +39,21 @@ class FleetLevel:
     usage: Resources = NOTHING
     system: Resources = NOTHING
     tiers: Mapping[str, Resources] = field(default_factory=dict)
+    borrowed: Resources = NOTHING
+
+    @property
+    def beyond(self) -> Resources:
+        """What batch and free use beyond the offers of their nodes."""
+        return (usage_of_borrowers(self.tiers) - self.borrowed).at_least_zero()
 
 
 @dataclass(frozen=True, slots=True)
 class Gained:
     """The capacity that lower tiers got between two times, in core-hours and GiB-hours.
 
-    `lent` is what was offered, `used` what batch and free used. `covered_seconds` is the time with a stored level; the
-    rest is unknown and counts as nothing.
+    `lent` is what was offered, `used` what batch and free used of it (at most `lent`), `beyond` what they used beyond
+    the offers of their nodes. `covered_seconds` is the time with a stored level; the rest is unknown and counts as
+    nothing.
     """
 
     since: datetime
@@ -53,6 +63,8 @@ class Gained:
     used_core_hours: float
     lent_gib_hours: float
     used_gib_hours: float
+    beyond_core_hours: float = 0.0
+    beyond_gib_hours: float = 0.0
 
     @property
     def coverage(self) -> float:
@@ -60,23 +72,15 @@ class Gained:
         return min(1.0, self.covered_seconds / max(1.0, (self.until - self.since).total_seconds()))
 
 
-def gained(since: datetime, until: datetime, levels: int, lent: Resources, used: Resources) -> Gained:
+def gained(since: datetime, until: datetime, levels: int, use: LentUse) -> Gained:
     """Gains from the sums over that many stored levels, each of which stands for LEVEL_SECONDS."""
     hours = LEVEL_SECONDS / 3600
-    return Gained(
-        since,
-        until,
-        levels * LEVEL_SECONDS,
-        lent.cpu_milli / 1000 * hours,
-        used.cpu_milli / 1000 * hours,
-        lent.memory_bytes / 2**30 * hours,
-        used.memory_bytes / 2**30 * hours,
+    lent, used, beyond = (part.cpu_milli / 1000 * hours for part in (use.lent, use.borrowed, use.beyond))
+    lent_gib, used_gib, beyond_gib = (
+        part.memory_bytes / 2**30 * hours for part in (use.lent, use.borrowed, use.beyond)
     )
-
-
-def borrowed(tiers: Mapping[str, Resources]) -> Resources:
-    """The usage of the borrowing tiers."""
-    return sum((tiers[name] for name in BORROWING if name in tiers), NOTHING)
+    covered = levels * LEVEL_SECONDS
+    return Gained(since, until, covered, lent, used, lent_gib, used_gib, beyond, beyond_gib)
 
 
 def requested(pods: Iterable[PodView]) -> Resources:
@@ -170,20 +174,40 @@ class HeldPod:
 
 
 def held_pods(pods: Iterable[PodView], actions: Sequence[DecisionSummary]) -> list[HeldPod]:
-    """For each throttled pod, the decisions that throttle it. `actions` may cover many nodes, in any order."""
+    """For each throttled pod, the decisions that throttle it. `actions` may cover many nodes, in any order.
+
+    A pod that a later decision restored wholly is not held: its last report is older than the restore.
+    """
     newest_first = sorted(actions, key=lambda each: (each.decided_at, each.id), reverse=True)
-    return [_guard(pod, newest_first) for pod in pods if pod.throttled]
+    throttled = [pod for pod in pods if pod.throttled]
+    return [_guard(pod, newest_first) for pod in throttled if not _is_restored(pod, newest_first)]
+
+
+def _limits_of(pod: PodView, newest_first: Iterable[DecisionSummary]) -> Iterator[tuple[DecisionSummary, Action]]:
+    """The executed decisions about the limit of a pod."""
+    for decision in newest_first:
+        if decision.kind not in (DecisionKind.THROTTLE, DecisionKind.RESTORE):
+            continue
+        if decision.reason in ONLY_TOLD:
+            continue
+        for action in decision.actions:
+            if action.pod_uid == pod.uid:
+                yield decision, action
+
+
+def _is_restored(pod: PodView, newest_first: Iterable[DecisionSummary]) -> bool:
+    decision, action = next(_limits_of(pod, newest_first), (None, None))
+    if decision is None or action is None or pod.reported_at > decision.decided_at + FRESH:
+        return False
+    return action.cpu_limit_after_milli == pod.original_cpu_limit_milli
 
 
 def _guard(pod: PodView, newest_first: Sequence[DecisionSummary]) -> HeldPod:
     """Searches back in time until the decision that found the pod with its own limit."""
     since: datetime | None = None
     in_force: DecisionSummary | None = None
-    for decision in newest_first:
-        action = next((each for each in decision.actions if each.pod_uid == pod.uid), None)
-        if action is None or decision.kind not in (DecisionKind.THROTTLE, DecisionKind.RESTORE):
-            continue
-        if action.cpu_limit_after_milli == pod.original_cpu_limit_milli:
+    for decision, action in _limits_of(pod, newest_first):
+        if in_force is not None and action.cpu_limit_after_milli == pod.original_cpu_limit_milli:
             break  # fully restored here, so earlier decisions do not concern this throttle
         in_force = in_force or decision
         since = decision.decided_at

@@ -19,8 +19,9 @@ class PoolRow:
     """The nodes of one pool. Amounts cover its fresh nodes.
 
     `reserve` is per node the larger of system usage and what its operator keeps back; `expected` the larger of what
-    prod uses and the peak last predicted for it; `mid` and `batch` are offered to them, `mid_used` and `borrowed` (by
-    batch and free) used. `degraded` counts offers that are cautious because inputs are old or missing.
+    prod uses and the peak last predicted for it; `mid` and `batch` are offered to them. `mid_used` is used by mid,
+    `borrowed` by batch and free within the offer of their node, `beyond` by them beyond it. `degraded` counts offers
+    that are cautious because inputs are old or missing.
     """
 
     pool: str
@@ -38,6 +39,7 @@ class PoolRow:
     mid_used: Resources = NOTHING
     batch: Resources = NOTHING
     borrowed: Resources = NOTHING
+    beyond: Resources = NOTHING
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from slackwater.console.edge.parameters import Times
 from slackwater.console.edge.query import At, Node, NodeName, Pool, Since, Until
 from slackwater.console.ports import ReadQueries
 from slackwater.console.usecases.explain import existing_node
+from slackwater.console.usecases.lent_report import LentReport, lent_report
 from slackwater.model.errors import NotFound
 from slackwater.runtime.etags import NOT_MODIFIED, IfNoneMatch, etag, unchanged
 from slackwater.runtime.roles import Role
@@ -84,6 +85,10 @@ def offer_router(reads: ReadQueries, times: Times) -> Routes:
             and degraded in (None, offering.offer.degraded is not None)
         ]
         return paged(found, lambda offer: (offer.node,), continue_, limit, "offers")
+
+    @router.get("/offers/use", role=Role.VIEWER, summary="What lower tiers use of the offers, and beyond them")
+    async def get_offer_use() -> LentReport:
+        return await lent_report(reads, times.at(None))
 
     return router
 

@@ -214,12 +214,14 @@ _POOL_TITLES = {
     "batch": "Batch, used",
     "offered": "Batch, offered",
     "margin": "Kept back",
+    "over": "Beyond capacity",
 }
 
 
 def pool_parts(layers: tuple[StackLayer, ...]) -> list[TierPart]:
-    """The legend of the pools' bars, in their order."""
-    return [TierPart(layer.name, _POOL_TITLES[layer.name], layer.amount) for layer in layers]
+    """The legend of the pools' bars, in their order; what exceeds the capacity only where it does."""
+    shown = [layer for layer in layers if layer.amount or layer.name != "over"]
+    return [TierPart(layer.name, _POOL_TITLES[layer.name], layer.amount) for layer in shown]
 
 
 def tier_parts(layers: tuple[StackLayer, ...]) -> list[TierPart]:

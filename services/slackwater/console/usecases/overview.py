@@ -26,13 +26,14 @@ from slackwater.console.domain.fleet import (
     HeldPod,
     NodeQuery,
     Totals,
-    borrowed,
     held_pods,
     state_of,
 )
 from slackwater.console.domain.pools import PoolRow
+from slackwater.console.domain.summary import summary_of
 from slackwater.console.domain.views import DecisionSummary, NodeView
 from slackwater.console.ports import ReadQueries
+from slackwater.console.usecases.lent_report import LentReport, lent_report
 from slackwater.console.usecases.pictures import ACTIONS, Picture, both, feed, used_by_layer
 from slackwater.console.usecases.pool_levels import PoolLevels, pool_levels
 from slackwater.model.quantities import Resources
@@ -43,6 +44,8 @@ BUCKETS = 120
 GUARDS, ATTENTION = 12, 8
 GUARD_MEMORY = timedelta(hours=6)
 """How far back it searches for the decisions that throttle a pod."""
+DECISIONS_OF_POD = 50
+"""How many decisions about one pod it searches where it has found none of its node."""
 RESOURCES = {"cpu": Wording(cores, "cores", 1000.0), "memory": Wording(gibibytes, "GiB", float(2**30))}
 
 
@@ -79,7 +82,7 @@ class OverviewPage:
     totals: Totals
     waterline: float
     gained: Gained
-    borrowed: Resources
+    lent: LentReport
     guards: Sequence[HeldPod]
     pools: Sequence[PoolRow]
     pool_levels: PoolLevels
@@ -130,7 +133,7 @@ async def overview_page(reads: ReadQueries, now: datetime, span: str = "1h", res
         totals=await reads.totals(fresh_after, waterline),
         waterline=waterline,
         gained=await reads.gained(now.replace(hour=0, minute=0, second=0, microsecond=0), now),
-        borrowed=borrowed(level.tiers),
+        lent=await lent_report(reads, now, level),
         guards=await _guards(reads, now),
         pools=pools,
         pool_levels=pool_levels(pools, resource, RESOURCES[resource]),
@@ -150,7 +153,15 @@ async def _guards(reads: ReadQueries, now: datetime) -> Sequence[HeldPod]:
     if not pods:
         return ()
     actions = await reads.actions_on(sorted({pod.node for pod in pods}), now - GUARD_MEMORY, 500)
-    return held_pods(pods, actions)
+    return [await _with_record(reads, held) for held in held_pods(pods, actions)]
+
+
+async def _with_record(reads: ReadQueries, held: HeldPod) -> HeldPod:
+    """The held pod with the decisions about it alone, where the recent ones of its node do not include it."""
+    if held.decision_id is not None:
+        return held
+    records = await reads.decisions_about(held.pod.uid, DECISIONS_OF_POD, None)
+    return next(iter(held_pods([held.pod], [summary_of(record, None) for record in records])), held)
 
 
 async def _history(

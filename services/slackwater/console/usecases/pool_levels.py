@@ -58,13 +58,15 @@ def _level(row: PoolRow, resource: str, wording: Wording) -> PoolLevel:
     capacity = _in(row.capacity, resource)
     silent = f", {row.nodes - row.fresh} silent" if row.nodes > row.fresh else ""
     cautious = f", {row.degraded} cautious" if row.degraded else ""
+    layers = _layers(row, resource)
+    over = f", {wording.say(layers[-1].amount)} beyond capacity" if layers[-1].amount else ""
     return PoolLevel(
         pool=row.pool,
         href="/nodes?" + urlencode({"pool": row.pool}),
         capacity=capacity,
-        layers=_layers(row, resource),
-        said=f"{wording.say(offered)} of {wording.say(capacity)} {wording.unit} offered{cautious}{silent}",
-        alert=row.above > 0 or row.degraded > 0,
+        layers=layers,
+        said=f"{wording.say(offered)} of {wording.say(capacity)} {wording.unit} offered{over}{cautious}{silent}",
+        alert=row.above > 0 or row.degraded > 0 or bool(over),
     )
 
 

@@ -5,13 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
+from typing import Final
 
 from slackwater.decisions.record import DecisionRecord
 from slackwater.decisions.record_budget import RecordBudget, RecordForm, recorded
 from slackwater.ensurance.domain.node_state import GuardedNode
+from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.envelope import Event
 from slackwater.events.usage_reported import UsageReported
 from slackwater.model.records import record as value
+
+ENVELOPE_BYTES: Final = 600
+"""Subject and headers of a message."""
+EFFECT_BYTES: Final = 1100
+"""The measured effect of a decision, which is published if its record is."""
+
+
+def stream_bytes(record: DecisionRecord) -> int:
+    """The bytes of a record in the stream, with the effect that is measured for it."""
+    return len(DecisionRecorded(record=record).body()) + ENVELOPE_BYTES + EFFECT_BYTES
 
 
 @value(frozen=True, slots=True)
@@ -36,7 +48,7 @@ def budgeted(
     account, continues = before.records, before.is_in_episode
     forms = list[Decided]()
     for one in decided:
-        step = recorded(account, one.record, budget, now, continues=continues)
+        step = recorded(account, one.record, budget, now, stream_bytes, continues=continues)
         account, continues = step.account, True
         forms.append(replace(one, record=step.record or one.record, form=step.form))
     unrecorded = {one.record.id for one in forms if not one.is_published}

@@ -1,0 +1,53 @@
+"""The report of how offers are used: it agrees with the level, names pods, and says why nothing is offered."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest_asyncio
+from served import END, record_all
+
+from slackwater.console.adapters.memory import MemoryReadModel
+from slackwater.console.domain.fleet import FRESH
+from slackwater.console.usecases.lent_report import NAMED_PODS, lent_report
+from slackwater.console.usecases.record_events import RecordEvents
+from slackwater.model.quantities import Resources
+from slackwater.testing.clock import FakeClock
+from slackwater.testing.story import story
+
+LATER = END + timedelta(minutes=1)
+
+
+@pytest_asyncio.fixture
+async def model() -> MemoryReadModel:
+    model = MemoryReadModel()
+    month = timedelta(days=30)
+    record = RecordEvents(model, FakeClock(END), usage_retention=month, decision_retention=month)
+    await record_all(record, story(END))
+    return model
+
+
+async def test_the_report_agrees_with_the_level(model: MemoryReadModel) -> None:
+    report, level = await lent_report(model, END), await model.level(END, END - FRESH)
+    assert (report.lent, report.borrowed, report.beyond) == (level.offered, level.borrowed, level.beyond)
+    assert report.borrowed == report.borrowed.smaller_of(report.lent)
+    assert (report.why, report.no_offer) == ("", {})
+
+
+async def test_pods_beyond_a_withdrawn_offer_are_named(model: MemoryReadModel) -> None:
+    nodes = await model.nodes()
+    offers = [
+        replace(node.offer, event_id=node.name, generation=999, batch=Resources()) for node in nodes if node.offer
+    ]
+    await model.save_offers([replace(offer, offered_at=LATER) for offer in offers])
+    report = await lent_report(model, END)
+    assert report.borrowed == Resources()
+    assert report.exceeding
+    assert sum((one.beyond for one in report.exceeding), Resources()) == report.beyond
+    for one in report.exceeding:
+        names = {pod.name for pod in await model.pods(one.node) if pod.tier in ("batch", "free")}
+        assert 0 < len(one.pods) <= NAMED_PODS
+        assert set(one.pods) <= names
+    assert report.why.startswith("nothing is offered: ")
+    assert sum(report.no_offer.values()) == len(nodes)
