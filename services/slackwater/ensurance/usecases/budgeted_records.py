@@ -27,7 +27,7 @@ def stream_bytes(record: DecisionRecord) -> int:
 
 
 @value(frozen=True, slots=True)
-class Decided:
+class DecidedStep:
     """A decision record, the report as traced by the step that made it, and the form of the record. A record of the
     form LISTED is not published: the node's next one lists it."""
 
@@ -41,12 +41,12 @@ class Decided:
 
 
 def budgeted(
-    before: GuardedNode, after: GuardedNode, decided: Iterable[Decided], budget: RecordBudget, now: datetime
-) -> tuple[Sequence[Decided], GuardedNode]:
+    before: GuardedNode, after: GuardedNode, decided: Iterable[DecidedStep], budget: RecordBudget, now: datetime
+) -> tuple[Sequence[DecidedStep], GuardedNode]:
     """The decisions in the form that the budget allows, and the node with its account. The effects of decisions
     without a record are not published."""
     account, continues = before.records, before.is_in_episode
-    forms = list[Decided]()
+    forms = list[DecidedStep]()
     for one in decided:
         step = recorded(account, one.record, budget, now, stream_bytes, continues=continues)
         account, continues = step.account, True

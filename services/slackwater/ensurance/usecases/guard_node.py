@@ -27,7 +27,7 @@ from slackwater.ensurance.domain.node_state import (
 )
 from slackwater.ensurance.domain.pools import EvictedPod, PoolStanding
 from slackwater.ensurance.ports import NODES, EnsuranceMeter
-from slackwater.ensurance.usecases.budgeted_records import Decided, budgeted
+from slackwater.ensurance.usecases.budgeted_records import DecidedStep, budgeted
 from slackwater.ensurance.usecases.cordon import Cordon, after_cycle, scheduling_event, state_of
 from slackwater.ensurance.usecases.measure_effect import Effect, measure_effects
 from slackwater.ensurance.usecases.node_cache import GuardedNodeCache, GuardIntents
@@ -68,7 +68,7 @@ class _Answer:
 
     before: GuardedNode
     after: GuardedNode
-    decided: Sequence[Decided] = ()
+    decided: Sequence[DecidedStep] = ()
     effects: Sequence[Effect] = ()
     remaining_milli: int = 0
     standing: PoolStanding | None = None
@@ -359,11 +359,11 @@ class GuardNode:
 
 def _decided(
     plan: RecordedPlan, cycle: Cycle, source: DecisionContext, report: Event[UsageReported], generation: int
-) -> Decided:
+) -> DecidedStep:
     return _traced(record_of(new_id(), plan, cycle, source), report, generation)
 
 
-def _limited(made: GuardResult, decided: Sequence[Decided]) -> dict[str, str]:
+def _limited(made: GuardResult, decided: Sequence[DecidedStep]) -> dict[str, str]:
     """Decision id by uid of each pod whose limit changes."""
     return {
         step.uid: decision.record.id
@@ -396,7 +396,7 @@ def _evicted_pods(report: UsageReported, evicted: Sequence[Evicting]) -> tuple[E
 
 
 def _awaited(
-    made: GuardResult, decided: Sequence[Decided], generation: int, view: NodeReadings, now: datetime
+    made: GuardResult, decided: Sequence[DecidedStep], generation: int, view: NodeReadings, now: datetime
 ) -> list[Awaited]:
     """Decisions that were carried out and whose effect a metric will show."""
     awaited = []
@@ -420,7 +420,7 @@ def _awaited(
     return awaited
 
 
-def _traced(record: DecisionRecord, report: Event[UsageReported], generation: int) -> Decided:
+def _traced(record: DecisionRecord, report: Event[UsageReported], generation: int) -> DecidedStep:
     """The decision in a span of its own. Decisions are few, so each is sampled, whether its report was or not."""
     attributes: Attributes = {
         "node": record.node,
@@ -433,7 +433,7 @@ def _traced(record: DecisionRecord, report: Event[UsageReported], generation: in
     }
     with span("ensurance decide", sampled(report.traceparent), attributes) as step:
         cause = report.model_copy(update={"traceparent": step.traceparent})
-    return Decided(record.model_copy(update={"trace_id": trace_id_of(cause.traceparent)}), cause)
+    return DecidedStep(record.model_copy(update={"trace_id": trace_id_of(cause.traceparent)}), cause)
 
 
 def _check_plausible(guarded: GuardedNode, usages: Sequence[Usage]) -> None:
