@@ -5,6 +5,7 @@ PYTHON ?= python3
 PORT ?=
 DRIVER ?=
 SECONDS ?=
+SCENE ?=
 ARGS ?=
 LANES ?= auto
 VENV_PYTHON = .venv/bin/python
@@ -20,9 +21,9 @@ help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 20
 
 # make ends with 2 for every status but 0: the last line of a run, a bench and run-summary.json have the program's own.
-run: environment ## the demo on this machine; make run SECONDS=90 ends by itself with a summary
+run: environment ## the demo on this machine; SECONDS=90 ends by itself with a summary, SCENE=memory runs one scene
 	@exec $(VENV_PYTHON) -m slackwater.cli up --demo $(if $(SECONDS),--seconds $(SECONDS)) \
-	  $(if $(PORT),--port $(PORT)) $(if $(DRIVER),--driver $(DRIVER)) $(ARGS)
+	  $(if $(PORT),--port $(PORT)) $(if $(DRIVER),--driver $(DRIVER)) $(if $(SCENE),--scene $(SCENE)) $(ARGS)
 
 test: check ## all checks, then all tests against real servers; ARGS= goes to pytest, LANES=0 in one process
 	@exec $(VENV_PYTHON) -m pytest -q -n $(LANES) $(ARGS)

@@ -13,7 +13,18 @@ from typing import Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from slackwater.decisions.reasons import DecisionKind, Mode, Reason
-from slackwater.model.bounds import Amount, AnyAmount, Count, CpuMilli, Items, JsonDocument, Moment, Name, Text
+from slackwater.model.bounds import (
+    Amount,
+    AnyAmount,
+    Count,
+    CpuMilli,
+    Items,
+    JsonDocument,
+    MachineAmount,
+    Moment,
+    Name,
+    Text,
+)
 
 
 class Input(BaseModel):
@@ -56,8 +67,23 @@ class Alternative(BaseModel):
     namespace: Name = ""
 
 
+class MemoryLimit(BaseModel):
+    """A pod's memory limit before and after in bytes (None = unlimited), and what that releases."""
+
+    model_config = ConfigDict(frozen=True)
+
+    before_bytes: MachineAmount | None
+    after_bytes: MachineAmount | None
+    released_bytes: AnyAmount
+
+
+def _is_absent(value: object) -> bool:
+    return value is None
+
+
 class Action(BaseModel):
-    """The effect on one pod: its CPU limit before and after in milli-cores (None = unlimited), or its eviction.
+    """The effect on one pod: its CPU limit before and after in milli-cores (None = unlimited), its memory limit, or its
+    eviction.
 
     `keys` are its sort keys in the order of the record.
     """
@@ -73,6 +99,8 @@ class Action(BaseModel):
     evicted: bool = False
     keys: Items[Amount] = ()
     namespace: Name = ""
+    memory: MemoryLimit | None = Field(default=None, exclude_if=_is_absent)
+    """Set if the memory limit changes; the CPU limit stays, and `released_milli` is 0."""
 
 
 class Replay(BaseModel):

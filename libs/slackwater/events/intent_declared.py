@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import operator
 from enum import StrEnum
 from typing import Annotated, ClassVar
 
 from annotated_types import Interval
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from slackwater.events.envelope import Payload
-from slackwater.model.bounds import Amount, Count, CpuMilli, DocumentText, Items, Moment, Name, Text
+from slackwater.model.bounds import Amount, Count, CpuMilli, DocumentText, Items, MachineAmount, Moment, Name, Text
 
 Seconds = Annotated[float, Interval(ge=0, le=86400)]
 """A lease or grace period of at most one day. Invalid values are rejected before they reach an agent, because the last
@@ -32,6 +33,28 @@ class CpuThrottle(BaseModel):
     pod_uid: Name
     cpu_limit_milli: CpuMilli
     decision_id: Name
+
+
+class MemoryThrottle(BaseModel):
+    """The desired upper memory level of one pod in bytes (memory.high of cgroup v2), and the decision that set it."""
+
+    model_config = ConfigDict(frozen=True)
+
+    pod_uid: Name
+    memory_high_bytes: MachineAmount
+    decision_id: Name
+
+
+class MemoryProtection(StrEnum):
+    """How the agent protects the requested memory of prod pods: not at all, with memory.low or with memory.min."""
+
+    NONE = "none"
+    LOW = "low"
+    MIN = "min"
+
+
+def _is_unprotected(protection: MemoryProtection) -> bool:
+    return protection is MemoryProtection.NONE
 
 
 class Eviction(BaseModel):
@@ -69,8 +92,8 @@ class LocalWaterline(BaseModel):
 
 
 class IntentDeclared(Payload):
-    """The desired state of a node. Pods that `throttles` does not name are restored to their limits before the
-    throttle.
+    """The desired state of a node. Pods that `throttles` (CPU) or `memory_throttles` do not name are restored to their
+    limits before the throttle. `memory_throttles` is omitted if empty, `memory_protection` if `none`.
 
     `lease_seconds` counts from receipt on the agent's monotonic clock and restarts with each lease.renewed of the
     writer that covers the node; 0 = the writer receives no reports of the node. When the lease expires, the agent
@@ -93,6 +116,8 @@ class IntentDeclared(Payload):
     weights: WeightPolicy = WeightPolicy.BY_TIER
     throttles: Items[CpuThrottle] = ()
     evictions: Items[Eviction] = ()
+    memory_throttles: Items[MemoryThrottle] = Field(default=(), exclude_if=operator.not_)
+    memory_protection: MemoryProtection = Field(default=MemoryProtection.NONE, exclude_if=_is_unprotected)
     waterlines: Items[LocalWaterline] = ()
     rules: DocumentText = ""
     """Rules that the agent applies by itself after the lease has expired, as JSON of slackwater.waterline.rules_codec;

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import operator
 from typing import ClassVar
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from slackwater.events.envelope import Payload
-from slackwater.model.bounds import Count, CpuMilli, Items, Moment, Name, Text
+from slackwater.model.bounds import Count, CpuMilli, Items, MachineAmount, Moment, Name, Text
 
 
 class ObservedLimit(BaseModel):
@@ -21,9 +22,21 @@ class ObservedLimit(BaseModel):
     decision_id: Name | None = None
 
 
+class ObservedMemoryLimit(BaseModel):
+    """The memory.high of one pod, read back from the kernel after the write (None: unlimited); `error` is a stable
+    reason or None."""
+
+    model_config = ConfigDict(frozen=True)
+
+    pod_uid: Name
+    memory_high_bytes: MachineAmount | None
+    error: Text | None = None
+    decision_id: Name | None = None
+
+
 class IntentObserved(Payload):
-    """The observed state of a generation. `observed_at` is the time after the last write; `limits` has the changed
-    pods."""
+    """The observed state of a generation. `observed_at` is the time after the last write; `limits` and
+    `memory_limits` (omitted if empty) have the changed pods."""
 
     KEY_PARTS: ClassVar[int] = 2
     TYPE: ClassVar[str] = "intent.observed"
@@ -37,6 +50,7 @@ class IntentObserved(Payload):
     received_at: Moment
     observed_at: Moment
     limits: Items[ObservedLimit] = ()
+    memory_limits: Items[ObservedMemoryLimit] = Field(default=(), exclude_if=operator.not_)
     foreign_writers: Items[Text] = ()
 
     def key(self) -> str:

@@ -5,10 +5,23 @@ Plain dataclasses instead of pydantic models, because a report holds about two h
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from pydantic import Field
+
 from slackwater.model.bounds import CpuMilli, MachineAmount, Name, Ratio, Samples
 from slackwater.model.pods import Pod
 from slackwater.model.records import record
 from slackwater.model.tiers import Tier
+
+
+def is_unknown(value: object) -> bool:
+    """Whether a field is omitted from the JSON because its value is unknown."""
+    return value is None
+
+
+KnownBytes = Annotated[MachineAmount | None, Field(exclude_if=is_unknown)]
+"""Bytes, omitted from the JSON if None."""
 
 
 @record(frozen=True, slots=True)
@@ -66,6 +79,11 @@ class PodUsage:
 
     `cpu_limit_milli` is the limit in force now (None = unlimited), `original_cpu_limit_milli` the one before any
     throttle by Slackwater, `throttled_ratio` the share of the window's CFS periods in which the pod was throttled.
+
+    `memory_high_bytes` is the memory.high in force now (None = unlimited), `original_memory_high_bytes` the one before
+    any throttle by Slackwater. `reclaimable_bytes` is the page cache of the pod that the kernel can drop, in
+    addition to `usage.memory_bytes`, which holds what it cannot drop: the sum is what memory.high counts. None means
+    that the agent does not measure it, so the pod's memory is not throttled. All three are omitted if None.
     """
 
     pod: Pod
@@ -74,3 +92,6 @@ class PodUsage:
     cpu_limit_milli: CpuMilli | None = None
     original_cpu_limit_milli: CpuMilli | None = None
     throttled_ratio: Ratio | None = None
+    memory_high_bytes: KnownBytes = None
+    original_memory_high_bytes: KnownBytes = None
+    reclaimable_bytes: KnownBytes = None

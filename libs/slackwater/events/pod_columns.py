@@ -30,6 +30,9 @@ class PodsByColumns(Sequence[PodUsage]):
     cpu_limit_milli: Sequence[int | None]
     throttled_ratio: Sequence[float | None]
     cpu_some_avg: Sequence[float | None]
+    memory_high_bytes: Sequence[int | None]
+    original_memory_high_bytes: Sequence[int | None]
+    reclaimable_bytes: Sequence[int | None]
     as_sent: Callable[[], Sequence[PodUsage]]
 
     def __len__(self) -> int:
@@ -57,6 +60,9 @@ def by_columns(pods: Sequence[PodUsage]) -> PodsByColumns:
         cpu_limit_milli=[pod.cpu_limit_milli for pod in pods],
         throttled_ratio=[pod.throttled_ratio for pod in pods],
         cpu_some_avg=[pod.pressure.cpu_some_avg for pod in pods],
+        memory_high_bytes=[pod.memory_high_bytes for pod in pods],
+        original_memory_high_bytes=[pod.original_memory_high_bytes for pod in pods],
+        reclaimable_bytes=[pod.reclaimable_bytes for pod in pods],
         as_sent=lambda: pods,
     )
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import operator
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
+from annotated_types import Interval
+from msgspec import Meta
 from pydantic import Field
 
 from slackwater.events.envelope import Payload
-from slackwater.events.measures import HostAppUsage, PodUsage, Pressure, Usage
-from slackwater.model.bounds import Count, Items, Moment, Name, Seconds
+from slackwater.events.measures import HostAppUsage, PodUsage, Pressure, Usage, is_unknown
+from slackwater.model.bounds import MOST_BYTES_PER_SECOND, Count, Items, Moment, Name, Seconds
 from slackwater.model.devices import DiskUse, LinkUse
+
+RefaultRate = Annotated[float, Interval(ge=0, le=MOST_BYTES_PER_SECOND), Meta(ge=0, le=MOST_BYTES_PER_SECOND)]
 
 
 class UsageReported(Payload):
@@ -20,7 +24,8 @@ class UsageReported(Payload):
     not be measured. `prod_pressure` is the pressure of all prod pods together. `disks` and `links` are averages over
     the window of the readable devices. `alone`: the agent was disconnected and decided by itself when it sent the
     report, so the service that decides for the node waits until the agent receives its leases again. `host_apps` and
-    `alone` are omitted if empty or false.
+    `alone` are omitted if empty or false. `prod_refault_bytes_per_second` is what prod pods read again per second of
+    the file pages that were evicted from their page cache; omitted if unknown.
     """
 
     TYPE: ClassVar[str] = "usage.reported"
@@ -43,6 +48,7 @@ class UsageReported(Payload):
     links: Items[LinkUse] = ()
     host_apps: Items[HostAppUsage] = Field(default=(), exclude_if=operator.not_)
     alone: bool = Field(default=False, exclude_if=operator.not_)
+    prod_refault_bytes_per_second: RefaultRate | None = Field(default=None, exclude_if=is_unknown)
 
     def key(self) -> str:
         return self.node

@@ -12,11 +12,12 @@ from slackwater.intents.controls import Writer
 @dataclass(frozen=True, slots=True)
 class ObservedAnswer:
     """The node has carried out `generation`. `failures` are pods whose limit could not be set, with the limit in force
-    there in milli-cores (None: unlimited or unknown)."""
+    there in milli-cores (None: unlimited or unknown); `memory_failures` the same for memory, in bytes."""
 
     generation: int
     observed_at: datetime
     failures: tuple[tuple[str, int | None], ...] = ()
+    memory_failures: tuple[tuple[str, int | None], ...] = ()
 
     def is_current(self, generation: int) -> bool:
         """Whether it answers the newest document. An answer to an older one must not change the document."""
@@ -28,4 +29,5 @@ def answer_to(writer: Writer, observed: IntentObserved) -> ObservedAnswer | None
     if observed.writer != writer.name:
         return None
     failures = tuple((limit.pod_uid, limit.cpu_limit_milli) for limit in observed.limits if limit.error is not None)
-    return ObservedAnswer(observed.generation, observed.observed_at, failures)
+    memory = tuple((one.pod_uid, one.memory_high_bytes) for one in observed.memory_limits if one.error is not None)
+    return ObservedAnswer(observed.generation, observed.observed_at, failures, memory)

@@ -17,9 +17,11 @@ class ControlField(StrEnum):
     WEIGHTS = "weights"
     WATERLINES = "waterlines"
     RULES = "rules"
+    MEMORY_THROTTLES = "memory_throttles"
+    MEMORY_PROTECTION = "memory_protection"
 
 
-EXCLUSIVE: Final = frozenset({ControlField.WEIGHTS, ControlField.RULES})
+EXCLUSIVE: Final = frozenset({ControlField.WEIGHTS, ControlField.RULES, ControlField.MEMORY_PROTECTION})
 """Controls with one owner. The others merge in the agent: the lowest limit of a pod applies, evictions are separate
 items, and the lowest waterline reports first."""
 

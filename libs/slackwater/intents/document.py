@@ -6,7 +6,15 @@ from datetime import datetime
 from typing import Any, Final
 
 from slackwater.events.envelope import Event, event_of
-from slackwater.events.intent_declared import CpuThrottle, Eviction, IntentDeclared, LocalWaterline, WeightPolicy
+from slackwater.events.intent_declared import (
+    CpuThrottle,
+    Eviction,
+    IntentDeclared,
+    LocalWaterline,
+    MemoryProtection,
+    MemoryThrottle,
+    WeightPolicy,
+)
 from slackwater.events.lease_renewed import LeaseRenewed
 from slackwater.intents.controls import ControlField, Writer
 from slackwater.model.records import record
@@ -22,6 +30,8 @@ class Content:
     """The agent applies the policy that protects prod most; this one protects it least."""
     waterlines: tuple[LocalWaterline, ...] = ()
     rules: str = ""
+    memory_throttles: tuple[MemoryThrottle, ...] = ()
+    memory_protection: MemoryProtection = MemoryProtection.NONE
 
     def controls(self) -> frozenset[ControlField]:
         """The controls that this content sets."""
@@ -31,6 +41,8 @@ class Content:
             (ControlField.WEIGHTS, self.weights is not WeightPolicy.BY_REQUEST),
             (ControlField.WATERLINES, bool(self.waterlines)),
             (ControlField.RULES, bool(self.rules)),
+            (ControlField.MEMORY_THROTTLES, bool(self.memory_throttles)),
+            (ControlField.MEMORY_PROTECTION, self.memory_protection is not MemoryProtection.NONE),
         )
         return frozenset(control for control, present in is_set if present)
 
@@ -76,6 +88,8 @@ def document_event(
         evictions=content.evictions,
         waterlines=content.waterlines,
         rules=content.rules,
+        memory_throttles=content.memory_throttles,
+        memory_protection=content.memory_protection,
     )
     return event_of(document, source=writer.name, time=now, causedby=cause)
 

@@ -25,6 +25,7 @@ from slackwater.waterline.execution.plan import ExecutorState, Plan, Step
 from slackwater.waterline.facts.amounts import ZERO
 from slackwater.waterline.facts.node import NodeReadings
 from slackwater.waterline.facts.pods import PodUse
+from slackwater.waterline.loop.applied_memory import MemoryBackoff, loop_after, within_backoff
 from slackwater.waterline.loop.feedback import (
     Allowance,
     Crossing,
@@ -45,7 +46,7 @@ from slackwater.waterline.policies.values import Policies
 from slackwater.waterline.registry.built_in import BUILT_IN
 from slackwater.waterline.registry.metric import Metrics
 
-_ASKED: Final = (ActionKind.THROTTLE, ActionKind.EVICT)
+_ASKED: Final = (ActionKind.THROTTLE, ActionKind.THROTTLE_MEMORY, ActionKind.EVICT)
 
 
 @record(frozen=True, slots=True)
@@ -98,6 +99,7 @@ class CycleState:
     analyzer: AnalyzerState = field(default_factory=AnalyzerState)
     executor: ExecutorState = field(default_factory=ExecutorState)
     loop: LoopState = field(default_factory=LoopState)
+    memory: MemoryBackoff = field(default_factory=MemoryBackoff)
 
 
 @record(frozen=True, slots=True)
@@ -145,11 +147,13 @@ def run_cycle(
     analysis = _within(
         given.mode, analyse(view, allowed(policies, given.mode), metrics, before.analyzer, now, given.excess)
     )
+    analysis = within_backoff(analysis, before.memory, now)
     if given.loop is not None:
         return _steadied(view, analysis, before, now, given, given.loop, attempt)
     plan = execute(analysis, before.executor, given.limits, now, attempt)
     would = preview(analysis, before.executor, given.limits, now, plan)
-    return Cycle(analysis, plan, would, CycleState(analysis.state, plan.state, before.loop))
+    memory = loop_after(before.memory, analysis, plan, now)
+    return Cycle(analysis, plan, would, CycleState(analysis.state, plan.state, before.loop, memory))
 
 
 def _steadied(
@@ -199,7 +203,8 @@ def _steadied(
         falls, rises = ActionKind.THROTTLE in kinds, ActionKind.RESTORE in kinds
         gone = bool(undone) or is_demand_gone(view, state, policy)
         state = after_change(state, policy, now, falls=falls, rises=rises, gone=gone, is_new=is_new)
-    after = CycleState(analysis.state, plan.state, _acted(state, plan, view, now))
+    memory = loop_after(before.memory, analysis, plan, now)
+    after = CycleState(analysis.state, plan.state, _acted(state, plan, view, now), memory)
     return Cycle(analysis, plan, would, after, hold or "", recorded, would_close, undone)
 
 

@@ -12,6 +12,7 @@ from typing import Final
 
 from slackwater.decisions.record import Input
 from slackwater.model.records import record
+from slackwater.waterline import memory_inputs
 from slackwater.waterline.analysis.demands import ActionKind, Demand, Restorable, gap_of
 from slackwater.waterline.analysis.sample_counters import RuleVerdict
 from slackwater.waterline.cycle import Cycle, Options, RecordedPlan
@@ -27,6 +28,7 @@ from slackwater.waterline.registry.metric import MetricResource
 from slackwater.waterline.rulebook import Rulebook
 
 UNIT: Final = "milli-cores"
+OF_MEMORY: Final = (ActionKind.THROTTLE_MEMORY, ActionKind.RESTORE_MEMORY)
 _UNITS: Final = {
     MetricResource.MEMORY: "bytes",
     MetricResource.BATCH_MEMORY_REQUEST: "bytes",
@@ -56,6 +58,13 @@ def unit_of(resource: MetricResource) -> str:
     return _UNITS.get(resource, UNIT)
 
 
+def unit_of_kind(kind: ActionKind, resource: MetricResource | None) -> str:
+    """Returns the unit of a decision's result."""
+    if kind in OF_MEMORY:
+        return memory_inputs.BYTES
+    return UNIT if resource is None else unit_of(resource)
+
+
 def inputs_of(
     recorded: RecordedPlan, demand: Demand | None, cycle: Cycle, source: DecisionContext
 ) -> tuple[Input, ...]:
@@ -69,6 +78,8 @@ def inputs_of(
     found.append(Input(name="capacity", value=source.capacity_milli, unit=UNIT, source="node.described"))
     if recorded.kind is ActionKind.RESTORE:
         found += _without_effect(cycle) if cycle.undone else _allowed(cycle, source)
+    if recorded.kind is ActionKind.RESTORE_MEMORY:
+        found += memory_inputs.restore_inputs(cycle.analysis, source.state.cycle.memory, source.now)
     found += _gaps(recorded, demand, cycle, source)
     if recorded.kind is ActionKind.THROTTLE and recorded.carried_out:
         found += _reversed(cycle, source)
@@ -105,6 +116,8 @@ def _decisive(demand: Demand | None, cycle: Cycle, source: DecisionContext) -> R
         return verdicts[0] if verdicts else None
     asked = [one for one in verdicts if one.rule.key in demand.rules]
     view, ratio = source.view, source.options.excess.gap_ratio
+    if demand.kind is ActionKind.THROTTLE_MEMORY:
+        return max(asked, key=memory_inputs.decisive_need(view, source.rules.policies.actions), default=None)
     return max(asked, key=lambda one: gap_of(one, view, ratio) or ZERO, default=None)
 
 
@@ -127,6 +140,9 @@ def _against_the_waterline(
     if rule.target != rule.waterline:
         found.append(Input(name="target", value=float(rule.target), unit=unit, source=rules))
     found += [_measured(one.name, _whole(one.value), str(one.unit), source) for one in metric.basis(view)]
+    if demand.kind is ActionKind.THROTTLE_MEMORY:
+        bounds = memory_inputs.bounds_of(verdict, source.rules.policies.actions)
+        return [*found, *memory_inputs.need_inputs(demand, verdict, bounds, view, rules)]
     lacking = metric.release(view, verdict.reading, rule.target)
     if demand.gap is not None and lacking is not None:
         said = f"computed: {metric.formula}"
@@ -149,6 +165,7 @@ def _against_the_waterline(
 def _gaps(recorded: RecordedPlan, demand: Demand | None, cycle: Cycle, source: DecisionContext) -> list[Input]:
     left = [one for one in recorded.plan.remaining if one.kind is recorded.kind]
     found = [_gap(one, demand, _resource_of(one, cycle)) for one in left]
+    is_of_memory = recorded.kind in OF_MEMORY
     for one in left:
         if (demand is None or one.metric != demand.metric.name) and one.open is not None and one.open >= 1:
             said = f"computed: {one.because}"
@@ -156,6 +173,8 @@ def _gaps(recorded: RecordedPlan, demand: Demand | None, cycle: Cycle, source: D
             found.append(Input(name=f"remaining of {one.metric}", value=int(one.open), unit=unit, source=said))
         if demand is not None and one.metric == demand.metric.name and (more := _credited(one, recorded.plan)):
             why = "computed: evictions under way, and what throttles of this cycle release"
+            if is_of_memory:
+                why = "computed: what limits set a short time ago have still to release"
             found.append(Input(name="credited", value=more, unit=unit_of(demand.metric.resource), source=why))
     return found
 
@@ -163,6 +182,8 @@ def _gaps(recorded: RecordedPlan, demand: Demand | None, cycle: Cycle, source: D
 def _gap(left: Remaining, demand: Demand | None, resource: MetricResource) -> Input:
     is_own = demand is not None and left.metric == demand.metric.name
     said = "computed: (1 + excess_ratio) x lacking" if is_own and left.gap is not None else "computed"
+    if is_own and left.gap is not None and demand is not None and left.kind is ActionKind.THROTTLE_MEMORY:
+        said = memory_inputs.gap_source(demand)
     if is_own and demand is not None and demand.waited_milli >= 1:
         said += " + waited_for"
     name = "gap" if is_own else f"gap of {left.metric}"
@@ -171,6 +192,8 @@ def _gap(left: Remaining, demand: Demand | None, resource: MetricResource) -> In
 
 def _resource_of(left: Remaining, cycle: Cycle) -> MetricResource:
     analysis = cycle.analysis
+    if left.kind in OF_MEMORY:
+        return MetricResource.MEMORY
     asked = (*analysis.throttles, *analysis.evictions, *analysis.previews)
     return next((one.metric.resource for one in asked if one.metric.name == left.metric), MetricResource.CPU)
 

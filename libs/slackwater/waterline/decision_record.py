@@ -4,7 +4,7 @@ replay arguments.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,15 +13,18 @@ from slackwater.decisions.record import Action, Alternative, DecisionRecord, Inp
 from slackwater.resources.selectors import LabelSelector
 from slackwater.waterline import cycle_replay
 from slackwater.waterline.actuation.cpu_quota import amount_of
+from slackwater.waterline.actuation.memory_high import releasable_bytes
 from slackwater.waterline.analysis.demands import ActionKind, Candidate, Demand
+from slackwater.waterline.analysis.sample_counters import RuleVerdict
 from slackwater.waterline.cycle import Cycle, RecordedPlan
-from slackwater.waterline.decision_inputs import UNIT, DecisionContext, inputs_of, unit_of
+from slackwater.waterline.decision_inputs import OF_MEMORY, UNIT, DecisionContext, inputs_of, unit_of_kind
 from slackwater.waterline.execution.plan import Plan, Remaining, Step
 from slackwater.waterline.facts.amounts import ZERO, Number
 from slackwater.waterline.facts.pods import PodUse
 from slackwater.waterline.loop.applied_limits import limits_of, milli_of_quota
+from slackwater.waterline.memory_record import kept_limits, memory_action, memory_term
 from slackwater.waterline.node_guard import GuardState
-from slackwater.waterline.ordering.chains import CPU, ComparatorChain
+from slackwater.waterline.ordering.chains import CPU, MEMORY, ComparatorChain
 from slackwater.waterline.registry.metric import Metric, MetricResource
 
 _SUBJECTS: Final = {
@@ -30,6 +33,7 @@ _SUBJECTS: Final = {
     MetricResource.OTHER: "node",
 }
 _SPARED_AT_MOST: Final = 200
+_RESTORES: Final = (ActionKind.RESTORE, ActionKind.RESTORE_MEMORY)
 SHARED: Final = "shared by the pods"
 """Name of the term for CPU that several raised limits have in common."""
 
@@ -55,13 +59,13 @@ def record_of(decision_id: str, recorded: RecordedPlan, cycle: Cycle, source: De
     steps = recorded.plan.of(recorded.kind)
     metric = demand.metric if demand is not None else None
     pods = {pod.uid: pod for pod in source.view.pods}
-    terms = within_capacity([_term(step, metric, pods[step.uid]) for step in steps], source.capacity_milli)
-    chain, reason = _chain_of(demand), reason_of(recorded, source.state, cycle)
+    terms = _terms(recorded.kind, [_term(step, metric, pods[step.uid]) for step in steps], source)
+    chain, reason = _chain_of(demand, recorded.kind), reason_of(recorded, source.state, cycle)
     return DecisionRecord(
         id=decision_id,
-        kind=DecisionKind(recorded.kind.value),
+        kind=kind_of(recorded.kind),
         node=source.node,
-        subject="cpu" if metric is None else _SUBJECTS.get(metric.resource, "cpu"),
+        subject=_subject(recorded.kind, metric),
         service=source.service,
         rule=_rule(demand, cycle),
         mode=source.options.mode,
@@ -71,7 +75,7 @@ def record_of(decision_id: str, recorded: RecordedPlan, cycle: Cycle, source: De
         inputs=inputs_of(recorded, demand, cycle, source),
         terms=terms,
         result=sum(term.value for term in terms),
-        unit=UNIT if metric is None else unit_of(metric.resource),
+        unit=unit_of_kind(recorded.kind, None if metric is None else metric.resource),
         alternatives=_alternatives(recorded, demand, cycle, source.state, pods),
         actions=tuple(_action(step, pods[step.uid], chain) for step in steps),
         remaining=0 if left is None or left.open is None else int(left.open),
@@ -91,14 +95,21 @@ def record_of(decision_id: str, recorded: RecordedPlan, cycle: Cycle, source: De
     )
 
 
-def release_record(decision_id: str, plan: Plan, source: DecisionContext, tiers: dict[str, str]) -> DecisionRecord:
-    """Returns the record of restoring all limits because the mode forbids throttling."""
-    terms = within_capacity([_term(step, None, None) for step in plan.steps], source.capacity_milli)
+def release_records(new_id: Callable[[], str], plan: Plan, source: DecisionContext) -> tuple[DecisionRecord, ...]:
+    """Returns the records of restoring all limits because the mode forbids throttling: of CPU, and of memory."""
+    kinds = (ActionKind.RESTORE, ActionKind.RESTORE_MEMORY)
+    return tuple(_release_record(new_id(), kind, plan, source) for kind in kinds if plan.of(kind))
+
+
+def _release_record(decision_id: str, kind: ActionKind, plan: Plan, source: DecisionContext) -> DecisionRecord:
+    steps = plan.of(kind)
+    terms = _terms(kind, [_term(step, None, None) for step in steps], source)
+    tiers = {one.uid: one.tier for one in source.state.throttles} | {one.uid: one.tier for one in source.state.memory}
     return DecisionRecord(
         id=decision_id,
         kind=DecisionKind.RESTORE,
         node=source.node,
-        subject="cpu",
+        subject=_subject(kind, None),
         service=source.service,
         rule="",
         mode=source.options.mode,
@@ -111,8 +122,8 @@ def release_record(decision_id: str, plan: Plan, source: DecisionContext, tiers:
         ),
         terms=terms,
         result=sum(term.value for term in terms),
-        unit=UNIT,
-        actions=tuple(_limit_action(step, tiers.get(step.uid, "")) for step in plan.steps),
+        unit=unit_of_kind(kind, None),
+        actions=tuple(_limit_action(step, tiers.get(step.uid, "")) for step in steps),
         replay=Replay(
             function=cycle_replay.REPLAY_RELEASE,
             arguments={
@@ -131,11 +142,31 @@ def trigger_of(recorded: RecordedPlan, cycle: Cycle) -> Trigger | None:
         asked = [one for one in read if one.rule.key in demand.rules]
         verdict = max(asked, key=lambda one: (one.reading or ZERO) - one.rule.waterline, default=None)
     else:
-        verdict = next(iter(read), None) if recorded.kind is ActionKind.RESTORE else None
+        verdict = next(iter(_restored_by(recorded.kind, read)), None)
     if verdict is None or verdict.reading is None:
         return None
     rule = verdict.rule
     return Trigger(rule.metric, float(verdict.reading), float(rule.waterline), rule.selector)
+
+
+def kind_of(kind: ActionKind) -> DecisionKind:
+    """Returns the kind of the decision; its subject says whether it is about CPU or memory."""
+    return DecisionKind(kind.value.removesuffix("-memory"))
+
+
+def _subject(kind: ActionKind, metric: Metric | None) -> str:
+    if kind in OF_MEMORY:
+        return "memory"
+    return "cpu" if metric is None else _SUBJECTS.get(metric.resource, "cpu")
+
+
+def _restored_by(kind: ActionKind, read: Sequence[RuleVerdict]) -> Sequence[RuleVerdict]:
+    """Returns the rules by whose metric a restore is measured."""
+    if kind is ActionKind.RESTORE:
+        return read
+    if kind is ActionKind.RESTORE_MEMORY:
+        return [one for one in read if one.metric is not None and one.metric.memory is not None]
+    return ()
 
 
 def remaining_milli(cycle: Cycle) -> int:
@@ -168,15 +199,18 @@ def _worst(recorded: RecordedPlan, cycle: Cycle) -> tuple[Demand | None, Remaini
 def _asked(recorded: RecordedPlan, cycle: Cycle) -> list[Demand]:
     """Returns all demands of this kind: several metrics may have requested one decision."""
     analysis = cycle.analysis
-    among = analysis.previews if recorded.plan is cycle.would else (*analysis.throttles, *analysis.evictions)
+    real = (*analysis.throttles, *analysis.memory, *analysis.evictions)
+    among = analysis.previews if recorded.plan is cycle.would else real
     return [one for one in among if one.kind is recorded.kind]
 
 
-def _chain_of(demand: Demand | None) -> ComparatorChain:
+def _chain_of(demand: Demand | None, kind: ActionKind) -> ComparatorChain:
     """Returns the order used in the record: all keys follow this chain, whichever metric chose a
     pod.
     """
-    return CPU if demand is None else demand.metric.chain
+    if demand is not None:
+        return demand.metric.chain
+    return MEMORY if kind in OF_MEMORY else CPU
 
 
 def reason_of(recorded: RecordedPlan, before: GuardState, cycle: Cycle) -> Reason:
@@ -188,9 +222,12 @@ def reason_of(recorded: RecordedPlan, before: GuardState, cycle: Cycle) -> Reaso
             back = {step.uid for step in steps if step.changes[0].after_us is None or _is_back(step, before)}
             left = {one.uid for one in before.throttles} - back
             return Reason.RESTORE_HEADROOM if left else Reason.RESTORE_COMPLETE
+        case ActionKind.RESTORE_MEMORY:
+            steps = recorded.plan.of(ActionKind.RESTORE_MEMORY)
+            return Reason.RESTORE_HEADROOM if kept_limits(before, steps) else Reason.RESTORE_COMPLETE
         case ActionKind.EVICT:
             return Reason.EVICT_OBSERVED_ONLY if recorded.plan is cycle.would else Reason.EVICT_WATERLINE_CROSSED
-        case ActionKind.THROTTLE:
+        case ActionKind.THROTTLE | ActionKind.THROTTLE_MEMORY:
             return Reason.THROTTLE_OBSERVED_ONLY if recorded.plan is cycle.would else Reason.THROTTLE_WATERLINE_CROSSED
 
 
@@ -210,6 +247,8 @@ def _rule(demand: Demand | None, cycle: Cycle) -> str:
 
 def _term(step: Step, metric: Metric | None, pod: PodUse | None) -> Term:
     """Returns the term of a step: a throttle and an eviction release, a restore returns."""
+    if step.memory is not None:
+        return memory_term(step, step.memory, metric, pod)
     uses = "" if pod is None or pod.cpu_usage_milli is None else f"uses {int(pod.cpu_usage_milli)}, "
     if step.kind is ActionKind.RESTORE:
         return Term(name=step.name, value=-int(amount_of(step.changes)), note=uses + _limits(step))
@@ -220,6 +259,10 @@ def _term(step: Step, metric: Metric | None, pod: PodUse | None) -> Term:
     others = ", ".join(f"{int(amount)} of {name}" for name, amount in step.released if metric and name != metric.name)
     because = "" if metric is None or step.metric == metric.name else f" for {step.metric}"
     return Term(name=step.name, value=value, note=f"evicted{because}" + (f", also {others}" if others else ""))
+
+
+def _terms(kind: ActionKind, terms: Sequence[Term], source: DecisionContext) -> tuple[Term, ...]:
+    return tuple(terms) if kind in OF_MEMORY else within_capacity(terms, source.capacity_milli)
 
 
 def within_capacity(terms: Sequence[Term], capacity_milli: int) -> tuple[Term, ...]:
@@ -245,8 +288,8 @@ def _back_to(step: Step) -> str:
 
 
 def _action(step: Step, pod: PodUse, chain: ComparatorChain) -> Action:
-    if step.changes:
-        return _limit_action(step, str(pod.tier or ""), pod.namespace, chain.keys(pod))
+    if step.changes or step.memory is not None:
+        return _limit_action(step, str(pod.tier or ""), pod.namespace, chain.keys(pod), pod)
     limit = milli_of_quota(pod.containers[0].quota_us) if pod.containers else None
     return Action(
         pod_uid=step.uid,
@@ -261,7 +304,11 @@ def _action(step: Step, pod: PodUse, chain: ComparatorChain) -> Action:
     )
 
 
-def _limit_action(step: Step, tier: str, namespace: str = "", keys: tuple[Number, ...] = ()) -> Action:
+def _limit_action(
+    step: Step, tier: str, namespace: str = "", keys: tuple[Number, ...] = (), pod: PodUse | None = None
+) -> Action:
+    if step.memory is not None:
+        return memory_action(step, step.memory, tier, namespace, _keys(keys), pod)
     before, after = limits_of(step)
     sign = -1 if step.kind is ActionKind.RESTORE else 1
     return Action(
@@ -286,19 +333,20 @@ def _alternatives(
     """Returns the spared pods in candidate order, with what each could have released."""
     candidates = {one.pod.uid: one for each in _asked(recorded, cycle) for one in each.candidates}
     candidates |= {} if demand is None else {one.pod.uid: one for one in demand.candidates}
-    chain = _chain_of(demand)
+    chain = _chain_of(demand, recorded.kind)
     found, recorded_uids = [], set[str]()
     for one in recorded.plan.spared:
         if one.kind is recorded.kind and one.uid not in recorded_uids:
             recorded_uids.add(one.uid)
             candidate = candidates.get(one.uid)
             would = None if candidate is None or demand is None else _at_most(demand, candidate)
-            is_placed = candidate is not None or recorded.kind is ActionKind.RESTORE
+            is_placed = candidate is not None or recorded.kind in _RESTORES
             keys = chain.keys(pods[one.uid]) if is_placed and one.uid in pods else ()
             found.append(_spared(pods.get(one.uid), one.uid, one.name, one.because, keys, would))
-    if recorded.kind is ActionKind.RESTORE:
-        raised = {step.uid for step in recorded.plan.of(ActionKind.RESTORE)}
-        kept = [one for one in before.throttles if one.uid in pods and one.uid not in raised | recorded_uids]
+    if recorded.kind in _RESTORES:
+        raised = {step.uid for step in recorded.plan.of(recorded.kind)}
+        limited = before.throttles if recorded.kind is ActionKind.RESTORE else before.memory
+        kept = [one for one in limited if one.uid in pods and one.uid not in raised | recorded_uids]
         found += [
             _spared(
                 pods[one.uid],
@@ -310,8 +358,17 @@ def _alternatives(
             for one in sorted(kept, key=lambda one: one.uid)
         ]
     else:
-        found += [Alternative(what=one.rule, rejected_because=one.because) for one in cycle.analysis.ignored]
+        ignored = [one for one in cycle.analysis.ignored if recorded.kind in OF_MEMORY or _is_of_cpu(one.rule, cycle)]
+        found += [Alternative(what=one.rule, rejected_because=one.because) for one in ignored]
     return tuple(found[:_SPARED_AT_MOST])
+
+
+def _is_of_cpu(rule: str, cycle: Cycle) -> bool:
+    """Returns whether a rule is about more than memory limits: an agent without readings of memory is no news in a
+    decision about CPU.
+    """
+    metrics = [one.metric for one in cycle.analysis.verdicts if one.rule.key == rule and one.metric is not None]
+    return not metrics or any(one.memory is None or one.evict_quantified for one in metrics)
 
 
 def _spared(
@@ -336,6 +393,8 @@ def _at_most(demand: Demand, candidate: Candidate) -> int | None:
     """Returns the most that a candidate could have released."""
     if demand.kind is ActionKind.EVICT:
         return int(demand.metric.released_by_eviction(candidate.pod))
+    if demand.kind is ActionKind.THROTTLE_MEMORY:
+        return None if candidate.memory is None else int(releasable_bytes(candidate.pod, candidate.memory))
     if candidate.throttle is None or demand.metric.throttle is None:
         return None
     return int(amount_of(demand.metric.throttle(candidate.pod, candidate.throttle, None)))

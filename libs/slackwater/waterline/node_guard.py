@@ -12,6 +12,7 @@ from datetime import datetime
 from slackwater.decisions.reasons import Mode
 from slackwater.model.records import record
 from slackwater.waterline.actuation.cpu_quota import QuotaChange
+from slackwater.waterline.actuation.memory_high import MemoryChange
 from slackwater.waterline.analysis.analyzer import AnalyzerState
 from slackwater.waterline.analysis.demands import ActionKind
 from slackwater.waterline.analysis.sample_counters import RuleState, judge
@@ -25,6 +26,7 @@ from slackwater.waterline.facts.node import NodeReadings
 from slackwater.waterline.facts.pods import PERIOD_US
 from slackwater.waterline.loop import feedback
 from slackwater.waterline.loop.applied_limits import GRAIN_US, Throttled, after
+from slackwater.waterline.loop.applied_memory import MemoryThrottled, memory_after
 from slackwater.waterline.policies.values import Policies
 from slackwater.waterline.registry.built_in import BUILT_IN
 from slackwater.waterline.registry.metric import Metrics
@@ -35,11 +37,12 @@ FORMAT = 2
 
 @record(frozen=True, slots=True)
 class GuardState:
-    """The state of a node between two views. `throttles` has no particular order."""
+    """The state of a node between two views. `throttles` (CPU) and `memory` have no particular order."""
 
     throttles: tuple[Throttled, ...] = ()
     cycle: CycleState = field(default_factory=CycleState)
     format: int = FORMAT
+    memory: tuple[MemoryThrottled, ...] = ()
 
     def limit_of(self, uid: str) -> int | None:
         """Returns the limit set on a pod, None if there is none."""
@@ -47,6 +50,14 @@ class GuardState:
 
     def by_uid(self) -> dict[str, Throttled]:
         return {one.uid: one for one in self.throttles}
+
+    def memory_by_uid(self) -> dict[str, MemoryThrottled]:
+        return {one.uid: one for one in self.memory}
+
+    @property
+    def limited(self) -> frozenset[str]:
+        """Returns the uids of pods with a limit of CPU or memory."""
+        return frozenset((*(one.uid for one in self.throttles), *(one.uid for one in self.memory)))
 
 
 @record(frozen=True, slots=True)
@@ -73,9 +84,11 @@ def guard(
     """
     pods = {pod.uid: pod for pod in view.pods}
     present = tuple(one for one in state.throttles if one.uid in pods)
-    forgotten = tuple(sorted(one.uid for one in state.throttles if one.uid not in pods))
+    held = tuple(one for one in state.memory if one.uid in pods)
+    forgotten = tuple(sorted(uid for uid in state.limited if uid not in pods))
     cycle = run_cycle(view, policies, state.cycle, now, options=options, metrics=metrics)
-    return GuardResult(cycle, GuardState(after(present, cycle.plan, pods), cycle.state), forgotten)
+    memory = memory_after(held, cycle.plan, pods, now)
+    return GuardResult(cycle, GuardState(after(present, cycle.plan, pods), cycle.state, memory=memory), forgotten)
 
 
 def fast_path(
@@ -86,7 +99,7 @@ def fast_path(
     calm report builds no candidates.
     """
     cycle = state.cycle
-    if state.throttles or cycle.analyzer.scheduling.is_disabled or cycle.loop.told:
+    if state.throttles or state.memory or cycle.analyzer.scheduling.is_disabled or cycle.loop.told:
         return None
     if any(one.before is not None for one in cycle.loop.effects):
         return None  # every sample without limits counts, calm ones included
@@ -110,7 +123,7 @@ def concerned(
         return None
     known = state.cycle.executor
     leaving, left_alone = (one.uid for one in known.underway), (one.uid for one in known.refused)
-    return frozenset((*(one.uid for one in state.throttles), *leaving, *left_alone))
+    return frozenset((*state.limited, *leaving, *left_alone))
 
 
 def _calm_rules(
@@ -137,9 +150,10 @@ def _calm_rules(
 
 def release(state: GuardState, capacity_milli: int) -> tuple[Plan, GuardState]:
     """Returns the plan that restores every limit at once because the mode forbids them."""
-    steps = tuple(_back(one, capacity_milli) for one in sorted(state.throttles, key=lambda one: one.uid))
+    quotas = (_back(one, capacity_milli) for one in sorted(state.throttles, key=lambda one: one.uid))
+    steps = (*quotas, *(_memory_back(one) for one in sorted(state.memory, key=lambda one: one.uid)))
     loop = replace(state.cycle.loop, told=(), pending_since=None)
-    return Plan(steps=steps), replace(state, throttles=(), cycle=replace(state.cycle, loop=loop))
+    return Plan(steps=steps), replace(state, throttles=(), memory=(), cycle=replace(state.cycle, loop=loop))
 
 
 def _back(one: Throttled, capacity_milli: int) -> Step:
@@ -156,9 +170,16 @@ def _back(one: Throttled, capacity_milli: int) -> Step:
     return Step(ActionKind.RESTORE, one.uid, one.name, "", (), (("cpu", change.amount_milli),), (change,))
 
 
+def _memory_back(one: MemoryThrottled) -> Step:
+    top = one.original_high_bytes
+    amount = exact(0 if top is None else max(0, top - one.high_bytes))
+    change = MemoryChange(one.uid, one.high_bytes, top, amount)
+    return Step(ActionKind.RESTORE_MEMORY, one.uid, one.name, "", (), (("memory", amount),), memory=change)
+
+
 def is_released(state: GuardState, options: Options) -> bool:
     """Returns whether limits are in force that the mode does not allow."""
-    return options.mode is Mode.OBSERVE and bool(state.throttles)
+    return options.mode is Mode.OBSERVE and bool(state.throttles or state.memory)
 
 
 def described_anew(state: GuardState) -> GuardState:
@@ -213,11 +234,31 @@ def refused(state: GuardState, uid: str, in_force_milli: int | None, now: dateti
     return replace(state, throttles=kept, cycle=replace(state.cycle, executor=known))
 
 
+def memory_refused(
+    state: GuardState, uid: str, in_force_bytes: int | None, now: datetime, limits: ActionLimits
+) -> GuardState:
+    """Returns the state after a failed write of this pod's memory limit; the limit read back is in force (None: the
+    original).
+    """
+    kept = tuple(
+        replace(one, high_bytes=in_force_bytes or one.high_bytes) if one.uid == uid else one
+        for one in state.memory
+        if one.uid != uid or (in_force_bytes is not None and in_force_bytes != one.original_high_bytes)
+    )
+    because = "the node could not write its memory limit"
+    known = executor.refused(state.cycle.executor, uid, ActionKind.THROTTLE_MEMORY, because, now, limits)
+    return replace(state, memory=kept, cycle=replace(state.cycle, executor=known))
+
+
 def without(state: GuardState, uid: str) -> GuardState:
-    """Returns the state without an ended pod's limit. Its eviction stays credited until a view
+    """Returns the state without an ended pod's limits. Its eviction stays credited until a view
     shows that it is gone.
     """
-    return replace(state, throttles=tuple(one for one in state.throttles if one.uid != uid))
+    return replace(
+        state,
+        throttles=tuple(one for one in state.throttles if one.uid != uid),
+        memory=tuple(one for one in state.memory if one.uid != uid),
+    )
 
 
 def evicted_alone(state: GuardState, at: datetime) -> GuardState:

@@ -16,6 +16,7 @@ from slackwater.model.errors import InvalidInput
 from slackwater.resources.metadata import Label, Part, Resource
 from slackwater.waterline.loop.feedback import LoopPolicy
 from slackwater.waterline.loop.usefulness import QuotaUse
+from slackwater.waterline.policies.memory import MemorySpec
 from slackwater.waterline.policies.rules import RuleSpec, Samples, Seconds
 from slackwater.waterline.registry.metric import Metrics
 from slackwater.waterline.registry.plugins import all_metrics
@@ -74,12 +75,13 @@ class ThrottleSpec(Part):
 class NodeQosSpec(Part):
     """`mode` is for pools without an Autonomy: observe only records, throttle acts on limits, evict also ends pods
     where a rule asks for it. `weights` is how pods share CPU: by request, by tier, or by tier with batch and free as
-    idle."""
+    idle. `memory` is how memory of batch and free pods is throttled."""
 
     mode: Literal["observe", "throttle", "evict"] = "throttle"
     weights: WeightChoice = "by-tier-idle"
     rules: Annotated[tuple[ClusterRuleSpec, ...], Field(max_length=50)]
     throttle: ThrottleSpec = ThrottleSpec()
+    memory: MemorySpec = MemorySpec()
 
     @field_validator("rules")
     @classmethod

@@ -12,7 +12,7 @@ from slackwater.decisions.reasons import Mode
 from slackwater.resources.names import CLUSTER
 from slackwater.waterline.actuation.cpu_quota import ThrottleBounds
 from slackwater.waterline.analysis.analyzer import Excess
-from slackwater.waterline.analysis.demands import ActionKind, acts
+from slackwater.waterline.analysis.memory_demands import can_act
 from slackwater.waterline.cycle import Options
 from slackwater.waterline.execution.limits import ActionLimits
 from slackwater.waterline.facts.amounts import exact
@@ -64,6 +64,7 @@ class Rulebook:
     pool_limits: Mapping[str, ActionLimits] = field(default_factory=dict)
     loop: LoopPolicy = field(default_factory=LoopPolicy)
     weights: str = "by-tier-idle"
+    memory_protection: str = "none"
     revision: int = 1
 
     def autonomy_of(self, pool: str) -> AutonomyPolicy:
@@ -94,6 +95,7 @@ def rulebook_of(cluster: NodeQos, others: Documents | None = None, metrics: Metr
         excess=Excess(exact(throttle.excess_ratio)),
         loop=throttle.loop(),
         weights=cluster.spec.weights,
+        memory_protection=cluster.spec.memory.protection,
         revision=cluster.metadata.generation + given.generations,
     )
 
@@ -109,8 +111,8 @@ def rules_without_effect(policies: Policies, metrics: Metrics) -> Mapping[str, s
         action, metric = actions.get(rule.action), metrics.get(rule.metric)
         if action is None:
             found[rule.key] = f"there is no AvoidanceAction {rule.action}; apply it, or name another"
-        elif metric is not None and (action.throttle is not None or action.evicts):
-            if not any(acts(kind, action, metric) for kind in (ActionKind.THROTTLE, ActionKind.EVICT)):
+        elif metric is not None and (action.throttle is not None or action.memory is not None or action.evicts):
+            if not can_act(action, metric):
                 found[rule.key] = f"the action {action.name} can do nothing about {metric.name}"
             elif action.name not in allowed:
                 found[rule.key] = f"no PodQOS allows the action {action.name}"
@@ -129,7 +131,8 @@ def _actions(cluster: NodeQos, written: Sequence[AvoidanceAction]) -> tuple[Poli
     actions = {one.metadata.name: one.action() for one in written}
     throttle = cluster.spec.throttle
     bounds = ThrottleBounds(request_ratio=exact(throttle.min_request_ratio), min_milli=throttle.min_cpu_milli)
-    return tuple(({THROTTLE: PolicyAction(THROTTLE, bounds, disables_scheduling=False)} | actions).values())
+    own = PolicyAction(THROTTLE, bounds, disables_scheduling=False, memory=cluster.spec.memory.bounds())
+    return tuple(({THROTTLE: own} | actions).values())
 
 
 def _pods(written: Sequence[PodQos]) -> tuple[PodQosSpec, ...]:

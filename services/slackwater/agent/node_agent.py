@@ -140,7 +140,16 @@ class AgentService:
         traces = TraceBudget(settings.trace_seconds, settings.urgent_trace_seconds)
         publisher = BusPublisher(outgoing, Envelopes(name, clock, traces))
         node = PublishDescription(lambda: described(driver.facts(), settings), boot_epoch, clock, publisher, facts)
-        converge = ConvergeToIntents(name, boot_epoch, driver, actuator, clock, capacity, controls=self.controls)
+        converge = ConvergeToIntents(
+            name,
+            boot_epoch,
+            driver,
+            actuator,
+            clock,
+            capacity,
+            controls=self.controls,
+            memory_limit_bytes=settings.memory_bytes,
+        )
         evict = EvictPods(
             name,
             driver,
@@ -184,8 +193,12 @@ def described(facts: NodeFacts, settings: AgentSettings) -> NodeFacts:
         parse_cpu_milli(settings.reserved_cpu, "SLACKWATER_AGENT_RESERVED_CPU"),
         parse_memory_bytes(settings.reserved_memory, "SLACKWATER_AGENT_RESERVED_MEMORY"),
     )
+    memory = facts.capacity.memory_bytes
+    if settings.memory_bytes is not None:
+        memory = min(memory or settings.memory_bytes, settings.memory_bytes)
     return replace(
         facts,
+        capacity=replace(facts.capacity, memory_bytes=memory),
         name=settings.node or facts.name,
         pool=settings.pool,
         reserved=reserved,

@@ -48,6 +48,7 @@ def build_agent(settings: AgentSettings, platform: Platform, driver: Driver | No
     if driver is None:
         instance = settings.instance or StateDir(platform.state_dir).instance_id()
         driver = linux_driver(platform.state_dir, instance, platform.clock, host_apps=settings.host_applications)
+        driver.measure_own_tree(settings.memory_bytes is not None)
     folder = driver.layout.agent_dir
     return AgentService(
         settings,

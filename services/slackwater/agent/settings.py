@@ -33,6 +33,9 @@ class AgentSettings(BaseSettings):
     """CPU that no tier may count on, like `500m`."""
     reserved_memory: str = "0"
     """Memory that no tier may count on, like `1Gi`."""
+    memory_bytes: int | None = Field(default=None, ge=64 << 20)
+    """Hard memory limit of all pods together, for a machine that is shared with other software. The node is described
+    with this capacity, and its memory usage is that of its pods. Not set: the whole machine."""
     host_applications: HostApplications = ()
     """JSON list; programs of the machine outside of pods that are measured and counted apart: name, cgroup (below the
     mount point of the hierarchy), and tier or qos (neither: prod). See docs/how-to/count-host-applications.md."""

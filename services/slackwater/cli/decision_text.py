@@ -134,10 +134,10 @@ def _own(part: Mapping[str, Any]) -> str:
         return where + ("" if could is None else f"; it could have released {amount(could, part['unit'])}")
     if part["evicted"]:
         return f"{where}; its end releases {amount(part['released'] or 0, part['unit'])}"
-    before, after = (
-        "none" if milli is None else amount(milli, "milli")
-        for milli in (part["limit_before_milli"], part["limit_after_milli"])
-    )
+    unit, limits = "milli", (part["limit_before_milli"], part["limit_after_milli"])
+    if (memory := part.get("memory")) is not None:
+        unit, limits = "bytes", (memory["before_bytes"], memory["after_bytes"])
+    before, after = ("none" if limit is None else amount(limit, unit) for limit in limits)
     return f"{where}; limit {before} -> {after}, {_moved(part)}"
 
 

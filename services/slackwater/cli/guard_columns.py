@@ -46,6 +46,8 @@ def effects(document: Item) -> str:
     spec, parts = document["spec"], []
     if spec.get("throttle") is not None:
         parts.append("throttle")
+    if spec.get("memory") is not None:
+        parts.append("throttle memory")
     if spec.get("eviction") is not None:
         grace = spec["eviction"].get("terminationGracePeriodSeconds")
         parts.append("evict" if grace is None else f"evict in {grace} s")

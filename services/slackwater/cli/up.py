@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # heavy: imported when the command runs
     from slackwater.cli.steps import Steps
     from slackwater.runtime.state import Endpoint, StateDir
 
-    Director = Callable[[Endpoint, Path, int | None, str], Awaitable[int]]
+    Director = Callable[[Endpoint, Path, int | None, str, str], Awaitable[int]]
 
 
 DEMO_SETTINGS: Mapping[str, Mapping[str, object]] = {
@@ -36,6 +36,16 @@ DEMO_SETTINGS: Mapping[str, Mapping[str, object]] = {
     "colocation": {"cpu_reclaim_threshold_percent": 95, "memory_reclaim_threshold_percent": 90, "rise_windows": 1},
 }
 """Settings by service that shorten a loop made for hours to a minute and a half. Nothing else differs."""
+DEMO_MEMORY_BYTES = 1500 << 20
+"""The parent of the memory scene: what all pods of the demo may use together."""
+
+
+class DemoScene(StrEnum):
+    """The scenes of the demo."""
+
+    ALL = "all"
+    MEMORY = "memory"
+    CPU = "cpu"
 
 
 class DriverChoice(StrEnum):
@@ -47,8 +57,11 @@ class DriverChoice(StrEnum):
 
 
 def command(
-    demo: Annotated[bool, typer.Option("--demo", help="Show the loop closing: the same surge four times.")] = False,
+    demo: Annotated[
+        bool, typer.Option("--demo", help="Show memory that runs out, and the same CPU surge four times.")
+    ] = False,
     seconds: Annotated[int | None, typer.Option(min=1, help="Stop after this many seconds.")] = None,
+    scene: Annotated[DemoScene, typer.Option(help="With --demo: which scene.")] = DemoScene.ALL,
     driver: Annotated[
         DriverChoice, typer.Option(help="Real cgroups, a simulated fleet, or what this machine allows.")
     ] = DriverChoice.AUTO,
@@ -81,7 +94,10 @@ def command(
     http = HttpSettings() if port is None else HttpSettings(port=port)
     overrides = {name: dict(values) for name, values in (DEMO_SETTINGS if demo else {}).items()}
     overrides.setdefault("agent", {}).update(driver=chosen.value, nodes=nodes)
-    status = asyncio.run(_up(StackOptions(http, overrides), steps, chosen, seconds, demo))
+    if demo and chosen is DriverChoice.LINUX:
+        overrides["agent"]["memory_bytes"] = DEMO_MEMORY_BYTES
+    wanted = scene if demo else None
+    status = asyncio.run(_up(StackOptions(http, overrides), steps, chosen, seconds, wanted))
     if demo:
         status = _finish_demo() or status
     if status:
@@ -112,7 +128,9 @@ def choose_driver(wanted: DriverChoice, nodes: int, steps: Steps) -> DriverChoic
     return DriverChoice.SIMULATED
 
 
-async def _up(options: StackOptions, steps: Steps, driver: DriverChoice, seconds: int | None, demo: bool) -> int:
+async def _up(
+    options: StackOptions, steps: Steps, driver: DriverChoice, seconds: int | None, scene: DemoScene | None
+) -> int:
     from slackwater.cli.stack import running_stack
     from slackwater.runtime.signals import cancelled_by_signal
     from slackwater.runtime.state import StateDir, default_state_dir
@@ -122,7 +140,7 @@ async def _up(options: StackOptions, steps: Steps, driver: DriverChoice, seconds
     with cancelled_by_signal():
         async with running_stack(state, options, steps) as endpoint:
             _greet(endpoint, steps)
-            status = await _work(endpoint, state, driver, seconds, demo)
+            status = await _work(endpoint, state, driver, seconds, scene)
     return status
 
 
@@ -134,13 +152,15 @@ def _greet(endpoint: Endpoint, steps: Steps) -> None:
         print(f"grpc {endpoint.rpc_address}", flush=True)
 
 
-async def _work(endpoint: Endpoint, state: StateDir, driver: DriverChoice, seconds: int | None, demo: bool) -> int:
+async def _work(
+    endpoint: Endpoint, state: StateDir, driver: DriverChoice, seconds: int | None, scene: DemoScene | None
+) -> int:
     """Run the demo, wait the given time, or wait for a signal. Returns the exit status."""
-    if demo:
+    if scene is not None:
         from slackwater.cli.composition import load
 
         director: Director = load("slackwater.demo.director:run")
-        status = await director(endpoint, state.path, seconds, driver.value)
+        status = await director(endpoint, state.path, seconds, driver.value, scene.value)
         if seconds is not None:
             return status
     elif seconds is not None:

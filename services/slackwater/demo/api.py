@@ -15,6 +15,7 @@ from slackwater.model.errors import Unavailable
 from slackwater.runtime.state import Endpoint
 
 _PAGE = 500
+KINDS = {"avoidanceactions": "AvoidanceAction", "podqos": "PodQOS", "nodeqos": "NodeQOS", "autonomies": "Autonomy"}
 
 
 @dataclass(slots=True)
@@ -47,6 +48,26 @@ class Api:
     async def apply(self, document: Mapping[str, Any]) -> None:
         """Replace the NodeQOS document unconditionally."""
         await self._ask("PUT", "/v1/nodeqos/default", json=document, headers={"if-match": "*"})
+
+    async def put(self, kind: str, name: str, spec: Mapping[str, Any]) -> None:
+        """Write a document of a kind, named by its path, unconditionally."""
+        document = {"apiVersion": "slackwater.io/v1alpha1", "kind": KINDS[kind], "metadata": {"name": name}}
+        await self._ask("PUT", f"/v1/{kind}/{name}", json={**document, "spec": spec})
+
+    async def document(self, kind: str, name: str) -> dict[str, Any] | None:
+        """The document in force; None if there is none."""
+        answer = await self._client.get(f"/v1/{kind}/{name}")
+        if answer.status_code == 404:
+            return None
+        found: dict[str, Any] = answer.json()
+        return found
+
+    async def put_back(self, kind: str, name: str, document: Mapping[str, Any] | None) -> None:
+        """Restore what `document` returned."""
+        if document is None or not document["metadata"].get("generation"):
+            await self._ask("DELETE", f"/v1/{kind}/{name}", headers={"if-match": "*"})
+        else:
+            await self._ask("PUT", f"/v1/{kind}/{name}", json=document, headers={"if-match": "*"})
 
     async def set_mode(self, mode: str, weights: str, waterline: float | None = None) -> None:
         """Set the CPU weight policy, the mode, and the waterline on CPU pressure."""

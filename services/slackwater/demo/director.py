@@ -27,7 +27,9 @@ from slackwater.demo.contest import BATCH_PODS, BATCH_SHARE, Contest
 from slackwater.demo.kernel import Gauge, Kernel, QuotaWatch
 from slackwater.demo.narrator import Narrator
 from slackwater.demo.reaction import PressureSample, reaction
-from slackwater.demo.summary import ALONE, PAIRS, PLAIN, SLACKWATER, WEIGHTS, RunSummary, nth
+from slackwater.demo.scenes.memory import MemoryStage
+from slackwater.demo.scenes.memory_result import MemoryScene
+from slackwater.demo.summary import ALONE, PAIRS, PLAIN, SLACKWATER, WEIGHTS, OfferLine, RunCounts, RunSummary, nth
 from slackwater.demo.workloads import Load, Workloads
 from slackwater.runtime.state import Endpoint, write_atomically
 
@@ -39,7 +41,9 @@ _LAST_SURGE_IS_OVER_SECONDS = 1.5
 _LOOP_PATIENCE_SECONDS = 8.0
 
 
-async def run(endpoint: Endpoint, state_dir: Path, seconds: int | None, driver: str) -> int:
+async def run(
+    endpoint: Endpoint, state_dir: Path, seconds: int | None, driver: str, scene: str = summary.ALL_SCENES
+) -> int:
     """Run the main job; return the exit status as known before the stop. Cancel the task to end it early."""
     (state_dir / SUMMARY_FILE).unlink(missing_ok=True)
     (state_dir / "agent" / "restore-report.json").unlink(missing_ok=True)  # of an earlier run
@@ -47,7 +51,7 @@ async def run(endpoint: Endpoint, state_dir: Path, seconds: int | None, driver: 
         return await simulation.direct(endpoint, state_dir, seconds, SUMMARY_FILE)
     async with Api(endpoint, datetime.now(UTC), platform.node()) as api:
         with Narrator() as narrator:
-            production = Production(endpoint, state_dir, seconds, api, narrator)
+            production = Production(endpoint, state_dir, seconds, api, narrator, scene)
             return await production.perform()
 
 
@@ -89,7 +93,9 @@ class Production:
     seconds: int | None
     api: Api
     narrator: Narrator
+    scene: str = summary.ALL_SCENES
     doing: str = "starting"
+    memory: MemoryScene | None = None
     waterline: float | None = None
     told_waterline: float | None = None
     """The waterline on pressure, while it is in force."""
@@ -110,11 +116,28 @@ class Production:
         """Run all phases, then restore the previous policy."""
         before = await self.api.policy()
         try:
+            self.memory = await self._memory()
+            if self.scene == summary.MEMORY_SCENE:
+                return await self._memory_alone()
             async with self._watching():
                 found = await self._phases()
             await self.api.apply(before)
         finally:
             await self.workloads.stop_all()
+        return summary.exit_status(found.model_copy(update={"restored_exactly": True}))
+
+    async def _memory(self) -> MemoryScene | None:
+        """Run the memory scene, if it was asked for and there is time."""
+        if self.scene == summary.CPU_SCENE:
+            return None
+        stage = MemoryStage(self.api, self.narrator, self.workloads, self.kernel.hierarchy)
+        if self.scene != summary.MEMORY_SCENE and not schedule.has_memory(self.seconds):
+            return stage.left_out(f"skipped: it needs SECONDS={schedule.MEMORY_SECONDS} or more, or SCENE=memory")
+        return await stage.perform(schedule.memory_pairs(self.seconds, alone=self.scene == summary.MEMORY_SCENE))
+
+    async def _memory_alone(self) -> int:
+        found = self._summary(RunCounts(), (), summary.Reaction(), {}, PolicyComparison())
+        write_atomically(self.state_dir / SUMMARY_FILE, found.model_dump_json(indent=1) + "\n")
         return summary.exit_status(found.model_copy(update={"restored_exactly": True}))
 
     async def _phases(self) -> RunSummary:
@@ -234,7 +257,23 @@ class Production:
             if counts.predictions and counts.decisions.get("restore") and offers:
                 break
             await asyncio.sleep(0.5)
-        found = RunSummary(
+        found = self._summary(counts, offers, reacted, workload, compared)
+        stopped_well = found.model_copy(update={"restored_exactly": True})  # assumed here; `finish` checks it
+        found = found.model_copy(update={"failures": summary.failures(stopped_well)})
+        write_atomically(self.state_dir / SUMMARY_FILE, found.model_dump_json(indent=1) + "\n")
+        return found
+
+    def _summary(
+        self,
+        counts: RunCounts,
+        offers: tuple[OfferLine, ...],
+        reacted: summary.Reaction,
+        workload: dict[str, float],
+        compared: PolicyComparison,
+    ) -> RunSummary:
+        return RunSummary(
+            scene=self.scene,
+            memory=self.memory,
             driver="linux",
             driver_note="",
             machine={
@@ -253,12 +292,8 @@ class Production:
             comparison=compared,
             counts=counts,
             offers=offers,
-            conclusion=summary.conclusion(self.phases),
+            conclusion=summary.conclusion(self.phases) if self.phases else "",
         )
-        stopped_well = found.model_copy(update={"restored_exactly": True})  # assumed here; `finish` checks it
-        found = found.model_copy(update={"failures": summary.failures(stopped_well)})
-        write_atomically(self.state_dir / SUMMARY_FILE, found.model_dump_json(indent=1) + "\n")
-        return found
 
     async def _repeat(self, surge: Surge, found: RunSummary) -> None:
         """Without a duration: print the table, then repeat surges until cancelled."""

@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from slackwater.demo.load import percentile
 
 FULL_SECONDS = 90
+MEMORY_SECONDS, MEMORY_PAIR_SECONDS = 60, 25
+"""From so many seconds on the memory scene has its turns, and about what a pair of them takes."""
 COMPARED_SECONDS, _COMPARED_SHARE = 110, 0.66
 _LEAST_SECONDS, DEFAULT_SECONDS = 20, 120
 _SURE_SURGE_SECONDS = 8.0
@@ -64,6 +66,16 @@ def lengths(seconds: int | None) -> Lengths:
     scale = (given - comparison) / FULL_SECONDS
     rest, first, surge, settle = max(1.0, 3.0 * scale), max(2.0, 6.0 * scale), 11.5 * scale, max(0.5, 1.0 * scale)
     return Lengths(rest, first, surge, settle, restore_patience=45.0, comparison=comparison)
+
+
+def has_memory(seconds: int | None) -> bool:
+    """Whether a run of all scenes has time for the memory scene."""
+    return seconds is None or seconds >= MEMORY_SECONDS
+
+
+def memory_pairs(seconds: int | None, *, alone: bool) -> int:
+    """How often the memory scene runs each variant."""
+    return min(3, max(1, int((seconds or 2 * MEMORY_PAIR_SECONDS) / MEMORY_PAIR_SECONDS))) if alone else 1
 
 
 def in_doubt(given: Lengths) -> Lengths:

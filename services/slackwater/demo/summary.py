@@ -11,8 +11,11 @@ from pydantic import BaseModel, ConfigDict
 
 from slackwater.demo.comparison import PolicyComparison
 from slackwater.demo.load import Sample, percentile
+from slackwater.demo.scenes import memory_result
+from slackwater.demo.scenes.memory_result import MemoryScene
 
 ALONE, PLAIN, WEIGHTS, SLACKWATER = "alone", "plain", "weights", "slackwater"
+ALL_SCENES, CPU_SCENE, MEMORY_SCENE = "all", "cpu", "memory"
 PAIRS = 3
 """A pair is a surge with batch frozen and, just after it, one under Slackwater. If the first pair is out of bounds, two
 more are measured, and the median of the three decides (decision 0063)."""
@@ -111,6 +114,9 @@ class RunSummary(_Part):
     """The exit status, once `finished`. make itself exits with 2 for every status other than 0."""
     not_measurable: str = ""
     """Why the latency bound is not meaningful on this host; empty if it is."""
+    scene: str = ALL_SCENES
+    """The scene that was asked for."""
+    memory: MemoryScene | None = None
 
     @property
     def ok(self) -> bool:
@@ -196,7 +202,10 @@ def _times_allowed(pair: tuple[Phase, Phase]) -> float:
 
 def failures(summary: RunSummary) -> tuple[str, ...]:
     """The failed conditions of the run, one line each; empty if the run succeeded and left nothing behind."""
-    return (*_latency(summary), *_loop(summary), *_left_behind(summary))
+    memory = memory_result.failures(summary.memory) if summary.memory is not None else []
+    if summary.scene == MEMORY_SCENE:
+        return (*memory, *_left_behind(summary))
+    return (*_latency(summary), *_loop(summary), *memory, *_left_behind(summary))
 
 
 def is_too_slow(phases: Mapping[str, Phase]) -> bool:
@@ -209,7 +218,7 @@ def exit_status(summary: RunSummary) -> int:
     """0 if nothing failed, 3 if only latencies or requests failed on a host that is not measurable, else 2."""
     if not failures(summary):
         return EXIT_CLOSED
-    if _loop(summary) or _left_behind(summary) or deciding_pair(summary.phases) is None:
+    if failures(summary) != tuple(_latency(summary)) or deciding_pair(summary.phases) is None:
         return EXIT_OPEN
     return EXIT_NOT_MEASURABLE if why_not_measurable(summary) else EXIT_OPEN
 

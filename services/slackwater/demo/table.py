@@ -10,8 +10,11 @@ from rich.console import Console
 from rich.table import Table
 
 from slackwater.demo import versus
+from slackwater.demo.scenes import memory_result
+from slackwater.demo.scenes.memory_result import ENDINGS, MemoryScene
 from slackwater.demo.summary import (
     ALONE,
+    MEMORY_SCENE,
     PAIRS,
     PLAIN,
     SLACKWATER,
@@ -49,7 +52,10 @@ def console() -> Console:
 
 def show(summary: RunSummary, console: Console) -> None:
     """Print phases, reaction times, counts, leftovers and the conclusion."""
-    console.print(phases_of(summary.phases))
+    if summary.memory is not None and summary.memory.turns:
+        console.print(memory_turns(summary.memory))
+    if summary.phases:
+        console.print(phases_of(summary.phases))
     if summary.comparison.outcomes:
         console.print(versus.compared(summary.comparison))
     for line in lines(summary):
@@ -69,7 +75,11 @@ def _totals(counts: RunCounts) -> str:
 def lines(summary: RunSummary) -> list[str]:
     """The lines below the table of phases."""
     reaction, counts = summary.reaction, summary.counts
+    memory = [] if summary.memory is None else memory_result.sentences(summary.memory)
+    if summary.scene == MEMORY_SCENE:
+        return [*memory, *_end(summary)]
     texts = [
+        *memory,
         f"driver: {summary.driver}{f' ({summary.driver_note})' if summary.driver_note else ''}",
         f"surge -> quota lowered: {_seconds(reaction.seconds_to_lowered)}",
         f"surge -> relief (pressure at or below {summary.waterline or 0:.3f}): {_seconds(reaction.seconds_to_relief)}",
@@ -88,16 +98,21 @@ def lines(summary: RunSummary) -> list[str]:
             f"last offer of {offer.node}: {format_cpu(offer.cpu_milli)} CPU, "
             f"{format_memory(offer.memory_bytes)} ({ids})"
         )
-    if summary.finished:
-        restored = {True: "true", False: "FALSE", None: "unknown"}[summary.restored_exactly]
-        texts.append(
-            f"restored_exactly: {restored} ({summary.restored_files} files); left behind: {len(summary.leftovers)}"
-        )
     texts.extend(versus.lines(summary.comparison))
     if summary.conclusion:
         texts.append(summary.conclusion)
     if disturbed := disturbance(summary.phases, float(summary.machine.get("cpus", 0)) or math.inf):
         texts.append(disturbed)
+    return [*texts, *_end(summary)]
+
+
+def _end(summary: RunSummary) -> list[str]:
+    texts = []
+    if summary.finished:
+        restored = {True: "true", False: "FALSE", None: "unknown"}[summary.restored_exactly]
+        texts.append(
+            f"restored_exactly: {restored} ({summary.restored_files} files); left behind: {len(summary.leftovers)}"
+        )
     if summary.took_seconds is not None and summary.seconds is not None:
         more = "; two more pairs were measured" if len(pairs(summary.phases)) == PAIRS else ""
         texts.append(f"took {summary.took_seconds:.0f} s of the requested {summary.seconds} s{more}")
@@ -105,6 +120,24 @@ def lines(summary: RunSummary) -> list[str]:
     if summary.finished:
         texts.append(last_line(summary))
     return texts
+
+
+def memory_turns(scene: MemoryScene) -> Table:
+    """A table with a row per turn of the memory scene."""
+    title = f"prod grows to {scene.prod_end_mib} MiB in a parent of {scene.limit_mib} MiB"
+    table = Table(title=title, title_justify="left")
+    table.add_column("", no_wrap=True)
+    for column in ("prod", "MiB\nheld", "slowest\nMiB ms", "batch\nrunning", "ended with\na checkpoint", "killed"):
+        table.add_column(column, justify="right")
+    for turn in scene.turns:
+        table.add_row(
+            {memory_result.PLAIN: "plain", memory_result.SLACKWATER: "Slackwater"}[turn.variant],
+            "finished" if turn.prod_finished else "killed",
+            str(turn.prod_mib),
+            f"{turn.slowest_mib_ms:.1f}",
+            *(str(turn.ended(how)) for how in ENDINGS),
+        )
+    return table
 
 
 def phases_of(phases: Mapping[str, Phase]) -> Table:

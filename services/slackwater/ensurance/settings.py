@@ -55,5 +55,25 @@ class EnsuranceSettings(BaseSettings):
             restore_threshold=self.restore_threshold,
             cool_down_seconds=self.cool_down_seconds,
         )
-        spec = NodeQosSpec(mode=self.mode, weights=self.weights, rules=(rule,))
+        spec = NodeQosSpec(mode=self.mode, weights=self.weights, rules=(rule, *_memory_rules()))
         return NodeQos(metadata=Metadata(name=CLUSTER, generation=1), spec=spec)
+
+
+def _memory_rules() -> tuple[ClusterRuleSpec, ...]:
+    """Rules that throttle memory. They act on pods whose agent reports reclaimable memory."""
+    return (
+        ClusterRuleSpec(
+            name="prod-refaults",
+            metric_rule=MetricRuleSpec(name="prod_memory_refaults", value="32Mi"),
+            avoidance_threshold=3,
+            restore_threshold=3,
+            cool_down_seconds=60.0,
+        ),
+        ClusterRuleSpec(
+            name="node-memory",
+            metric_rule=MetricRuleSpec(name="node_memory_usage_ratio", value="90%"),
+            avoidance_threshold=2,
+            restore_threshold=3,
+            cool_down_seconds=60.0,
+        ),
+    )

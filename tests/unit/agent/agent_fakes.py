@@ -10,7 +10,7 @@ from pathlib import Path
 
 from slackwater.agent.adapters.linux.hierarchy import Hierarchy
 from slackwater.agent.domain.controls.catalog import KNOBS
-from slackwater.agent.domain.knobs import Knob, KnobSpec, Target, Value
+from slackwater.agent.domain.knobs import Knob, KnobSpec, Target, Tree, Value
 from slackwater.agent.ports import PodSample, PsiTotals, RawSample
 from slackwater.model.errors import Misconfigured, NotFound
 from slackwater.model.nodes import CpuTopology, NodeFacts
@@ -84,6 +84,7 @@ class FakeDriver:
             self.knobs[Knob(item.uid, "cpu_limit")] = limit
         for tier in Tier:
             self.knobs.setdefault(Knob(f"tier-{tier}", "cpu_weight"), "1024")
+        self.knobs.setdefault(Knob("root", "node_memory"), "max")
 
     def remove(self, uid: str) -> None:
         self.living.pop(uid, None)
@@ -139,7 +140,7 @@ class FakeDriver:
         )
 
     def knob(self, spec: KnobSpec, target: Target) -> Knob:
-        return self._existing(Knob(f"tier-{target}" if isinstance(target, Tier) else target, spec.name))
+        return self._existing(Knob(_place(target), spec.name))
 
     def render(self, knob: Knob, value: Value) -> str:
         return self._specs[knob.field].plain_text(value)
@@ -257,3 +258,9 @@ def at(clock: FakeClock, seconds: float) -> datetime:
 
 def texts(driver: FakeDriver, knobs: Iterable[Knob]) -> dict[Knob, str | None]:
     return {knob: driver.knobs.get(knob) for knob in knobs}
+
+
+def _place(target: Target) -> str:
+    if isinstance(target, Tier):
+        return f"tier-{target}"
+    return "root" if isinstance(target, Tree) else target

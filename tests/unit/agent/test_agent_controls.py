@@ -180,7 +180,7 @@ async def test_the_whole_agent_runs_it_beside_the_others(world: World) -> None:
 def test_every_kind_of_knob_has_one_control_and_both_notations() -> None:
     assert len({control.knob.name for control in CONTROLS}) == len(CONTROLS)
     assert all(knob.v1 is not None and knob.v2 is not None for knob in KNOBS)
-    assert CONTROLLERS == ("cpu",)
+    assert CONTROLLERS == ("cpu", "memory")
 
 
 def test_cgroup_trees_and_controllers_follow_from_the_declared_knobs(

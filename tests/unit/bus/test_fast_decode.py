@@ -110,7 +110,10 @@ def test_the_reader_into_columns_takes_the_same_and_finds_the_same_values(place:
     assert columns.described == expected.described
     assert columns.cpu.tolist() == expected.cpu.tolist()
     assert columns.memory.tolist() == expected.memory.tolist()
-    for name in ("cpu_limit_milli", "throttled_ratio", "cpu_some_avg"):
+    for name in (
+        *("cpu_limit_milli", "throttled_ratio", "cpu_some_avg"),
+        *("memory_high_bytes", "original_memory_high_bytes", "reclaimable_bytes"),
+    ):
         assert getattr(columns, name) == getattr(expected, name)
 
 

@@ -112,12 +112,14 @@ async def test_every_node_follows_at_once(scene: DocumentScene, client: httpx2.A
     await client.put("/v1/nodeqos/gold", json=everywhere)
     intent = scene.intents()[-1]
     assert intent.generation == generation + 1
-    assert [(line.metric, line.value) for line in intent.waterlines] == [
+    assert {(line.metric, line.value) for line in intent.waterlines} == {
         ("prod_cpu_pressure", 0.1),
+        ("prod_memory_refaults", 32 * 2**20),
+        ("node_memory_usage_ratio", 0.9),
         ("node_cpu_usage_ratio", 0.85),
-    ]
+    }
     await client.delete("/v1/nodeqos/gold")
-    assert len(scene.intents()[-1].waterlines) == 1
+    assert len(scene.intents()[-1].waterlines) == 3
 
 
 async def test_the_clusters_own_document_cannot_be_removed(client: httpx2.AsyncClient) -> None:

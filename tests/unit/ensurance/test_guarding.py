@@ -32,7 +32,11 @@ async def test_a_described_node_gets_weights_and_waterlines_at_once() -> None:
     scene = await Scene().open()
     intent = scene.intents()[-1]
     assert (intent.generation, intent.writer, intent.weights) == (1, "ensurance", WeightPolicy.BY_TIER_IDLE)
-    assert intent.waterlines == (LocalWaterline(metric="prod_cpu_pressure", value=0.10),)
+    assert intent.waterlines == (
+        LocalWaterline(metric="prod_cpu_pressure", value=0.10),
+        LocalWaterline(metric="prod_memory_refaults", value=32 * 2**20),
+        LocalWaterline(metric="node_memory_usage_ratio", value=0.9),
+    )
     assert intent.throttles == ()
 
 

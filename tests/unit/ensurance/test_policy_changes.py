@@ -58,7 +58,25 @@ async def test_the_first_document_comes_from_the_settings(client: httpx2.AsyncCl
             "avoidanceThreshold": 1,
             "restoreThreshold": 2,
             "coolDownSeconds": 3.0,
-        }
+        },
+        {
+            "name": "prod-refaults",
+            "metricRule": {"name": "prod_memory_refaults", "value": "32Mi"},
+            "actionName": "throttle",
+            "strategy": "None",
+            "avoidanceThreshold": 3,
+            "restoreThreshold": 3,
+            "coolDownSeconds": 60.0,
+        },
+        {
+            "name": "node-memory",
+            "metricRule": {"name": "node_memory_usage_ratio", "value": "90%"},
+            "actionName": "throttle",
+            "strategy": "None",
+            "avoidanceThreshold": 2,
+            "restoreThreshold": 3,
+            "coolDownSeconds": 60.0,
+        },
     ]
 
 

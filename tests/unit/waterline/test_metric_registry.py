@@ -26,9 +26,9 @@ from slackwater.waterline.registry.built_in import (
     BUILT_IN,
     NODE_CPU_USAGE,
     NODE_CPU_USAGE_RATIO,
-    NODE_MEMORY_PRESSURE,
     PROD_CPU_PRESSURE,
 )
+from slackwater.waterline.registry.memory import NODE_MEMORY_PRESSURE
 from slackwater.waterline.registry.metric import Dimension, Metric, MetricResource
 
 D = Decimal

@@ -21,6 +21,7 @@ def in_vain(metric: str, value: object, action: str | None = None) -> dict[str, 
 
 def test_a_rule_that_can_act_is_not_reported() -> None:
     assert in_vain("node_cpu_usage_ratio", 0.8) == {}
+    assert in_vain("node_memory_usage_ratio", 0.8) == {}, "memory is throttled"
     assert in_vain("node_cpu_usage_ratio", 0.8, "close") == {}, "it is only to close the node"
 
 
@@ -28,7 +29,7 @@ def test_a_rule_that_acts_on_no_pod_is_reported_with_the_reason() -> None:
     assert in_vain("node_cpu_usage_ratio", 0.8, "evcit") == {
         "default.r": "there is no AvoidanceAction evcit; apply it, or name another"
     }
-    assert in_vain("node_memory_usage_ratio", 0.8) == {
-        "default.r": "the action throttle can do nothing about node_memory_usage_ratio"
+    assert in_vain("node_memory_pressure", 0.8) == {
+        "default.r": "the action throttle can do nothing about node_memory_pressure"
     }
     assert in_vain("node_memory_usage_ratio", 0.8, "evict") == {"default.r": "no PodQOS allows the action evict"}

@@ -48,6 +48,9 @@ class ColumnarReader:
             cpu_limit_milli=[one.cpu_limit_milli for one in pods],
             throttled_ratio=[one.throttled_ratio for one in pods],
             cpu_some_avg=[one.pressure.cpu_some_avg for one in pods],
+            memory_high_bytes=[one.memory_high_bytes for one in pods],
+            original_memory_high_bytes=[one.original_memory_high_bytes for one in pods],
+            reclaimable_bytes=[one.reclaimable_bytes for one in pods],
             as_sent=partial(_as_sent, body),
         )
         return report

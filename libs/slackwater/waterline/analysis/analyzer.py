@@ -20,6 +20,12 @@ from slackwater.waterline.analysis.demands import (
     demands,
     headroom_of,
 )
+from slackwater.waterline.analysis.memory_demands import (
+    RestorableMemory,
+    can_act,
+    memory_demands,
+    memory_restorable,
+)
 from slackwater.waterline.analysis.sample_counters import RuleState, RuleVerdict, judge
 from slackwater.waterline.analysis.scheduling import Scheduling, SchedulingStep, step, would_close
 from slackwater.waterline.facts.node import NodeReadings
@@ -58,7 +64,7 @@ class Ignored:
 class Analysis:
     """The result of one cycle's analysis. `previews` are the demands of rules with strategy
     Preview: planned and recorded, never carried out. `would_close` are those of these rules that
-    would cordon the node.
+    would cordon the node. `memory` are the demands on memory limits.
     """
 
     verdicts: tuple[RuleVerdict, ...]
@@ -71,6 +77,9 @@ class Analysis:
     scheduling: SchedulingStep
     state: AnalyzerState
     would_close: tuple[str, ...] = ()
+    memory: tuple[Demand, ...] = ()
+    restorable_memory: tuple[RestorableMemory, ...] = ()
+    capacity_bytes: int | None = None
 
 
 def analyse(
@@ -104,13 +113,18 @@ def analyse(
         verdicts=tuple(verdicts),
         throttles=asked(ActionKind.THROTTLE, real),
         evictions=asked(ActionKind.EVICT, real),
-        previews=asked(ActionKind.THROTTLE, preview) + asked(ActionKind.EVICT, preview),
+        previews=asked(ActionKind.THROTTLE, preview)
+        + asked(ActionKind.EVICT, preview)
+        + memory_demands(preview, actions, exposed, view, beyond.gap_ratio),
         restorable=_restorable(real, actions, exposed, view, beyond.headroom_ratio, now),
         exposed=exposed,
         ignored=_ignored(rules, verdicts, actions),
         scheduling=scheduling,
         state=AnalyzerState(tuple(one.state for one in verdicts), scheduling.scheduling),
         would_close=would_close(preview, actions),
+        memory=memory_demands(real, actions, exposed, view, beyond.gap_ratio),
+        restorable_memory=memory_restorable(real, actions, exposed, view, now),
+        capacity_bytes=view.capacity_bytes,
     )
 
 
@@ -135,9 +149,9 @@ def _ignored(
 
 
 def _does_nothing(action: PolicyAction, verdict: RuleVerdict) -> bool:
-    if verdict.metric is None or (action.throttle is None and not action.evicts):
+    if verdict.metric is None or (action.throttle is None and action.memory is None and not action.evicts):
         return False
-    return not any(acts(kind, action, verdict.metric) for kind in (ActionKind.THROTTLE, ActionKind.EVICT))
+    return not can_act(action, verdict.metric)
 
 
 def is_throttled(pod: PodUse) -> bool:

@@ -19,6 +19,7 @@ from msgspec import Struct, structs
 from slackwater.model.records import record
 from slackwater.model.tiers import QoSClass, Tier
 from slackwater.waterline.actuation.cpu_quota import RestoreBounds, ThrottleBounds, waited_milli
+from slackwater.waterline.actuation.memory_high import MemoryBounds
 from slackwater.waterline.analysis.sample_counters import RuleVerdict
 from slackwater.waterline.facts.amounts import ZERO, Number
 from slackwater.waterline.facts.node import NodeReadings
@@ -137,7 +138,9 @@ class ActionKind(StrEnum):
     """The kind of action on a pod."""
 
     THROTTLE = "throttle"
+    THROTTLE_MEMORY = "throttle-memory"
     RESTORE = "restore"
+    RESTORE_MEMORY = "restore-memory"
     EVICT = "evict"
 
 
@@ -153,6 +156,7 @@ class Candidate(Struct, frozen=True, gc=False):
     throttle: ThrottleBounds | None = None
     grace_seconds: int | None = None
     keys: tuple[Number, ...] = ()
+    memory: MemoryBounds | None = None
 
 
 @record(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""One cycle of execution: throttle first, evict for what stays open, restore calm pods. Pure.
+"""One cycle of execution: throttle CPU and memory first, evict for what stays open, restore calm pods. Pure.
 
 The release of an earlier stage is credited to the later one, so both together go no further than
 the gap.
@@ -22,6 +22,7 @@ from slackwater.waterline.execution.plan import (
     Plan,
     Refused,
     ReleaseLedger,
+    Remaining,
     Spared,
     Step,
     Underway,
@@ -29,6 +30,13 @@ from slackwater.waterline.execution.plan import (
 )
 from slackwater.waterline.execution.restore import restore_quotas
 from slackwater.waterline.execution.throttle import ThrottlePass
+from slackwater.waterline.execution.throttle_memory import (
+    THROTTLED_FIRST,
+    MemoryPass,
+    credit_pending,
+    memory_credits,
+    restore_memory_limits,
+)
 from slackwater.waterline.facts.amounts import ZERO
 
 HOUR: Final = timedelta(hours=1)
@@ -52,13 +60,15 @@ def execute(
     quotas, ledger = ReleaseLedger(), ReleaseLedger()
     throttling = ThrottlePass(_without(analysis.throttles, state), _refused(state, ActionKind.THROTTLE), limits)
     left_after_throttle = throttling.run(quotas)
+    memory, left_after_memory = _throttle_memory(analysis, state, limits, now, ledger, already)
     taken = {step.uid: amount_of(step.changes) for step in throttling.steps}
     if already is not None:
         taken = {step.uid: amount_of(step.changes) for step in already.of(ActionKind.THROTTLE)} | taken
     _credit_throttles(ledger, taken, analysis)
     _credit_underway(ledger, state, analysis)
+    asked, waiting = _after_memory(_without(analysis.evictions, state), memory.steps)
     evicting = EvictionPass(
-        _without(analysis.evictions, state),
+        asked,
         _refused(state, ActionKind.EVICT),
         _budget(state, limits),
         limits,
@@ -69,10 +79,22 @@ def execute(
     leaving = {one.uid for one in state.underway}
     staying = [one for one in analysis.restorable if one.pod.uid not in leaving]
     raised, kept_down = restore(staying, _refused(state, ActionKind.THROTTLE))
+    given_back, kept_low = restore_memory_limits(
+        [one for one in analysis.restorable_memory if one.pod.uid not in leaving],
+        _refused(state, ActionKind.THROTTLE_MEMORY),
+        analysis.capacity_bytes,
+    )
     return Plan(
-        steps=(*throttling.steps, *evicting.steps, *raised),
-        spared=(*_protected(analysis), *throttling.spared, *evicting.spared, *kept_down),
-        remaining=(*left_after_throttle, *left_after_evictions),
+        steps=(*throttling.steps, *memory.steps, *evicting.steps, *raised, *given_back),
+        spared=(
+            *_protected(analysis),
+            *throttling.spared,
+            *memory.spared,
+            *evicting.spared,
+            *kept_down,
+            *kept_low,
+        ),
+        remaining=(*left_after_throttle, *left_after_memory, *left_after_evictions, *waiting),
         state=_after(state, evicting, limits, now),
     )
 
@@ -89,7 +111,9 @@ def preview(
         analysis,
         throttles=tuple(one for one in analysis.previews if one.kind is ActionKind.THROTTLE),
         evictions=tuple(one for one in analysis.previews if one.kind is ActionKind.EVICT),
+        memory=tuple(one for one in analysis.previews if one.kind is ActionKind.THROTTLE_MEMORY),
         restorable=(),
+        restorable_memory=(),
     )
     return replace(execute(asked, before, limits, now, already=already), state=before)
 
@@ -146,6 +170,41 @@ def _without(demands: Sequence[Demand], state: ExecutorState) -> tuple[Demand, .
     )
 
 
+def _throttle_memory(
+    analysis: Analysis,
+    state: ExecutorState,
+    limits: ActionLimits,
+    now: datetime,
+    evictions: ReleaseLedger,
+    already: Plan | None,
+) -> tuple[MemoryPass, tuple[Remaining, ...]]:
+    """Returns the memory limits to lower. What they release, and what limits in force have still to, counts for
+    evictions too.
+    """
+    memory = MemoryPass(_without(analysis.memory, state), _refused(state, ActionKind.THROTTLE_MEMORY), limits)
+    pods = [one.pod for one in analysis.exposed.by_uid.values()] if analysis.memory or analysis.evictions else []
+    own = ReleaseLedger()
+    credit_pending(own, analysis.memory, pods, now)
+    credit_pending(evictions, analysis.evictions, pods, now)
+    left = memory.run(own)
+    happening = () if already is None else already.of(ActionKind.THROTTLE_MEMORY)
+    released = {step.uid: step.memory.amount_bytes for step in (*happening, *memory.steps) if step.memory is not None}
+    metrics = [one.metric for one in analysis.evictions]
+    for uid, amount in released.items():
+        evictions.credit(memory_credits(metrics, analysis.exposed.by_uid[uid].pod, amount))
+    return memory, left
+
+
+def _after_memory(demands: Sequence[Demand], steps: Sequence[Step]) -> tuple[tuple[Demand, ...], tuple[Remaining, ...]]:
+    """Returns the eviction demands to work off now, and those that wait: of a metric that cannot be quantified, while
+    memory is still throttled for it.
+    """
+    throttled = {step.metric for step in steps}
+    waiting = [one for one in demands if one.gap is None and one.metric.name in throttled]
+    left = (Remaining(one.kind, one.metric.name, None, ZERO, None, THROTTLED_FIRST) for one in waiting)
+    return tuple(one for one in demands if one not in waiting) if waiting else tuple(demands), tuple(left)
+
+
 def _credit_throttles(ledger: ReleaseLedger, taken: Mapping[str, Decimal], analysis: Analysis) -> None:
     pods = [(analysis.exposed.by_uid[uid].pod, milli) for uid, milli in taken.items()]
     for one in analysis.evictions:
@@ -172,7 +231,11 @@ def _protected(analysis: Analysis) -> list[Spared]:
     """Returns the protected pods, for a plan that affects any pod."""
     kinds = [
         kind
-        for kind, asked in ((ActionKind.THROTTLE, analysis.throttles), (ActionKind.EVICT, analysis.evictions))
+        for kind, asked in (
+            (ActionKind.THROTTLE, analysis.throttles),
+            (ActionKind.THROTTLE_MEMORY, analysis.memory),
+            (ActionKind.EVICT, analysis.evictions),
+        )
         if asked
     ]
     return [_spared(kind, one) for kind in kinds for one in analysis.exposed.by_uid.values() if one.protected_because]

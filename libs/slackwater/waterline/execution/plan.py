@@ -14,13 +14,14 @@ from msgspec import Struct
 
 from slackwater.model.records import record
 from slackwater.waterline.actuation.cpu_quota import QuotaChange
+from slackwater.waterline.actuation.memory_high import MemoryChange
 from slackwater.waterline.analysis.demands import ActionKind, Candidate, Demand
 from slackwater.waterline.facts.amounts import ZERO, Number
 
 
 class Step(Struct, frozen=True, gc=False):
     """One chosen pod. `keys` are its place in the order, `released` the effect per metric (a
-    restore: its cost). `metric` is the demand that chose it.
+    restore: its cost). `metric` is the demand that chose it. `changes` are of CPU, `memory` is of memory.
     """
 
     kind: ActionKind
@@ -31,6 +32,7 @@ class Step(Struct, frozen=True, gc=False):
     released: tuple[tuple[str, Decimal], ...] = ()
     changes: tuple[QuotaChange, ...] = ()
     grace_seconds: int | None = None
+    memory: MemoryChange | None = None
 
 
 class Spared(Struct, frozen=True, gc=False):

@@ -53,6 +53,9 @@ class PodUse:
     eviction_priority    order among equals, by annotation: lower values are evicted first
     label_priority       a second priority by label; the pod's own where there is none
     eviction_policies    the only ways in which the pod lets itself be evicted; None = all
+    reclaimable_bytes    page cache beside memory_usage_bytes; None = not measured, so its memory is not throttled
+    memory_high_bytes    the upper memory level in force (None = unlimited), set by Slackwater at memory_high_since;
+                         original_memory_high_bytes the one before
     """
 
     uid: str
@@ -82,3 +85,7 @@ class PodUse:
     label_priority: int | None = None
     eviction_enabled: bool | None = None
     eviction_policies: frozenset[str] | None = None
+    reclaimable_bytes: Number | None = None
+    memory_high_bytes: int | None = None
+    original_memory_high_bytes: int | None = None
+    memory_high_since: datetime | None = None

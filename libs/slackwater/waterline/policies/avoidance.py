@@ -1,4 +1,4 @@
-"""AvoidanceAction: throttle, evict, or only cordon the node for new pods."""
+"""AvoidanceAction: throttle CPU or memory, evict, or only cordon the node for new pods."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pydantic import Field, field_validator
 
 from slackwater.resources.metadata import Part, Resource
 from slackwater.waterline.actuation.cpu_quota import RestoreBounds, ThrottleBounds
+from slackwater.waterline.policies.memory import MemoryThrottleSpec
 from slackwater.waterline.policies.quantity import Written, in_unit_of, text_of
 from slackwater.waterline.policies.values import PolicyAction
 from slackwater.waterline.registry.metric import Dimension
@@ -52,6 +53,7 @@ class AvoidanceActionSpec(Part):
 
     cool_down_seconds: Annotated[float, Field(gt=0, le=86400, allow_inf_nan=False)] = 300.0
     throttle: CpuThrottleSpec | None = None
+    memory: MemoryThrottleSpec | None = None
     eviction: EvictionSpec | None = None
     disable_scheduling: bool = True
     description: Annotated[str, Field(max_length=1024)] = ""
@@ -73,4 +75,5 @@ class AvoidanceAction(Resource):
             grace_seconds=None if eviction is None else eviction.termination_grace_period_seconds,
             disables_scheduling=self.spec.disable_scheduling,
             cool_down_seconds=self.spec.cool_down_seconds,
+            memory=None if self.spec.memory is None else self.spec.memory.bounds(),
         )

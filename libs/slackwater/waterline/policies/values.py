@@ -7,6 +7,7 @@ from decimal import Decimal
 
 from slackwater.resources.selectors import LabelSelector
 from slackwater.waterline.actuation.cpu_quota import RestoreBounds, ThrottleBounds
+from slackwater.waterline.actuation.memory_high import MemoryBounds
 from slackwater.waterline.policies.podqos import PodQosSpec
 
 _STEPWISE = RestoreBounds()
@@ -38,8 +39,8 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class PolicyAction:
-    """The actions of a triggered rule. Without throttle and evict, the node is only cordoned for
-    new pods.
+    """The actions of a triggered rule: limits of CPU (`throttle`) and of memory, and evictions. Without any, the node
+    is only cordoned for new pods.
     """
 
     name: str
@@ -49,6 +50,7 @@ class PolicyAction:
     grace_seconds: int | None = None
     disables_scheduling: bool = True
     cool_down_seconds: float = 300.0
+    memory: MemoryBounds | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,11 +11,12 @@ from slackwater.waterline.actuation.cpu_quota import restore_cpu, throttle_cpu
 from slackwater.waterline.facts.amounts import Number, exact
 from slackwater.waterline.facts.node import MetricSeries, NodeReadings
 from slackwater.waterline.facts.pods import PodUse
-from slackwater.waterline.ordering.chains import CPU, EXTENDED_CPU, MEMORY
+from slackwater.waterline.ordering.chains import CPU, EXTENDED_CPU
 from slackwater.waterline.registry.best_effort import BEST_EFFORT
 from slackwater.waterline.registry.devices import DEVICES
 from slackwater.waterline.registry.limited_pods import beyond_limits, net_beyond
-from slackwater.waterline.registry.metric import Dimension, Fact, Metric, MetricResource, Metrics
+from slackwater.waterline.registry.memory import MEMORY
+from slackwater.waterline.registry.metric import Dimension, Metric, MetricResource, Metrics
 
 PRESSURE_CAP: Final = Decimal("0.9")
 """When prod waited nearly all the time, pressure no longer measures the shortage: the gap would
@@ -31,10 +32,6 @@ def cpu_of(pod: PodUse) -> Decimal | None:
     return _exact_or_none(pod.cpu_usage_milli)
 
 
-def memory_of(pod: PodUse) -> Decimal | None:
-    return _exact_or_none(pod.memory_usage_bytes)
-
-
 def uses_batch_cpu(pod: PodUse) -> bool:
     """Returns whether the pod uses lent CPU."""
     return pod.extended_cpu_limit_milli > 0 or pod.tier in (Tier.BATCH, Tier.FREE)
@@ -46,14 +43,6 @@ def batch_cpu_of(pod: PodUse) -> Decimal | None:
 
 def _of_capacity_cpu(view: NodeReadings, reading: Decimal, target: Decimal) -> Decimal | None:
     return None if view.capacity_milli is None else (reading - target) * view.capacity_milli
-
-
-def _of_capacity_memory(view: NodeReadings, reading: Decimal, target: Decimal) -> Decimal | None:
-    return None if view.capacity_bytes is None else (reading - target) * view.capacity_bytes
-
-
-def _size_in_bytes(view: NodeReadings) -> tuple[Fact, ...]:
-    return (Fact("capacity_memory", view.capacity_bytes, Dimension.MEMORY),)
 
 
 def _used_cpu(view: NodeReadings) -> tuple[MetricSeries, ...]:
@@ -176,42 +165,13 @@ MID_CPU_USAGE: Final = Metric(
     "mid_cpu_usage", Dimension.CPU, MetricResource.CPU, readings=_mid_cpu, sort=CPU, evictable=True, evict=cpu_of,
     evict_quantified=True, concerns=is_mid,
 )  # fmt: skip
-NODE_MEMORY_USAGE: Final = Metric(
-    "node_memory_usage",
-    Dimension.MEMORY,
-    MetricResource.MEMORY,
-    action_priority=6,
-    sort=MEMORY,
-    evictable=True,
-    evict=memory_of,
-    evict_quantified=True,
-)
-NODE_MEMORY_USAGE_RATIO: Final = Metric(
-    "node_memory_usage_ratio",
-    Dimension.RATIO,
-    MetricResource.MEMORY,
-    action_priority=6,
-    release=_of_capacity_memory,
-    formula="(reading - target) x capacity_memory",
-    basis=_size_in_bytes,
-    sort=MEMORY,
-    evictable=True,
-    evict=memory_of,
-    evict_quantified=True,
-)
-NODE_MEMORY_PRESSURE: Final = Metric("node_memory_pressure", Dimension.RATIO, sort=MEMORY, evictable=True)
-PROD_MEMORY_PRESSURE: Final = Metric("prod_memory_pressure", Dimension.RATIO, sort=MEMORY, evictable=True)
-
 BUILT_IN: Final = Metrics.of(
     NODE_CPU_USAGE,
     NODE_CPU_USAGE_RATIO,
     PROD_CPU_PRESSURE,
     BATCH_CPU_USAGE,
     MID_CPU_USAGE,
-    NODE_MEMORY_USAGE,
-    NODE_MEMORY_USAGE_RATIO,
-    NODE_MEMORY_PRESSURE,
-    PROD_MEMORY_PRESSURE,
+    *MEMORY,
     *DEVICES,
     *BEST_EFFORT,
 )

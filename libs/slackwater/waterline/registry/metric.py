@@ -86,6 +86,22 @@ def _everybody(_pod: PodUse) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
+class MemoryThrottling:
+    """How the rules of a metric throttle memory.
+
+    need          (view, reading, target, horizon in seconds) -> bytes to release; without it (or None) a small step
+    formula       `need` in words
+    is_bounded    `need` is an estimate, so it is bounded by what the candidates can release
+    has_headroom  bytes below the waterline bound a restore
+    """
+
+    need: Callable[[NodeReadings, Decimal, Decimal, Decimal], Decimal | None] | None = None
+    formula: str = ""
+    is_bounded: bool = False
+    has_headroom: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Metric:
     """One metric.
 
@@ -108,6 +124,7 @@ class Metric:
     target_of            the target of a rule without one; by default its waterline
     largest              maximum of a ratio
     also_called          by peers: a pod's eviction policy may name any of them
+    memory               how its rules throttle memory; None: they do not
     """
 
     name: str
@@ -133,6 +150,7 @@ class Metric:
     target_of: Callable[[Decimal], Decimal] = _itself
     largest: Decimal = Decimal(1)
     also_called: frozenset[str] = frozenset()
+    memory: MemoryThrottling | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.action_priority <= 10:
@@ -188,6 +206,10 @@ class Metric:
     def released_by_throttle(self, pod: PodUse, milli: Decimal) -> Decimal:
         """Returns the effect of `milli` taken from a pod on this metric's gap."""
         return milli if self.resource is MetricResource.CPU and self.concerns(pod) else ZERO
+
+    def released_by_memory(self, pod: PodUse, amount_bytes: Decimal) -> Decimal:
+        """Returns the effect of memory taken from a pod on this metric's gap."""
+        return amount_bytes if self.resource is MetricResource.MEMORY and self.concerns(pod) else ZERO
 
     def released_by_eviction(self, pod: PodUse) -> Decimal:
         """Returns the effect of a pod's end on this metric's gap; 0 if unknown."""

@@ -19,7 +19,7 @@ from slackwater.agent.domain.controls.catalog import KNOBS
 from slackwater.agent.domain.controls.cpu_limit import CPU_LIMIT, milli
 from slackwater.agent.domain.controls.cpu_weight import CPU_WEIGHT
 from slackwater.agent.domain.host_apps import HostApplication
-from slackwater.agent.domain.knobs import Knob, KnobSpec, Target, Value
+from slackwater.agent.domain.knobs import Knob, KnobSpec, Target, Tree, Value
 from slackwater.agent.domain.samples import HostSample
 from slackwater.agent.domain.weights import IDLE_SHARES
 from slackwater.agent.ports import PodSample, PsiTotals, RawSample
@@ -185,7 +185,7 @@ class SimulatedDriver:
         for pod in fleet_pods(self.node, self.cpus, self.started_at):
             self._pods[pod.uid] = pod
         for spec in self.knobs:
-            for target in (*self._pods, *Tier):
+            for target in (*self._pods, *Tier, *Tree):
                 self._texts[self._knob(spec, target)] = spec.plain_text(spec.default)
         for pod in self._pods.values():
             self._texts[self._knob(CPU_WEIGHT, pod.uid)] = str(pod.request.cpu_milli * 1024 // 1000)
@@ -297,7 +297,7 @@ class SimulatedDriver:
         return spec.plain_value(self.read(self._knob(spec, target)))
 
     def _knob(self, spec: KnobSpec, target: Target) -> Knob:
-        return Knob(f"{self.node}/{target.value if isinstance(target, Tier) else target}", spec.name)
+        return Knob(f"{self.node}/{target if isinstance(target, str) else target.value}", spec.name)
 
     def _spec(self, knob: Knob) -> KnobSpec:
         return next(spec for spec in self.knobs if spec.name == knob.field)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from types import MappingProxyType
 from typing import Protocol
 
@@ -15,8 +16,16 @@ from slackwater.model.tiers import Tier
 
 Value = int | str | None
 """What a knob is set to, in the units of its declaration; None = unlimited."""
-Target = str | Tier
-"""The cgroup that a knob belongs to: a pod by its uid, or a whole tier."""
+
+
+class Tree(Enum):
+    """Cgroups of the agent that are neither a pod nor a tier: the one that holds all tiers."""
+
+    ROOT = "root"
+
+
+Target = str | Tier | Tree
+"""The cgroup that a knob belongs to: a pod by its uid, a whole tier, or all tiers together."""
 UNLIMITED: Mapping[Value, str] = MappingProxyType({None: "max"})
 
 

@@ -50,6 +50,8 @@ class ConvergeToIntents:
     clock: Clock
     capacity_milli: int
     held: dict[str, Held] = field(default_factory=dict)
+    memory_limit_bytes: int | None = None
+    """What all pods together may use, if the operator bounds it."""
     own: DesiredState | None = None
     """What this agent decides itself, in disconnected mode and for some seconds after."""
     controls: Sequence[Control[Any]] = CONTROLS
@@ -126,7 +128,7 @@ class ConvergeToIntents:
         """Converge once per sample: leases lapse, pods come and go, other programs write to the same files."""
         self._ticks += 1
         self._drop_faded()
-        if not self.held and not len(self.actuator.journal):
+        if not self.held and not len(self.actuator.journal) and self.memory_limit_bytes is None:
             return []
         return self._answer_foreign(self._converge(pods, self._ticks))
 
@@ -168,7 +170,7 @@ class ConvergeToIntents:
     def _converge(self, pods: Sequence[Pod], sample: int | None = None) -> Outcome:
         documents = [held.desired for held in self.held.values()] + ([] if self.own is None else [self.own])
         self._protected = frozenset(pod.uid for pod in pods if protection_reason(pod) is not None)
-        machine = MachineView(self.capacity_milli, self.clock.monotonic(), self._protected)
+        machine = MachineView(self.capacity_milli, self.clock.monotonic(), self._protected, self.memory_limit_bytes)
         return self._apply.apply(documents, pods, machine, sample)
 
     def _pods_of(self, outcome: Outcome, pods: Sequence[Pod]) -> set[str]:

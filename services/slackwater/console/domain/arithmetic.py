@@ -26,7 +26,7 @@ def reading(value: float | int | str | None, unit: str) -> str:
     if unit == "ratio":
         return f"{value * 100:.4g} %"
     if unit.startswith("byte"):
-        return f"{round(value):,} bytes".replace(",", "\N{NARROW NO-BREAK SPACE}")
+        return f"{round(value):,} {unit}".replace(",", "\N{NARROW NO-BREAK SPACE}")
     if unit.startswith("milli"):
         return amount(round(value), unit)
     return f"{value:.4g} {unit}".strip()
@@ -111,7 +111,11 @@ def _gap(inputs: Mapping[str, Input]) -> str:
     value = reading(gap.value, gap.unit)
     if lacking is None or excess is None:
         return f"gap = {value}"
-    return f"gap = (1 + {excess.value}) x {reading(lacking.value, lacking.unit)} = {value}"
+    product = f"(1 + {excess.value}) x {reading(lacking.value, lacking.unit)}"
+    most = inputs.get("releasable")
+    if most is not None:
+        product = f"min({product}, releasable {reading(most.value, most.unit)})"
+    return f"gap = {product} = {value}"
 
 
 def _sum(record: DecisionRecord, inputs: Mapping[str, Input]) -> str:

@@ -184,14 +184,14 @@ def held_pods(pods: Iterable[PodView], actions: Sequence[DecisionSummary]) -> li
 
 
 def _limits_of(pod: PodView, newest_first: Iterable[DecisionSummary]) -> Iterator[tuple[DecisionSummary, Action]]:
-    """The executed decisions about the limit of a pod."""
+    """The executed decisions about the CPU limit of a pod."""
     for decision in newest_first:
         if decision.kind not in (DecisionKind.THROTTLE, DecisionKind.RESTORE):
             continue
         if decision.reason in ONLY_TOLD:
             continue
         for action in decision.actions:
-            if action.pod_uid == pod.uid:
+            if action.pod_uid == pod.uid and action.memory is None:
                 yield decision, action
 
 

@@ -10,7 +10,7 @@ from slackwater.console.domain.arithmetic import relief_of, working_of
 from slackwater.console.domain.candidates import candidates_of, is_carried_out
 from slackwater.console.domain.views import EffectView, EvictionView, PodView
 from slackwater.decisions.reasons import DecisionKind, Mode, Reason
-from slackwater.decisions.record import DecisionRecord
+from slackwater.decisions.record import DecisionRecord, MemoryLimit
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +59,8 @@ class PodPart:
     effect: EffectView | None
     relief: str
     working: tuple[str, ...]
+    memory: MemoryLimit | None = None
+    """Set if its memory limit changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +104,7 @@ def part_of(
         because=own.because,
         limit_before_milli=action.cpu_limit_before_milli if action else None,
         limit_after_milli=action.cpu_limit_after_milli if action else None,
+        memory=action.memory if action else None,
         evicted=bool(action and action.evicted),
         ended=next((one.outcome for one in evictions if one.pod_uid == uid), None),
         effect=effect,

@@ -72,7 +72,7 @@ GUARDED: Final = KeyedTable[GuardedNode](
     encode=lambda guarded: (
         _GUARDED.dump_json(guarded).decode(),
         guarded.generation,
-        len(guarded.state.throttles),
+        len(guarded.state.limited),
     ),
     decode=_guarded_of,
     touched="changed_at",

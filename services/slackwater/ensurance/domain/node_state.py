@@ -23,6 +23,7 @@ from slackwater.waterline import node_guard
 from slackwater.waterline.analysis.scheduling import Scheduling, reopened
 from slackwater.waterline.execution.limits import AFTER_GRACE_SECONDS, ActionLimits
 from slackwater.waterline.loop.applied_limits import Throttled
+from slackwater.waterline.loop.applied_memory import MemoryThrottled
 from slackwater.waterline.node_guard import FORMAT, GuardState
 
 VALID_SECONDS: Final = 120.0
@@ -76,6 +77,8 @@ def renewed(notice: CordonNotice, scheduling: Scheduling, now: datetime, valid_s
 
 AWAITED_SECONDS: Final = 60.0
 """An effect that was not measured within this time is given up, because the situation has changed."""
+MEMORY_SETTLE_SECONDS: Final = 5.0
+"""Page cache is dropped and read again slowly, so the effect of a memory limit is measured later."""
 EVICTION_AWAITED_SECONDS: Final = 300.0
 """The same for an eviction, after its pods have ended."""
 FORGET_EVICTION: Final = timedelta(minutes=5)
@@ -111,6 +114,8 @@ class Awaited:
     """The series that the rule selects; None: all."""
     is_recorded: bool = True
     """Whether the decision has a record; without one its effect is counted and not published."""
+    settle_seconds: float = 0.0
+    """The least time between actuation and the sample that shows the effect."""
     has_ended_any: bool = False
     """For evictions: one of them has ended its pod, so that an effect is measured when the last one is answered."""
 
@@ -139,14 +144,33 @@ class Evicting:
         return self.deadline + max(ends, FORGET_EVICTION)
 
 
+def settle_seconds_of(subject: str) -> float:
+    """The least time between the actuation of a decision and the sample that shows its effect."""
+    return MEMORY_SETTLE_SECONDS if subject == "memory" else 0.0
+
+
+def limit_key(uid: str, *, of_memory: bool) -> str:
+    """The key of a pod's CPU or memory limit in `GuardedNode.decisions`: the uid alone for CPU."""
+    return f"{uid}/memory" if of_memory else uid
+
+
+def _limit_keys(state: GuardState) -> set[str]:
+    memory = {limit_key(one.uid, of_memory=True) for one in state.memory}
+    return {one.uid for one in state.throttles} | memory
+
+
+def _limits_differ(one: GuardState, other: GuardState) -> bool:
+    return one.throttles != other.throttles or one.memory != other.memory
+
+
 @record(frozen=True, slots=True)
 class GuardedNode:
     """One node. `generation` is that of its intent document (0 = never declared); `version` counts writes of the row;
     `policy_generation` is that of the policy it was last declared under (0 = before this was noted).
 
-    `decisions` maps each throttled pod to the decision that set its limit. `pool`, `labels` and `capacity_bytes` are as
-    the node was described, and empty in rows from before they were stored. `closed` is the cordon as last published;
-    None: the node is schedulable.
+    `decisions` maps the limits in force (`limit_key`) to the decisions that set them. `pool`, `labels` and
+    `capacity_bytes` are as the node was described, and empty in rows from before they were stored. `closed` is the
+    cordon as last published; None: the node is schedulable.
     """
 
     node: str
@@ -168,10 +192,16 @@ class GuardedNode:
     @property
     def is_in_episode(self) -> bool:
         """Whether a limit is in force, an eviction is under way, or a decision would be recorded only once."""
-        return bool(self.state.throttles or self.evictions or self.state.cycle.loop.told)
+        return bool(self.state.throttles or self.state.memory or self.evictions or self.state.cycle.loop.told)
+
+    def memory_limits(self) -> tuple[tuple[MemoryThrottled, str], ...]:
+        """Each memory limit in force with its decision, sorted by pod uid."""
+        decisions = dict(self.decisions)
+        held = sorted(self.state.memory, key=lambda one: one.uid)
+        return tuple((one, decisions.get(limit_key(one.uid, of_memory=True), "")) for one in held)
 
     def limits(self) -> tuple[tuple[Throttled, str], ...]:
-        """Each limit in force with its decision, sorted by pod uid."""
+        """Each CPU limit in force with its decision, sorted by pod uid."""
         decisions = dict(self.decisions)
         return tuple((t, decisions.get(t.uid, "")) for t in sorted(self.state.throttles, key=lambda t: t.uid))
 
@@ -225,14 +255,14 @@ def carried_out(
     evictions makes a new generation. Evictions that were never answered are dropped."""
     begun = tuple(evictions)
     kept = tuple(one for one in guarded.evictions if now < one.forgotten_at)
-    changed = state.throttles != guarded.state.throttles or bool(begun) or kept != guarded.evictions
+    changed = _limits_differ(state, guarded.state) or bool(begun) or kept != guarded.evictions
     decisions = dict(guarded.decisions) | dict(decided)
-    in_force = {throttled.uid for throttled in state.throttles}
+    in_force = _limit_keys(state)
     return replace(
         guarded,
         generation=guarded.generation + changed,
         state=state,
-        decisions=tuple(sorted((uid, decision) for uid, decision in decisions.items() if uid in in_force)),
+        decisions=tuple(sorted((key, decision) for key, decision in decisions.items() if key in in_force)),
         awaited=(*guarded.awaited, *awaited),
         evictions=(*kept, *begun),
     )
@@ -245,10 +275,11 @@ def observed(
     failures: tuple[tuple[str, int | None], ...],
     now: datetime,
     limits: ActionLimits,
+    memory_failures: tuple[tuple[str, int | None], ...] = (),
 ) -> GuardedNode:
-    """The node after its agent has converged to `generation`. `failures` are pods whose limit could not be written,
-    with the limit in force: they leave the list (or keep that limit), which makes a new generation. An answer to an
-    older generation changes no limit."""
+    """The node after its agent has converged to `generation`. Failures are pods whose limit of CPU or memory could not
+    be written, with the limit in force: they leave the list (or keep that limit), which makes a new generation. An
+    answer to an older generation changes no limit."""
     awaited = tuple(
         replace(one, actuated_at=observed_at)
         if one.actuated_at is None and one.generation <= generation and one.kind != DecisionKind.EVICT
@@ -261,8 +292,12 @@ def observed(
     for uid, in_force_milli in failures:
         if state.limit_of(uid) is not None:
             state = node_guard.refused(state, uid, in_force_milli, now, limits)
-    changed = state.throttles != guarded.state.throttles
-    kept = {throttled.uid for throttled in state.throttles}
+    held = state.memory_by_uid()
+    for uid, in_force_bytes in memory_failures:
+        if uid in held:
+            state = node_guard.memory_refused(state, uid, in_force_bytes, now, limits)
+    changed = _limits_differ(state, guarded.state)
+    kept = _limit_keys(state)
     return replace(
         guarded,
         generation=guarded.generation + changed,
@@ -278,7 +313,7 @@ def ended(guarded: GuardedNode, eviction_id: str, uid: str, at: datetime, *, gon
     own = next((one for one in guarded.evictions if one.id == eviction_id), None)
     left = tuple(one for one in guarded.evictions if one.id != eviction_id)
     state = node_guard.without(guarded.state, uid) if gone else guarded.state
-    changed = left != guarded.evictions or state.throttles != guarded.state.throttles
+    changed = left != guarded.evictions or _limits_differ(state, guarded.state)
     if not changed:
         return guarded
     awaited = guarded.awaited if own is None else _answered(guarded.awaited, own, left, at, gone=gone)
@@ -288,7 +323,7 @@ def ended(guarded: GuardedNode, eviction_id: str, uid: str, at: datetime, *, gon
         state=state,
         awaited=awaited,
         evictions=left,
-        decisions=tuple(pair for pair in guarded.decisions if not gone or pair[0] != uid),
+        decisions=tuple(pair for pair in guarded.decisions if not gone or pair[0] in _limit_keys(state)),
     )
 
 
@@ -319,7 +354,8 @@ def measurable(
     asked, ready, waiting = {eviction.decision_id for eviction in guarded.evictions}, [], []
     for decision in guarded.awaited:
         patience = EVICTION_AWAITED_SECONDS if decision.kind == DecisionKind.EVICT else AWAITED_SECONDS
-        if decision.actuated_at is not None and (sampled_at - decision.actuated_at).total_seconds() >= settle_seconds:
+        settled = max(settle_seconds, decision.settle_seconds)
+        if decision.actuated_at is not None and (sampled_at - decision.actuated_at).total_seconds() >= settled:
             ready.append(decision)
         elif (
             decision.decision_id in asked

@@ -19,7 +19,7 @@ from slackwater.model.errors import InvalidInput
 from slackwater.model.identifiers import new_id
 from slackwater.waterline.cycle import Options
 from slackwater.waterline.decision_inputs import DecisionContext
-from slackwater.waterline.decision_record import release_record
+from slackwater.waterline.decision_record import release_records
 from slackwater.waterline.node_guard import is_released, release, under_new_rules
 from slackwater.waterline.rulebook import Rulebook
 
@@ -65,7 +65,7 @@ class FollowRules:
                 records += under.records
         for node in nodes:
             self._book.put(node)
-            self._meter.standing(node.node, len(node.state.throttles), 0)
+            self._meter.standing(node.node, len(node.state.limited), 0)
         for record in records:
             self._meter.decided(record, None)
 
@@ -103,7 +103,7 @@ def _under(node: GuardedNode, rules: Rulebook, options: Options, now: datetime) 
     after = replace(node, generation=node.generation + 1, state=state)
     if is_released(node.state, options):
         plan, released = release(node.state, node.capacity_milli)
-        records = (release_record(new_id(), plan, source, {one.uid: one.tier for one in node.state.throttles}),)
+        records = release_records(new_id, plan, source)
         state = under_new_rules(released)
         after = carried_out(node, state, {}, (), (), now)
     state, closing = under_rules(node, state, source, node.labels)

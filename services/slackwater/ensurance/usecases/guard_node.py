@@ -23,7 +23,9 @@ from slackwater.ensurance.domain.node_state import (
     LastReport,
     carried_out,
     implausible,
+    limit_key,
     outdated,
+    settle_seconds_of,
 )
 from slackwater.ensurance.domain.pools import EvictedPod, PoolStanding
 from slackwater.ensurance.ports import NODES, EnsuranceMeter
@@ -49,7 +51,7 @@ from slackwater.telemetry.spans import Attributes, sampled, span, trace_id_of
 from slackwater.waterline.analysis.demands import ActionKind
 from slackwater.waterline.cycle import Cycle, RecordedPlan
 from slackwater.waterline.decision_inputs import DecisionContext
-from slackwater.waterline.decision_record import record_of, release_record, remaining_milli, trigger_of
+from slackwater.waterline.decision_record import kind_of, record_of, release_records, remaining_milli, trigger_of
 from slackwater.waterline.execution.limits import ActionLimits
 from slackwater.waterline.facts.node import NodeReadings
 from slackwater.waterline.loop.reversals import reversal_of
@@ -251,22 +253,15 @@ class GuardNode:
         plans = zip(made.cycle.recorded, decided, strict=True)
         carried = [(plan, decision.record) for plan, decision in plans if plan.carried_out]
         evicted = tuple(one for plan, record in carried for one in _evictions(plan, record, options.limits, now))
-        after = carried_out(
-            measured,
-            made.state,
-            _limited(made, decided),
-            evicted,
-            _awaited(made, decided, guarded.generation + 1, view, now),
-            now,
-        )
+        awaited = _awaited(made, decided, guarded.generation + 1, view, now)
+        after = carried_out(measured, made.state, _limited(made, decided), evicted, awaited, now)
         closing = after_cycle(guarded.closed, made.cycle, source, self._closing_seconds)
         if closing.record is not None:
             decided.append(_traced(closing.record, report, guarded.generation))
         after = replace(after, closed=closing.closed)
         gone = _evicted_pods(report.data, evicted) if evicted else ()
         standing = self._standing_after(guarded, now, effects, gone)
-        repeated = self._book.standing(guarded.pool).repeated(now, gone)
-        left = remaining_milli(made.cycle)
+        repeated, left = self._book.standing(guarded.pool).repeated(now, gone), remaining_milli(made.cycle)
         recorded, after = budgeted(guarded, after, decided, self._budget, now)
         return _Answer(guarded, after, recorded, effects, left, standing, gone, repeated, closing)
 
@@ -281,10 +276,9 @@ class GuardNode:
     ) -> _Answer:
         """Restore every limit, because the mode no longer allows any."""
         plan, state = release(before.state, before.capacity_milli)
-        tiers = {one.uid: one.tier for one in before.state.throttles}
-        decision = _traced(release_record(new_id(), plan, source, tiers), report, before.generation)
+        made = [_traced(record, report, before.generation) for record in release_records(new_id, plan, source)]
         after = carried_out(measured, state, {}, (), (), source.now)
-        decided, after = budgeted(before, after, (decision,), self._budget, source.now)
+        decided, after = budgeted(before, after, made, self._budget, source.now)
         return _Answer(before, after, decided, effects, standing=standing)
 
     def _standing_after(
@@ -338,7 +332,7 @@ class GuardNode:
             self._record_evictions(answer)
         recorded = bool(answer.before.state.cycle.loop.told), bool(answer.after.state.cycle.loop.told)
         if answer.decided or recorded[0] != recorded[1]:
-            throttled = len(answer.after.state.throttles)
+            throttled = len(answer.after.state.limited)
             self._meter.standing(answer.after.node, throttled, answer.remaining_milli)
 
     def _record_reversal(self, answer: _Answer) -> None:
@@ -364,13 +358,13 @@ def _decided(
 
 
 def _limited(made: GuardResult, decided: Sequence[DecidedStep]) -> dict[str, str]:
-    """Decision id by uid of each pod whose limit changes."""
+    """Decision id of each pod whose limit changes, by `limit_key`."""
     return {
-        step.uid: decision.record.id
+        limit_key(step.uid, of_memory=step.memory is not None): decision.record.id
         for recorded, decision in zip(made.cycle.recorded, decided, strict=True)
         if recorded.carried_out
         for step in recorded.plan.of(recorded.kind)
-        if step.changes
+        if step.changes or step.memory is not None
     }
 
 
@@ -413,8 +407,9 @@ def _awaited(
                     now,
                     sampled_at=view.sampled_at,
                     traceparent=decision.cause.traceparent,
-                    kind=DecisionKind(recorded.kind.value),
+                    kind=kind_of(recorded.kind),
                     selector=trigger.selector,
+                    settle_seconds=settle_seconds_of(decision.record.subject),
                 )
             )
     return awaited

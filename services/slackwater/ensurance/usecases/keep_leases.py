@@ -47,4 +47,4 @@ class KeepLeases:
         for node in self._book.nodes():
             at = last_report_at.get(node.node)
             if at is not None and (now - at).total_seconds() > self._silent_seconds:
-                self._meter.standing(node.node, len(node.state.throttles), 0)
+                self._meter.standing(node.node, len(node.state.limited), 0)

@@ -11,7 +11,14 @@ from slackwater.ensurance.domain.node_state import GuardedNode, lapsed
 from slackwater.ensurance.domain.pools import PoolStanding
 from slackwater.ensurance.ports import NODES, STANDINGS, GuardStore, GuardUnit
 from slackwater.ensurance.usecases.documents_in_force import DocumentsInForce
-from slackwater.events.intent_declared import CpuThrottle, Eviction, LocalWaterline, WeightPolicy
+from slackwater.events.intent_declared import (
+    CpuThrottle,
+    Eviction,
+    LocalWaterline,
+    MemoryProtection,
+    MemoryThrottle,
+    WeightPolicy,
+)
 from slackwater.intents.document import Content
 from slackwater.intents.node_cache import NodeCache
 from slackwater.intents.writer import IntentWriter
@@ -176,4 +183,9 @@ def _content(guarded: GuardedNode, rules: Rulebook, handover: str) -> Content:
             for rule in node.rules
         ),
         rules=handover,
+        memory_throttles=tuple(
+            MemoryThrottle(pod_uid=limited.uid, memory_high_bytes=limited.high_bytes, decision_id=decision_id)
+            for limited, decision_id in guarded.memory_limits()
+        ),
+        memory_protection=MemoryProtection(rules.memory_protection),
     )

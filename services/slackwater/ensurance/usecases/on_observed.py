@@ -25,4 +25,6 @@ class OnObserved:
 
     def _after(self, before: GuardedNode, answer: ObservedAnswer, now: datetime) -> GuardedNode:
         limits = self._book.rules.limits_of(before.pool)
-        return observed(before, answer.generation, answer.observed_at, answer.failures, now, limits)
+        return observed(
+            before, answer.generation, answer.observed_at, answer.failures, now, limits, answer.memory_failures
+        )

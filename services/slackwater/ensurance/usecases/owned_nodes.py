@@ -35,7 +35,7 @@ class OwnedNodes:
         partitions = [lease.partition for lease in leases]
         await self._book.acquire(partitions, self._clock.now())
         for node in self._book.nodes():
-            self._meter.standing(node.node, len(node.state.throttles), 0)
+            self._meter.standing(node.node, len(node.state.limited), 0)
         await self._follow.catch_up()
         await self._reconcile.acquire(partitions)
 

@@ -11,6 +11,7 @@ from slackwater.model.tiers import QoSClass, Tier
 from slackwater.waterline.facts.node import BestEffortCpu, MetricSeries, NodeReadings
 from slackwater.waterline.facts.pods import PodUse
 from slackwater.waterline.loop.applied_limits import Throttled, pod_view
+from slackwater.waterline.loop.applied_memory import MemoryThrottled, with_limit
 
 
 def partial_view(report: UsageReported, guarded: GuardedNode) -> NodeReadings:
@@ -32,10 +33,12 @@ def view_of(report: UsageReported, guarded: GuardedNode, only: Collection[str] |
     """The last sampling interval of a report: usage, pressure and limits belong to the same second. Limits that
     ensurance set are taken from its own state, because the report may not show them yet. `only` restricts the view to
     these pods (by uid)."""
-    ours = guarded.state.by_uid()
+    ours, memory = guarded.state.by_uid(), guarded.state.memory_by_uid()
     leaving = {one.pod_uid for one in guarded.evictions}
     asked = report.pods if only is None else [one for one in report.pods if one.pod.uid in only]
-    pods = tuple(_pod(measured, ours.get(measured.pod.uid), leaving) for measured in asked)
+    pods = tuple(
+        _pod(measured, ours.get(measured.pod.uid), memory.get(measured.pod.uid), leaving) for measured in asked
+    )
     prod = sum(one.usage.cpu_milli.last for one in report.pods if one.pod.tier is Tier.PROD)
     window, last = _best_effort(report, guarded) if only is None else (None, None)
     return NodeReadings(
@@ -75,12 +78,16 @@ def _readings(report: UsageReported, guarded: GuardedNode) -> Mapping[str, tuple
         series["node_memory_pressure"] = (MetricSeries(node.memory_some_avg),)
     if node.io_some_avg is not None:
         series["node_io_pressure"] = (MetricSeries(node.io_some_avg),)
+    if report.prod_refault_bytes_per_second is not None:
+        series["prod_memory_refaults"] = (MetricSeries(report.prod_refault_bytes_per_second),)
     return series
 
 
-def _pod(measured: PodUsage, ours: Throttled | None, leaving: Collection[str]) -> PodUse:
+def _pod(
+    measured: PodUsage, ours: Throttled | None, memory: MemoryThrottled | None, leaving: Collection[str]
+) -> PodUse:
     pod, usage = measured.pod, measured.usage
-    return pod_view(
+    viewed = pod_view(
         pod,
         usage.cpu_milli.last if usage.cpu_milli.count else None,
         usage.memory_bytes.last if usage.memory_bytes.count else None,
@@ -89,6 +96,7 @@ def _pod(measured: PodUsage, ours: Throttled | None, leaving: Collection[str]) -
         pod.uid in leaving,
         measured.pressure.cpu_some_last,
     )
+    return with_limit(viewed, measured.reclaimable_bytes, measured.original_memory_high_bytes, memory)
 
 
 def _best_effort(report: UsageReported, guarded: GuardedNode) -> tuple[BestEffortCpu | None, BestEffortCpu | None]:

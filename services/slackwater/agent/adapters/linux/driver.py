@@ -19,7 +19,7 @@ from slackwater.agent.adapters.linux.registry import Entry, PodRegistry
 from slackwater.agent.adapters.linux.zones import Zones, zones_of
 from slackwater.agent.domain.controls.catalog import KNOBS
 from slackwater.agent.domain.host_apps import HostApplication
-from slackwater.agent.domain.knobs import Knob, KnobSpec, Target, Value
+from slackwater.agent.domain.knobs import Knob, KnobSpec, Target, Tree, Value
 from slackwater.agent.ports import RawSample
 from slackwater.model.errors import NotFound
 from slackwater.model.nodes import NodeFacts
@@ -60,6 +60,10 @@ class LinuxDriver:
         self._registry = PodRegistry(self.layout.agent_dir / "pods")
         self._gauges = Gauges(self.layout, host_apps=self.host_apps)
         self._files = KnobFiles(self.layout, self.knobs)
+
+    def measure_own_tree(self, is_bounded: bool) -> None:
+        """Whether the node's memory is that of its pods (True) or of the machine."""
+        self._gauges.is_bounded = is_bounded
 
     def open(self) -> None:
         self.layout.hierarchy.require_writable()
@@ -114,6 +118,8 @@ class LinuxDriver:
         return self._gauges.glance(RawSample(self.clock.monotonic(), self.clock.now()))
 
     def knob(self, spec: KnobSpec, target: Target) -> Knob:
+        if isinstance(target, Tree):
+            return self._files.knob(spec, self.layout.root)
         return self._files.knob(spec, self.layout.tier(target) if isinstance(target, Tier) else self._cgroup(target))
 
     def render(self, knob: Knob, value: Value) -> str:

@@ -55,6 +55,8 @@ class Gauges:
     proc: Path = Path("/proc")
     devices: Devices = field(default_factory=Devices)
     host_apps: tuple[HostApplication, ...] = ()
+    is_bounded: bool = False
+    """Whether the node's memory is what its pods use, because they have a hard limit together."""
     _files: KeptFiles = field(default_factory=KeptFiles)
     _pods: dict[str, PodFiles] = field(default_factory=dict)
     _apps: tuple[tuple[HostApplication, PodFiles], ...] = field(init=False)
@@ -72,10 +74,8 @@ class Gauges:
             stamp.monotonic,
             stamp.at,
             node_cpu_busy_ns=meters.busy_ns(self._files.read(f"{proc}/stat")),
-            node_memory_bytes=meters.memory_in_use(self._files.read(f"{proc}/meminfo")),
-            node_psi=self._psi(
-                (f"{proc}/pressure/cpu", f"{proc}/pressure/memory", f"{proc}/pressure/io"),
-            ),
+            node_memory_bytes=self._node_memory(),
+            node_psi=self._psi((f"{proc}/pressure/cpu", self._node_pressure(), f"{proc}/pressure/io")),
             tier_psi={tier: self._psi(_pressures(self.layout.hierarchy, self.layout.tier(tier))) for tier in _REPORTED},
             pods=tuple(self._pod(pod) for pod in pods),
             disks=disks,
@@ -111,6 +111,19 @@ class Gauges:
 
     def _psi(self, paths: tuple[str, str, str] | None) -> PsiTotals:
         return meters.psi(self._files, *paths) if paths is not None else PsiTotals()
+
+    def _node_memory(self) -> int | None:
+        """What is in use and cannot be dropped: of the machine, or of all pods where they have a limit together."""
+        if not self.is_bounded:
+            return meters.memory_in_use(self._files.read(f"{self.proc}/meminfo"))
+        hierarchy = self.layout.hierarchy
+        tree, pure_v2 = f"{hierarchy.memory}/{self.layout.root}", hierarchy.pure_v2
+        used = self._files.read(f"{tree}/{'memory.current' if pure_v2 else 'memory.usage_in_bytes'}")
+        return meters.tree_memory(used, self._files.read(f"{tree}/memory.stat"), b"" if pure_v2 else b"total_")
+
+    def _node_pressure(self) -> str:
+        own = _pressures(self.layout.hierarchy, self.layout.root) if self.is_bounded else None
+        return f"{self.proc}/pressure/memory" if own is None else own[1]
 
     def _host_apps(self) -> Iterator[HostSample]:
         """Those that can be read whole; a cgroup that is not there is no application that uses nothing."""

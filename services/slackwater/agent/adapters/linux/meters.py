@@ -72,3 +72,16 @@ def anonymous_bytes(stat: bytes | None, prefix: bytes) -> int | None:
     parts = flat(stat, prefix + b"inactive_anon", prefix + b"active_anon", prefix + b"unevictable")
     known = [part for part in parts if part is not None]
     return sum(known) if len(known) == len(parts) else None
+
+
+def tree_memory(used: bytes | None, stat: bytes | None, prefix: bytes) -> int | None:
+    """What a cgroup with its children holds that cannot be dropped, kernel memory included: usage without page cache,
+    as MemTotal minus MemAvailable is of a machine."""
+    whole, cache = whole_number(used), cache_bytes(stat, prefix)
+    return None if whole is None or cache is None else max(0, whole - cache)
+
+
+def cache_bytes(stat: bytes | None, prefix: bytes) -> int | None:
+    """The page cache that the kernel can drop: inactive_file + active_file of memory.stat."""
+    inactive, active = flat(stat, prefix + b"inactive_file", prefix + b"active_file")
+    return None if inactive is None or active is None else inactive + active

@@ -12,8 +12,9 @@ import os
 import re
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ from slackwater.model.quantities import Resources
 from slackwater.model.tiers import QoSClass, Tier
 
 _OURS_TO_BLAME = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
+_OOM_KILLS = "oom-kills"
+_MOST_OOM_KILLS_BYTES = 1 << 20
 _SUFFIXES = (".json", ".pending")
 _UID = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,63}")
 
@@ -90,6 +93,14 @@ class PodRegistry:
         for suffix in _SUFFIXES:
             (self.directory / f"{uid}{suffix}").unlink(missing_ok=True)
         self._seen = (0, 0)
+
+    def note_oom_kills(self, pod: Pod, processes: int) -> None:
+        """Append a line to `oom-kills` beside the pods: which pod ended with how many processes killed by the kernel.
+        It outlives the pod's entry; a disk that refuses it changes nothing else."""
+        line = {"uid": pod.uid, "name": pod.name, "tier": pod.tier.value, "processes": processes}
+        with suppress(OSError), (self.directory.parent / _OOM_KILLS).open("a", encoding="utf-8") as file:
+            if file.tell() < _MOST_OOM_KILLS_BYTES:
+                file.write(json.dumps({**line, "at": datetime.now(UTC).isoformat()}) + "\n")
 
     def pending(self) -> dict[str, Entry]:
         """Pods that are being made, or whose maker died over it."""

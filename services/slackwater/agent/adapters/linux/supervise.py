@@ -19,6 +19,7 @@ from types import FrameType
 
 from slackwater.agent.adapters.linux.layout import Layout
 from slackwater.agent.adapters.linux.lock import agent_runs
+from slackwater.agent.adapters.linux.meters import flat
 from slackwater.agent.adapters.linux.processes import kill_all, process_of
 from slackwater.agent.adapters.linux.registry import Entry, PodRegistry
 from slackwater.agent.domain.admission import memory_limit_bytes
@@ -82,7 +83,9 @@ def run_managed(
         directories = layout.make_pod(pod.tier, pod.uid)
         _prepare(layout, pod, cpu_limit_milli, cpu_period_us)
         registry.add(entry)  # only now: an agent must not see first values change under its hands
-        return run_child(arguments, forwarder, directories)
+        code = run_child(arguments, forwarder, directories)
+        _report_oom_kills(layout, pod, registry)
+        return code
     finally:
         _clean(layout, pod, registry)
 
@@ -128,6 +131,24 @@ def run_child(arguments: Sequence[str], forwarder: Forwarder, directories: Seque
 def _complain(command: str, why: str, code: int) -> int:
     sys.stderr.write(f"slackwater exec: {command}: {why}\n")
     return code
+
+
+def oom_kills(layout: Layout, cgroup: str) -> int:
+    """How many processes of a cgroup the kernel has ended for want of memory; 0 where it does not count them."""
+    name = "memory.events" if layout.hierarchy.pure_v2 else "memory.oom_control"
+    try:
+        text = (layout.hierarchy.memory or Path("/nonexistent")).joinpath(cgroup, name).read_bytes()
+    except OSError:
+        return 0
+    return flat(text, b"oom_kill")[0] or 0
+
+
+def _report_oom_kills(layout: Layout, pod: Pod, registry: PodRegistry) -> None:
+    killed = oom_kills(layout, layout.pod(pod.tier, pod.uid))
+    if killed:
+        registry.note_oom_kills(pod, killed)
+        processes = "a process" if killed == 1 else f"{killed} processes"
+        sys.stderr.write(f"slackwater exec: {pod.name}: the kernel killed {processes} of it for want of memory (OOM)\n")
 
 
 def _prepare(layout: Layout, pod: Pod, cpu_limit_milli: int | None, cpu_period_us: int) -> None:

@@ -25,6 +25,8 @@ class MachineView:
     capacity_milli: int
     now: float
     protected: frozenset[str] = frozenset()
+    memory_limit_bytes: int | None = None
+    """What all pods together may use, if the operator bounds it."""
 
 
 class Control(Protocol[M]):

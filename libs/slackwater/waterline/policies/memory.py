@@ -1,0 +1,63 @@
+"""How memory of batch pods is throttled, and whether requested memory of prod pods is protected."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Annotated, Final, Literal
+
+from pydantic import Field, field_validator
+
+from slackwater.resources.metadata import Part
+from slackwater.waterline.actuation.memory_high import PAGE_BYTES, MemoryBounds
+from slackwater.waterline.policies.quantity import Written, in_unit_of, text_of
+from slackwater.waterline.registry.metric import Dimension
+
+_DEFAULTS: Final = MemoryBounds()
+_MOST_BYTES: Final = 2**40
+
+Share = Annotated[Decimal, Field(ge=0, le=1, allow_inf_nan=False)]
+Step = Annotated[Decimal, Field(gt=0, le=1, allow_inf_nan=False)]
+Margin = Annotated[Decimal, Field(ge=1, le=10, allow_inf_nan=False)]
+Horizon = Annotated[Decimal, Field(gt=0, le=3600, allow_inf_nan=False)]
+ProtectionChoice = Literal["none", "low", "min"]
+
+
+class MemoryThrottleSpec(Part):
+    """See slackwater.waterline.actuation.memory_high. A limit is never below the largest of `minRequestRatio` of the
+    pod's memory request, `minMemory`, and `unreclaimableMargin` times the memory that the kernel cannot drop. One cycle
+    takes at most `stepRatio` of what a pod holds and gives back at most `restoreStepRatio` of its limit; changes below
+    `minChange` are not written. What prod reads again within `refaultHorizonSeconds` is what it lacks."""
+
+    min_request_ratio: Share = _DEFAULTS.min_ratio
+    min_memory: Written = "64Mi"
+    unreclaimable_margin: Margin = _DEFAULTS.margin_ratio
+    step_ratio: Step = _DEFAULTS.step_ratio
+    restore_step_ratio: Step = _DEFAULTS.restore_step_ratio
+    min_change: Written = "16Mi"
+    refault_horizon_seconds: Horizon = _DEFAULTS.horizon_seconds
+
+    @field_validator("min_memory", "min_change")
+    @classmethod
+    def _bytes(cls, text: str | float) -> str | float:
+        amount = in_unit_of(Dimension.MEMORY, text_of(text))
+        if not PAGE_BYTES <= amount <= _MOST_BYTES:
+            raise ValueError(f"{text!r} is not possible; allowed: {PAGE_BYTES} bytes (a page) to 1Ti")
+        return text
+
+    def bounds(self) -> MemoryBounds:
+        return MemoryBounds(
+            self.min_request_ratio,
+            int(in_unit_of(Dimension.MEMORY, text_of(self.min_memory))),
+            self.unreclaimable_margin,
+            self.step_ratio,
+            self.restore_step_ratio,
+            int(in_unit_of(Dimension.MEMORY, text_of(self.min_change))),
+            self.refault_horizon_seconds,
+        )
+
+
+class MemorySpec(MemoryThrottleSpec):
+    """The parameters of the action `throttle`. `protection`: whether agents protect the requested memory of prod pods
+    with memory.low or memory.min of cgroup v2."""
+
+    protection: ProtectionChoice = "none"

@@ -1,0 +1,71 @@
+"""The memory scene's sentences say what its rows carry, and nothing else."""
+
+from __future__ import annotations
+
+import re
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slackwater.cli.up import DEMO_MEMORY_BYTES
+from slackwater.demo import schedule
+from slackwater.demo.scenes import memory
+from slackwater.demo.scenes.memory_result import ENDINGS, MemoryScene, MemoryTurn, failures, sentences
+from slackwater.demo.table import memory_turns
+
+turns = st.builds(
+    MemoryTurn,
+    variant=st.sampled_from(["plain", "slackwater"]),
+    prod_finished=st.booleans(),
+    prod_mib=st.integers(0, 1000),
+    slowest_mib_ms=st.floats(0, 1000),
+    batch=st.lists(st.sampled_from(ENDINGS), max_size=4).map(tuple),
+)
+scenes = st.builds(MemoryScene, limit_mib=st.just(1500), prod_end_mib=st.just(1000), turns=st.lists(turns, max_size=6))
+
+
+@given(scenes)
+def test_every_number_of_a_sentence_is_a_sum_of_its_rows(scene: MemoryScene) -> None:
+    found = sentences(scene)
+    variants = [one for one in ("plain", "slackwater") if scene.of(one)]
+    assert len(found) == len(variants)
+    for text, variant in zip(found, variants, strict=True):
+        rows = scene.of(variant)
+        finished = sum(row.prod_finished for row in rows)
+        assert f"prod finished in {finished} of {len(rows)} turn" in text
+        assert ("was killed" in text) == (finished < len(rows))
+        sums = {how: sum(row.ended(how) for row in rows) for how in ENDINGS}
+        numbers = [int(one) for one in re.findall(r"\d+", text.partition("batch pods:")[2])]
+        assert numbers == [sums[how] for how in ("killed", "checkpoint", "running") if sums[how]]
+
+
+@given(scenes)
+def test_the_scene_fails_exactly_when_prod_or_a_batch_pod_is_killed_under_slackwater(scene: MemoryScene) -> None:
+    ours = scene.of("slackwater")
+    is_kept = all(row.prod_finished and not row.ended("killed") for row in ours)
+    assert (failures(scene) == []) is is_kept
+
+
+@given(scenes)
+def test_the_table_has_a_row_per_turn(scene: MemoryScene) -> None:
+    assert memory_turns(scene).row_count == len(scene.turns)
+
+
+def test_what_was_left_out_says_so_and_fails_nothing() -> None:
+    scene = MemoryScene(limit_mib=1500, prod_end_mib=1000, left_out="skipped: it needs SECONDS=60")
+    assert sentences(scene) == ["memory: skipped: it needs SECONDS=60"]
+    assert failures(scene) == []
+
+
+def test_the_parent_is_as_large_in_both_variants_and_too_small_for_all() -> None:
+    assert DEMO_MEMORY_BYTES == memory.LIMIT_MIB * memory.MIB
+    assert memory.BATCH_PODS * memory.BATCH_MIB + memory.PROD_END_MIB > memory.LIMIT_MIB
+    assert memory.TARGET < memory.WATERLINE < 1
+
+
+def test_a_short_run_has_no_time_for_it_and_one_alone_repeats_it() -> None:
+    assert not schedule.has_memory(30)
+    assert schedule.has_memory(None)
+    assert schedule.memory_pairs(None, alone=False) == 1
+    assert schedule.memory_pairs(50, alone=True) == 2
+    assert schedule.memory_pairs(10, alone=True) == 1
