@@ -15,7 +15,7 @@ from slackwater.waterline.actuation.cpu_quota import QuotaChange
 from slackwater.waterline.actuation.memory_high import MemoryChange
 from slackwater.waterline.analysis.analyzer import AnalyzerState
 from slackwater.waterline.analysis.demands import ActionKind
-from slackwater.waterline.analysis.sample_counters import RuleState, judge
+from slackwater.waterline.analysis.sample_counters import RuleState, is_still_calm, judge
 from slackwater.waterline.analysis.scheduling import Scheduling, SchedulingStep, under
 from slackwater.waterline.cycle import Cycle, CycleState, Options, allowed, run_cycle
 from slackwater.waterline.execution import executor
@@ -141,7 +141,11 @@ def _calm_rules(
             if metric is not None and metric.needs_pods:
                 return None
             if rule.action in actions:
-                verdict = judge(rule, metric, view, known.get(rule.key, RuleState(rule.key)), now)
+                state_before = known.get(rule.key) or RuleState(rule.key)
+                if is_still_calm(rule, metric, view, state_before):
+                    counted.append(state_before)
+                    continue
+                verdict = judge(rule, metric, view, state_before, now)
                 if verdict.triggered:
                     return None
                 counted.append(verdict.state)

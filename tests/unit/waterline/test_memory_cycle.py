@@ -17,6 +17,7 @@ from slackwater.decisions.reasons import Mode
 from slackwater.model.tiers import Tier
 from slackwater.waterline.actuation.memory_high import MIB, PAGE_BYTES, MemoryBounds, floor_bytes
 from slackwater.waterline.analysis.demands import ActionKind
+from slackwater.waterline.analysis.sample_counters import RuleState, is_still_calm, judge
 from slackwater.waterline.cycle import Options
 from slackwater.waterline.execution.limits import ActionLimits
 from slackwater.waterline.execution.throttle_memory import NOT_REPORTED, THROTTLED_FIRST
@@ -25,6 +26,7 @@ from slackwater.waterline.loop.applied_memory import MemoryBackoff, with_limit
 from slackwater.waterline.loop.feedback import LoopPolicy
 from slackwater.waterline.node_guard import GuardResult, GuardState, fast_path, guard, release
 from slackwater.waterline.policies.values import Policies, PolicyAction
+from slackwater.waterline.registry.built_in import BUILT_IN
 
 GIB = 2**30
 D = Decimal
@@ -188,6 +190,25 @@ def test_a_limit_in_force_or_a_refault_leaves_the_fast_path() -> None:
     assert fast_path(view(prod_memory_refaults=2 * MIB), GuardState(), rules, at(0)) is None
     state = guarded(rules, pods, prod_memory_refaults=300 * MIB).state
     assert fast_path(calm, state, rules, at(1)) is None
+
+
+@given(
+    st.floats() | st.integers(-1, 100 * MIB) | st.none(),
+    st.builds(RuleState, st.just("nq.r"), st.integers(0, 2), st.integers(0, 3), st.booleans()),
+)
+def test_a_quick_look_never_differs_from_the_judgement(value: float | None, state: RuleState) -> None:
+    one = rule(REFAULTS, MIB, name="r", restore_threshold=3)
+    node, metric = view(prod_memory_refaults=value), BUILT_IN.get(REFAULTS)
+    if is_still_calm(one, metric, node, state):
+        verdict = judge(one, metric, node, state, at(0))
+        assert (verdict.triggered, verdict.calm, verdict.state) == (False, True, state)
+
+
+def test_a_settled_rule_is_told_calm_by_a_quick_look() -> None:
+    one, metric = rule(REFAULTS, MIB, name="r", restore_threshold=3), BUILT_IN.get(REFAULTS)
+    assert is_still_calm(one, metric, view(prod_memory_refaults=0.5), RuleState("nq.r", 0, 3))
+    assert not is_still_calm(one, metric, view(prod_memory_refaults=2.0 * MIB), RuleState("nq.r", 0, 3))
+    assert not is_still_calm(one, metric, view(), RuleState("nq.r", 0, 3))
 
 
 crowds = st.lists(

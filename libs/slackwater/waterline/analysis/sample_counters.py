@@ -57,6 +57,9 @@ def reading_of(metric: Metric, view: NodeReadings, selector: LabelSelector | Non
     because neither a record nor a stored row can hold it. Raises MetricFailed.
     """
     series = metric.read(view)
+    if selector is None and len(series) == 1:  # almost every metric, in every report
+        value = exact(series[0].value)
+        return value if value.is_finite() else None
     chosen = [one.value for one in series if selector is None or selector.matches(one.labels)]
     known = [value for value in map(exact, chosen) if value.is_finite()]
     return max(known) if known else None
@@ -72,13 +75,31 @@ def _read(rule: Rule, metric: Metric | None, view: NodeReadings) -> tuple[Decima
         return None, str(failed)
 
 
+def _is_settled(state: RuleState, below: int) -> bool:
+    """Returns whether another calm sample changes nothing."""
+    return state.at_or_below == below and not (state.above or state.in_episode or state.missing)
+
+
+def is_still_calm(rule: Rule, metric: Metric | None, view: NodeReadings, state: RuleState) -> bool:
+    """Returns whether this sample is calm and leaves the state as it is, told without exact arithmetic. False: `judge`
+    decides. A float is compared exactly with a decimal, so it may differ from `judge` only at the waterline itself,
+    which is calm too unless `reached_counts`.
+    """
+    if metric is None or metric.readings is not None or metric.reached_counts or rule.selector is not None:
+        return False
+    if state.at_or_below < rule.restore_threshold or not _is_settled(state, rule.restore_threshold):
+        return False
+    series = view.readings.get(metric.name, ())
+    return len(series) == 1 and 0 <= series[0].value < rule.waterline
+
+
 def judge(rule: Rule, metric: Metric | None, view: NodeReadings, before: RuleState, now: datetime) -> RuleVerdict:
     """Returns the verdict on one sample. An unknown metric, or one without a sample, keeps the
     counts and sets `missing`.
     """
     reading, why = _read(rule, metric, view)
     if metric is None or reading is None:
-        return RuleVerdict(rule, metric, None, replace(before, missing=why))
+        return RuleVerdict(rule, metric, None, before if before.missing == why else replace(before, missing=why))
     if metric.is_above(reading, rule.waterline):
         above = min(before.above + 1, rule.avoidance_threshold)
         triggered = above >= rule.avoidance_threshold
@@ -87,5 +108,7 @@ def judge(rule: Rule, metric: Metric | None, view: NodeReadings, before: RuleSta
         return RuleVerdict(rule, metric, reading, state, triggered=triggered)
     below = min(before.at_or_below + 1, rule.restore_threshold)
     calm = below >= rule.restore_threshold
+    if calm and _is_settled(before, below):
+        return RuleVerdict(rule, metric, reading, before, calm=True)
     state = RuleState(rule.key, 0, below, before.in_episode and not calm, before.last_trigger_at)
     return RuleVerdict(rule, metric, reading, state, calm=calm, restored=calm and before.in_episode)
