@@ -17,6 +17,11 @@ THROTTLE = identifier("edge-7", "throttle", SURGE[0] + 25)
 PATHS = {
     "overview": "/?span=15m",
     "nodes": "/nodes",
+    "nodes-by": "/nodes?sort=-memory",
+    "pods": "/pods?sort=-cpu",
+    "workloads": "/workloads",
+    "pools": "/pools?sort=pool",
+    "policies": "/policies",
     "node": "/nodes/edge-7",
     "zones": "/nodes/edge-9?subject=batch-memory&span=15m&at=-2m",
     "cautious": "/nodes/edge-8?subject=mid-cpu&span=15m&at=yesterday",
@@ -40,6 +45,11 @@ CHARTS = {
         "CPU of each pool: what is held, used, expected and offered": 1,
     },
     "nodes": {},
+    "nodes-by": {},
+    "pods": {},
+    "workloads": {},
+    "pools": {},
+    "policies": {},
     "events": {},
     "events-of": {},
     "strategies": {},
@@ -53,6 +63,7 @@ CHARTS = {
     "letter": {},
     "node": {
         "CPU by tier over time": 1,
+        "Memory by tier over time": 1,
         "When batch was throttled, and to how much": 1,
         "Prod CPU pressure over time, with its waterline": 1,
         "Expected prod CPU peak against prod usage over time": 1,
@@ -61,6 +72,7 @@ CHARTS = {
     },
     "zones": {
         "CPU by tier over time": 1,
+        "Memory by tier over time": 1,
         "Prod CPU pressure over time, with its waterline": 1,
         "Expected prod CPU peak against prod usage over time": 1,
         "Expected prod memory peak against prod usage over time": 1,
@@ -68,6 +80,7 @@ CHARTS = {
     },
     "cautious": {
         "CPU by tier over time": 1,
+        "Memory by tier over time": 1,
         "Prod CPU pressure over time, with its waterline": 1,
         "Expected prod CPU peak against prod usage over time": 1,
         "Expected prod memory peak against prod usage over time": 1,
@@ -76,7 +89,15 @@ CHARTS = {
     "decision": {},
     "prediction": {},
 }
-BARS = {"overview": len(FLEET) + 2, "nodes": len(FLEET), "node": 7, "zones": 6, "decision": 4, "prediction": 5}
+BARS = {
+    "overview": len(FLEET) + 2,
+    "nodes": len(FLEET),
+    "nodes-by": len(FLEET),
+    "node": 7,
+    "zones": 6,
+    "decision": 4,
+    "prediction": 5,
+}
 """Small drawings: a tank per node, a bar per gain; a bar per term, one for the result, one for the effect."""
 
 HOSTILE = '<script>window.hacked = 1</script><img src=x onerror="window.hacked = 1">'
@@ -245,20 +266,22 @@ FOCUSED = "(document.activeElement.innerText || document.activeElement.textConte
 def test_the_keyboard_walks_the_page_from_top_to_bottom(page: Page, told: Served) -> None:
     page.open(told.url)
     walked, heights = [], []
-    for _ in range(25):
+    for _ in range(33):
         page.press("Tab", 9)
         walked.append(page.ask(FOCUSED))
         heights.append(page.ask("document.activeElement.getBoundingClientRect().top + scrollY"))
         style = page.ask("getComputedStyle(document.activeElement).outlineStyle")
         assert style != "none" or walked[-1] == "Skip to content", f"{walked[-1]!r} does not show that it has the focus"
     assert walked[:2] == ["Skip to content", "Slackwater"]
-    assert walked[2:9] == ["Overview", "Nodes", "Decisions", "Events", "Strategies", "Resources", "Loop"]
-    assert walked[9:11] == ["edge-7", "Look, or block it"], "the agent that sends poison comes first"
-    assert walked[11:17] == ["CPU", "Memory", "15m", "1h", "6h", "24h"]
-    assert walked[17:19] == ["edge", "1 silent"], "a name that has room is said once"
-    names = [name for name in walked[17:] if name.startswith("edge-")]
+    assert walked[2:8] == ["Overview", "Nodes", "Pools", "Workloads", "Pods", "Decisions"]
+    assert walked[8:13] == ["Events", "Policies", "Strategies", "Resources", "Loop"]
+    assert walked[13:15] == ["edge-7", "Look, or block it"], "the agent that sends poison comes first"
+    assert walked[15:21] == ["CPU", "Memory", "15m", "1h", "6h", "24h"]
+    assert sorted(walked[22:25]) == ["edge-7", "edge-8", "edge-9"], "those beyond their offers"
+    assert walked[25:27] == ["edge", "1 silent"], "a name that has room is said once"
+    names = [name for name in walked[25:] if name.startswith("edge-")]
     assert sorted(names) == sorted(node.name for node in FLEET)
-    last = 17 + max(walked[17:].index(name) for name in names)
+    last = 25 + max(walked[25:].index(name) for name in names)
     assert heights[:last] == sorted(heights[:last])
 
 
@@ -271,12 +294,15 @@ def test_skip_to_content_leads_past_the_navigation(page: Page, told: Served) -> 
     assert page.ask("document.activeElement.closest('main') !== null")
 
 
-def test_a_flag_on_the_chart_leads_to_its_decision(page: Page, told: Served) -> None:
+def test_a_flag_on_the_chart_leads_to_its_decision_and_a_group_to_its_list(page: Page, told: Served) -> None:
     page.open(told.url + "/nodes/edge-7")
     hrefs = page.ask("[...document.querySelectorAll('.wide svg a')].map(e => e.getAttribute('href'))")
-    assert f"/decisions/{THROTTLE}" in hrefs
-    page.open(told.url + hrefs[0])
-    assert page.ask("document.querySelector('h1').innerText").startswith("throttle")
+    group, single = hrefs[0], hrefs[1]
+    assert group.startswith("/decisions?node=edge-7&since=")
+    page.open(told.url + single)
+    assert page.ask("document.querySelector('h1').innerText").startswith("restore")
+    page.open(told.url + group)
+    assert page.ask(f"!!document.querySelector('a[href$=\"{THROTTLE}\"]')")
 
 
 def test_an_unknown_page_offers_the_way_back(page: Page, told: Served) -> None:

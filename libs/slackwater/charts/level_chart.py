@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from slackwater.charts import axes, svg
+from slackwater.charts.marks import ChartMark, ListHref, draw_marks
 from slackwater.charts.stacks import LAYERS, StackLayer, water_level
 from slackwater.charts.svg import Frame, Scale
 from slackwater.charts.units import cores
@@ -22,16 +23,6 @@ class LevelSample:
     at: datetime
     used: Mapping[str, int]
     offered: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class ChartMark:
-    """An action at one time; `css` is its kind."""
-
-    at: datetime
-    css: str
-    label: str
-    href: str
 
 
 def runs(samples: Sequence[LevelSample], gap_seconds: float = GAP_SECONDS) -> list[list[LevelSample]]:
@@ -55,6 +46,7 @@ def level_chart(
     label: str = "CPU by tier over time",
     waterlines: Sequence[tuple[str, int]] = (),
     unit: str = "cores",
+    list_href: ListHref | None = None,
 ) -> str:
     """Stacked areas with the capacity and the waterlines (name, amount) as lines, and the marks as vertical lines."""
     stacks = {sample.at: water_level(sample.used, sample.offered, capacity) for sample in samples}
@@ -67,7 +59,7 @@ def level_chart(
     body.append(svg.line(frame.x0, y(capacity), frame.x1, y(capacity), "capacity"))
     body += readings(frame, x, samples, unit=unit)
     body += [drawn for name, amount in waterlines for drawn in waterline_of(frame, y, name, amount)]
-    body += [drawn for mark in marks for drawn in mark_lines(frame, x, mark)]
+    body += draw_marks(frame, x, marks, list_href)
     body += axes.time_axis(frame, x, since, until, most=5 if frame.width > 500 else 3)
     return svg.figure(frame, body, label)
 
@@ -121,15 +113,3 @@ def readings(
             title += f"; offered {say(sample.offered)} {unit}"
         drawn.append(svg.rect(left, frame.y1, right - left, frame.y0 - frame.y1, "reading", title))
     return drawn
-
-
-def mark_lines(frame: Frame, x: Scale, mark: ChartMark) -> list[str]:
-    """A vertical line with a small flag on top; both link to the decision and name it on hover."""
-    place = x(mark.at.timestamp())
-    left = min(max(place - 4, 0), frame.width - 8)
-    drawn = [
-        svg.line(place, frame.y1, place, frame.y0, f"mark {mark.css}"),
-        svg.rect(place - 3, frame.y1, 6, frame.y0 - frame.y1, "grip", mark.label),
-        svg.rect(left, frame.y1 - 9, 8, 8, f"flag {mark.css}", mark.label, radius=2),
-    ]
-    return [svg.link(mark.href, "".join(drawn))]

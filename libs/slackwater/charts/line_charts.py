@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from slackwater.charts import axes, svg
-from slackwater.charts.level_chart import GAP_SECONDS, ChartMark, mark_lines
+from slackwater.charts.level_chart import GAP_SECONDS
+from slackwater.charts.marks import ChartMark, ListHref, draw_marks
 from slackwater.charts.svg import Frame, Point, Scale
 from slackwater.charts.units import amount, cores, percent
 
@@ -40,13 +41,14 @@ def pressure_chart(
     series: Series,
     waterline: float | None,
     marks: Sequence[ChartMark] = (),
+    list_href: ListHref | None = None,
 ) -> str:
     """Prod CPU pressure (0..1) with its waterline, if known."""
     x = Scale(since.timestamp(), until.timestamp(), frame.x0, frame.x1)
     high = max([value for _, value in series] + [(waterline or 0) * 1.5, 0.05])
     y = Scale(0, min(1.0, axes.ceiling(high * 100) / 100), frame.y0, frame.y1)
     body = axes.amounts(frame, y, lambda value: f"{value * 100:.3g} %", wanted=3)
-    flags = [drawn for mark in marks for drawn in mark_lines(frame, x, mark)]
+    flags = draw_marks(frame, x, marks, list_href)
     if waterline is not None:
         body.append(svg.line(frame.x0, y(waterline), frame.x1, y(waterline), "waterline"))
         body.append(svg.text(frame.x1, y(waterline) - 5, f"waterline {percent(waterline, 0)}", "axis strong", "end"))

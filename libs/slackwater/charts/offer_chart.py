@@ -73,7 +73,7 @@ def offer_chart(
     )
     for begin, end, why in degraded_spans(found, until):
         left, right = x(max(begin, since).timestamp()), x(end.timestamp())
-        title = f"cautious from {begin:%H:%M:%S}: {why}"
+        title = f"degraded from {begin:%H:%M:%S}: {why}"
         body.append(svg.rect(left, frame.y1, max(right - left, 1), frame.y0 - frame.y1, "caution", title))
     body += _line(frame, [(step.at, step.batch) for step in found], since, until, x, y, "batchoffer")
     if any(step.mid for step in found):

@@ -20,6 +20,8 @@ NAME_LETTER, LETTER = 8.5, 6.5
 """Maximum width of a letter in SVG units: of a pool's name, and of the text on its right."""
 STRIP = 0.06
 """Width of the strip for what exceeds the capacity, as a share of the capacity: the scale never goes beyond it."""
+CUT_FIRST = ("offered", "mid", "expected", "batch", "prod", "system")
+"""Order in which layers that exceed the capacity are cut."""
 WORDS = {
     "system": "system or reserve",
     "prod": "used by prod",
@@ -50,21 +52,28 @@ def pool_layers(
     """The layers from 0 to the capacity, and `over` for what exceeds it. They do not overlap; their sum is the larger
     of the capacity and of all amounts.
 
-    `expected` contains `prod`, `batch` is the offer of which `borrowed` is used; negative amounts count as zero.
+    `expected` contains `prod`, `batch` is the offer of which `borrowed` is used; negative amounts count as zero. What
+    is offered or expected is cut to the capacity before what is used.
     """
     amounts = {
-        "system": reserve,
-        "prod": prod,
-        "expected": expected - prod,
-        "mid": mid,
-        "batch": borrowed,
-        "offered": batch - borrowed,
+        "system": max(0, reserve),
+        "prod": max(0, prod),
+        "expected": max(0, expected - prod),
+        "mid": max(0, mid),
+        "batch": max(0, borrowed),
+        "offered": max(0, batch - borrowed),
     }
-    layers, top, whole = [], 0, max(0, capacity)
+    whole = max(0, capacity)
+    over = left = max(0, sum(amounts.values()) - whole)
+    for name in CUT_FIRST:
+        cut = min(left, amounts[name])
+        amounts[name] -= cut
+        left -= cut
+    layers, top = [], 0
     for name, amount in amounts.items():
-        low, top = top, top + max(0, amount)
-        layers.append(StackLayer(name, min(low, whole), min(top, whole)))
-    return (*layers, StackLayer("margin", min(top, whole), whole), StackLayer("over", whole, max(top, whole)))
+        layers.append(StackLayer(name, top, top + amount))
+        top += amount
+    return (*layers, StackLayer("margin", top, whole), StackLayer("over", whole, whole + over))
 
 
 def pool_frame(pools: int, width: float) -> Frame:

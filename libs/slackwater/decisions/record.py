@@ -7,12 +7,24 @@ records and compares the results.
 
 from __future__ import annotations
 
+import operator
 from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from slackwater.decisions.reasons import DecisionKind, Mode, Reason
-from slackwater.model.bounds import Amount, AnyAmount, CpuMilli, Items, JsonDocument, MachineAmount, Moment, Name, Text
+from slackwater.model.bounds import (
+    Amount,
+    AnyAmount,
+    Count,
+    CpuMilli,
+    Items,
+    JsonDocument,
+    MachineAmount,
+    Moment,
+    Name,
+    Text,
+)
 
 
 class Input(BaseModel):
@@ -100,6 +112,20 @@ class Replay(BaseModel):
     arguments: JsonDocument
 
 
+class StepSummary(BaseModel):
+    """A decision beyond the node's budget of records: carried out, without a record of its own. `pods`: how many."""
+
+    model_config = ConfigDict(frozen=True)
+
+    id: Name
+    kind: DecisionKind
+    reason: Reason
+    decided_at: Moment
+    result: AnyAmount
+    unit: Name
+    pods: Count
+
+
 class DecisionRecord(BaseModel):
     """One decision. `subject` is the resource decided on: `batch-cpu`, `batch-memory`, `cpu`.
 
@@ -132,6 +158,16 @@ class DecisionRecord(BaseModel):
     replay: Replay
     trace_id: Name | None = None
     """The trace that contains the decision, its cause and its effects (32 hex digits); None without tracing."""
+    episode: Name = Field(default="", exclude_if=operator.not_)
+    """The first decision of the episode: from the first throttle of a node to the restore of its last limit."""
+    step: Count = Field(default=0, exclude_if=operator.not_)
+    """Its number within the episode, from 1; steps between two records are in `listed`."""
+    compact: bool = Field(default=False, exclude_if=operator.not_)
+    """Beyond the node's budget of records: without replay arguments and alternatives, so that it cannot be replayed."""
+    listed: Items[StepSummary] = Field(default=(), exclude_if=operator.not_)
+    """Earlier decisions that have no record of their own, because the node's budget was used up."""
+    listed_beyond: Count = Field(default=0, exclude_if=operator.not_)
+    """The number of further such decisions."""
 
     @model_validator(mode="after")
     def _adds_up(self) -> Self:

@@ -1,17 +1,19 @@
 """decision.recorded: a decision with everything that is needed to explain and replay it.
 
-On the bus the largest parts of a record (replay arguments, alternatives) travel packed, because the stream keeps 30
-days (decision 0083). Readers of this class see the record whole, whichever form it came in.
+On the bus the largest parts of a record (replay arguments, alternatives, inputs) travel packed, because the stream
+keeps 30 days (decision 0083). Readers of this class see the record whole, whichever form it came in.
 """
 
 from __future__ import annotations
 
 import operator
+from collections.abc import Iterable
 from typing import Any, ClassVar, Final
 
 import msgspec
 from pydantic import Field, model_validator
 
+from slackwater.decisions.reasons import DecisionKind
 from slackwater.decisions.record import DecisionRecord
 from slackwater.events.codec.packed import pack, unpack
 from slackwater.events.envelope import Event, Payload, event_of
@@ -19,13 +21,15 @@ from slackwater.model.bounds import MOST_TEXT, Text
 
 PACKED_FROM_BYTES: Final = 2048
 """Smaller parts stay readable."""
+_PARTS: Final = frozenset({"alternatives", "inputs", "arguments"})
+_KEPT_PER_SUBJECT: Final = frozenset({DecisionKind.PREDICTION, DecisionKind.OFFER})
 
 
 class DecisionRecorded(Payload):
     """A decision record, written to the outbox in the transaction of the decision. The console stores it.
 
-    `packed` holds the record's `alternatives` and `replay.arguments`, which are empty then: base64 of zlib of
-    `{"alternatives": […], "arguments": {…}}`. It is absent where these parts are small.
+    `packed` holds the record's `alternatives`, `inputs` and `replay.arguments`, which are empty then: base64 of zlib of
+    `{"alternatives": […], "inputs": […], "arguments": {…}}`. It is absent where these parts are small.
     """
 
     KEY_PARTS: ClassVar[int] = 2
@@ -38,7 +42,13 @@ class DecisionRecorded(Payload):
     packed: Text = Field("", exclude_if=operator.not_, examples=[pack(b'{"alternatives":[],"arguments":{}}')])
 
     def key(self) -> str:
-        return f"{self.record.node}/{self.record.id}"
+        """Predictions and offers share a subject per node and resource, of which the stream keeps the newest."""
+        own = self.record.subject if self.record.kind in _KEPT_PER_SUBJECT else self.record.id
+        return f"{self.record.node}/{own}"
+
+    def former_keys(self) -> Iterable[str]:
+        """By node and id, as earlier versions published every record."""
+        return (f"{self.record.node}/{self.record.id}",)
 
     def shard_key(self) -> str:
         return self.record.node
@@ -51,10 +61,11 @@ class DecisionRecorded(Payload):
         record, parts = document.get("record"), unpack(_text(document["packed"]))
         if not isinstance(record, dict) or not isinstance(record.get("replay"), dict) or not isinstance(parts, dict):
             raise ValueError("packed: needs a record with a replay, and an object with its parts")
-        if parts.keys() - {"alternatives", "arguments"}:
+        if parts.keys() - _PARTS:
             raise ValueError(f"packed: unknown parts {', '.join(sorted(parts))[:200]}")
         replay = {**record["replay"], "arguments": parts.get("arguments", {})}
-        return {"record": {**record, "alternatives": parts.get("alternatives", []), "replay": replay}}
+        others = {name: parts.get(name, record.get(name, [])) for name in ("alternatives", "inputs")}
+        return {"record": {**record, **others, "replay": replay}}
 
     def body(self) -> str:
         """As Payload.body, with the large parts of the record packed, if that is smaller."""
@@ -62,11 +73,12 @@ class DecisionRecorded(Payload):
         if len(plain) < PACKED_FROM_BYTES:
             return plain
         record = self.record.model_dump(mode="json")
-        parts = {"alternatives": record["alternatives"], "arguments": record["replay"]["arguments"]}
+        parts = {"alternatives": record["alternatives"], "inputs": record["inputs"]}
+        parts["arguments"] = record["replay"]["arguments"]
         read = msgspec.json.encode(parts)
         if len(read) < PACKED_FROM_BYTES or len(text := pack(read)) >= min(len(read), MOST_TEXT):
             return plain
-        rest = {**record, "alternatives": [], "replay": {**record["replay"], "arguments": {}}}
+        rest = {**record, "alternatives": [], "inputs": [], "replay": {**record["replay"], "arguments": {}}}
         return msgspec.json.encode({"record": rest, "packed": text}).decode()
 
 

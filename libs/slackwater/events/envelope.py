@@ -8,6 +8,7 @@ one; `slackwater why` follows it backwards and prints the chain.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Annotated, Any, ClassVar, Generic, TypeVar
 
@@ -54,6 +55,10 @@ class Payload(BaseModel):
     def shard_key(self) -> str:
         """The key that determines the shard; differs from `key` only where that has several parts."""
         return self.key()
+
+    def former_keys(self) -> Iterable[str]:
+        """Further keys under which earlier versions published the event; a reader accepts their subjects."""
+        return ()
 
 
 class BroadcastPayload(Payload):
@@ -117,12 +122,17 @@ def _as_bytes(match: re.Match[str]) -> str:
     return "".join(f"={byte:02X}" for byte in match[0].encode())
 
 
-def subject_of(data: Payload) -> str:
+def is_subject_of(data: Payload, subject: str) -> bool:
+    """Whether the event belongs on the subject: by its key, or by one that it had before."""
+    return subject == subject_of(data) or any(subject == subject_of(data, key) for key in data.former_keys())
+
+
+def subject_of(data: Payload, key: str | None = None) -> str:
     """The subject `sw.v1.<event>.<shard>.<key>`; a `/` in the key separates tokens (`node/writer`).
 
     Messages without a stream have the partition in place of the shard.
     """
-    tokens = ".".join(subject_token(part) for part in data.key().split("/"))
+    tokens = ".".join(subject_token(part) for part in (key or data.key()).split("/"))
     place = data.partition if isinstance(data, BroadcastPayload) else shard_of(data.shard_key())
     return f"sw.v1.{data.TYPE}.{place}.{tokens}"
 

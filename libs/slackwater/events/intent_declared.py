@@ -82,7 +82,8 @@ def eviction_id(decision_id: str, number: int) -> str:
 class LocalWaterline(BaseModel):
     """A threshold that the agent watches between reports; crossing it publishes a report at once.
 
-    `metric` is `prod_cpu_pressure` (0..1) or `node_cpu_usage_ratio` (0..1 of capacity).
+    `metric` is `prod_cpu_pressure`, `prod_memory_pressure` (0..1), `node_cpu_usage_ratio`, `node_memory_usage_ratio`
+    (0..1 of capacity) or `prod_memory_refaults` (bytes per second). An agent ignores those it does not know.
     """
 
     model_config = ConfigDict(frozen=True)

@@ -33,7 +33,7 @@ max_pending: 128MB
 jetstream {{
   store_dir: {store}
   max_memory_store: 1GB
-  max_file_store: 4GB
+  max_file_store: 8GB
   sync_interval: "10s"
 }}
 """

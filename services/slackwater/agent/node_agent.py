@@ -148,6 +148,7 @@ class AgentService:
             clock,
             capacity,
             controls=self.controls,
+            capacity_bytes=facts.capacity.memory_bytes,
             memory_limit_bytes=settings.memory_bytes,
         )
         evict = EvictPods(

@@ -40,6 +40,10 @@ class EnsuranceMeter(LeaseMeter, Protocol):
         """A decision, and how old the sample was that led to it (None: a policy did)."""
         ...
 
+    def recorded(self, form: str) -> None:
+        """A decision was recorded wholly, in a compact form, or is listed in a later record."""
+        ...
+
     def standing(self, node: str, throttled: int, remaining_milli: int) -> None:
         """How many pods are throttled on a node, and what part of its last gap stays open."""
         ...

@@ -52,7 +52,14 @@ class EnsuranceService(ReplicatedService):
         store = KeyedGuardStore(replica.database, quarantine)
         self.book = book = GuardedNodeCache(store, documents, quarantine)
         intents = IntentWriter(ENSURANCE, book, book.content, clock, lease, owned.epoch_of)
-        guard = GuardNode(book, meter, intents, settings.max_report_age_seconds, settings.closing_seconds)
+        guard = GuardNode(
+            book,
+            meter,
+            intents,
+            settings.max_report_age_seconds,
+            settings.closing_seconds,
+            settings.record_budget,
+        )
         observed, evicted = OnObserved(book, intents), OnEvicted(book, meter, intents)
         described, reconcile = OnDescribed(book, intents), ReconcileIntents(book, intents, silent)
         waiting = partial(oldest_waiting, replica.database, IntentDeclared)

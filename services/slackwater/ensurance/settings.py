@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from slackwater.decisions.record_budget import RecordBudget
 from slackwater.resources.metadata import Metadata
 from slackwater.resources.names import CLUSTER
 from slackwater.waterline.nodeqos import ClusterRuleSpec, NodeQos, NodeQosSpec
@@ -36,6 +37,14 @@ class EnsuranceSettings(BaseSettings):
     silent_seconds: float = Field(default=60.0, gt=0)
     """After this long without a usable report the lease of a node ends and its agent acts in disconnected mode. No pod
     is throttled without readings."""
+    record_burst_bytes: int = Field(default=131_072, ge=0)
+    """Decision records of a node, with their effects, that may be published at once after a calm time."""
+    record_bytes_per_hour: int = Field(default=3_500, ge=0)
+    """What is refilled per hour. Beyond it decisions are recorded in a compact form, then listed in a later record."""
+
+    @property
+    def record_budget(self) -> RecordBudget:
+        return RecordBudget(self.record_burst_bytes, self.record_bytes_per_hour)
 
     def first_policy(self) -> NodeQos:
         """The document that is stored at the first start."""

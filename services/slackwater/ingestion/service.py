@@ -45,6 +45,7 @@ class IngestionService(ReplicatedService):
         replica = Replica("ingestion", platform)
         database, clock, quarantine = replica.database, replica.clock, replica.quarantine
         working, seconds, days = replica.partitions.working, settings.window_seconds, settings.retention_days
+        gone = max(settings.gone_seconds, settings.lost_seconds)
         meter, ledgers = IngestionMetrics(process_meters()), PostgresUsageLedger.remembering(quarantine)
         limits = ReportLimits(settings.clock_ahead_seconds, settings.clock_behind_seconds)
         silent = LivenessLimits(settings.report_interval_seconds, settings.stale_intervals, settings.lost_seconds)
@@ -95,7 +96,7 @@ class IngestionService(ReplicatedService):
                 "blocks": every(ANNOUNCE_SECONDS, announce),
                 "counts": every(
                     COUNT_SECONDS,
-                    CountNodes(database, ledgers, meter, clock=clock, lost_for=timedelta(days=days)),
+                    CountNodes(database, ledgers, meter, clock=clock, lost_for=timedelta(seconds=gone)),
                 ),
                 "history": every(HISTORY_SECONDS, KeepHistory(database, ledgers, clock, days)),
             },

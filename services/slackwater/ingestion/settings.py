@@ -17,6 +17,10 @@ class IngestionSettings(BaseSettings):
     """A node is stale after this many intervals without a report."""
     lost_seconds: float = Field(default=60.0, gt=0)
     """A node is lost after this many seconds without a report."""
+    gone_seconds: float = Field(default=3600.0, gt=0)
+    """A lost node is taken for removed after this many seconds without a report: its alert ends. A report counts it
+    again.
+    """
     liveness_tick_seconds: float = Field(default=2.0, gt=0)
     window_seconds: int = Field(default=60, ge=1, le=3600)
     stagger_windows: bool = True

@@ -70,10 +70,13 @@ class Machine:
         """Every directory of this instance that is left in any tree."""
         return [path for tree in self.hierarchy.trees() for path in tree.glob(f"slackwater-{self.instance}")]
 
-    def execute(self, *command: str, tier: str = "batch", flags: tuple[str, ...] = ()) -> subprocess.Popen[bytes]:
+    def execute(
+        self, *command: str, tier: str = "batch", flags: tuple[str, ...] = (), piped: bool = False
+    ) -> subprocess.Popen[bytes]:
         """Start `slackwater exec`."""
         line = [sys.executable, "-m", "slackwater.cli", "exec", "--tier", tier, "--workload", "job", *flags, "--"]
-        process = subprocess.Popen([*line, *command], env=self.environment, cwd=REPOSITORY)
+        out = subprocess.PIPE if piped else None
+        process = subprocess.Popen([*line, *command], env=self.environment, cwd=REPOSITORY, stdout=out)
         self.commands.append(process)
         return process
 

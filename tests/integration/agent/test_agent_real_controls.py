@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from agent_machine import Machine, until
-from tests.unit.agent.example_memory_high import MEMORY_HIGH, MemoryHigh
+from tests.unit.agent.example_memory_soft import MEMORY_SOFT, MemorySoft
 
 from slackwater.agent.adapters.linux.driver import LinuxDriver
 from slackwater.agent.domain.controls.catalog import CONTROLS, KNOBS
@@ -26,14 +26,14 @@ REQUEST = ("--memory", "64Mi")
 def with_example(machine: Machine) -> AgentService:
     service = machine.service()
     assert isinstance(service.driver, LinuxDriver)
-    service.driver = LinuxDriver(service.driver.layout, SystemClock(), knobs=(*KNOBS, MEMORY_HIGH))
-    service.controls = (*CONTROLS, MemoryHigh())
+    service.driver = LinuxDriver(service.driver.layout, SystemClock(), knobs=(*KNOBS, MEMORY_SOFT))
+    service.controls = (*CONTROLS, MemorySoft())
     return service
 
 
 def file_of(service: AgentService, uid: str) -> Path:
     try:
-        path = Path(service.driver.knob(MEMORY_HIGH, uid).path)
+        path = Path(service.driver.knob(MEMORY_SOFT, uid).path)
     except NotFound as error:
         pytest.skip(f"this machine has no memory controller: {error.message}")
     if not path.exists():
@@ -65,7 +65,7 @@ async def test_an_agent_without_the_control_gives_back_what_a_dead_one_with_it_h
     child = os.fork()
     if child == 0:  # as far as the write, then the end of the process
         actuator = Actuator(one.driver, one.journal)
-        knob = one.driver.knob(MEMORY_HIGH, pod.uid)
+        knob = one.driver.knob(MEMORY_SOFT, pod.uid)
         text = one.driver.render(knob, 64 << 20)
         actuator.perform(plan({knob: text}, {knob: one.driver.read(knob)}, actuator.journal, {}))
         os.kill(os.getpid(), signal.SIGKILL)

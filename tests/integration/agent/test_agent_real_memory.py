@@ -11,15 +11,38 @@ from pathlib import Path
 import pytest
 from agent_machine import REPOSITORY, Machine, until
 
+from slackwater.agent.domain.controls.memory_high import MEMORY_HIGH, MEMORY_PAUSE
 from slackwater.agent.domain.controls.node_memory import NODE_MEMORY
 from slackwater.agent.domain.knobs import Tree
 from slackwater.agent.node_agent import AgentService
+from slackwater.events.intent_observed import IntentObserved
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.usage_reported import UsageReported
 from slackwater.model.errors import NotFound
 
 pytestmark = pytest.mark.root
 MIB = 1 << 20
+STREAM = """
+import os, sys
+path, left = sys.argv[1], int(sys.argv[2]) << 20
+with open(path, "wb", buffering=0) as file:
+    for _ in range(left >> 20):
+        file.write(b"x" * (1 << 20))
+    os.fsync(file.fileno())
+while True:
+    with open(path, "rb", buffering=0) as file:
+        while file.read(1 << 20):
+            pass
+"""
+GROW = """
+import sys, time
+held, goal = [], int(sys.argv[1])
+while len(held) < goal:
+    held.append(bytearray(b"x") * (1 << 20))
+print("grown", flush=True)
+time.sleep(1000)
+"""
+WAIT = "import time; time.sleep(3)"
 HOLD = "import sys, time; held = bytearray(b'x') * (int(sys.argv[1]) << 20); time.sleep(1000)"
 
 
@@ -79,3 +102,122 @@ async def test_the_kernel_ends_a_pod_beyond_the_bound_and_exec_says_so(machine: 
     assert (json.loads(noted)["tier"], json.loads(noted)["processes"]) == ("prod", 1)
     keeper.terminate()
     await until(lambda: keeper.poll() is not None)
+
+
+def used(file: Path) -> int:
+    """What the pod of this limit's file holds now."""
+    name = "memory.usage_in_bytes" if file.name == "memory.limit_in_bytes" else "memory.current"
+    return int(file.with_name(name).read_text())
+
+
+def throttle(uid: str, high_bytes: int) -> dict[str, object]:
+    return {"pod_uid": uid, "memory_high_bytes": high_bytes, "decision_id": "d1"}
+
+
+async def test_the_page_cache_of_a_streaming_pod_is_held_to_its_limit(machine: Machine, tmp_path: Path) -> None:
+    stream = (sys.executable, "-c", STREAM, str(tmp_path / "file"), "300")
+    job = machine.execute(*stream, flags=("--memory", "600Mi"))
+    async with machine.agent() as service:
+        [pod] = await machine.pod(service)
+        root_file(service)
+        file = Path(service.driver.knob(MEMORY_HIGH, pod.uid).path)
+        before = file.read_text()
+        await until(lambda: used(file) > 250 * MIB)
+        await machine.declare(memory_throttles=[throttle(pod.uid, 128 * MIB)])
+        await until(lambda: file.read_text().strip() == str(128 * MIB))
+        await until(lambda: used(file) <= 130 * MIB)
+        await until(lambda: [one for one in machine.published(IntentObserved) if one.data.memory_limits])
+        assert service.driver.alive(pod.uid)
+        usage = await until(
+            lambda: [
+                one
+                for report in machine.published(UsageReported)
+                for one in report.data.pods
+                if one.memory_high_bytes == 128 * MIB
+            ]
+        )
+        assert usage[-1].original_memory_high_bytes is not None
+        assert (usage[-1].reclaimable_bytes or 0) > 64 * MIB
+        await machine.declare()
+        await until(lambda: file.read_text() == before)
+    assert service.restored_exactly
+    assert job.poll() is None
+    job.terminate()
+    await until(lambda: job.poll() is not None)
+
+
+async def test_a_pod_that_grows_under_its_limit_is_slowed_down_and_never_ended(machine: Machine) -> None:
+    job = machine.execute(sys.executable, "-c", WAIT + GROW, "500", flags=("--memory", "800Mi"))
+    async with machine.agent() as service:
+        [pod] = await machine.pod(service)
+        root_file(service)
+        file = Path(service.driver.knob(MEMORY_HIGH, pod.uid).path)
+        before = file.read_text()
+        await machine.declare(memory_throttles=[throttle(pod.uid, 64 * MIB)])
+        await until(lambda: used(file) > 500 * MIB)
+        assert service.driver.alive(pod.uid)
+        assert job.poll() is None
+    assert service.restored_exactly
+    assert file.read_text() == before
+    job.terminate()
+    await until(lambda: job.poll() is not None)
+
+
+async def test_a_pod_beyond_its_own_hard_limit_is_still_ended_by_the_kernel(machine: Machine) -> None:
+    job = machine.execute(sys.executable, "-c", WAIT + GROW, "500", flags=("--memory", "200Mi"))
+    async with machine.agent() as service:
+        [pod] = await machine.pod(service)
+        root_file(service)
+        await machine.declare(memory_throttles=[throttle(pod.uid, 100 * MIB)])
+        assert await until(job.poll) == 137
+
+
+async def test_memory_limits_are_given_back_after_a_kill(machine: Machine) -> None:
+    job = machine.execute("sleep", "1000", flags=("--memory", "600Mi"))
+    async with machine.agent() as service:
+        [pod] = await machine.pod(service)
+        root_file(service)
+        knobs = [service.driver.knob(MEMORY_HIGH, pod.uid)]
+        if machine.hierarchy.version != "v2":
+            knobs.append(service.driver.knob(MEMORY_PAUSE, pod.uid))
+        before = [service.driver.read(knob) for knob in knobs]
+    line = [sys.executable, "-c", KILLED, str(machine.state_dir), machine.instance, pod.uid]
+    killed = await asyncio.to_thread(subprocess.run, line, env=machine.environment, cwd=REPOSITORY, check=False)
+    assert killed.returncode == -9
+    assert [service.driver.read(knob) for knob in knobs] != before
+    async with machine.agent() as again:
+        assert again.recovery_report is not None
+        assert again.recovery_report.exact
+        assert [service.driver.read(knob) for knob in knobs] == before
+    job.terminate()
+    await until(lambda: job.poll() is not None)
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from slackwater.agent.adapters.journal_file import LinesJournal
+from slackwater.agent.adapters.linux.driver import linux_driver
+from slackwater.agent.domain.controls.control import MachineView
+from slackwater.agent.domain.desired_state import DesiredState, MemoryThrottle
+from slackwater.agent.domain.weights import Policy
+from slackwater.agent.usecases.actuate import Actuator
+from slackwater.agent.usecases.apply_controls import ApplyControls
+from slackwater.model.time import SystemClock
+
+state_dir, instance, uid = sys.argv[1:]
+driver = linux_driver(Path(state_dir), instance, SystemClock())
+actuator = Actuator(driver, LinesJournal(Path(state_dir) / "agent/journal"))
+state = DesiredState("w", 1, 0.0, 60.0, Policy.BY_REQUEST, memory_throttles=(MemoryThrottle(uid, 64 << 20, "d"),))
+ApplyControls(driver, actuator).apply([state], driver.pods(), MachineView(1000, 1.0, capacity_bytes=1 << 34))
+os.kill(os.getpid(), 9)
+"""
+
+
+async def test_exec_sets_the_oom_score_of_its_tier(machine: Machine) -> None:
+    shown = ("cat", "/proc/self/oom_score_adj")
+    jobs = {
+        tier: machine.execute(*shown, tier=tier, flags=("--memory", "64Mi"), piped=True) for tier in ("batch", "free")
+    }
+    scores = {tier: (await asyncio.to_thread(job.communicate))[0].decode().strip() for tier, job in jobs.items()}
+    assert scores == {"batch": "950", "free": "1000"}

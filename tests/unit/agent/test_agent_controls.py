@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from agent_fakes import CAPACITY_MILLI, NODE, FakeDriver, fake_hierarchy, pod
 from agent_world import World, throttle
-from example_memory_high import MEMORY_HIGH, MemoryHigh
+from example_memory_soft import MEMORY_SOFT, MemorySoft
 
 from slackwater.agent.adapters.linux import hierarchy as hierarchy_module
 from slackwater.agent.adapters.linux import layout as layout_module
@@ -38,8 +38,8 @@ from slackwater.model.errors import NotFound
 from slackwater.model.tiers import QoSClass, Tier
 from slackwater.testing.clock import FakeClock
 
-WITH_EXAMPLE = (*CONTROLS, MemoryHigh())  # the one entry
-WITH_KNOB = (*KNOBS, MEMORY_HIGH)
+WITH_EXAMPLE = (*CONTROLS, MemorySoft())  # the one entry
+WITH_KNOB = (*KNOBS, MEMORY_SOFT)
 GIB = 1 << 30
 VERSIONS = ("v1", "v1-comounted", "hybrid", "v2")
 
@@ -81,7 +81,7 @@ def agent(driver: Driver, journal: MemoryJournal, controls: object = WITH_EXAMPL
 
 
 def texts(driver: Driver) -> dict[str, str]:
-    return {one.uid: driver.read(driver.knob(MEMORY_HIGH, one.uid)) for one in driver.pods()}
+    return {one.uid: driver.read(driver.knob(MEMORY_SOFT, one.uid)) for one in driver.pods()}
 
 
 def test_its_knob_is_written_journaled_and_given_back_on_every_machine(driver: Driver) -> None:
@@ -89,7 +89,7 @@ def test_its_knob_is_written_journaled_and_given_back_on_every_machine(driver: D
     converge = agent(driver, MemoryJournal())
     converge.receive(event_of(intent(1), source="test", time=FakeClock().now()))
     for one in driver.pods():
-        knob = driver.knob(MEMORY_HIGH, one.uid)
+        knob = driver.knob(MEMORY_SOFT, one.uid)
         wanted = one.request.memory_bytes if one.tier is Tier.BATCH else None
         assert driver.parse(knob, driver.read(knob)) == wanted
         assert (knob in converge.actuator.journal) is (one.tier is Tier.BATCH)
@@ -122,7 +122,7 @@ def test_a_claim_that_no_control_declares_any_more_is_given_back_while_the_agent
     driver.add(*driver.living.values())
     journal = MemoryJournal()
     agent(driver, journal).receive(event_of(intent(1), source="test", time=FakeClock().now()))
-    knob = Knob("a", "memory_high")
+    knob = Knob("a", "memory_soft")
     driver.refused.add(knob)
     older = agent(driver, journal, CONTROLS)
     assert driver.knobs[knob] == str(GIB), "refused at the start"
@@ -133,7 +133,7 @@ def test_a_claim_that_no_control_declares_any_more_is_given_back_while_the_agent
 
 def test_a_kernel_without_the_file_is_no_failure(tmp_path: Path) -> None:
     driver = linux("v1", tmp_path)
-    file = Path(driver.knob(MEMORY_HIGH, "a").path)
+    file = Path(driver.knob(MEMORY_SOFT, "a").path)
     file.unlink()
     converge = agent(driver, MemoryJournal())
     assert converge.receive(event_of(intent(1), source="test", time=FakeClock().now())) != []
@@ -147,7 +147,7 @@ def test_a_machine_without_the_controller_has_no_such_knob(tmp_path: Path) -> No
     object.__setattr__(hierarchy, "memory", None)
     driver = LinuxDriver(Layout(hierarchy, "test", tmp_path / "agent", 4), FakeClock(), knobs=WITH_KNOB)
     with pytest.raises(NotFound, match="memory"):
-        driver.knob(MEMORY_HIGH, Tier.BATCH)
+        driver.knob(MEMORY_SOFT, Tier.BATCH)
 
 
 @pytest.fixture
@@ -163,23 +163,27 @@ async def test_the_whole_agent_runs_it_beside_the_others(world: World) -> None:
     service.controls = WITH_EXAMPLE
     async with world.running(service):
         await world.declare(throttles=[throttle("a", 400)], lease_seconds=10.0)
-        high = {uid: world.driver.knobs[Knob(uid, "memory_high")] for uid in ("a", "s", "p")}
+        high = {uid: world.driver.knobs[Knob(uid, "memory_soft")] for uid in ("a", "s", "p")}
         assert high == {"a": str(GIB), "s": "max", "p": "max"}
         assert world.driver.limit("a") == "400"
-        world.driver.knobs[Knob("a", "memory_high")] = "777"
+        world.driver.knobs[Knob("a", "memory_soft")] = "777"
         await world.clock.advance(1.5)
         assert world.all(IntentObserved)[-1].foreign_writers == ("a",), "a foreign writer is told, not fought"
-        world.driver.knobs[Knob("a", "memory_high")] = "max"
+        world.driver.knobs[Knob("a", "memory_soft")] = "max"
         await world.clock.advance(1)
-        assert world.driver.knobs[Knob("a", "memory_high")] == str(GIB)
+        assert world.driver.knobs[Knob("a", "memory_soft")] == str(GIB)
         await world.clock.advance(10)
-        assert world.driver.knobs[Knob("a", "memory_high")] == "max", "its writer's lease has run out"
+        assert world.driver.knobs[Knob("a", "memory_soft")] == "max", "its writer's lease has run out"
     assert service.restored_exactly
 
 
 def test_every_kind_of_knob_has_one_control_and_both_notations() -> None:
     assert len({control.knob.name for control in CONTROLS}) == len(CONTROLS)
-    assert all(knob.v1 is not None and knob.v2 is not None for knob in KNOBS)
+    assert {knob.name for knob in KNOBS if knob.v1 is None or knob.v2 is None} == {
+        "memory_pause",
+        "memory_low",
+        "memory_min",
+    }
     assert CONTROLLERS == ("cpu", "memory")
 
 
@@ -220,13 +224,13 @@ def test_a_controller_that_a_newer_version_enabled_is_taken_back_too(
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = ROOT / "docs/how-to/add-a-control.md"
-EXAMPLE = Path(__file__).with_name("example_memory_high.py")
+EXAMPLE = Path(__file__).with_name("example_memory_soft.py")
 AGENT = ROOT / "services/slackwater/agent"
 CATALOG = "services/slackwater/agent/domain/controls/catalog.py"
 RUN = """
 from pathlib import Path
 from slackwater.agent.domain.controls.catalog import CONTROLLERS, CONTROLS
-from slackwater.agent.domain.controls.memory_high import MEMORY_HIGH
+from slackwater.agent.domain.controls.memory_soft import MEMORY_SOFT
 from slackwater.agent.service import build_fleet
 from slackwater.agent.settings import AgentSettings
 from slackwater.agent.usecases.actuate import Actuator
@@ -245,7 +249,7 @@ driver.open()
 converge = ConvergeToIntents("sim-01", "boot", driver, Actuator(driver, service.journal), clock, 8000)
 document = IntentDeclared(node="sim-01", writer="w", generation=1, declared_at=now, lease_seconds=60.0)
 converge.receive(event_of(document, source="test", time=now))
-print(*sorted({driver.read(driver.knob(MEMORY_HIGH, pod.uid)) for pod in driver.pods()}))
+print(*sorted({driver.read(driver.knob(MEMORY_SOFT, pod.uid)) for pod in driver.pods()}))
 print(converge.actuator.restore_all().exact, CONTROLLERS, len(service.controls), len(CONTROLS))
 """
 
@@ -261,7 +265,7 @@ def test_the_page_shows_the_example_and_lists_the_files_that_it_takes() -> None:
     assert control in EXAMPLE.read_text()
     listed = [line.split("`")[1] for line in page.splitlines() if line.startswith("| `")]
     assert listed == [
-        str((AGENT / "domain/controls/memory_high.py").relative_to(ROOT)),
+        str((AGENT / "domain/controls/memory_soft.py").relative_to(ROOT)),
         CATALOG,
         str(Path(__file__).relative_to(ROOT)),
     ]
@@ -271,7 +275,7 @@ def test_a_control_added_as_the_page_says_runs_in_the_agent(tmp_path: Path) -> N
     """A copy of the agent with the files that the page lists, and nothing else, changed."""
     copy = tmp_path / "slackwater/agent"
     shutil.copytree(AGENT, copy, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(EXAMPLE, copy / "domain/controls/memory_high.py")
+    shutil.copy(EXAMPLE, copy / "domain/controls/memory_soft.py")
     imported, entry = code_blocks(PAGE.read_text())[2].strip().split("\n\n")
     catalog = copy / "domain/controls/catalog.py"
     lines = catalog.read_text().splitlines()
@@ -281,4 +285,4 @@ def test_a_control_added_as_the_page_says_runs_in_the_agent(tmp_path: Path) -> N
     paths = [str(tmp_path), str(ROOT / "services"), str(ROOT / "libs")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
     done = subprocess.run([sys.executable, "-c", RUN], env=environment, capture_output=True, text=True, check=False)
-    assert done.stdout.splitlines() == [f"{GIB} max", "True ('cpu', 'memory') 3 3"], done.stderr
+    assert done.stdout.splitlines() == [f"{GIB} max", "True ('cpu', 'memory') 5 5"], done.stderr

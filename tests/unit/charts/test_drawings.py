@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from slackwater.charts import axes, svg
 from slackwater.charts.bars import share_bar, tank, waterfall_bar, waterfall_range
-from slackwater.charts.level_chart import ChartMark, LevelSample, level_chart, runs
+from slackwater.charts.level_chart import LevelSample, level_chart, runs
 from slackwater.charts.line_charts import above, forecast_chart, limit_lane, pressure_chart
+from slackwater.charts.marks import ChartMark
 from slackwater.charts.stacks import LAYERS, stacked, water_level
 from slackwater.charts.svg import Frame
 

@@ -58,6 +58,10 @@ def test_no_layer_but_the_exceeding_one_goes_beyond_the_capacity(amounts: dict[s
     *inside, over = pool_layers(**amounts)
     assert all(layer.high <= amounts["capacity"] for layer in inside)
     assert (over.name, over.low) == ("over", amounts["capacity"])
+    used = amounts["reserve"] + amounts["prod"] + amounts["borrowed"]
+    drawn = {layer.name: layer.amount for layer in inside}
+    measured = drawn["system"] + drawn["prod"] + drawn["batch"]
+    assert measured == min(used, amounts["capacity"]), "what is used is cut last"
 
 
 @given(st.lists(parts, max_size=6), st.sampled_from([1120.0, 360.0]))

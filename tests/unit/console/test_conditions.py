@@ -120,12 +120,12 @@ async def test_the_pages_say_so_and_lead_to_the_record(
     await record.scheduling_changed([told()])
     await record.decision_recorded([event_of(DecisionRecorded(record=record_of()), source="t", time=NOW)])
     page = (await api.get("/nodes/n1")).text
-    assert "closed for new pods" in page
+    assert "cordoned</span>" in page
     assert "/decisions/d1" in page
     assert "takes no new pods" in page
     assert "badge closed" in (await api.get("/nodes")).text
     await clock.advance(121)
-    assert "closed for new pods" not in (await api.get("/nodes/n1")).text
+    assert "cordoned</span>" not in (await api.get("/nodes/n1")).text
     assert "badge closed" not in (await api.get("/nodes")).text
 
 

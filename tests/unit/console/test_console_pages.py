@@ -75,7 +75,7 @@ async def test_the_node_page_shows_forecast_against_actual_and_how_good_forecast
     assert "edge over" in body, "the surge went above what was expected"
     rows = [cells_of(row) for row in re.findall(r"<tr>.*?</tr>", section(body, "forecast"), re.DOTALL)]
     assert rows == [
-        ["Resource", "Accepted", "Measured", "Machine-days", "Knob"],
+        ["Resource", "Accepted", "Measured", "Machine-days", "Risk factor"],
         ["CPU", "1.0 %", "0.64 %", "312", "0.24"],
         ["Memory", "\N{EN DASH}", "2.10 %", "312", "0.15"],
     ]

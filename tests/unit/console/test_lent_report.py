@@ -6,13 +6,17 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest_asyncio
+from prometheus_client import CollectorRegistry
 from served import END, record_all
 
 from slackwater.console.adapters.memory import MemoryReadModel
+from slackwater.console.adapters.metrics import ConsoleMetrics
 from slackwater.console.domain.fleet import FRESH
+from slackwater.console.usecases.fleet_level import FleetLevelRecorder
 from slackwater.console.usecases.lent_report import NAMED_PODS, lent_report
 from slackwater.console.usecases.record_events import RecordEvents
 from slackwater.model.quantities import Resources
+from slackwater.telemetry.metrics import Meters
 from slackwater.testing.clock import FakeClock
 from slackwater.testing.story import story
 
@@ -51,3 +55,15 @@ async def test_pods_beyond_a_withdrawn_offer_are_named(model: MemoryReadModel) -
         assert set(one.pods) <= names
     assert report.why.startswith("nothing is offered: ")
     assert sum(report.no_offer.values()) == len(nodes)
+
+
+async def test_what_is_used_beyond_offers_is_measured_with_every_level(model: MemoryReadModel) -> None:
+    registry = CollectorRegistry()
+    meter = ConsoleMetrics(Meters(registry))
+    await FleetLevelRecorder(model, FakeClock(END), meter.level)()
+    level = await model.level(END, END - FRESH)
+    for result, part in (("within", level.borrowed), ("beyond", level.beyond)):
+        cores = registry.get_sample_value("slackwater_borrowed_cpu_cores", {"result": result})
+        memory = registry.get_sample_value("slackwater_borrowed_memory_bytes", {"result": result})
+        assert (cores, memory) == (part.cpu_milli / 1000, part.memory_bytes)
+    assert level.beyond.cpu_milli > 0

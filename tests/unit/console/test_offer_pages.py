@@ -137,5 +137,5 @@ def test_many_pools_are_drawn_as_far_as_they_fit_and_the_rest_is_counted() -> No
     assert (levels.drawn, levels.known) == (DRAWN, DRAWN + 5)
     assert levels.picture is not None
     assert "p00" not in levels.picture.wide, "a pool that does not report has no level"
-    assert "1 cautious" in levels.picture.wide
+    assert "1 degraded" in levels.picture.wide
     assert pool_levels([], "cpu", RESOURCES["cpu"]).picture is None

@@ -64,8 +64,9 @@ async def test_an_overview_without_reports_shows_a_note_and_no_zeros(
     """It said `Used 0.0 of 0.0 cores`, and in green that no pod is held back."""
     async with client_of(told, streams, At(clock.now() + timedelta(minutes=5))) as client:
         body = await text(client, "/")
-    assert f"Used {NOTHING} of {NOTHING} cores" in body
-    assert f"Offered to batch {NOTHING} cores Borrowed {NOTHING} cores Throttled now {NOTHING} pods" in body
+    assert f"Used {NOTHING} of {NOTHING} cores {NOTHING} of {NOTHING} GiB" in body
+    both = f"{NOTHING} cores {NOTHING} GiB"
+    assert f"Offered to batch {both} Borrowed {both} Throttled now {NOTHING} pods" in body
     assert "No node reports now: whether pods are throttled is unknown." in body
     assert "No pod is held back" not in body
 
@@ -81,7 +82,9 @@ async def test_what_a_node_uses_that_never_reported_is_unknown_and_not_zero(
     await record.described([event for event in story(clock.now()) if isinstance(event.data, NodeDescribed)])
     async with client_of(model, streams, clock) as client:
         row = (await text(client, "/nodes")).partition("edge-7 unknown ")[2].partition("edge-8")[0]
-    assert row.strip().endswith(f"{NOTHING} / 8 {NOTHING} {NOTHING} {NOTHING} never")
+    assert row.strip().endswith(
+        f"{NOTHING} / 8 {NOTHING} {NOTHING} {NOTHING} / 32 {NOTHING} {NOTHING} {NOTHING} {NOTHING} never"
+    )
 
 
 async def test_a_fresh_installation_has_no_chart_of_nothing(

@@ -56,7 +56,7 @@ def test_fields_that_are_set_come_first() -> None:
 
 @pytest.mark.parametrize(
     ("observed", "problem", "state"),
-    [(3, "", "followed"), (2, "p", "keeps to generation 2"), (0, "p", "partly followed")],
+    [(3, "", "in force"), (2, "p", "degraded: generation 2"), (0, "p", "degraded: in part")],
 )
 def test_a_state_says_whether_the_stored_generation_counts(observed: int, problem: str, state: str) -> None:
     assert view("x", 3, observed_generation=observed, problem=problem).state == state
@@ -138,9 +138,9 @@ async def page(pages: httpx2.AsyncClient, path: str) -> str:
 
 async def test_the_page_lists_what_is_in_force_and_says_what_is_not(pages: httpx2.AsyncClient) -> None:
     text = await page(pages, "/strategies")
-    assert "default every node followed 3 \N{EN DASH} 4 " in text
-    assert "edge pool edge followed 2 10 4 " in text
-    assert "night role=night; zone In harbour, pier keeps to generation 4 4 of 5" in text
+    assert "default every node in force 3 \N{EN DASH} 4 " in text
+    assert "edge pool edge in force 2 10 4 " in text
+    assert "night role=night; zone In harbour, pier degraded: generation 4 4 of 5" in text
     kept = "night: generation 5 cannot be used, generation 4 is still in effect: spec.cpuReclaimThresholdPercent"
     assert kept in text
     assert "cpuReclaimThresholdPercent 80 70 95 80" in text

@@ -147,7 +147,9 @@ class Scene:
         self.documents = DocumentsInForce(self.stores, first)
         self.book = book = GuardedNodeCache(self.store, self.documents)
         intents = IntentWriter(ENSURANCE, book, book.content, clock, lease)
-        self.guard = GuardNode(book, meter, intents, self.settings.max_report_age_seconds)
+        self.guard = GuardNode(
+            book, meter, intents, self.settings.max_report_age_seconds, budget=self.settings.record_budget
+        )
         self.describe = OnDescribed(book, intents)
         self.observe = OnObserved(book, intents)
         self.evicted = OnEvicted(book, meter, intents)

@@ -122,3 +122,21 @@ def test_limits_flap_where_damping_waits_as_long_as_it_may(result: str, per_hour
         for one in ("one", "two")
     }
     assert (fired("SlackwaterLimitsFlap", series, START + HOUR) == {}) is not fires
+
+
+@pytest.mark.parametrize(("full", "listed", "fires"), [(100, 400, True), (400, 100, False), (1, 10, False)])
+def test_decisions_without_a_record_of_their_own_fire_where_they_are_the_most(
+    full: float, listed: float, fires: bool
+) -> None:
+    name = "slackwater_ensurance_decision_records_total"
+    series = {(name, named(result=result)): growing(rate) for result, rate in (("full", full), ("listed", listed))}
+    assert (fired("SlackwaterDecisionsListed", series, START + 2 * HOUR) == {}) is not fires
+
+
+@pytest.mark.parametrize(("bytes_per_hour", "fires"), [(7_000_000, True), (5_000_000, False)])
+def test_a_growth_that_would_not_fit_into_30_days_fires(bytes_per_hour: float, fires: bool) -> None:
+    series = {
+        ("slackwater_stream_stored_bytes", named(stream="DECISIONS")): growing(bytes_per_hour),
+        ("slackwater_stream_limit_bytes", named(stream="DECISIONS")): lambda at: float(2**32),
+    }
+    assert (fired("SlackwaterDecisionsOutgrowRetention", series, START + 8 * HOUR) == {}) is not fires

@@ -17,6 +17,7 @@ from nats.js.api import (
     DiscardPolicy,
     RetentionPolicy,
     StorageType,
+    StoreCompression,
     StreamConfig,
 )
 from nats.js.errors import APIError, BadRequestError, NotFoundError, ServerError
@@ -154,6 +155,7 @@ def stream_config(name: str, spec: StreamSpec) -> StreamConfig:
         duplicate_window=window,
         max_consumers=MOST_CONSUMERS,
         allow_direct=True,
+        compression=StoreCompression(spec.compression),
     )
 
 

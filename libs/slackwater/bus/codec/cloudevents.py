@@ -15,7 +15,7 @@ from urllib.parse import unquote
 
 from slackwater.events.codec import fast_decode
 from slackwater.events.codec.body import Undecodable, decode_body
-from slackwater.events.envelope import Event, Payload, built
+from slackwater.events.envelope import Event, Payload, built, is_subject_of
 from slackwater.events.serialized import Written, written
 from slackwater.model.bounds import MOST_NAME, TimeSpan
 
@@ -105,7 +105,7 @@ def decode_on(
     sender. A body that names another node is forged or defective and is not delivered.
     """
     event = decode(payload, headers, body, read=read)
-    if event.subject != subject:
+    if not is_subject_of(event.data, subject):
         message = f"{payload.TYPE} of {event.data.key()!r} came on the subject of {subject_key(subject)!r} ({subject})"
         raise Undecodable(message, code="wrong_subject")
     return event

@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from slackwater.agent.domain.controls.catalog import KNOBS
 from slackwater.agent.domain.controls.cpu_limit import CPU_LIMIT, milli
 from slackwater.agent.domain.controls.cpu_weight import CPU_WEIGHT
+from slackwater.agent.domain.controls.memory_high import MEMORY_HIGH
 from slackwater.agent.domain.host_apps import HostApplication
 from slackwater.agent.domain.knobs import Knob, KnobSpec, Target, Tree, Value
 from slackwater.agent.domain.samples import HostSample
@@ -283,8 +284,20 @@ class SimulatedDriver:
         counted = tuple(round(value) for value in self._periods[pod.uid])
         psi = PsiTotals(cpu_some_us=round(self._waited_us) if pod.tier is Tier.PROD else None)
         return PodSample(
-            pod.uid, round(self._cpu_ns[pod.uid]), pod.request.memory_bytes // 2, psi, counted[0], counted[1]
+            pod.uid,
+            round(self._cpu_ns[pod.uid]),
+            pod.request.memory_bytes // 2,
+            psi,
+            counted[0],
+            counted[1],
+            self._cache_bytes(pod),
         )
+
+    def _cache_bytes(self, pod: Pod) -> int:
+        """A pod reads files of a quarter of its requested memory; the kernel keeps what its upper level allows."""
+        high, held = milli(self._value(MEMORY_HIGH, pod.uid)), pod.request.memory_bytes // 2
+        read = pod.request.memory_bytes // 4
+        return read if high is None else max(0, min(read, high - held))
 
     def _apps_milli(self) -> float:
         return self.cpus * 1000 * _HOST_APP_SHARE

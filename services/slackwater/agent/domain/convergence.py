@@ -43,10 +43,13 @@ def plan(
     """Steps that lead from present to desired texts (None = as before us). Empty once they agree.
 
     `present` is None for a knob that is gone; `foreign` holds the knobs left to a foreign writer with the text from
-    before us: when that text is back, the knob is ours to write again.
+    before us: when that text is back, the knob is ours to write again. Writes come first, in the given order; the
+    others follow in reverse, as at the end of a run.
     """
     steps = (_step(knob, wanted, present.get(knob), journal, foreign) for knob, wanted in desired.items())
-    return [step for step in steps if step is not None]
+    found = [step for step in steps if step is not None]
+    writes = [step for step in found if step.do is Do.WRITE]
+    return [*writes, *reversed([step for step in found if step.do is not Do.WRITE])]
 
 
 def _step(

@@ -18,6 +18,15 @@ class Throttle:
 
 
 @dataclass(frozen=True, slots=True)
+class MemoryThrottle:
+    """The wanted upper memory level of one pod in bytes and the decision behind it."""
+
+    pod_uid: str
+    high_bytes: int
+    decision_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class DesiredState:
     """One writer's newest document, with the monotonic time of its receipt."""
 
@@ -28,6 +37,9 @@ class DesiredState:
     policy: Policy
     throttles: tuple[Throttle, ...] = ()
     waterlines: tuple[Waterline, ...] = ()
+    memory_throttles: tuple[MemoryThrottle, ...] = ()
+    memory_protection: str = "none"
+    """How requested memory of prod is protected: none, low (memory.low) or min (memory.min)."""
 
     def lapsed_seconds(self, now: float) -> float:
         """How long ago the lease ran out; negative while it lives."""

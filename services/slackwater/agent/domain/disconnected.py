@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from types import MappingProxyType
 
-from slackwater.agent.domain.desired_state import DesiredState, Throttle
+from slackwater.agent.domain.desired_state import DesiredState, MemoryThrottle, Throttle
 from slackwater.agent.domain.observation import Instant
 from slackwater.model.nodes import NodeFacts
 from slackwater.model.pods import Pod
@@ -16,6 +17,7 @@ from slackwater.waterline.execution.plan import ExecutorState, Underway
 from slackwater.waterline.facts.node import BestEffortCpu, MetricSeries, NodeReadings
 from slackwater.waterline.facts.pods import PodUse
 from slackwater.waterline.loop.applied_limits import GRAIN_US, Throttled, pod_view
+from slackwater.waterline.loop.applied_memory import MemoryBackoff, MemoryThrottled, with_limit
 from slackwater.waterline.loop.feedback import LoopState
 from slackwater.waterline.node_guard import GuardState
 
@@ -23,6 +25,7 @@ WRITER = "agent"
 """The writer of limits and evictions that a disconnected agent decides."""
 Limits = Mapping[str, tuple[int | None, int | None]]
 """By pod uid, the limit in force and the previous one."""
+NO_LIMITS: Limits = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +42,20 @@ class Machine:
         limits: Limits,
         state: GuardState,
         leaving: Collection[str] = (),
+        memory_limits: Limits = NO_LIMITS,
     ) -> NodeReadings:
         """The last interval of the machine as the planner sees it. Throttles are those of `state`, other limits as
         found; `leaving` are the uids of pods that are being evicted."""
-        ours, capacity = state.by_uid(), self.facts.capacity
+        ours, memory, capacity = state.by_uid(), state.memory_by_uid(), self.facts.capacity
         candidates = tuple(
-            _pod(pod, instant, limits, ours.get(pod.uid), pod.uid in leaving) for pod in pods if pod.uid in limits
+            with_limit(
+                _pod(pod, instant, limits, ours.get(pod.uid), pod.uid in leaving),
+                instant.cache_bytes.get(pod.uid) if pod.uid in memory_limits else None,
+                memory_limits.get(pod.uid, (None, None))[1],
+                memory.get(pod.uid),
+            )
+            for pod in pods
+            if pod.uid in limits
         )
         prod = sum(int(pod.cpu_usage_milli or 0) for pod in candidates if pod.tier is Tier.PROD)
         lacking = _best_effort(candidates, capacity.cpu_milli)
@@ -78,6 +89,7 @@ def _readings(instant: Instant, cpu_milli: int, memory_bytes: int) -> Mapping[st
         ("prod_memory_pressure", instant.prod_memory_pressure),
         ("node_memory_pressure", instant.node_memory_pressure),
         ("node_io_pressure", instant.node_io_pressure),
+        ("prod_memory_refaults", instant.prod_refaults),
     ):
         if pressure is not None:
             series[name] = (MetricSeries(pressure),)
@@ -110,6 +122,7 @@ def inherited(
     now: datetime,
     leaving: Iterable[Underway] = (),
     begun_at: Iterable[datetime] = (),
+    memory_limits: Limits = NO_LIMITS,
 ) -> GuardState:
     """The guard's first state: limits in force at the end of the lease, restored by the usual rules. Their cause is not
     known, so the cool-down begins now. Evictions under way are credited, and those of the last hour count for the
@@ -117,16 +130,34 @@ def inherited(
     known = {pod.uid: pod for pod in pods}
     held = [(known[one.pod_uid], one) for one in desired.throttles if one.pod_uid in known and one.pod_uid in limits]
     throttles = [Throttled(pod.uid, pod.name, str(pod.tier), one.limit_milli, limits[pod.uid][1]) for pod, one in held]
+    memory = tuple(_inherited_memory(desired, known, memory_limits))
     loop = LoopState(last_trigger_at=now if throttles else None)
-    return GuardState(
-        tuple(throttles), CycleState(executor=ExecutorState(tuple(leaving), (), tuple(begun_at)), loop=loop)
-    )
+    backoff = MemoryBackoff(last_trigger_at=now if memory else None)
+    executor = ExecutorState(tuple(leaving), (), tuple(begun_at))
+    return GuardState(tuple(throttles), CycleState(executor=executor, loop=loop, memory=backoff), memory=memory)
+
+
+def _inherited_memory(desired: DesiredState, pods: Mapping[str, Pod], limits: Limits) -> Iterator[MemoryThrottled]:
+    for one in desired.memory_throttles:
+        pod = pods.get(one.pod_uid)
+        if pod is not None and pod.uid in limits:
+            yield MemoryThrottled(pod.uid, pod.name, str(pod.tier), one.high_bytes, limits[pod.uid][1])
 
 
 def desired_state(state: GuardState, decisions: Mapping[str, str], before: DesiredState, now: float) -> DesiredState:
     """The limits of a state as a desired state that does not lapse. Weights stay as they were asked for."""
     throttles = tuple(Throttle(one.uid, one.limit_milli, decisions.get(one.uid, "")) for one in state.throttles)
-    return DesiredState(WRITER, before.generation, now, float("inf"), before.policy, throttles)
+    memory = tuple(MemoryThrottle(one.uid, one.high_bytes, decisions.get(one.uid, "")) for one in state.memory)
+    return DesiredState(
+        WRITER,
+        before.generation,
+        now,
+        float("inf"),
+        before.policy,
+        throttles,
+        memory_throttles=memory,
+        memory_protection=before.memory_protection,
+    )
 
 
 def fading(state: DesiredState, now: float) -> DesiredState:

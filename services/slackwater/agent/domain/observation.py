@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from slackwater.agent.domain.devices import disk_uses, link_uses
-from slackwater.agent.domain.rates import PressureWindow, ShareWindow, delta, milli_of, remainder
+from slackwater.agent.domain.rates import PressureWindow, ShareWindow, delta, milli_of, per_second, remainder
 from slackwater.agent.domain.samples import HostSample, PodSample, PsiTotals, RawSample
 from slackwater.agent.domain.windows import Ring, Summary
 from slackwater.model.devices import DiskUse, LinkUse
@@ -33,6 +33,10 @@ class Instant:
     node_io_pressure: float | None = None
     disks: tuple[DiskUse, ...] = ()
     links: tuple[LinkUse, ...] = ()
+    prod_refaults: float | None = None
+    """Bytes per second that prod read again in the last interval."""
+    cache_bytes: Mapping[str, int] = field(default_factory=dict)
+    """Page cache by pod uid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +48,7 @@ class PodWindow:
     memory: Summary
     pressure: PressureWindow
     throttled_ratio: float | None
+    cache_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +77,7 @@ class ObservedWindow:
     disks: tuple[DiskUse, ...] = ()
     links: tuple[LinkUse, ...] = ()
     host_apps: tuple[HostWindow, ...] = ()
+    prod_refaults: float | None = None
 
 
 class _Series:
@@ -164,6 +170,8 @@ class Observation:
             node.io.average,
             disk_uses(previous.disks, sample.disks, seconds),
             link_uses(previous.links, sample.links, seconds),
+            per_second(previous.prod_refault_bytes, sample.prod_refault_bytes, seconds),
+            {pod.uid: pod.cache_bytes for pod in sample.pods if pod.cache_bytes is not None},
         )
 
     def since(self, glance: RawSample) -> Instant:
@@ -192,7 +200,12 @@ class Observation:
             system_memory=self._system.memory.summary(),
             node_pressure=self._node.pressure,
             prod_pressure=self._prod,
-            pods=tuple(_pod_window(pod, self._pods[pod.uid]) for pod in pods if pod.uid in self._pods),
+            pods=tuple(
+                _pod_window(pod, self._pods[pod.uid], self._previous_pods[pod.uid])
+                for pod in pods
+                if pod.uid in self._pods
+            ),
+            prod_refaults=per_second(opened.prod_refault_bytes, last.prod_refault_bytes, seconds),
             disks=disk_uses(opened.disks, last.disks, seconds),
             links=link_uses(opened.links, last.links, seconds),
             host_apps=tuple(_app_window(name, self._apps[name]) for name in sorted(self._apps)) if self._apps else (),
@@ -260,5 +273,6 @@ def _app_window(name: str, series: _AppSeries) -> HostWindow:
     return HostWindow(name, series.tier, series.cpu.summary(), series.memory.summary())
 
 
-def _pod_window(pod: Pod, series: _Series) -> PodWindow:
-    return PodWindow(pod, series.cpu.summary(), series.memory.summary(), series.pressure, series.throttled_ratio())
+def _pod_window(pod: Pod, series: _Series, last: PodSample) -> PodWindow:
+    cpu, memory = series.cpu.summary(), series.memory.summary()
+    return PodWindow(pod, cpu, memory, series.pressure, series.throttled_ratio(), last.cache_bytes)

@@ -24,6 +24,12 @@ def delta(before: int | None, after: int | None) -> int | None:
     return after - before
 
 
+def per_second(before: int | None, after: int | None, seconds: float) -> float | None:
+    """The rate of a counter; None when unknown, reset, or the readings are too close."""
+    moved = delta(before, after)
+    return None if moved is None or seconds < SHORTEST_SECONDS else moved / seconds
+
+
 def remainder(whole: int | None, parts: list[int | None]) -> int | None:
     """Whole minus all parts, floored at zero; None if anything is unknown."""
     known = [part for part in parts if part is not None]

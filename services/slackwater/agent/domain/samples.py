@@ -28,6 +28,8 @@ class PodSample:
     psi: PsiTotals = PsiTotals()
     periods: int | None = None
     throttled_periods: int | None = None
+    cache_bytes: int | None = None
+    """Page cache that the kernel can drop, beside `memory_bytes`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,3 +79,5 @@ class RawSample:
     disks: tuple[DiskSample, ...] = ()
     links: tuple[LinkSample, ...] = ()
     host_apps: tuple[HostSample, ...] = ()
+    prod_refault_bytes: int | None = None
+    """Cumulative bytes of file pages that prod pods read again after the kernel had dropped them."""

@@ -20,22 +20,32 @@ class LocalMetric(StrEnum):
 
     PROD_CPU_PRESSURE = "prod_cpu_pressure"
     NODE_CPU_USAGE_RATIO = "node_cpu_usage_ratio"
+    PROD_MEMORY_PRESSURE = "prod_memory_pressure"
+    PROD_MEMORY_REFAULTS = "prod_memory_refaults"
+    NODE_MEMORY_USAGE_RATIO = "node_memory_usage_ratio"
 
 
 @dataclass(frozen=True, slots=True)
 class Waterline:
-    """A metric by name and the value (0..1) above which the agent reports at once. Unknown metrics never trigger."""
+    """A metric by name and the value above which the agent reports at once: 0..1, or bytes per second of refaults.
+    Unknown metrics never trigger."""
 
     metric: str
     value: float
 
 
-def above(waterlines: Sequence[Waterline], instant: Instant, capacity_milli: int) -> bool:
+def above(waterlines: Sequence[Waterline], instant: Instant, capacity_milli: int, capacity_bytes: int = 0) -> bool:
     """Whether any waterline is exceeded in the last interval; an unknown value exceeds nothing."""
     ratio = None if instant.node_cpu_milli is None or capacity_milli <= 0 else instant.node_cpu_milli / capacity_milli
+    memory = instant.node_memory_bytes
     values = {
         LocalMetric.PROD_CPU_PRESSURE.value: instant.prod_cpu_pressure,
         LocalMetric.NODE_CPU_USAGE_RATIO.value: ratio,
+        LocalMetric.PROD_MEMORY_PRESSURE.value: instant.prod_memory_pressure,
+        LocalMetric.PROD_MEMORY_REFAULTS.value: instant.prod_refaults,
+        LocalMetric.NODE_MEMORY_USAGE_RATIO.value: (
+            None if memory is None or capacity_bytes <= 0 else memory / capacity_bytes
+        ),
     }
     return any(
         value is not None and value > line.value

@@ -84,13 +84,24 @@ class ApplyControls:
             except NotFound:
                 continue
             try:
-                if not control.lowers_only or lowers(value, self._original_of(knob)):
-                    texts[knob] = self.driver.render(knob, value)
+                if (text := self._text(control, knob, value)) is not None:
+                    texts[knob] = text
             except NotFound:
                 continue
             except Misconfigured:
                 doubtful.add(knob)
         return texts
+
+    def _text(self, control: Control[Any], knob: Knob, value: Value) -> str | None:
+        """The text of a value; None where it would not lower what was there before, though it may only lower. A
+        rendered text may mean more than the value, because a kernel does not take every value."""
+        if not control.lowers_only:
+            return self.driver.render(knob, value)
+        original = self._original_of(knob)
+        if not lowers(value, original):
+            return None
+        text = self.driver.render(knob, value)
+        return text if lowers(self.driver.parse(knob, text), original) else None
 
     def _original_of(self, knob: Knob) -> Value:
         return self._original(knob, self.driver.parse(knob, self.driver.read(knob)))

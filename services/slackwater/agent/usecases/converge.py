@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -10,11 +10,13 @@ from typing import Any
 from slackwater.agent.domain.controls.catalog import CONTROLS
 from slackwater.agent.domain.controls.control import Control, MachineView
 from slackwater.agent.domain.controls.cpu_limit import CPU_LIMIT, RESTORE_STEP, milli
-from slackwater.agent.domain.desired_state import DesiredState, Throttle
+from slackwater.agent.domain.controls.memory_high import MEMORY_HIGH
+from slackwater.agent.domain.desired_state import DesiredState, MemoryThrottle, Throttle
 from slackwater.agent.domain.protected_pods import PROTECTED, protection_reason
 from slackwater.agent.domain.waterlines import Waterline
 from slackwater.agent.domain.weights import Policy
 from slackwater.agent.ports import Driver, Observed
+from slackwater.agent.usecases import memory_answers
 from slackwater.agent.usecases.actuate import Actuator, Outcome
 from slackwater.agent.usecases.apply_controls import ApplyControls
 from slackwater.events.envelope import Event
@@ -39,6 +41,14 @@ class Held:
     remembered: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Unset:
+    """The limits in force of pods whose CPU limit or memory level could not be set, by uid."""
+
+    cpu: Mapping[str, int | None]
+    memory: Mapping[str, int | None]
+
+
 @dataclass(slots=True)
 class ConvergeToIntents:
     """Holds the documents; everything else is recomputed each time from the machine and the journal."""
@@ -50,6 +60,7 @@ class ConvergeToIntents:
     clock: Clock
     capacity_milli: int
     held: dict[str, Held] = field(default_factory=dict)
+    capacity_bytes: int = 0
     memory_limit_bytes: int | None = None
     """What all pods together may use, if the operator bounds it."""
     own: DesiredState | None = None
@@ -67,7 +78,7 @@ class ConvergeToIntents:
         because the start has put every limit back."""
         for event in events:
             if event.data.node == self.node:
-                plain = event.data.model_copy(update={"throttles": ()})
+                plain = event.data.model_copy(update={"throttles": (), "memory_throttles": ()})
                 state = _desired_state(plain, self.clock.monotonic() - plain.lease_seconds)
                 self.held[plain.writer] = Held(event.model_copy(update={"data": plain}), state, remembered=True)
 
@@ -94,7 +105,10 @@ class ConvergeToIntents:
         changed = _changed(before.event.data if before is not None else None, document)
         if before is None or changed or before.desired.generation != document.generation:
             answers = [answer for answer in answers if answer.payload.writer != document.writer]
-            answers.append(self._observed(event, changed | self._pods_of(outcome, pods), outcome, received_at))
+            memory = memory_answers.changed_pods(before.event.data if before is not None else None, document)
+            cpu_pods = changed | self._pods_of(outcome, pods)
+            memory_pods = memory | memory_answers.failed_pods(self._apply, outcome, pods)
+            answers.append(self._observed(event, cpu_pods, memory_pods, outcome, received_at))
         return answers
 
     def renew(self, writer: str, epoch: int) -> bool:
@@ -118,11 +132,15 @@ class ConvergeToIntents:
             return False
         return now.declared_at <= then.declared_at
 
-    def settle(self, pods: Sequence[Pod]) -> dict[str, int | None]:
-        """Converge now. Returns the pods whose limit could not be set, with the limit in force."""
+    def settle(self, pods: Sequence[Pod]) -> Unset:
+        """Converge now. Returns the pods whose limits could not be set, with the limit in force."""
         outcome = self._converge(pods)
-        limits = self.limits(pods)
-        return {uid: limits[uid][0] for uid in self._pods_of(outcome, pods) if uid in limits}
+        cpu, memory = self.limits(pods), self.memory_limits(pods)
+        failed = memory_answers.failed_pods(self._apply, outcome, pods)
+        return Unset(
+            {uid: cpu[uid][0] for uid in self._pods_of(outcome, pods) if uid in cpu},
+            {uid: memory[uid][0] for uid in failed if uid in memory},
+        )
 
     def tick(self, pods: Sequence[Pod]) -> list[Observed]:
         """Converge once per sample: leases lapse, pods come and go, other programs write to the same files."""
@@ -143,8 +161,8 @@ class ConvergeToIntents:
         return len(self._apply.claimed(CPU_LIMIT))
 
     def throttling(self) -> bool:
-        """Whether any CPU limit of the agent is in force."""
-        return self.throttled() > 0
+        """Whether any limit of the agent is in force."""
+        return self.throttled() > 0 or bool(self._apply.claimed(MEMORY_HIGH))
 
     def lapsed(self) -> set[str]:
         """The writers whose lease has run out."""
@@ -167,10 +185,15 @@ class ConvergeToIntents:
                 continue
         return limits
 
+    def memory_limits(self, pods: Sequence[Pod]) -> dict[str, tuple[int | None, int | None]]:
+        """The same of upper memory levels in bytes; empty where this machine has none."""
+        return memory_answers.memory_limits(self._apply, pods)
+
     def _converge(self, pods: Sequence[Pod], sample: int | None = None) -> Outcome:
         documents = [held.desired for held in self.held.values()] + ([] if self.own is None else [self.own])
         self._protected = frozenset(pod.uid for pod in pods if protection_reason(pod) is not None)
-        machine = MachineView(self.capacity_milli, self.clock.monotonic(), self._protected, self.memory_limit_bytes)
+        now = self.clock.monotonic()
+        machine = MachineView(self.capacity_milli, now, self._protected, self.capacity_bytes, self.memory_limit_bytes)
         return self._apply.apply(documents, pods, machine, sample)
 
     def _pods_of(self, outcome: Outcome, pods: Sequence[Pod]) -> set[str]:
@@ -191,12 +214,18 @@ class ConvergeToIntents:
             _log.warning("foreign writer found", node=self.node, file=knob.path, field=knob.field)
         if not outcome.yielded:
             return []
-        pods = self._pods_of(outcome, self.driver.pods())
-        now = self.clock.now()
-        return [self._observed(held.event, pods, outcome, now) for held in self.held.values()]
+        present, now = self.driver.pods(), self.clock.now()
+        cpu = self._pods_of(outcome, present)
+        memory = memory_answers.failed_pods(self._apply, outcome, present)
+        return [self._observed(held.event, cpu, memory, outcome, now) for held in self.held.values()]
 
     def _observed(
-        self, event: Event[IntentDeclared], uids: set[str], outcome: Outcome, received_at: datetime
+        self,
+        event: Event[IntentDeclared],
+        uids: set[str],
+        memory_uids: set[str],
+        outcome: Outcome,
+        received_at: datetime,
     ) -> Observed:
         document = event.data
         decisions = {throttle.pod_uid: throttle.decision_id for throttle in document.throttles}
@@ -207,6 +236,7 @@ class ConvergeToIntents:
             boot_epoch=self.boot_epoch,
             received_at=received_at,
             limits=tuple(self._limit(uid, decisions.get(uid), outcome) for uid in sorted(uids)),
+            memory_limits=memory_answers.answers(self._apply, document, memory_uids, outcome, self._protected),
             foreign_writers=tuple(sorted(knob.path for knob in self._apply.foreign)),
             observed_at=self.clock.now(),
         )
@@ -235,6 +265,10 @@ def _desired_state(document: IntentDeclared, received: float) -> DesiredState:
         policy=Policy(document.weights.value),
         throttles=tuple(Throttle(item.pod_uid, item.cpu_limit_milli, item.decision_id) for item in document.throttles),
         waterlines=tuple(Waterline(line.metric, line.value) for line in document.waterlines),
+        memory_throttles=tuple(
+            MemoryThrottle(item.pod_uid, item.memory_high_bytes, item.decision_id) for item in document.memory_throttles
+        ),
+        memory_protection=document.memory_protection.value,
     )
 
 

@@ -29,7 +29,16 @@ from slackwater.waterline.decision_inputs import DecisionContext
 from slackwater.waterline.decision_record import record_of
 from slackwater.waterline.execution.limits import AFTER_GRACE_SECONDS
 from slackwater.waterline.execution.plan import Underway
-from slackwater.waterline.node_guard import GuardResult, GuardState, confirmed, eviction_failed, guard, refused, without
+from slackwater.waterline.node_guard import (
+    GuardResult,
+    GuardState,
+    confirmed,
+    eviction_failed,
+    guard,
+    memory_refused,
+    refused,
+    without,
+)
 from slackwater.waterline.policies.values import Policies
 from slackwater.waterline.registry.metric import Metrics
 from slackwater.waterline.registry.plugins import all_metrics
@@ -60,7 +69,8 @@ class DisconnectedGuard:
         """Decide on one sample and carry it out; returns the decisions to publish. `leaving` are the uids of pods that
         are being evicted."""
         now = self.clock.now()
-        view = self.machine.view(instant, now, pods, self.converge.limits(pods), self.state, leaving)
+        limits, memory_limits = self.converge.limits(pods), self.converge.memory_limits(pods)
+        view = self.machine.view(instant, now, pods, limits, self.state, leaving, memory_limits)
         made = guard(view, self.state, self.policies, now, self.options, self.metrics)
         source = DecisionContext(
             view.node, view.capacity_milli or 0, self.state, _book(self.policies), self.options, now, view,
@@ -116,10 +126,12 @@ class DisconnectedGuard:
         failed = self.converge.settle(pods)
         now = self.clock.now()
         self.state = confirmed(self.state, now)
-        for uid, in_force in failed.items():
+        for uid, in_force in failed.cpu.items():
             if self.state.limit_of(uid) is not None:
                 self.state = refused(self.state, uid, in_force, now, self.options.limits)
-        if failed:
+        for uid in failed.memory.keys() & self.state.memory_by_uid().keys():
+            self.state = memory_refused(self.state, uid, failed.memory[uid], now, self.options.limits)
+        if failed.cpu or failed.memory:
             self.converge.own = self.desired()
 
     def desired(self) -> DesiredState:
@@ -141,8 +153,11 @@ def begin(
     policies, options = rules_codec.decode_rules(held.event.data.rules)
     usual, after_grace = timedelta(seconds=options.limits.underway_seconds), timedelta(seconds=AFTER_GRACE_SECONDS)
     going = [Underway(uid, max(clock.now() + usual, over + after_grace)) for uid, over in sorted(leaving.items())]
-    state = inherited(held.desired, pods, converge.limits(pods), clock.now(), going, begun_at)
-    decisions = {one.pod_uid: one.decision_id for one in held.desired.throttles}
+    state = inherited(
+        held.desired, pods, converge.limits(pods), clock.now(), going, begun_at, converge.memory_limits(pods)
+    )
+    decisions = {one.pod_uid: one.decision_id for one in held.desired.memory_throttles}
+    decisions |= {one.pod_uid: one.decision_id for one in held.desired.throttles}
     guarding = DisconnectedGuard(held, machine, converge, clock, policies, options, all_metrics(), state, decisions)
     converge.own = guarding.desired()
     return guarding

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Literal
 
 from slackwater.agent.domain.observation import ObservedWindow, PodWindow
@@ -13,6 +14,7 @@ from slackwater.events.measures import Distribution, HostAppUsage, PodUsage, Pre
 from slackwater.events.usage_reported import UsageReported
 
 Limits = Mapping[str, tuple[int | None, int | None]]
+NO_LIMITS: Limits = MappingProxyType({})
 
 
 @dataclass(slots=True)
@@ -29,6 +31,7 @@ class ReportUsage:
         limits: Limits,
         trigger: Literal["interval", "waterline", "shutdown"],
         dropped: int,
+        memory_limits: Limits = NO_LIMITS,
     ) -> UsageReported:
         """The next report. Models are built without validation: every value was computed here, once a second."""
         self.sequence += 1
@@ -46,9 +49,10 @@ class ReportUsage:
             system_usage=system if known else None,
             node_pressure=pressure(window.node_pressure),
             prod_pressure=pressure(window.prod_pressure),
-            pods=tuple(pod_usage(pod, limits) for pod in window.pods if pod.pod.uid in limits),
+            pods=tuple(pod_usage(pod, limits, memory_limits) for pod in window.pods if pod.pod.uid in limits),
             disks=window.disks,
             links=window.links,
+            prod_refault_bytes_per_second=window.prod_refaults,
             host_apps=tuple(HostAppUsage(app.name, app.tier, usage(app.cpu, app.memory)) for app in window.host_apps),
         )
 
@@ -80,8 +84,9 @@ def pressure(window: PressureWindow) -> Pressure:
     )
 
 
-def pod_usage(window: PodWindow, limits: Limits) -> PodUsage:
+def pod_usage(window: PodWindow, limits: Limits, memory_limits: Limits = NO_LIMITS) -> PodUsage:
     now, original = limits[window.pod.uid]
+    high = memory_limits.get(window.pod.uid)
     return PodUsage(
         pod=window.pod,
         usage=usage(window.cpu, window.memory),
@@ -89,4 +94,7 @@ def pod_usage(window: PodWindow, limits: Limits) -> PodUsage:
         cpu_limit_milli=now,
         original_cpu_limit_milli=original,
         throttled_ratio=window.throttled_ratio,
+        memory_high_bytes=None if high is None else high[0],
+        original_memory_high_bytes=None if high is None else high[1],
+        reclaimable_bytes=None if high is None else window.cache_bytes,
     )

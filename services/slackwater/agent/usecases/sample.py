@@ -53,7 +53,7 @@ class SampleMachine:
         observed = tuple(self.converge.tick(pods))
         if self._last_report is None:
             self._last_report = sample.monotonic
-        is_above = waterlines.above(self.converge.waterlines(), instant, self.converge.capacity_milli)
+        is_above = self._is_above(self.converge.waterlines(), instant)
         self._was_above = is_above
         hurry = not self.behind()  # while the bus is away, early reports would only push older ones out of the buffer
         trigger = waterlines.due(
@@ -74,9 +74,10 @@ class SampleMachine:
         if not lines or self._was_above or self.converge.throttling():
             return False
         glance = self.driver.glance()
-        return glance is not None and waterlines.above(
-            lines, self.observation.since(glance), self.converge.capacity_milli
-        )
+        return glance is not None and self._is_above(lines, self.observation.since(glance))
+
+    def _is_above(self, lines: Sequence[waterlines.Waterline], instant: Instant) -> bool:
+        return waterlines.above(lines, instant, self.converge.capacity_milli, self.converge.capacity_bytes)
 
     def report(self, trigger: Literal["interval", "waterline", "shutdown"]) -> UsageReported | None:
         """Close the window now; None when it holds no interval yet."""
@@ -84,4 +85,5 @@ class SampleMachine:
         window = self.observation.close(pods)
         if window is None:
             return None
-        return self.reporter.report(window, self.converge.limits(pods), trigger, self.dropped())
+        limits, memory_limits = self.converge.limits(pods), self.converge.memory_limits(pods)
+        return self.reporter.report(window, limits, trigger, self.dropped(), memory_limits)

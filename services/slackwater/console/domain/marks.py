@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from slackwater.charts.level_chart import ChartMark
+from slackwater.charts.marks import ChartMark
 from slackwater.charts.units import seconds
 from slackwater.console.domain.candidates import GUARDING
 from slackwater.console.domain.formatting import outcome, shortfall

@@ -55,8 +55,8 @@ class StrategyView:
     def state(self) -> str:
         """The state in a few words."""
         if not self.problem:
-            return "followed"
-        return f"keeps to generation {self.observed_generation}" if self.observed_generation else "partly followed"
+            return "in force"
+        return f"degraded: generation {self.observed_generation}" if self.observed_generation else "degraded: in part"
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,12 +20,12 @@ class Heading(Generic[T]):
     title: str
     key: Callable[[T], Any]
     numeric: bool = True
-    newest_first: bool = False
+    descending_first: bool = False
 
     @property
     def first_sort(self) -> str:
         """The query value of the first direction: the largest number and the newest time first, texts from A."""
-        return f"-{self.name}" if self.numeric or self.newest_first else self.name
+        return f"-{self.name}" if self.numeric or self.descending_first else self.name
 
 
 @dataclass(frozen=True, slots=True)

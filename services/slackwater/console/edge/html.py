@@ -87,10 +87,11 @@ def _node_routes(
         pool: str | None = None,
         name: Annotated[str, Query(max_length=253)] = "",
         page: str = "1",
+        sort: Annotated[str, Query(max_length=60)] = "",
     ) -> HTMLResponse:
         number = number_of(page, "page", MOST_PAGES)
         asked = NodeQuery(show if show in SHOWS else "all", pool or None, name, NODES_PER_PAGE * (number - 1))
-        view = await node_list(reads, asked, clock.now())
+        view = await node_list(reads, asked, clock.now(), sort)
         return pages("nodes_part.html" if part else "nodes.html", page=view, number=number, shows=SHOWS)
 
     @router.get("/nodes/{name}", role=Role.VIEWER)

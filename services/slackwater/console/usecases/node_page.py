@@ -6,10 +6,12 @@ import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from urllib.parse import urlencode
 
 from slackwater.bus.admin.broker_admin import BrokerAdmin
-from slackwater.charts.level_chart import GAP_SECONDS, ChartMark, LevelSample, level_chart
+from slackwater.charts.level_chart import GAP_SECONDS, LevelSample, level_chart
 from slackwater.charts.line_charts import bounded, forecast_chart, limit_lane, pressure_chart
+from slackwater.charts.marks import ChartMark, ListHref
 from slackwater.charts.stacks import StackLayer, water_level
 from slackwater.console.domain.agent import AgentLine, agent_lines
 from slackwater.console.domain.conditions import as_of, closing
@@ -86,7 +88,8 @@ class NodePage:
     state: str
     layers: tuple[StackLayer, ...]
     usage: Picture
-    memory: Picture | None
+    memory: Picture
+    memory_layers: tuple[StackLayer, ...]
     pressure: Picture
     lane: Picture | None
     forecasts: tuple[ForecastPart, ...]
@@ -127,11 +130,12 @@ async def node_page(
     since = now - SPAN
     points = await reads.usage(name, since, now)
     since = begin_of(now, [point.sampled_at for point in points])
-    offers = offered_over_time(await reads.offers(name, since, now))
+    stored = await reads.offers(name, since, now)
+    offers = offered_over_time(stored)
     acted = await reads.decisions(DecisionFilter(node=name, kinds=ACTIONS, since=since, limit=200))
     forecasts = await reads.forecasts(name, since, now)
     capacity = node.facts.capacity.cpu_milli if node.facts else 0
-    marks = marks_of(acted)
+    marks, listed = marks_of(acted), decisions_of(name)
     samples = [LevelSample(p.sampled_at, used_by_layer(p), _at(offers, p.sampled_at)) for p in points]
     waterlines = intent.waterlines if intent else {}
     waterline = waterlines.get("prod_cpu_pressure", await _waterline(reads, acted))
@@ -148,14 +152,22 @@ async def node_page(
             node.offer.batch.cpu_milli if node.offer else None,
             capacity,
         ),
+        memory_layers=_memory_layers(node),
         usage=both(
             lambda frame: level_chart(
-                frame, since, now, samples, capacity, marks, waterlines=_named(cpu_lines(waterlines, capacity))
+                frame,
+                since,
+                now,
+                samples,
+                capacity,
+                marks,
+                waterlines=_named(cpu_lines(waterlines, capacity)),
+                list_href=listed,
             ),
             height=240,
         ),
-        memory=_memory_timeline(node, points, (since, now), marks, memory) if memory else None,
-        pressure=both(lambda frame: pressure_chart(frame, since, now, pressures, waterline, marks), height=150),
+        memory=_memory_timeline(node, points, (since, now), marks, memory, _memory_offered(stored)),
+        pressure=both(lambda frame: pressure_chart(frame, since, now, pressures, waterline, marks, listed), height=150),
         lane=both(lambda frame: limit_lane(frame, since, now, limits), height=22, flat=True) if limits else None,
         forecasts=forecast_parts(points, forecasts, since, now),
         latest_forecast=forecasts[-1] if forecasts else None,
@@ -174,17 +186,51 @@ def _memory_timeline(
     span: tuple[datetime, datetime],
     marks: Sequence[ChartMark],
     lines: Sequence[Waterline],
+    offers: Sequence[tuple[datetime, int]],
 ) -> Picture:
     """The timeline in thousandths of a GiB, as the chart of CPU is in thousandths of a core."""
-    samples = [LevelSample(point.sampled_at, memory_by_layer(point), None) for point in points]
+    samples = [LevelSample(p.sampled_at, memory_by_layer(p), _at(offers, p.sampled_at)) for p in points]
     capacity = round(node.facts.capacity.memory_bytes * 1000 / 2**30) if node.facts else 0
     label = "Memory by tier over time"
     return both(
         lambda frame: level_chart(
-            frame, *span, samples, capacity, marks, label=label, waterlines=_named(lines), unit="GiB"
+            frame,
+            *span,
+            samples,
+            capacity,
+            marks,
+            label=label,
+            waterlines=_named(lines),
+            unit="GiB",
+            list_href=decisions_of(node.name),
         ),
         height=150,
     )
+
+
+def _memory_offered(offers: Sequence[OfferView]) -> list[tuple[datetime, int]]:
+    """A node's batch memory after each change, in thousandths of a GiB."""
+    return [(offer.offered_at, round(offer.batch.memory_bytes * 1000 / 2**30)) for offer in offers]
+
+
+def _memory_layers(node: NodeView) -> tuple[StackLayer, ...]:
+    """The memory of the legend, in bytes."""
+    used = {name: part.memory_bytes for name, part in node.usage.tiers.items()} if node.usage else {}
+    if node.usage:
+        used["system"] = node.usage.beside_pods.memory_bytes
+    capacity = node.facts.capacity.memory_bytes if node.facts else 0
+    return water_level(used, node.offer.batch.memory_bytes if node.offer else None, capacity)
+
+
+def decisions_of(node: str) -> ListHref:
+    """The address of the list of a node's decisions between two times: whole seconds that contain them."""
+
+    def href(first: datetime, last: datetime) -> str:
+        until = last + timedelta(seconds=1)
+        span = {"node": node, "since": f"{first:%Y-%m-%dT%H:%M:%SZ}", "until": f"{until:%Y-%m-%dT%H:%M:%SZ}"}
+        return f"/decisions?{urlencode(span)}"
+
+    return href
 
 
 def _named(lines: Sequence[Waterline]) -> list[tuple[str, int]]:

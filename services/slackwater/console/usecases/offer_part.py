@@ -12,7 +12,7 @@ from slackwater.charts.units import cores, gibibytes
 from slackwater.console.domain.views import OfferView
 from slackwater.console.ports import ReadQueries
 from slackwater.console.usecases.explain import mid_has_no_share, record_in_force
-from slackwater.console.usecases.pictures import HALF, Picture, Waterfall, both, drawn
+from slackwater.console.usecases.pictures import HALF, LEAST_SPAN, Picture, Waterfall, both, drawn
 from slackwater.model.quantities import Resources
 
 SUBJECTS = {"batch-cpu": "Batch CPU", "batch-memory": "Batch memory", "mid-cpu": "Mid CPU", "mid-memory": "Mid memory"}
@@ -64,6 +64,8 @@ class OfferPart:
 async def offer_part(reads: ReadQueries, node: str, now: datetime, look: OfferQuery) -> OfferPart:
     since = now - timedelta(seconds=SPANS[look.span])
     offers = await reads.offers(node, since, now)
+    if offers:
+        since = max(since, min(offers[0].offered_at, now - LEAST_SPAN))  # a younger node begins with its first offer
     found = [
         OfferStep(offer.offered_at, _of(offer.batch, look.resource), _of(offer.mid, look.resource), offer.degraded)
         for offer in offers

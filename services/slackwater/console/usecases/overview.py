@@ -34,10 +34,11 @@ from slackwater.console.domain.summary import summary_of
 from slackwater.console.domain.views import DecisionSummary, NodeView
 from slackwater.console.ports import ReadQueries
 from slackwater.console.usecases.lent_report import LentReport, lent_report
-from slackwater.console.usecases.pictures import ACTIONS, Picture, both, feed, used_by_layer
+from slackwater.console.usecases.pictures import ACTIONS, LEAST_SPAN, Picture, both, feed, used_by_layer
 from slackwater.console.usecases.pool_levels import PoolLevels, pool_levels
 from slackwater.model.quantities import Resources
 from slackwater.model.time import Clock
+from slackwater.offers.lent_use import lent_use
 
 SPANS = {"15m": 900, "1h": 3600, "6h": 21600, "24h": 86400}
 BUCKETS = 120
@@ -62,7 +63,12 @@ class NodeRow:
     offered: int | None
     above: bool
     closed: bool
-    """The node takes no new pods."""
+    """The node is cordoned: it takes no new pods."""
+    capacity_bytes: int = 0
+    used_bytes: int | None = None
+    offered_bytes: int | None = None
+    borrowed: Resources | None = None
+    """What batch and free use within the node's offer; None as for `used`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,10 +174,7 @@ async def _history(
     reads: ReadQueries, now: datetime, span: str, resource: str, level: FleetLevel
 ) -> tuple[Picture | None, int]:
     """The picture, if there is any data, and its number of levels. Its right edge is the current level."""
-    seconds = SPANS[span]
-    step = max(LEVEL_SECONDS, seconds // BUCKETS)
-    since = now - timedelta(seconds=seconds)
-    kept = await reads.levels(since, now, step)
+    since, step, kept = await kept_levels(reads, now, SPANS[span])
     samples = [sample_of(kept_level, resource) for kept_level in kept if since <= kept_level.at < now]
     if level.nodes:
         samples.append(sample_of(level, resource))
@@ -186,6 +189,20 @@ async def _history(
         narrow_height=240,
     )
     return picture, len(kept)
+
+
+async def kept_levels(reads: ReadQueries, now: datetime, seconds: int) -> tuple[datetime, int, Sequence[FleetLevel]]:
+    """Begin, step and levels of the last `seconds`. A cluster that is younger begins with its first level, in the step
+    of that shorter time, so that three minutes fill the chart."""
+    since = now - timedelta(seconds=seconds)
+    while True:
+        step = max(LEVEL_SECONDS, round((now - since).total_seconds()) // BUCKETS)
+        kept = await reads.levels(since, now, step)
+        # a step's time is its begin, so the first level may be younger than its step: read again in smaller ones
+        begin = min(kept[0].at, now - LEAST_SPAN) if kept else since
+        if begin <= since + timedelta(seconds=2 * step):
+            return since, step, kept
+        since = begin
 
 
 def in_unit(amount: Resources, resource: str) -> int:
@@ -204,6 +221,13 @@ def sample_of(level: FleetLevel, resource: str) -> FleetSample:
     return FleetSample(drawn, in_unit(level.capacity, resource), in_unit(level.requested, resource))
 
 
+def borrowed_of(node: NodeView) -> Resources | None:
+    """What batch and free use within the node's offer; None for a node that never reported."""
+    if node.usage is None:
+        return None
+    return lent_use(node.offer.batch if node.offer else None, node.usage.tiers).borrowed
+
+
 def node_row(node: NodeView, now: datetime, waterline: float) -> NodeRow:
     """The row of a node. Old usage is shown, but marked as old."""
     node, state = as_of(node, now), state_of(node, now)
@@ -219,4 +243,8 @@ def node_row(node: NodeView, now: datetime, waterline: float) -> NodeRow:
         offered=offered,
         above=state == "fresh" and (pressure or 0.0) > waterline,
         closed=closing(node) is not None,
+        capacity_bytes=node.facts.capacity.memory_bytes if node.facts else 0,
+        used_bytes=node.usage.usage.memory_bytes if node.usage else None,
+        offered_bytes=node.offer.batch.memory_bytes if node.offer else None,
+        borrowed=borrowed_of(node),
     )

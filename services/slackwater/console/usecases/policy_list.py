@@ -23,7 +23,7 @@ POLICIES: Sequence[Heading[PolicyRow]] = (
     Heading("state", "State", lambda row: row.policy.state, numeric=False),
     Heading("nodes", "Nodes", lambda row: row.nodes),
     Heading("generation", "Generation", lambda row: row.view.generation),
-    Heading("changed", "Changed", lambda row: row.view.changed_at, numeric=False, newest_first=True),
+    Heading("changed", "Changed", lambda row: row.view.changed_at, numeric=False, descending_first=True),
 )
 _TARGETS = ("FOR", "POOL", "NODES", "PODS")
 """Columns of the kinds that say what a document selects."""

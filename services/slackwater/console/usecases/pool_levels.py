@@ -57,15 +57,16 @@ def _level(row: PoolRow, resource: str, wording: Wording) -> PoolLevel:
     offered = _in(row.batch, resource) + _in(row.mid, resource)
     capacity = _in(row.capacity, resource)
     silent = f", {row.nodes - row.fresh} silent" if row.nodes > row.fresh else ""
-    cautious = f", {row.degraded} cautious" if row.degraded else ""
+    degraded = f", {row.degraded} degraded" if row.degraded else ""
     layers = _layers(row, resource)
-    over = f", {wording.say(layers[-1].amount)} beyond capacity" if layers[-1].amount else ""
+    over = f", {wording.say(_rounded(layers[-1].amount, resource))} over" if layers[-1].amount else ""
+    share = f"{wording.say(_rounded(offered, resource))} of {wording.say(capacity)}"
     return PoolLevel(
         pool=row.pool,
         href="/nodes?" + urlencode({"pool": row.pool}),
         capacity=capacity,
         layers=layers,
-        said=f"{wording.say(offered)} of {wording.say(capacity)} {wording.unit} offered{over}{cautious}{silent}",
+        said=f"{share} {wording.unit} offered{over}{degraded}{silent}",
         alert=row.above > 0 or row.degraded > 0 or bool(over),
     )
 
@@ -77,9 +78,14 @@ def _layers(row: PoolRow, resource: str) -> tuple[StackLayer, ...]:
         prod=_in(row.prod, resource),
         expected=_in(row.expected, resource),
         mid=max(_in(row.mid, resource), _in(row.mid_used, resource)),
-        borrowed=_in(row.borrowed, resource),
-        batch=_in(row.batch, resource),
+        borrowed=_in(row.borrowed + row.beyond, resource),
+        batch=_in(row.batch + row.beyond, resource),
     )
+
+
+def _rounded(amount: int, resource: str) -> int:
+    """CPU to a tenth of a core, because the text shares its line with the pool's name."""
+    return round(amount, -2) if resource == "cpu" else amount
 
 
 def _together(stacks: Sequence[tuple[StackLayer, ...]]) -> tuple[StackLayer, ...]:

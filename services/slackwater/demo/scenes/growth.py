@@ -30,7 +30,7 @@ class Growth:
     slowest_ms: float = 0.0
     written: float = 0.0
 
-    def take(self) -> float:
+    def grow(self) -> float:
         """Take one MiB and touch its pages; returns the seconds that it took."""
         began = time.perf_counter()
         block = bytearray(MIB)
@@ -50,13 +50,13 @@ class Growth:
     def run(self, start: int, end: int, per_second: float) -> None:
         """Take `start` MiB at once and then grow to `end`."""
         for _ in range(start):
-            self.take()
+            self.grow()
             self.write(now=False)
         self.write()
         began = time.monotonic()
         for number in range(1, end - start + 1):
             time.sleep(max(0.0, began + number / per_second - time.monotonic()))
-            self.slowest_ms = max(self.slowest_ms, self.take() * 1000)
+            self.slowest_ms = max(self.slowest_ms, self.grow() * 1000)
             self.write(now=False)
         self.write(done=True)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from slackwater.decisions.reasons import DecisionKind
 from slackwater.decisions.record import DecisionRecord
+from slackwater.decisions.record_budget import RecordForm
 from slackwater.events.effect_measured import EffectMeasured
 from slackwater.telemetry.metrics import DELAY_BUCKETS, Meters, Summed
 
@@ -20,6 +21,14 @@ class EnsuranceMetrics:
             ["kind", "reason"],
             look="throttle without restore: prod lacks CPU for long. evict rising: too much lent.",
         )
+        self._records = meters.counter(
+            "slackwater_ensurance_decision_records_total",
+            "Decisions by form of their record (full, compact, listed in a later one).",
+            ["result"],
+            look="compact or listed growing: nodes use up their budget of records.",
+        )
+        for form in RecordForm:
+            self._records.labels(form.value)
         self._ignored = meters.counter(
             "slackwater_ensurance_reports_ignored_total",
             "Reports that cause no action.",
@@ -111,6 +120,9 @@ class EnsuranceMetrics:
         self._decisions.labels(record.kind, record.reason).inc()
         if sample_age_seconds is not None:
             self._latency.labels("decision").observe(max(0.0, sample_age_seconds))
+
+    def recorded(self, form: str) -> None:
+        self._records.labels(form).inc()
 
     def standing(self, node: str, throttled: int, remaining_milli: int) -> None:
         self._pods.set(node, throttled)

@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from slackwater.decisions.reasons import DecisionKind
+from slackwater.decisions.record_budget import RecordAccount
 from slackwater.model.bounds import MOST_MEMORY_BYTES
 from slackwater.model.plausibility import implausible_usage
 from slackwater.model.quantities import Resources
@@ -111,6 +112,8 @@ class Awaited:
     kind: str = DecisionKind.THROTTLE
     selector: LabelSelector | None = None
     """The series that the rule selects; None: all."""
+    is_recorded: bool = True
+    """Whether the decision has a record; without one its effect is counted and not published."""
     settle_seconds: float = 0.0
     """The least time between actuation and the sample that shows the effect."""
     has_ended_any: bool = False
@@ -184,6 +187,12 @@ class GuardedNode:
     labels: Mapping[str, str] = field(default_factory=dict)
     capacity_bytes: int | None = None
     closed: CordonNotice | None = None
+    records: RecordAccount = field(default_factory=RecordAccount)
+
+    @property
+    def is_in_episode(self) -> bool:
+        """Whether a limit is in force, an eviction is under way, or a decision would be recorded only once."""
+        return bool(self.state.throttles or self.state.memory or self.evictions or self.state.cycle.loop.told)
 
     def memory_limits(self) -> tuple[tuple[MemoryThrottled, str], ...]:
         """Each memory limit in force with its decision, sorted by pod uid."""

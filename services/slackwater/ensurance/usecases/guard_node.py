@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from slackwater.decisions.reasons import DecisionKind
 from slackwater.decisions.record import DecisionRecord
+from slackwater.decisions.record_budget import RecordBudget
 from slackwater.ensurance.domain.node_state import (
     VALID_SECONDS,
     Awaited,
@@ -28,6 +29,7 @@ from slackwater.ensurance.domain.node_state import (
 )
 from slackwater.ensurance.domain.pools import EvictedPod, PoolStanding
 from slackwater.ensurance.ports import NODES, EnsuranceMeter
+from slackwater.ensurance.usecases.budgeted_records import DecidedStep, budgeted
 from slackwater.ensurance.usecases.cordon import Cordon, after_cycle, scheduling_event, state_of
 from slackwater.ensurance.usecases.measure_effect import Effect, measure_effects
 from slackwater.ensurance.usecases.node_cache import GuardedNodeCache, GuardIntents
@@ -57,16 +59,9 @@ from slackwater.waterline.node_guard import GuardResult, concerned, fast_path, g
 from slackwater.waterline.rulebook import Rulebook
 
 log = get_logger(__name__)
+UNBOUNDED: Final = RecordBudget(2**53, 0)
 DEFAULT_GRACE_SECONDS: Final = 30.0
 """Grace of an eviction whose action names none: the default of Kubernetes."""
-
-
-@record(frozen=True, slots=True)
-class _Decided:
-    """A decision record, and the report as traced by the step that made it."""
-
-    record: DecisionRecord
-    cause: Event[UsageReported]
 
 
 @record(frozen=True, slots=True)
@@ -75,7 +70,7 @@ class _Answer:
 
     before: GuardedNode
     after: GuardedNode
-    decided: Sequence[_Decided] = ()
+    decided: Sequence[DecidedStep] = ()
     effects: Sequence[Effect] = ()
     remaining_milli: int = 0
     standing: PoolStanding | None = None
@@ -117,6 +112,7 @@ class GuardNode:
         intents: GuardIntents,
         max_report_age_seconds: float,
         closing_seconds: float = VALID_SECONDS,
+        budget: RecordBudget = UNBOUNDED,
     ) -> None:
         self._book = book
         self._clock = intents.clock
@@ -124,6 +120,7 @@ class GuardNode:
         self._intents = intents
         self._max_report_age_seconds = max_report_age_seconds
         self._closing_seconds = closing_seconds
+        self._budget = budget
         self._failed: dict[str, LastReport] = {}
         """By node, its last report if planning failed on it."""
 
@@ -250,15 +247,12 @@ class GuardNode:
         state = state_of(guarded, now)
         source = DecisionContext(guarded.node, guarded.capacity_milli, state, rules, options, now, view, report.id)
         if is_released(guarded.state, options):
-            return _released(guarded, measured, source, report, effects, standing)
+            return self._released(guarded, measured, source, report, effects, standing)
         made = guard(view, state, rules.policies, now, options, metrics)
         decided = [_decided(plan, made.cycle, source, report, guarded.generation) for plan in made.cycle.recorded]
-        evicted = tuple(
-            evicting
-            for plan, decision in zip(made.cycle.recorded, decided, strict=True)
-            if plan.carried_out
-            for evicting in _evictions(plan, decision.record, options.limits, now)
-        )
+        plans = zip(made.cycle.recorded, decided, strict=True)
+        carried = [(plan, decision.record) for plan, decision in plans if plan.carried_out]
+        evicted = tuple(one for plan, record in carried for one in _evictions(plan, record, options.limits, now))
         awaited = _awaited(made, decided, guarded.generation + 1, view, now)
         after = carried_out(measured, made.state, _limited(made, decided), evicted, awaited, now)
         closing = after_cycle(guarded.closed, made.cycle, source, self._closing_seconds)
@@ -268,7 +262,24 @@ class GuardNode:
         gone = _evicted_pods(report.data, evicted) if evicted else ()
         standing = self._standing_after(guarded, now, effects, gone)
         repeated, left = self._book.standing(guarded.pool).repeated(now, gone), remaining_milli(made.cycle)
-        return _Answer(guarded, after, decided, effects, left, standing, gone, repeated, closing)
+        recorded, after = budgeted(guarded, after, decided, self._budget, now)
+        return _Answer(guarded, after, recorded, effects, left, standing, gone, repeated, closing)
+
+    def _released(
+        self,
+        before: GuardedNode,
+        measured: GuardedNode,
+        source: DecisionContext,
+        report: Event[UsageReported],
+        effects: Sequence[Effect],
+        standing: PoolStanding | None,
+    ) -> _Answer:
+        """Restore every limit, because the mode no longer allows any."""
+        plan, state = release(before.state, before.capacity_milli)
+        made = [_traced(record, report, before.generation) for record in release_records(new_id, plan, source)]
+        after = carried_out(measured, state, {}, (), (), source.now)
+        decided, after = budgeted(before, after, made, self._budget, source.now)
+        return _Answer(before, after, decided, effects, standing=standing)
 
     def _standing_after(
         self, guarded: GuardedNode, now: datetime, effects: Sequence[Effect], evicted: Sequence[EvictedPod] = ()
@@ -283,10 +294,11 @@ class GuardNode:
     async def _commit(self, answer: _Answer, report: Event[UsageReported], now: datetime) -> _Answer:
         async with self._book.transaction() as unit:
             for effect in answer.effects:
-                await unit.publish(effect.event)
+                if effect.is_recorded:
+                    await unit.publish(effect.event)
             cause: Event[Any] = report
             decision: Event[Any] = report
-            for number, decided in enumerate(answer.decided):
+            for number, decided in enumerate(one for one in answer.decided if one.is_published):
                 decision = decision_event(decided.record, decided.cause, ENSURANCE.name)
                 await unit.publish(decision)
                 cause = decision if number == 0 else cause
@@ -314,6 +326,7 @@ class GuardNode:
         for decided in answer.decided:
             age = decided.record.decided_at - decided.cause.data.sampled_at
             self._meter.decided(decided.record, age.total_seconds())
+            self._meter.recorded(decided.form)
         self._record_reversal(answer)
         if answer.evicted:
             self._record_evictions(answer)
@@ -338,28 +351,13 @@ class GuardNode:
             log.warning("evicted again", node=node.node, pool=node.pool, workload=pod.workload)
 
 
-def _released(
-    before: GuardedNode,
-    measured: GuardedNode,
-    source: DecisionContext,
-    report: Event[UsageReported],
-    effects: Sequence[Effect],
-    standing: PoolStanding | None,
-) -> _Answer:
-    """Restore every limit, because the mode no longer allows any."""
-    plan, state = release(before.state, before.capacity_milli)
-    decided = [_traced(record, report, before.generation) for record in release_records(new_id, plan, source)]
-    after = carried_out(measured, state, {}, (), (), source.now)
-    return _Answer(before, after, decided, effects, standing=standing)
-
-
 def _decided(
     plan: RecordedPlan, cycle: Cycle, source: DecisionContext, report: Event[UsageReported], generation: int
-) -> _Decided:
+) -> DecidedStep:
     return _traced(record_of(new_id(), plan, cycle, source), report, generation)
 
 
-def _limited(made: GuardResult, decided: Sequence[_Decided]) -> dict[str, str]:
+def _limited(made: GuardResult, decided: Sequence[DecidedStep]) -> dict[str, str]:
     """Decision id of each pod whose limit changes, by `limit_key`."""
     return {
         limit_key(step.uid, of_memory=step.memory is not None): decision.record.id
@@ -392,7 +390,7 @@ def _evicted_pods(report: UsageReported, evicted: Sequence[Evicting]) -> tuple[E
 
 
 def _awaited(
-    made: GuardResult, decided: Sequence[_Decided], generation: int, view: NodeReadings, now: datetime
+    made: GuardResult, decided: Sequence[DecidedStep], generation: int, view: NodeReadings, now: datetime
 ) -> list[Awaited]:
     """Decisions that were carried out and whose effect a metric will show."""
     awaited = []
@@ -417,7 +415,7 @@ def _awaited(
     return awaited
 
 
-def _traced(record: DecisionRecord, report: Event[UsageReported], generation: int) -> _Decided:
+def _traced(record: DecisionRecord, report: Event[UsageReported], generation: int) -> DecidedStep:
     """The decision in a span of its own. Decisions are few, so each is sampled, whether its report was or not."""
     attributes: Attributes = {
         "node": record.node,
@@ -430,7 +428,7 @@ def _traced(record: DecisionRecord, report: Event[UsageReported], generation: in
     }
     with span("ensurance decide", sampled(report.traceparent), attributes) as step:
         cause = report.model_copy(update={"traceparent": step.traceparent})
-    return _Decided(record.model_copy(update={"trace_id": trace_id_of(cause.traceparent)}), cause)
+    return DecidedStep(record.model_copy(update={"trace_id": trace_id_of(cause.traceparent)}), cause)
 
 
 def _check_plausible(guarded: GuardedNode, usages: Sequence[Usage]) -> None:

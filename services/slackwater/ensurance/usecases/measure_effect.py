@@ -21,11 +21,12 @@ from slackwater.waterline.registry.metric import Metric, MetricFailed, Metrics
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """The event to publish, and the age of the decision's sample when it was decided."""
+    """The event, published if the decision has a record, and the age of the decision's sample when it was decided."""
 
     event: Event[EffectMeasured]
     decision_age_seconds: float
     kind: str
+    is_recorded: bool = True
 
 
 def measure_effects(
@@ -45,7 +46,8 @@ def measure_effects(
         reading = None if metric is None else _reading(metric, awaited, view)
         if metric is not None and reading is not None:
             effect = _effect(awaited, metric, view, reading)
-            effects.append(Effect(_measured(effect, awaited, report, now), awaited.sample_age_seconds, awaited.kind))
+            measured = _measured(effect, awaited, report, now)
+            effects.append(Effect(measured, awaited.sample_age_seconds, awaited.kind, awaited.is_recorded))
     return effects, after
 
 

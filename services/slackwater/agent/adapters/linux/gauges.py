@@ -81,6 +81,7 @@ class Gauges:
             disks=disks,
             links=links,
             host_apps=tuple(self._host_apps()) if self._apps else (),
+            prod_refault_bytes=self._prod_refaults(),
         )
 
     def glance(self, stamp: RawSample) -> RawSample:
@@ -121,6 +122,11 @@ class Gauges:
         used = self._files.read(f"{tree}/{'memory.current' if pure_v2 else 'memory.usage_in_bytes'}")
         return meters.tree_memory(used, self._files.read(f"{tree}/memory.stat"), b"" if pure_v2 else b"total_")
 
+    def _prod_refaults(self) -> int | None:
+        hierarchy = self.layout.hierarchy
+        stat = self._files.read(f"{hierarchy.memory}/{self.layout.tier(Tier.PROD)}/memory.stat")
+        return meters.refault_bytes(stat, b"" if hierarchy.pure_v2 else b"total_")
+
     def _node_pressure(self) -> str:
         own = _pressures(self.layout.hierarchy, self.layout.root) if self.is_bounded else None
         return f"{self.proc}/pressure/memory" if own is None else own[1]
@@ -150,14 +156,15 @@ class Gauges:
             cpu_ns = None if usage_us is None else usage_us * 1000
         else:
             cpu_ns = meters.whole_number(self._files.read(files.cpu_usage))
-        memory_stat = self._files.read(files.memory_stat)
+        held, cache = meters.memory_parts(self._files.read(files.memory_stat), b"" if pure_v2 else b"total_")
         return PodSample(
             pod.uid,
             cpu_ns=cpu_ns,
-            memory_bytes=meters.anonymous_bytes(memory_stat, b"" if pure_v2 else b"total_"),
+            memory_bytes=held,
             psi=self._psi(files.pressures),
             periods=periods,
             throttled_periods=throttled,
+            cache_bytes=cache,
         )
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from slackwater.agent.adapters.linux.layout import Layout
-from slackwater.agent.domain.knobs import KernelFile, Knob, KnobSpec, Value
+from slackwater.agent.domain.knobs import BUSY, KernelFile, Knob, KnobSpec, Value
 from slackwater.model.errors import Misconfigured, NotFound
 
 _GONE = frozenset({errno.ENOENT, errno.ENODEV, errno.ENOTDIR})
@@ -83,8 +83,9 @@ class KnobFiles:
         except OSError as error:
             if not path.exists():
                 raise NotFound(f"{knob.path} is gone", field=knob.path) from error
+            code = BUSY if error.errno == errno.EBUSY else "write_refused"
             raise Misconfigured(
-                f"{knob.path}: the kernel refused {text!r} ({error.strerror})", code="write_refused", field=knob.path
+                f"{knob.path}: the kernel refused {text!r} ({error.strerror})", code=code, field=knob.path
             ) from error
 
     def _inside(self, knob: Knob) -> Path:

@@ -7,6 +7,7 @@ import os
 from slackwater.agent.adapters.linux.files import KeptFiles
 from slackwater.agent.ports import PsiTotals
 
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _NANOS_PER_TICK = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 
 
@@ -65,6 +66,21 @@ def memory_in_use(meminfo: bytes | None) -> int | None:
     if len(values) != 2:
         return None
     return max(0, values[b"MemTotal"] - values[b"MemAvailable"])
+
+
+def memory_parts(stat: bytes | None, prefix: bytes) -> tuple[int | None, int | None]:
+    """What a pod holds that cannot be dropped, and its page cache; the text is read once for both."""
+    names = (b"inactive_anon", b"active_anon", b"unevictable", b"inactive_file", b"active_file")
+    anonymous, active, locked, *cache = flat(stat, *(prefix + name for name in names))
+    held = None if anonymous is None or active is None or locked is None else anonymous + active + locked
+    inactive_file, active_file = cache
+    return held, None if inactive_file is None or active_file is None else inactive_file + active_file
+
+
+def refault_bytes(stat: bytes | None, prefix: bytes) -> int | None:
+    """Cumulative bytes of file pages that were read again after the kernel had dropped them."""
+    [pages] = flat(stat, prefix + b"workingset_refault_file")
+    return None if pages is None else pages * _PAGE_BYTES
 
 
 def anonymous_bytes(stat: bytes | None, prefix: bytes) -> int | None:

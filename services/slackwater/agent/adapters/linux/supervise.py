@@ -24,6 +24,7 @@ from slackwater.agent.adapters.linux.processes import kill_all, process_of
 from slackwater.agent.adapters.linux.registry import Entry, PodRegistry
 from slackwater.agent.domain.admission import memory_limit_bytes
 from slackwater.agent.domain.controls.cpu_limit import PERIOD_FILE, cpu_max_text, quota_us
+from slackwater.agent.domain.oom_scores import OOM_SCORE_ADJ
 from slackwater.agent.domain.weights import shares_of_request
 from slackwater.model.errors import Misconfigured
 from slackwater.model.pods import Pod
@@ -83,7 +84,7 @@ def run_managed(
         directories = layout.make_pod(pod.tier, pod.uid)
         _prepare(layout, pod, cpu_limit_milli, cpu_period_us)
         registry.add(entry)  # only now: an agent must not see first values change under its hands
-        code = run_child(arguments, forwarder, directories)
+        code = run_child(arguments, forwarder, directories, OOM_SCORE_ADJ[pod.tier])
         _report_oom_kills(layout, pod, registry)
         return code
     finally:
@@ -97,7 +98,9 @@ def run_unmanaged(arguments: Sequence[str]) -> int:
     return run_child(arguments, forwarder, ())
 
 
-def run_child(arguments: Sequence[str], forwarder: Forwarder, directories: Sequence[Path]) -> int:
+def run_child(
+    arguments: Sequence[str], forwarder: Forwarder, directories: Sequence[Path], oom_score_adj: int | None = None
+) -> int:
     """Fork into the cgroups, exec, wait. 127: no such command; 126: not executable; 128+n: ended by signal n."""
     supervisor = os.getpid()
     entrances = [str(directory / "cgroup.procs") for directory in directories]
@@ -109,6 +112,8 @@ def run_child(arguments: Sequence[str], forwarder: Forwarder, directories: Seque
         for entrance in entrances:
             with open(entrance, "w") as procs:  # noqa: PTH123 - between fork and exec, the less code the better
                 procs.write("0")
+        if oom_score_adj is not None:
+            _set_oom_score(oom_score_adj)
 
     try:
         # preexec_fn is safe here: this process has one thread, and nothing else can enter cgroups before exec.
@@ -126,6 +131,15 @@ def run_child(arguments: Sequence[str], forwarder: Forwarder, directories: Seque
     code = child.wait()
     forwarder.detach()
     return 128 - code if code < 0 else code
+
+
+def _set_oom_score(value: int) -> None:
+    """Of this process, before the command starts. Lowering it needs CAP_SYS_RESOURCE; the command runs without."""
+    try:
+        with open("/proc/self/oom_score_adj", "w") as file:  # noqa: PTH123 - between fork and exec
+            file.write(str(value))
+    except OSError:
+        os.write(2, f"slackwater exec: oom_score_adj {value} needs CAP_SYS_RESOURCE; it stays as it was\n".encode())
 
 
 def _complain(command: str, why: str, code: int) -> int:

@@ -25,6 +25,7 @@ class MachineView:
     capacity_milli: int
     now: float
     protected: frozenset[str] = frozenset()
+    capacity_bytes: int = 0
     memory_limit_bytes: int | None = None
     """What all pods together may use, if the operator bounds it."""
 

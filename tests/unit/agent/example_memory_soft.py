@@ -1,4 +1,4 @@
-"""An example of a control: memory above a pod's request is reclaimed early (memory.high) while a writer is alive.
+"""An example of a control: memory above a pod's request is reclaimed early while a writer is alive.
 
 One module with the knob and the control; docs/how-to/add-a-control.md is written after it.
 """
@@ -27,8 +27,8 @@ def parse_v1(text: str, files: CgroupFiles) -> Value:
     return None if int(text) >= UNLIMITED_V1 else int(text)
 
 
-MEMORY_HIGH = KnobSpec(
-    name="memory_high",
+MEMORY_SOFT = KnobSpec(
+    name="memory_soft",
     default=None,
     v1=KernelFile("memory", "memory.soft_limit_in_bytes", render_v1, parse_v1),
     v2=KernelFile("memory", "memory.high"),
@@ -37,10 +37,10 @@ MEMORY_HIGH = KnobSpec(
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryHigh:
+class MemorySoft:
     """See Control. The merged request is whether any writer's lease lives."""
 
-    knob: ClassVar[KnobSpec] = MEMORY_HIGH
+    knob: ClassVar[KnobSpec] = MEMORY_SOFT
     lowers_only: ClassVar[bool] = True
     recheck_ticks: ClassVar[int] = 1
 

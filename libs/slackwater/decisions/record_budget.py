@@ -1,0 +1,136 @@
+"""The budget of a node's decision records: whole records, then compact ones, then steps listed in a later record.
+
+A bucket of bytes per node, refilled over time: within any time a node publishes at most `burst_bytes` and what is
+refilled, whatever its rules decide. Every decision is still carried out and counted. Evictions are always recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Final
+
+from slackwater.decisions.reasons import DecisionKind
+from slackwater.decisions.record import DecisionRecord, Replay, StepSummary
+from slackwater.model.bounds import Count, Items, Moment, Name
+
+HOUR: Final = timedelta(hours=1)
+MOST_LISTED: Final = 100
+"""Steps listed by their time and pods; further ones are counted."""
+_ALWAYS: Final = frozenset({DecisionKind.EVICT, DecisionKind.AUTONOMY})
+
+
+SizeOf = Callable[[DecisionRecord], int]
+"""The bytes that a record costs in the stream, with what follows from it."""
+
+
+class RecordForm(StrEnum):
+    """How a decision was recorded."""
+
+    FULL = "full"
+    COMPACT = "compact"
+    LISTED = "listed"
+
+
+@dataclass(frozen=True, slots=True)
+class RecordBudget:
+    """Bytes that a node may publish at once after a calm time, and per hour."""
+
+    burst_bytes: int
+    bytes_per_hour: int
+
+    def most_bytes(self, duration: timedelta) -> int:
+        """The most that one node publishes within any such time, without evictions."""
+        return self.burst_bytes + self.bytes_per_hour * (duration // timedelta(seconds=1)) // 3600
+
+
+@dataclass(frozen=True, slots=True)
+class RecordAccount:
+    """One node's episode and bucket. `left_bytes` at `at`; None: full. `waiting` are steps of no record yet."""
+
+    episode: Name = ""
+    steps: Count = 0
+    left_bytes: int = 0
+    at: Moment | None = None
+    waiting: Items[StepSummary] = ()
+    waiting_beyond: Count = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A decision after its budget: the record to publish, or None for a step that a later record lists."""
+
+    record: DecisionRecord | None
+    form: RecordForm
+    account: RecordAccount
+
+
+def recorded(
+    account: RecordAccount,
+    record: DecisionRecord,
+    budget: RecordBudget,
+    now: datetime,
+    size_of: SizeOf,
+    *,
+    continues: bool,
+) -> Recorded:
+    """Records one decision within the budget. `continues`: the episode of the account is still open."""
+    episode = account.episode if continues and account.episode else record.id
+    step = account.steps + 1 if episode == account.episode else 1
+    numbered = record.model_copy(
+        update={
+            "episode": episode,
+            "step": step,
+            "listed": account.waiting,
+            "listed_beyond": account.waiting_beyond,
+        }
+    )
+    left = left_bytes(account, budget, now)
+    for form, candidate in ((RecordForm.FULL, numbered), (RecordForm.COMPACT, compacted(numbered))):
+        size = size_of(candidate)
+        if size <= left or (form is RecordForm.COMPACT and record.kind in _ALWAYS):
+            return Recorded(candidate, form, RecordAccount(episode, step, max(0, left - size), now))
+    is_room = len(account.waiting) < MOST_LISTED
+    return Recorded(
+        None,
+        RecordForm.LISTED,
+        replace(
+            account,
+            episode=episode,
+            steps=step,
+            left_bytes=left,
+            at=now,
+            waiting=(*account.waiting, summary_of(record)) if is_room else account.waiting,
+            waiting_beyond=account.waiting_beyond + (not is_room),
+        ),
+    )
+
+
+def left_bytes(account: RecordAccount, budget: RecordBudget, now: datetime) -> int:
+    """What the bucket holds now. A clock that went back refills nothing."""
+    if account.at is None:
+        return budget.burst_bytes
+    refilled = budget.bytes_per_hour * max(timedelta(), now - account.at) // HOUR
+    return min(budget.burst_bytes, account.left_bytes + refilled)
+
+
+def compacted(record: DecisionRecord) -> DecisionRecord:
+    """The record without replay arguments and alternatives. It cannot be replayed, and says so."""
+    return record.model_copy(
+        update={"compact": True, "alternatives": (), "replay": Replay(function=record.replay.function, arguments={})}
+    )
+
+
+def summary_of(record: DecisionRecord) -> StepSummary:
+    """One line about a decision, for the record that lists it."""
+    return StepSummary(
+        id=record.id,
+        kind=record.kind,
+        reason=record.reason,
+        decided_at=record.decided_at,
+        result=record.result,
+        unit=record.unit,
+        pods=len(record.actions),
+    )

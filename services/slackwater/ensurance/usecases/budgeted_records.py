@@ -1,0 +1,56 @@
+"""Puts the decisions of one report into their episode and under the node's budget of records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Final
+
+from slackwater.decisions.record import DecisionRecord
+from slackwater.decisions.record_budget import RecordBudget, RecordForm, recorded
+from slackwater.ensurance.domain.node_state import GuardedNode
+from slackwater.events.decision_recorded import DecisionRecorded
+from slackwater.events.envelope import Event
+from slackwater.events.usage_reported import UsageReported
+from slackwater.model.records import record as value
+
+ENVELOPE_BYTES: Final = 600
+"""Subject and headers of a message."""
+EFFECT_BYTES: Final = 1100
+"""The measured effect of a decision, which is published if its record is."""
+
+
+def stream_bytes(record: DecisionRecord) -> int:
+    """The bytes of a record in the stream, with the effect that is measured for it."""
+    return len(DecisionRecorded(record=record).body()) + ENVELOPE_BYTES + EFFECT_BYTES
+
+
+@value(frozen=True, slots=True)
+class DecidedStep:
+    """A decision record, the report as traced by the step that made it, and the form of the record. A record of the
+    form LISTED is not published: the node's next one lists it."""
+
+    record: DecisionRecord
+    cause: Event[UsageReported]
+    form: RecordForm = RecordForm.FULL
+
+    @property
+    def is_published(self) -> bool:
+        return self.form is not RecordForm.LISTED
+
+
+def budgeted(
+    before: GuardedNode, after: GuardedNode, decided: Iterable[DecidedStep], budget: RecordBudget, now: datetime
+) -> tuple[Sequence[DecidedStep], GuardedNode]:
+    """The decisions in the form that the budget allows, and the node with its account. The effects of decisions
+    without a record are not published."""
+    account, continues = before.records, before.is_in_episode
+    forms = list[DecidedStep]()
+    for one in decided:
+        step = recorded(account, one.record, budget, now, stream_bytes, continues=continues)
+        account, continues = step.account, True
+        forms.append(replace(one, record=step.record or one.record, form=step.form))
+    unrecorded = {one.record.id for one in forms if not one.is_published}
+    awaited = tuple(replace(one, is_recorded=False) if one.decision_id in unrecorded else one for one in after.awaited)
+    return forms, replace(after, records=account, awaited=awaited)
