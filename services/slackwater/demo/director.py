@@ -27,7 +27,7 @@ from slackwater.demo.contest import BATCH_PODS, BATCH_SHARE, Contest
 from slackwater.demo.kernel import Gauge, Kernel, QuotaWatch
 from slackwater.demo.narrator import Narrator
 from slackwater.demo.reaction import PressureSample, reaction
-from slackwater.demo.scenes.memory import MemoryStage
+from slackwater.demo.scenes.memory import LIMIT_MIB, MemoryStage
 from slackwater.demo.scenes.memory_result import MemoryScene
 from slackwater.demo.summary import ALONE, PAIRS, PLAIN, SLACKWATER, WEIGHTS, OfferLine, RunCounts, RunSummary, nth
 from slackwater.demo.workloads import Load, Workloads
@@ -106,6 +106,7 @@ class Production:
     gauge: Gauge = field(init=False)
     workloads: Workloads = field(init=False)
     started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+    began: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
         self.kernel = Kernel.of(self.state_dir)
@@ -116,6 +117,7 @@ class Production:
         """Run all phases, then restore the previous policy."""
         before = await self.api.policy()
         try:
+            self._announce()
             self.memory = await self._memory()
             if self.scene == summary.MEMORY_SCENE:
                 return await self._memory_alone()
@@ -125,6 +127,19 @@ class Production:
         finally:
             await self.workloads.stop_all()
         return summary.exit_status(found.model_copy(update={"restored_exactly": True}))
+
+    def _announce(self) -> None:
+        """Say what will happen."""
+        self.narrator.greet(self.endpoint, platform.node())
+        scenes = {
+            summary.MEMORY_SCENE: f"memory: prod grows in a full parent of {LIMIT_MIB} MiB, without Slackwater "
+            "(the kernel kills) and with it (batch is evicted with grace), in turns",
+            summary.CPU_SCENE: "CPU: the same surge of requests with plain sharing, tier weights, alone, and under a "
+            "waterline",
+        }
+        chosen = [text for name, text in scenes.items() if self.scene in (summary.ALL_SCENES, name)]
+        for number, text in enumerate(chosen, 1):
+            self.narrator.write_line(f"scene {number} of {len(chosen)}, {text}")
 
     async def _memory(self) -> MemoryScene | None:
         """Run the memory scene, if it was asked for and there is time."""
@@ -141,8 +156,7 @@ class Production:
         return summary.exit_status(found.model_copy(update={"restored_exactly": True}))
 
     async def _phases(self) -> RunSummary:
-        began, parts = time.monotonic(), schedule.lengths(self.seconds)
-        self.narrator.greet(self.endpoint, platform.node())
+        parts = schedule.lengths(schedule.cpu_seconds(self.seconds, self.scene))
         await self.api.set_mode("observe", "by-request")
         self.doing = "starting the service"
         port, rounds = await self.workloads.service(schedule.REQUEST_SECONDS)
@@ -174,7 +188,7 @@ class Production:
         workload = {"workers": self.workloads.cpus, "rounds": rounds, "request_cpu_ms": round(cost * 1000, 3)}
         loads = {"rest_rate": round(rates.rest, 1), "surge_rate": round(rates.surge, 1)}
         result = await self._conclude(found, {**workload, **loads}, compared)
-        result = result.model_copy(update={"took_seconds": round(time.monotonic() - began, 1)})
+        result = result.model_copy(update={"took_seconds": round(time.monotonic() - self.began, 1)})
         write_atomically(self.state_dir / SUMMARY_FILE, result.model_dump_json(indent=1) + "\n")
         if self.seconds is None:
             await self._repeat(surge, result)
@@ -198,7 +212,7 @@ class Production:
         the short measurement before the first.
         """
         if not parts.comparison:
-            return PolicyComparison(left_out=f"skipped: it needs SECONDS={schedule.COMPARED_SECONDS} or more")
+            return PolicyComparison(left_out=f"skipped: it needs SECONDS={schedule.compared_from(self.scene)} or more")
         cpus, phases = self.workloads.cpus, self.phases.values()
         rates = schedule.compared(
             cpus,

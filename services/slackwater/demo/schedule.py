@@ -73,6 +73,18 @@ def has_memory(seconds: int | None) -> bool:
     return seconds is None or seconds >= MEMORY_SECONDS
 
 
+def cpu_seconds(seconds: int | None, scene: str) -> int | None:
+    """The seconds that the CPU scene has of `seconds`, beside the memory scene where both run."""
+    if seconds is None or scene == "cpu" or not has_memory(seconds):
+        return seconds
+    return seconds - MEMORY_PAIR_SECONDS
+
+
+def compared_from(scene: str) -> int:
+    """From so many seconds on the two policies are compared."""
+    return COMPARED_SECONDS + (0 if scene == "cpu" else MEMORY_PAIR_SECONDS)
+
+
 def memory_pairs(seconds: int | None, *, alone: bool) -> int:
     """How often the memory scene runs each variant."""
     return min(3, max(1, int((seconds or 2 * MEMORY_PAIR_SECONDS) / MEMORY_PAIR_SECONDS))) if alone else 1

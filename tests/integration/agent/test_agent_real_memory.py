@@ -199,7 +199,7 @@ from pathlib import Path
 from slackwater.agent.adapters.journal_file import LinesJournal
 from slackwater.agent.adapters.linux.driver import linux_driver
 from slackwater.agent.domain.controls.control import MachineView
-from slackwater.agent.domain.desired_state import DesiredState, MemoryThrottle
+from slackwater.agent.domain.desired_state import DesiredState, MemoryLevel
 from slackwater.agent.domain.weights import Policy
 from slackwater.agent.usecases.actuate import Actuator
 from slackwater.agent.usecases.apply_controls import ApplyControls
@@ -208,7 +208,7 @@ from slackwater.model.time import SystemClock
 state_dir, instance, uid = sys.argv[1:]
 driver = linux_driver(Path(state_dir), instance, SystemClock())
 actuator = Actuator(driver, LinesJournal(Path(state_dir) / "agent/journal"))
-state = DesiredState("w", 1, 0.0, 60.0, Policy.BY_REQUEST, memory_throttles=(MemoryThrottle(uid, 64 << 20, "d"),))
+state = DesiredState("w", 1, 0.0, 60.0, Policy.BY_REQUEST, memory_throttles=(MemoryLevel(uid, 64 << 20, "d"),))
 ApplyControls(driver, actuator).apply([state], driver.pods(), MachineView(1000, 1.0, capacity_bytes=1 << 34))
 os.kill(os.getpid(), 9)
 """

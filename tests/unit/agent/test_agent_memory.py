@@ -26,7 +26,7 @@ from slackwater.agent.domain.controls.memory_high import (
     lowest,
 )
 from slackwater.agent.domain.controls.memory_protection import MEMORY_LOW, MEMORY_MIN, PROTECTIONS
-from slackwater.agent.domain.desired_state import DesiredState, MemoryThrottle
+from slackwater.agent.domain.desired_state import DesiredState, MemoryLevel
 from slackwater.agent.domain.knobs import Knob, Tree
 from slackwater.agent.domain.observation import Instant
 from slackwater.agent.domain.oom_scores import OOM_SCORE_ADJ
@@ -40,7 +40,7 @@ amounts = st.integers(0, 1 << 40)
 
 
 def state(writer: str, high: int, received: float = 0.0, protection: str = "none") -> DesiredState:
-    throttles = (MemoryThrottle("a", high, "d"),) if high else ()
+    throttles = (MemoryLevel("a", high, "d"),) if high else ()
     return DesiredState(
         writer, 1, received, 10.0, Policy.BY_TIER, memory_throttles=throttles, memory_protection=protection
     )

@@ -18,7 +18,7 @@ class Throttle:
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryThrottle:
+class MemoryLevel:
     """The wanted upper memory level of one pod in bytes and the decision behind it."""
 
     pod_uid: str
@@ -37,7 +37,7 @@ class DesiredState:
     policy: Policy
     throttles: tuple[Throttle, ...] = ()
     waterlines: tuple[Waterline, ...] = ()
-    memory_throttles: tuple[MemoryThrottle, ...] = ()
+    memory_throttles: tuple[MemoryLevel, ...] = ()
     memory_protection: str = "none"
     """How requested memory of prod is protected: none, low (memory.low) or min (memory.min)."""
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from types import MappingProxyType
 
-from slackwater.agent.domain.desired_state import DesiredState, MemoryThrottle, Throttle
+from slackwater.agent.domain.desired_state import DesiredState, MemoryLevel, Throttle
 from slackwater.agent.domain.observation import Instant
 from slackwater.model.nodes import NodeFacts
 from slackwater.model.pods import Pod
@@ -147,7 +147,7 @@ def _inherited_memory(desired: DesiredState, pods: Mapping[str, Pod], limits: Li
 def desired_state(state: GuardState, decisions: Mapping[str, str], before: DesiredState, now: float) -> DesiredState:
     """The limits of a state as a desired state that does not lapse. Weights stay as they were asked for."""
     throttles = tuple(Throttle(one.uid, one.limit_milli, decisions.get(one.uid, "")) for one in state.throttles)
-    memory = tuple(MemoryThrottle(one.uid, one.high_bytes, decisions.get(one.uid, "")) for one in state.memory)
+    memory = tuple(MemoryLevel(one.uid, one.high_bytes, decisions.get(one.uid, "")) for one in state.memory)
     return DesiredState(
         WRITER,
         before.generation,

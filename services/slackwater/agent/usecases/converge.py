@@ -11,7 +11,7 @@ from slackwater.agent.domain.controls.catalog import CONTROLS
 from slackwater.agent.domain.controls.control import Control, MachineView
 from slackwater.agent.domain.controls.cpu_limit import CPU_LIMIT, RESTORE_STEP, milli
 from slackwater.agent.domain.controls.memory_high import MEMORY_HIGH
-from slackwater.agent.domain.desired_state import DesiredState, MemoryThrottle, Throttle
+from slackwater.agent.domain.desired_state import DesiredState, MemoryLevel, Throttle
 from slackwater.agent.domain.protected_pods import PROTECTED, protection_reason
 from slackwater.agent.domain.waterlines import Waterline
 from slackwater.agent.domain.weights import Policy
@@ -266,7 +266,7 @@ def _desired_state(document: IntentDeclared, received: float) -> DesiredState:
         throttles=tuple(Throttle(item.pod_uid, item.cpu_limit_milli, item.decision_id) for item in document.throttles),
         waterlines=tuple(Waterline(line.metric, line.value) for line in document.waterlines),
         memory_throttles=tuple(
-            MemoryThrottle(item.pod_uid, item.memory_high_bytes, item.decision_id) for item in document.memory_throttles
+            MemoryLevel(item.pod_uid, item.memory_high_bytes, item.decision_id) for item in document.memory_throttles
         ),
         memory_protection=document.memory_protection.value,
     )

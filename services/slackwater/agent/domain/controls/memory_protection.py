@@ -21,7 +21,7 @@ _STRENGTH = ("none", "low", "min")
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryProtection:
+class RequestProtection:
     """See Control. One per file; the strongest protection that any writer requests is in force. A lapsed lease does not
     end it, as with weights: it costs nothing while there is memory."""
 
@@ -44,4 +44,4 @@ class MemoryProtection:
         return values | {uid: request for uid, request in requests.items() if request}
 
 
-PROTECTIONS = (MemoryProtection(MEMORY_LOW, "low"), MemoryProtection(MEMORY_MIN, "min"))
+PROTECTIONS = (RequestProtection(MEMORY_LOW, "low"), RequestProtection(MEMORY_MIN, "min"))
