@@ -63,7 +63,9 @@ class SmallInstallation:
             first = first_document({**DEFAULTS, "enable": True}).model_dump(mode="json", by_alias=True)
             return {"items": [first, *self.documents]}
         if path == "/v1/nodeqos":
-            return {"items": [EnsuranceSettings.model_construct().first_policy().document()]}
+            document = EnsuranceSettings.model_construct().first_policy().document()
+            document["spec"]["rules"] = document["spec"]["rules"][:1]  # the history has no memory of the node's own
+            return {"items": [document]}
         if path in ("/v1/podqos", "/v1/avoidanceactions", "/v1/autonomies"):
             return {"items": []}
         if path == "/v1/pods":
