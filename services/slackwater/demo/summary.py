@@ -204,7 +204,7 @@ def failures(summary: RunSummary) -> tuple[str, ...]:
     """The failed conditions of the run, one line each; empty if the run succeeded and left nothing behind."""
     memory = memory_result.failures(summary.memory) if summary.memory is not None else []
     if summary.scene == MEMORY_SCENE:
-        return (*memory, *_left_behind(summary))
+        return (*_left_out(summary), *memory, *_left_behind(summary))
     return (*_latency(summary), *_loop(summary), *memory, *_left_behind(summary))
 
 
@@ -218,6 +218,8 @@ def exit_status(summary: RunSummary) -> int:
     """0 if nothing failed, 3 if only latencies or requests failed on a host that is not measurable, else 2."""
     if not failures(summary):
         return EXIT_CLOSED
+    if found := _left_out(summary):
+        return EXIT_NOT_MEASURABLE if failures(summary) == tuple(found) else EXIT_OPEN
     if failures(summary) != tuple(_latency(summary)) or deciding_pair(summary.phases) is None:
         return EXIT_OPEN
     return EXIT_NOT_MEASURABLE if why_not_measurable(summary) else EXIT_OPEN
@@ -229,6 +231,8 @@ def why_not_measurable(summary: RunSummary) -> str:
     Reasons: steal above 3 % of the CPUs in a surge of a pair; failed requests of the service alone; or a p99 of the
     service alone that exceeds Slackwater's bound when it is measured again.
     """
+    if found := _left_out(summary):
+        return found[0]
     measured, cpus, reasons = pairs(summary.phases), float(summary.machine.get("cpus", 0)), []
     stolen = max((phase.stolen_cpu for pair in measured for phase in pair), default=0.0)
     if cpus and stolen > MOST_STEAL * cpus:
@@ -243,6 +247,13 @@ def why_not_measurable(summary: RunSummary) -> str:
         values = ", ".join(f"{p99:.1f}" for p99 in alone)
         reasons.append(f"the p99 of the service alone varied ({values} ms) by more than the bound allows Slackwater")
     return "; ".join(reasons)
+
+
+def _left_out(summary: RunSummary) -> list[str]:
+    """Why the only scene that was asked for did not run; empty if it did."""
+    if summary.scene != MEMORY_SCENE or summary.memory is None or not summary.memory.left_out:
+        return []
+    return [f"the memory scene was {summary.memory.left_out}"]
 
 
 def last_line(summary: RunSummary) -> str:

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
+from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slackwater.agent.adapters.linux.hierarchy import Hierarchy
 from slackwater.cli.up import DEMO_MEMORY_BYTES
-from slackwater.demo import schedule
+from slackwater.demo import schedule, summary
 from slackwater.demo.scenes import memory
 from slackwater.demo.scenes.memory_result import ENDINGS, MemoryScene, MemoryTurn, failures, sentences
+from slackwater.demo.scenes.parent import ParentGroup
+from slackwater.demo.summary import RunSummary
 from slackwater.demo.table import memory_turns
+from slackwater.model.errors import Misconfigured
 
 turns = st.builds(
     MemoryTurn,
@@ -69,3 +76,31 @@ def test_a_short_run_has_no_time_for_it_and_one_alone_repeats_it() -> None:
     assert schedule.memory_pairs(None, alone=False) == 1
     assert schedule.memory_pairs(50, alone=True) == 2
     assert schedule.memory_pairs(10, alone=True) == 1
+
+
+def run_of(scene: MemoryScene) -> RunSummary:
+    return RunSummary(
+        driver="linux", driver_note="", machine={"cpus": 2}, started_at=datetime(2026, 1, 1, tzinfo=UTC), seconds=50,
+        workload={}, waterline=None, phases={}, scene="memory", memory=scene, restored_exactly=True,
+    )  # fmt: skip
+
+
+def test_alone_it_ends_with_its_own_result_and_left_out_it_is_not_measured() -> None:
+    turn = MemoryTurn(
+        variant="slackwater", prod_finished=True, prod_mib=1000, slowest_mib_ms=1.0, batch=("checkpoint",)
+    )
+    scene = MemoryScene(limit_mib=1500, prod_end_mib=1000, turns=(turn,))
+    assert summary.exit_status(run_of(scene)) == summary.EXIT_CLOSED
+    lost = scene.model_copy(update={"turns": (turn.model_copy(update={"prod_finished": False}),)})
+    assert summary.exit_status(run_of(lost)) == summary.EXIT_OPEN
+    absent = run_of(MemoryScene(limit_mib=1500, prod_end_mib=1000, left_out="skipped: no memory controller is mounted"))
+    assert summary.exit_status(absent) == summary.EXIT_NOT_MEASURABLE
+    assert "no memory controller" in summary.why_not_measurable(absent)
+
+
+def test_a_parent_without_a_limit_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(Misconfigured, match="not enabled"), ParentGroup.limited(Hierarchy(memory=tmp_path), "one", 1):
+        pass
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(Misconfigured, match="no memory controller"), ParentGroup.limited(Hierarchy(), "one", 1):
+        pass

@@ -27,26 +27,36 @@ class ParentGroup:
     @classmethod
     @contextmanager
     def limited(cls, hierarchy: Hierarchy, name: str, limit_bytes: int) -> Iterator[ParentGroup]:
-        """Make the group, and remove it with all of its processes. Raises Misconfigured without a memory controller."""
+        """Make the group, and remove it with all of its processes. Raises Misconfigured where memory of a group cannot
+        be limited.
+        """
         tree = hierarchy.tree("memory")
         if tree is None:
-            raise Misconfigured("the memory controller is not mounted: the scene needs it")
+            raise Misconfigured("no memory controller is mounted")
         group = cls(tree / name)
-        group.directory.mkdir(exist_ok=True)
         try:
-            group._limit(limit_bytes, pure_v2=hierarchy.pure_v2)
+            group._make(limit_bytes, pure_v2=hierarchy.pure_v2)
             yield group
         finally:
             group.remove()
+
+    def _make(self, limit_bytes: int, *, pure_v2: bool) -> None:
+        try:
+            self.directory.mkdir(exist_ok=True)
+            self._limit(limit_bytes, pure_v2=pure_v2)
+        except OSError as error:
+            raise Misconfigured(f"memory of {self.directory} cannot be limited: {error}") from error
 
     def _limit(self, limit_bytes: int, *, pure_v2: bool) -> None:
         limits = {"memory.max": limit_bytes, "memory.swap.max": 0} if pure_v2 else {
             "memory.limit_in_bytes": limit_bytes, "memory.memsw.limit_in_bytes": limit_bytes
         }  # fmt: skip
-        for name, value in limits.items():
+        for place, (name, value) in enumerate(limits.items()):
             file = self.directory / name
             if file.exists():
                 file.write_text(str(value))
+            elif not place:
+                raise Misconfigured(f"{file} does not exist: the controller is not enabled there")
 
     async def start(self, *command: str) -> Process:
         """Start a program in a group of its own below this one, as a plain orchestrator would: no tiers, no scores."""
@@ -63,7 +73,7 @@ class ParentGroup:
 
     def remove(self) -> None:
         """Kill what is left and remove the group."""
-        for _ in range(int(_REMOVE_SECONDS / 0.05)):
+        for _ in range(int(_REMOVE_SECONDS / 0.05) if self.directory.exists() else 0):
             for procs in self.directory.glob("**/cgroup.procs"):
                 for pid in procs.read_text().split():
                     with suppress(ProcessLookupError):
