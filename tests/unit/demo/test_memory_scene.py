@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from hypothesis import given
@@ -14,6 +15,7 @@ from slackwater.agent.adapters.linux.hierarchy import Hierarchy
 from slackwater.cli.up import DEMO_MEMORY_BYTES
 from slackwater.demo import schedule, summary
 from slackwater.demo.scenes import memory
+from slackwater.demo.scenes.memory_picture import picture
 from slackwater.demo.scenes.memory_result import ENDINGS, MemoryScene, MemoryTurn, failures, sentences
 from slackwater.demo.scenes.parent import ParentGroup
 from slackwater.demo.summary import RunSummary
@@ -27,6 +29,7 @@ turns = st.builds(
     prod_mib=st.integers(0, 1000),
     slowest_mib_ms=st.floats(0, 1000),
     batch=st.lists(st.sampled_from(ENDINGS), max_size=4).map(tuple),
+    levels=st.lists(st.tuples(st.floats(0, 30), st.integers(0, 1000), st.integers(0, 1000)), max_size=5).map(tuple),
 )
 scenes = st.builds(MemoryScene, limit_mib=st.just(1500), prod_end_mib=st.just(1000), turns=st.lists(turns, max_size=6))
 
@@ -76,6 +79,16 @@ def test_a_short_run_has_no_time_for_it_and_one_alone_repeats_it() -> None:
     assert schedule.memory_pairs(None, alone=False) == 1
     assert schedule.memory_pairs(50, alone=True) == 2
     assert schedule.memory_pairs(10, alone=True) == 1
+
+
+@given(scenes)
+def test_the_picture_is_well_formed_and_says_how_the_last_turns_ended(scene: MemoryScene) -> None:
+    drawn = picture(scene)
+    assert ElementTree.fromstring(drawn).tag == "{http://www.w3.org/2000/svg}svg"  # noqa: S314 - made by us a line above
+    last = [scene.of(variant)[-1] for variant in ("plain", "slackwater") if scene.of(variant)]
+    assert drawn.count("prod was killed at") == sum(not turn.prod_finished for turn in last)
+    assert drawn.count("prod finished") == sum(turn.prod_finished for turn in last)
+    assert "nan" not in drawn
 
 
 def run_of(scene: MemoryScene) -> RunSummary:

@@ -1,0 +1,103 @@
+"""The memory scene as a picture: what prod and batch held, without Slackwater and with it. Pure.
+
+    python -m slackwater.demo.scenes.memory_picture .slackwater/run-summary.json docs/images/memory-scene.svg
+
+It stands alone (its own colours, light and dark), so that a README and the console can show it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from slackwater.charts.svg import Frame, Point, Scale, line, number, polygon, rect, text
+from slackwater.demo.scenes.memory_result import PLAIN, SLACKWATER, MemoryScene, MemoryTurn
+from slackwater.demo.summary import RunSummary
+from slackwater.model.plurals import counted
+
+WIDTH, HEIGHT, GAP = 840.0, 300.0, 20.0
+STYLE: Final = """
+ text { font: 13px system-ui, sans-serif; fill: #1f2328 } .small { font-size: 11px; fill: #57606a }
+ .prod { fill: #1f6feb } .batch { fill: #d4a72c } .limit { stroke: #cf222e; stroke-width: 1.5; stroke-dasharray: 5 3 }
+ .axis { stroke: #8c959f; stroke-width: 1 } .ground { fill: #ffffff } .bad { fill: #cf222e; font-weight: 600 }
+ .good { fill: #1a7f37; font-weight: 600 }
+ @media (prefers-color-scheme: dark) { text { fill: #e6edf3 } .small { fill: #9198a1 } .ground { fill: #0d1117 }
+ .prod { fill: #4493f8 } .batch { fill: #bb8009 } .bad { fill: #ff7b72 } .good { fill: #56d364 } }
+"""
+
+
+def picture(scene: MemoryScene) -> str:
+    """Returns the SVG of the last turn of each variant, side by side on one scale."""
+    half = (WIDTH - GAP) / 2
+    seconds = max((at for turn in scene.turns for at, _, _ in turn.levels), default=1.0)
+    frame = Frame(half, HEIGHT, top=50, bottom=52)
+    panels = [
+        _panel(scene, name, scene.of(variant)[-1:], frame, seconds, place * (half + GAP))
+        for place, (variant, name) in enumerate(((PLAIN, "without Slackwater"), (SLACKWATER, "with Slackwater")))
+    ]
+    label = f"Memory of prod and batch in a parent of {scene.limit_mib} MiB, without Slackwater and with it"
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {number(WIDTH)} {number(HEIGHT)}" role="img" '
+        f'aria-label="{label}"><style>{STYLE}</style>{rect(0, 0, WIDTH, HEIGHT, "ground")}{"".join(panels)}</svg>\n'
+    )
+
+
+def _panel(
+    scene: MemoryScene, name: str, turns: Sequence[MemoryTurn], frame: Frame, seconds: float, left: float
+) -> str:
+    x = Scale(0, seconds, frame.x0, frame.x1)
+    y = Scale(0, scene.limit_mib * 1.1, frame.y0, frame.y1)
+    limit = y(scene.limit_mib)
+    parts = [
+        text(frame.x0, 20, name, ""),
+        *(_areas(turn, x, y) for turn in turns),
+        line(frame.x0, limit, frame.x1, limit, "limit"),
+        text(frame.x1, limit - 5, f"parent {scene.limit_mib} MiB", "small", "end"),
+        line(frame.x0, frame.y0, frame.x1, frame.y0, "axis"),
+        line(frame.x0, frame.y0, frame.x0, frame.y1, "axis"),
+        *(text(frame.x0 - 6, y(mib) + 4, str(mib), "small", "end") for mib in (0, 500, 1000)),
+        text(frame.x1, frame.y0 + 16, f"{seconds:.0f} s", "small", "end"),
+        *_legend(frame),
+        *(_outcome(turn, frame) for turn in turns),
+    ]
+    return f'<g transform="translate({number(left)} 0)">{"".join(parts)}</g>'
+
+
+def _areas(turn: MemoryTurn, x: Scale, y: Scale) -> str:
+    """Batch at the bottom, prod on it."""
+    ground: list[Point] = [(x(at), y(0)) for at, _, _ in turn.levels]
+    batch: list[Point] = [(x(at), y(held)) for at, _, held in turn.levels]
+    whole: list[Point] = [(x(at), y(held + prod)) for at, prod, held in turn.levels]
+    return polygon([*ground, *reversed(batch)], "batch") + polygon([*batch, *reversed(whole)], "prod")
+
+
+def _legend(frame: Frame) -> list[str]:
+    y = frame.height - 12
+    entries = ((0.0, "prod", "prod"), (55.0, "batch", "batch pods, MiB held"))
+    return [
+        rect(frame.x0 + at, y - 9, 10, 10, css) + text(frame.x0 + at + 15, y, said, "small")
+        for at, css, said in entries
+    ]
+
+
+def _outcome(turn: MemoryTurn, frame: Frame) -> str:
+    if turn.prod_finished:
+        said = f"prod finished, {counted(turn.ended('checkpoint'), 'batch pod')} evicted with grace"
+        return text(frame.x0, 39, said, "good")
+    return text(frame.x0, 39, f"prod was killed at {turn.prod_mib} MiB", "bad")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Write the picture of a run's summary."""
+    found = RunSummary.model_validate_json(Path(arguments[0]).read_text()).memory
+    if found is None or not found.turns:
+        sys.stderr.write(f"{arguments[0]}: has no turn of the memory scene; run make run SCENE=memory\n")
+        return 2
+    Path(arguments[1]).write_text(picture(found))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
