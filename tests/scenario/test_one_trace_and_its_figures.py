@@ -78,6 +78,7 @@ QUIET_WITHOUT_FAULTS = {
     *("slackwater_ensurance_evictions_total", "slackwater_ensurance_evictions_repeated_total"),
     *("slackwater_ingestion_reports_refused_total", "slackwater_prediction_snapshots_total"),
     *("slackwater_service_restarts_total", "slackwater_state_quarantined_events_total"),
+    "slackwater_ensurance_reversals_total",  # by pool
     *("slackwater_followed_resources", "slackwater_unusable_resources"),  # no kind of ours is served as declared
     *("slackwater_prediction_coverage_ratio", "slackwater_prediction_stated_violation_ratio"),
 }

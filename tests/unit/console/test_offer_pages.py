@@ -122,7 +122,7 @@ async def test_the_front_page_shows_each_pool_with_what_it_holds_and_offers(
     assert view.pool_levels.capacity == sum(node.capacity_milli for node in FLEET if node.name != "edge-10")
     assert view.pool_levels.picture is not None
     assert "1 silent" in view.pool_levels.picture.wide
-    assert f"{(row.batch + row.mid).cpu_milli / 1000:g} of 32 cores offered" in view.pool_levels.picture.narrow
+    assert f"{(row.batch + row.mid).cpu_milli / 1000:.1f} of 32 cores offered" in view.pool_levels.picture.narrow
     memory = await overview_page(told, clock.now(), "1h", "memory")
     assert memory.pool_levels.picture is not None
     assert "GiB offered" in memory.pool_levels.picture.wide

@@ -36,6 +36,9 @@ class ConsoleMetrics:
             ["result"],
             look="beyond stays high: prod may be reclaimed from.",
         )
+        for result in ("within", "beyond"):  # an alert reads them: none is a number, too
+            self._borrowed.labels(result)
+            self._borrowed_memory.labels(result)
 
     def level(self, level: FleetLevel) -> None:
         for result, part in (("within", level.borrowed), ("beyond", level.beyond)):
