@@ -1,0 +1,37 @@
+"""The connection of one simulated process to one simulated server.
+
+The in-memory broker and database apply operations at once. What lies between a process and a server is a link: the
+simulated world (tests/world) delays, loses and reorders there, and cuts one direction at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+T = TypeVar("T")
+
+
+class Link(Protocol):
+    """Carries requests to a server and messages back."""
+
+    async def call(self, operation: Callable[[], T]) -> T:
+        """Carry a request to the server, apply `operation` there atomically, carry its result or exception back.
+
+        Raises Unavailable if the request or its answer is lost: the caller cannot tell whether `operation` was applied.
+        """
+        ...
+
+    def deliver(self, receive: Callable[[], None]) -> None:
+        """Carry a message of the server to the process, which runs `receive`. It may be late, reordered or lost."""
+        ...
+
+
+class DirectLink:
+    """Loses and delays nothing: what a process beside its server sees."""
+
+    async def call(self, operation: Callable[[], T]) -> T:
+        return operation()
+
+    def deliver(self, receive: Callable[[], None]) -> None:
+        receive()
