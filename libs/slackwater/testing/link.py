@@ -26,6 +26,11 @@ class Link(Protocol):
         """Carry a message of the server to the process, which runs `receive`. It may be late, reordered or lost."""
         ...
 
+    def on_close(self, closed: Callable[[], None]) -> None:
+        """Have the server run `closed` when the connection has ended, because the process has crashed or stopped: it
+        rolls back the transactions and drops the subscriptions and requests of this connection."""
+        ...
+
 
 class DirectLink:
     """Loses and delays nothing: what a process beside its server sees."""
@@ -35,3 +40,6 @@ class DirectLink:
 
     def deliver(self, receive: Callable[[], None]) -> None:
         receive()
+
+    def on_close(self, closed: Callable[[], None]) -> None:
+        """Never: the process ends with the test."""

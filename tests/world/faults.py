@@ -1,0 +1,151 @@
+"""The faults that a plan may contain. Every fault has an end; after the fault phase all of them are over.
+
+A new kind is one entry of `fault_kinds`: whom it can meet, how long it lasts, what begins it and what ends it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+from tests.world.plan import Plan, PlannedFault
+
+if TYPE_CHECKING:
+    from tests.world.world import World
+
+SERVICES = ("ingestion", "prediction", "colocation", "ensurance")
+BROKER = "broker"
+
+Act = Callable[["World", PlannedFault], None]
+
+
+def nothing(_: World, __: PlannedFault) -> None:
+    """For faults that end by themselves."""
+
+
+@dataclass(frozen=True, slots=True)
+class FaultKind:
+    """`seconds` and `amount` are the ranges from which a plan draws."""
+
+    name: str
+    targets: Callable[[Plan], Sequence[str]]
+    seconds: tuple[float, float]
+    begin: Act
+    end: Act = nothing
+    amount: tuple[float, float] = (0.0, 0.0)
+
+
+def replicas(plan: Plan) -> Sequence[str]:
+    return [f"{service}-{number}" for service in SERVICES for number in range(plan.replicas)]
+
+
+def agents(plan: Plan) -> Sequence[str]:
+    return [f"agent-{number:02d}" for number in range(plan.nodes)]
+
+
+def processes(plan: Plan) -> Sequence[str]:
+    return [*replicas(plan), *agents(plan)]
+
+
+def databases(_: Plan) -> Sequence[str]:
+    return SERVICES
+
+
+def connections(plan: Plan) -> Sequence[str]:
+    """`process>server` for each connection."""
+    to_databases = [f"{name}>{name.rpartition('-')[0]}" for name in replicas(plan)]
+    return [*to_databases, *(f"{name}>{BROKER}" for name in processes(plan))]
+
+
+def _crash(world: World, fault: PlannedFault) -> None:
+    world.crash(fault.target, restart_after=fault.seconds)
+
+
+def _stop(world: World, fault: PlannedFault) -> None:
+    world.stop(fault.target, restart_after=fault.seconds)
+
+
+def _freeze(world: World, fault: PlannedFault) -> None:
+    world.freeze(fault.target)
+
+
+def _resume(world: World, fault: PlannedFault) -> None:
+    world.resume(fault.target)
+
+
+def _cut(out: bool, back: bool, is_cut: bool) -> Act:
+    def act(world: World, fault: PlannedFault) -> None:
+        lanes = world.network.lanes(*fault.target.split(">"))
+        for lane, is_meant in zip(lanes, (out, back), strict=True):
+            if is_meant:
+                lane.is_cut = is_cut
+
+    return act
+
+
+def _slow(world: World, fault: PlannedFault) -> None:
+    for lane in world.network.lanes(*fault.target.split(">")):
+        lane.delay_seconds, lane.spread_seconds = fault.amount, fault.amount
+
+
+def _fast(world: World, fault: PlannedFault) -> None:
+    for lane in world.network.lanes(*fault.target.split(">")):
+        lane.delay_seconds, lane.spread_seconds = world.plan.delay_seconds, world.plan.spread_seconds
+
+
+def _lossy(world: World, fault: PlannedFault) -> None:
+    for lane in world.network.lanes(*fault.target.split(">")):
+        lane.loss = fault.amount
+
+
+def _lossless(world: World, fault: PlannedFault) -> None:
+    for lane in world.network.lanes(*fault.target.split(">")):
+        lane.loss = 0.0
+
+
+def _jump(world: World, fault: PlannedFault) -> None:
+    world.clock_of(fault.target).jump(fault.amount)
+
+
+def _jump_back(world: World, fault: PlannedFault) -> None:
+    world.clock_of(fault.target).jump(-fault.amount)
+
+
+def _drift(world: World, fault: PlannedFault) -> None:
+    world.clock_of(fault.target).drift(1.0 + fault.amount)
+
+
+def _end_drift(world: World, fault: PlannedFault) -> None:
+    world.clock_of(fault.target).drift(1.0)
+
+
+def _server_down(world: World, fault: PlannedFault) -> None:
+    world.servers[fault.target].is_down = True
+    world.server_state(fault.target, is_down=True)
+
+
+def _server_up(world: World, fault: PlannedFault) -> None:
+    world.servers[fault.target].is_down = False
+    world.server_state(fault.target, is_down=False)
+
+
+@cache
+def fault_kinds() -> Mapping[str, FaultKind]:
+    """All kinds by name."""
+    kinds = (
+        FaultKind("crash", processes, (0.0, 30.0), _crash),
+        FaultKind("stop", processes, (0.0, 10.0), _stop),
+        FaultKind("freeze", processes, (0.5, 30.0), _freeze, _resume),
+        FaultKind("cut", connections, (0.5, 40.0), _cut(True, True, True), _cut(True, True, False)),
+        FaultKind("cut requests", connections, (0.5, 40.0), _cut(True, False, True), _cut(True, False, False)),
+        FaultKind("cut answers", connections, (0.5, 40.0), _cut(False, True, True), _cut(False, True, False)),
+        FaultKind("slow link", connections, (1.0, 60.0), _slow, _fast, (0.05, 2.0)),
+        FaultKind("lossy link", connections, (1.0, 60.0), _lossy, _lossless, (0.01, 0.5)),
+        FaultKind("clock jump", processes, (1.0, 120.0), _jump, _jump_back, (-300.0, 300.0)),
+        FaultKind("clock drift", processes, (10.0, 200.0), _drift, _end_drift, (-0.05, 0.05)),
+        FaultKind("broker down", lambda _: (BROKER,), (0.2, 20.0), _server_down, _server_up),
+        FaultKind("database down", databases, (0.2, 20.0), _server_down, _server_up),
+    )
+    return {kind.name: kind for kind in kinds}

@@ -1,0 +1,40 @@
+"""At rest nothing grows and nothing changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar
+
+from tests.world.invariants import Invariant, Violation
+from tests.world.trace import Kind, Step
+
+if TYPE_CHECKING:
+    from tests.world.world import World
+
+REST = "rest"
+MOST_WAITING = 20
+"""Messages that may be on their way at any moment of an idle fleet."""
+
+
+class NothingGrows(Invariant):
+    """After the quiet time no outbox and no consumer holds more than what is on its way, and none grows."""
+
+    NAME = "nothing grows at rest"
+    KINDS: ClassVar = (Kind.PHASE,)
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self._before: Mapping[str, int] = {}
+
+    def on_step(self, step: Step) -> None:
+        if step.subject == REST:
+            self._before = self.world.queues()
+
+    def at_rest(self) -> None:
+        for name, waiting in self.world.queues().items():
+            before = self._before.get(name, 0)
+            if waiting > max(MOST_WAITING, before):
+                raise Violation(f"{name} holds {waiting} messages; {before} at the begin of the rest")
+
+
+INVARIANTS = (NothingGrows,)

@@ -1,0 +1,293 @@
+"""The world of one run: servers, replicas, agents, clients and operators on one loop, all from one plan."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from tests.world.clients import Client
+from tests.world.clocks import HostClock
+from tests.world.faults import BROKER, SERVICES, agents, fault_kinds, replicas
+from tests.world.invariants import Invariant, Violation, all_invariants
+from tests.world.loop import sim_loop
+from tests.world.network import Network, Server
+from tests.world.plan import Plan, PlannedFault
+from tests.world.processes import Process, State
+from tests.world.servers import WorldBroker, WorldDatabase
+from tests.world.statements import answer_service
+from tests.world.trace import Kind, Trace
+
+from slackwater.agent.adapters.simulated import SimulatedDriver
+from slackwater.agent.service import build_agent
+from slackwater.agent.settings import AgentSettings
+from slackwater.colocation.service import build as build_colocation
+from slackwater.colocation.settings import ColocationSettings
+from slackwater.ensurance.service import build as build_ensurance
+from slackwater.ensurance.settings import EnsuranceSettings
+from slackwater.ingestion.service import build as build_ingestion
+from slackwater.ingestion.settings import IngestionSettings
+from slackwater.model.errors import SlackwaterError
+from slackwater.prediction.service import build as build_prediction
+from slackwater.prediction.settings import PredictionSettings
+from slackwater.runtime.platform import Platform
+from slackwater.testing.bus import MemoryBus
+
+BUS_TIMEOUT_SECONDS, DATABASE_TIMEOUT_SECONDS = 2.0, 5.0
+RESTART_SECONDS = (1.0, 5.0)
+"""Pause before a process that has ended by itself starts again, as a supervisor makes it."""
+BUILDS: Mapping[str, tuple[Callable[[Any, Platform], Any], type[Any]]] = {
+    "ingestion": (build_ingestion, IngestionSettings),
+    "prediction": (build_prediction, PredictionSettings),
+    "colocation": (build_colocation, ColocationSettings),
+    "ensurance": (build_ensurance, EnsuranceSettings),
+}
+NOWHERE = Path("/nowhere")
+
+
+@dataclass(slots=True)
+class Place:
+    """Where a process runs, through all its incarnations."""
+
+    name: str
+    clock: HostClock
+    main: Callable[[Process], Any]
+    process: Process | None = None
+    task: asyncio.Task[Any] | None = None
+    incarnations: int = 0
+    is_wanted: bool = True
+
+
+class World:
+    """`run` performs the plan. `failure` is then the first violation, or empty."""
+
+    def __init__(self, plan: Plan, trace: Trace) -> None:
+        self.plan = plan
+        self.trace = trace
+        self.loop = sim_loop(self.random("order"), in_order=plan.in_order)
+        self.network = Network(self.loop, self.random("network"))
+        self.network.delay_seconds, self.network.spread_seconds = plan.delay_seconds, plan.spread_seconds
+        self.network.reorders = plan.reorders
+        self.faults: dict[str, int] = {}
+        """Faults begun so far, by kind."""
+        self.places: dict[str, Place] = {}
+        self.machines: dict[str, SimulatedDriver] = {}
+        self._last_step: int | None = None
+        self._restarts = self.random("restarts")
+        self._clocks: dict[str, HostClock] = {}
+        self.servers = {BROKER: Server(BROKER, BUS_TIMEOUT_SECONDS)}
+        self.broker = WorldBroker(self.clock_of(BROKER), self.record)
+        self.databases: dict[str, WorldDatabase] = {}
+        for service in SERVICES:
+            self.servers[service] = Server(service, DATABASE_TIMEOUT_SECONDS)
+            self.databases[service] = WorldDatabase(service, self.clock_of(service), self.record)
+            answer_service(service, self.databases[service])
+        self.clients = [Client(self, f"client-{number}") for number in range(plan.clients)]
+        self.invariants: list[Invariant] = []
+        for invariant in all_invariants():
+            self.watch(invariant(self))
+
+    def random(self, purpose: str) -> Random:
+        """A random source of its own: what one part draws does not change what another one does."""
+        return Random(f"{purpose} of {self.plan.seed}")
+
+    def watch(self, invariant: Invariant) -> None:
+        """Check an invariant from now on."""
+        self.invariants.append(invariant)
+
+        def check(step: Any) -> None:
+            try:
+                invariant.on_step(step)
+            except Violation as violation:
+                self.loop.fail(f"{invariant.NAME}: {violation}", violation)
+
+        for kind in invariant.KINDS:
+            self.trace.listen(kind, check)
+
+    def record(self, kind: Kind, subject: str, **more: Any) -> None:
+        """Append a step of the process that runs now."""
+        process = self.loop.current
+        self.trace.add(self.loop.time(), "" if process is None else process.name, kind, subject, **more)
+        if self._last_step is not None and self.trace.count >= self._last_step:
+            self.loop.stop()
+
+    def wall_seconds(self) -> float:
+        """The wall clock of the process that runs now."""
+        process = self.loop.current
+        return (self._clocks[BROKER] if process is None else process.clock).seconds()
+
+    def clock_of(self, host: str) -> HostClock:
+        """The clock of the machine of a process or a server."""
+        if host not in self._clocks:
+            offset, rate = self.plan.clock_offsets.get(host, 0.0), self.plan.clock_rates.get(host, 1.0)
+            self._clocks[host] = HostClock(self.loop, offset, rate)
+        return self._clocks[host]
+
+    # processes
+
+    def add(self, name: str, main: Callable[[Process], Any]) -> None:
+        """Start a process that is restarted whenever it ends."""
+        self.places[name] = Place(name, self.clock_of(name), main)
+        self.start(name)
+
+    def start(self, name: str) -> None:
+        """Start a process, unless it runs."""
+        place = self.places[name]
+        if place.process is not None and place.process.state is not State.DEAD:
+            return
+        place.incarnations += 1
+        process = place.process = Process(self.loop, name, place.incarnations, place.clock)
+        self.record(Kind.STARTED, process.member)
+        place.task = process.start(self._life(place, process))
+
+    async def _life(self, place: Place, process: Process) -> None:
+        why = "stopped"
+        try:
+            await place.main(process)
+        except asyncio.CancelledError:
+            pass
+        except SlackwaterError as error:
+            why = f"{type(error).__name__}: {error.message}"
+        except Exception as error:  # noqa: BLE001 - it fails the run
+            self.loop.fail("a process ended with an exception that it does not declare", error)
+        self.record(Kind.STOPPED, process.member, detail={"why": why})
+        process.ended()
+        if place.is_wanted and why != "stopped":
+            self._restart_later(place, self._restarts.uniform(*RESTART_SECONDS))
+
+    def _restart_later(self, place: Place, seconds: float) -> None:
+        self.loop.call_later(seconds, self.start, place.name)
+
+    def crash(self, name: str, restart_after: float) -> None:
+        """Kill a process at whatever it waits for."""
+        place = self.places[name]
+        if place.process is None or place.process.state is State.DEAD:
+            return
+        self.record(Kind.CRASHED, place.process.member)
+        place.process.crash()
+        self._restart_later(place, restart_after)
+
+    def stop(self, name: str, restart_after: float) -> None:
+        """Stop a process in order, and start it again."""
+        place = self.places[name]
+        if place.task is None or place.process is None or not place.process.is_running:
+            return
+        place.task.cancel()
+        place.task.add_done_callback(lambda _: self._restart_later(place, restart_after))
+
+    def freeze(self, name: str) -> None:
+        place = self.places[name]
+        if place.process is not None and place.process.is_running:
+            self.record(Kind.FROZEN, place.process.member)
+            place.process.freeze()
+
+    def resume(self, name: str) -> None:
+        place = self.places[name]
+        if place.process is not None and place.process.state is State.FROZEN:
+            self.record(Kind.RESUMED, place.process.member)
+            place.process.resume()
+
+    def server_state(self, name: str, *, is_down: bool) -> None:
+        """Make a server refuse everything, or answer again."""
+        if name == BROKER:
+            self.broker.away = is_down
+            self.broker.wake()
+        else:
+            self.databases[name].away = is_down
+
+    def queues(self) -> Mapping[str, int]:
+        """What waits: by outbox, and by consumer of the services that run."""
+        waiting = {f"outbox of {name}": len(database._pending) for name, database in self.databases.items()}
+        for name in self.broker.topology.consumers:
+            if name.startswith(SERVICES):
+                state = self.broker.consumer_state(name)
+                waiting[f"consumer {name}"] = state.pending + state.unsettled
+        return waiting
+
+    # composition
+
+    def _replica(self, service: str) -> Callable[[Process], Any]:
+        build, settings = BUILDS[service]
+        given = settings(**self.plan.settings.get(service, {}))
+
+        async def main(process: Process) -> None:
+            platform = Platform(
+                MemoryBus(self.broker, clock=process.clock, name=process.name),
+                process.clock,
+                self.databases.__getitem__,
+                NOWHERE,
+                process.member,
+            )
+            await build(given, platform).run(lambda: None)
+
+        return main
+
+    def _agent(self, name: str, number: int) -> Callable[[Process], Any]:
+        node = f"node-{number:02d}"
+        given = AgentSettings(driver="simulated", node=node, pool="simulated", **self.plan.settings.get("agent", {}))
+        clock = self.clock_of(name)
+        machine = self.machines[node] = SimulatedDriver(node, number, clock, started_at=clock.now())
+
+        async def main(process: Process) -> None:
+            bus = MemoryBus(self.broker, clock=process.clock, name=process.name)
+            platform = Platform(bus, process.clock, self.databases.__getitem__, NOWHERE, process.member)
+            await build_agent(given, platform, machine).run(lambda: None)
+
+        return main
+
+    def compose(self) -> None:
+        """Start everything that the plan names."""
+        for name in replicas(self.plan):
+            self.add(name, self._replica(name.rpartition("-")[0]))
+        for number, name in enumerate(agents(self.plan)):
+            self.add(name, self._agent(name, number))
+        for client in self.clients:
+            self.add(client.name, client.run)
+
+    # the run
+
+    def run(self, last_step: int | None = None) -> None:
+        """Perform the plan, or its beginning up to a step of the record. Raises Failed at the first violation."""
+        plan = self.plan
+        self._last_step = last_step
+        self.compose()
+        for fault in plan.faults:
+            self.loop.call_at(fault.at, self._begin, fault)
+        self.record(Kind.PHASE, "faults")
+        self.loop.call_at(plan.fault_seconds, self.record, Kind.PHASE, "quiet")
+        self.loop.call_at(plan.fault_seconds + plan.quiet_seconds, self.record, Kind.PHASE, "rest")
+        self.loop.run(plan.seconds)
+        if last_step is None:
+            self._check_at_rest()
+        self._fold_rows()
+
+    def _begin(self, fault: PlannedFault) -> None:
+        kind = fault_kinds()[fault.kind]
+        self.faults[fault.kind] = self.faults.get(fault.kind, 0) + 1
+        detail = {"target": fault.target, "seconds": round(fault.seconds, 3), "amount": round(fault.amount, 3)}
+        self.record(Kind.FAULT_BEGAN, fault.kind, detail=detail)
+        kind.begin(self, fault)
+        self.loop.call_later(fault.seconds, self._end, fault)
+
+    def _end(self, fault: PlannedFault) -> None:
+        fault_kinds()[fault.kind].end(self, fault)
+        self.record(Kind.FAULT_ENDED, fault.kind, detail={"target": fault.target})
+
+    def _check_at_rest(self) -> None:
+        for invariant in self.invariants:
+            try:
+                invariant.at_rest()
+            except Violation as violation:
+                self.loop.fail(f"{invariant.NAME} (at rest): {violation}", violation)
+        self.loop.raise_failure()
+
+    def _fold_rows(self) -> None:
+        """The rows of every database, in the order of their keys."""
+        for name, database in sorted(self.databases.items()):
+            for table, rows in sorted(database.tables.items()):
+                for key, value in sorted(rows.values.items()):
+                    self.trace.fold(json.dumps([name, table, key, repr(value)]).encode())
