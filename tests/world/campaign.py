@@ -11,10 +11,14 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from tests.world.faults import SERVICES
 from tests.world.guard import modules_that_ask_for_now
 from tests.world.invariants import all_invariants
 from tests.world.run import Child, Outcome, Wanted, as_json, described, perform
 from tests.world.swarm import draw
+
+from slackwater.store.migrations import Schema
+from slackwater.testing.postgres_twin.migrated import migrated
 
 PROGRESS_SECONDS = 10.0
 
@@ -27,6 +31,8 @@ def show(text: str) -> None:
 def prepare() -> None:
     """Import and read everything before the first fork, so that no run pays for it."""
     all_invariants()
+    for service in SERVICES:
+        migrated(Schema.of(service))
     modules_that_ask_for_now()
     gc.collect()
     gc.freeze()

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from tests.world.world import World
 
 SERVICES = ("ingestion", "prediction", "colocation", "ensurance")
-BROKER = "broker"
+MOST_SESSIONS = 100
+"""Of PostgreSQL, without a fault."""
+BROKER, POSTGRES = "broker", "postgres"
 
 Act = Callable[["World", PlannedFault], None]
 
@@ -49,14 +51,18 @@ def processes(plan: Plan) -> Sequence[str]:
     return [*replicas(plan), *agents(plan)]
 
 
-def databases(_: Plan) -> Sequence[str]:
-    return SERVICES
-
-
 def connections(plan: Plan) -> Sequence[str]:
     """`process>server` for each connection."""
-    to_databases = [f"{name}>{name.rpartition('-')[0]}" for name in replicas(plan)]
+    to_databases = [f"{name}>{POSTGRES}" for name in replicas(plan)]
     return [*to_databases, *(f"{name}>{BROKER}" for name in processes(plan))]
+
+
+def broker(_: Plan) -> Sequence[str]:
+    return (BROKER,)
+
+
+def postgres(_: Plan) -> Sequence[str]:
+    return (POSTGRES,)
 
 
 def _crash(world: World, fault: PlannedFault) -> None:
@@ -121,14 +127,54 @@ def _end_drift(world: World, fault: PlannedFault) -> None:
     world.clock_of(fault.target).drift(1.0)
 
 
-def _server_down(world: World, fault: PlannedFault) -> None:
-    world.servers[fault.target].is_down = True
-    world.server_state(fault.target, is_down=True)
+def _broker_down(world: World, _: PlannedFault) -> None:
+    world.broker.away = True
+    world.broker.wake()
 
 
-def _server_up(world: World, fault: PlannedFault) -> None:
-    world.servers[fault.target].is_down = False
-    world.server_state(fault.target, is_down=False)
+def _broker_up(world: World, _: PlannedFault) -> None:
+    world.broker.away = False
+    world.broker.wake()
+
+
+def _database_down(world: World, _: PlannedFault) -> None:
+    world.postgres.stop()
+
+
+def _database_up(world: World, _: PlannedFault) -> None:
+    world.postgres.start()
+
+
+def _restart_database(world: World, _: PlannedFault) -> None:
+    world.postgres.restart()
+
+
+def _lose_answers(world: World, fault: PlannedFault) -> None:
+    world.postgres.lose_answer(max(1, round(fault.amount)))
+
+
+def _few_sessions(world: World, fault: PlannedFault) -> None:
+    world.postgres.most_sessions = round(fault.amount)
+
+
+def _many_sessions(world: World, _: PlannedFault) -> None:
+    world.postgres.most_sessions = MOST_SESSIONS
+
+
+def _slow_statements(world: World, fault: PlannedFault) -> None:
+    world.postgres.slow_seconds = fault.amount
+
+
+def _fast_statements(world: World, _: PlannedFault) -> None:
+    world.postgres.slow_seconds = 0.0
+
+
+def _read_only(world: World, _: PlannedFault) -> None:
+    world.postgres.refuse_writes()
+
+
+def _writable(world: World, _: PlannedFault) -> None:
+    world.postgres.refuse_writes(refuses=False)
 
 
 @cache
@@ -145,7 +191,12 @@ def fault_kinds() -> Mapping[str, FaultKind]:
         FaultKind("lossy link", connections, (1.0, 60.0), _lossy, _lossless, (0.01, 0.5)),
         FaultKind("clock jump", processes, (1.0, 120.0), _jump, _jump_back, (-300.0, 300.0)),
         FaultKind("clock drift", processes, (10.0, 200.0), _drift, _end_drift, (-0.05, 0.05)),
-        FaultKind("broker down", lambda _: (BROKER,), (0.2, 20.0), _server_down, _server_up),
-        FaultKind("database down", databases, (0.2, 20.0), _server_down, _server_up),
+        FaultKind("broker down", broker, (0.2, 20.0), _broker_down, _broker_up),
+        FaultKind("database down", postgres, (0.2, 20.0), _database_down, _database_up),
+        FaultKind("database restarts", postgres, (0.0, 0.0), _restart_database),
+        FaultKind("database is read-only", postgres, (0.5, 20.0), _read_only, _writable),
+        FaultKind("commit answers lost", postgres, (0.0, 0.0), _lose_answers, amount=(1.0, 5.0)),
+        FaultKind("few database sessions", postgres, (1.0, 60.0), _few_sessions, _many_sessions, (1.0, 30.0)),
+        FaultKind("slow statements", postgres, (1.0, 60.0), _slow_statements, _fast_statements, (0.01, 0.5)),
     )
     return {kind.name: kind for kind in kinds}

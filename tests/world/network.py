@@ -137,6 +137,10 @@ class ProcessLink:
         self._loop.call_at(arrival, arrive, context=self._context)
 
 
+    def on_close(self, closed: Callable[[], None]) -> None:
+        self.process.on_death(closed)
+
+
 class Network:
     """All connections. Faults are set on the lanes of a process, by its name, and outlive its incarnations."""
 

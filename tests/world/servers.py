@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
 
+from tests.world.faults import SERVICES
 from tests.world.trace import Kind
 
 from slackwater.bus.codec.cloudevents import Message
 from slackwater.bus.consume.dead_letters import DeadLetter
 from slackwater.model.time import Clock
-from slackwater.store.port import Fence
+from slackwater.store.migrations import Schema
 from slackwater.testing.broker import MemoryBroker
-from slackwater.testing.leases import LeaseBook
-from slackwater.testing.statements import answer_common
-from slackwater.testing.store import MemoryDatabase, MemoryUnitOfWork
+from slackwater.testing.postgres_twin.migrated import migrated
+from slackwater.testing.postgres_twin.rows import Values
+from slackwater.testing.postgres_twin.server import Schema as TwinSchema
+from slackwater.testing.postgres_twin.server import Server
+from slackwater.testing.postgres_twin.transactions import Transaction
 
 Record = Callable[..., None]
+Written = dict[tuple[str, int], tuple[Values | None, Values | None]]
+"""Values before and after, by table and number of the row."""
+QUIET_TABLES = frozenset({"members"})
+"""Heartbeats: their commits are not steps of the record."""
 
 
 class WorldBroker(MemoryBroker):
@@ -65,32 +74,59 @@ class OrderedListeners(dict[object, None]):
         return iter(tuple(self.keys()))
 
 
-class WorldDatabase(MemoryDatabase):
-    """The schema of one service. Records every commit with the partitions that it concerned."""
+class WorldPostgres(Server):
+    """One PostgreSQL with a schema per service. Records every commit that changes rows."""
 
-    def __init__(self, name: str, clock: Clock, record: Record) -> None:
-        super().__init__(clock=clock)
-        self.name = name
+    def __init__(self, clock: Clock, record: Record) -> None:
+        super().__init__(clock)
         self._record = record
-        answer_common(self.answers, self.announce, clock.now)
+        for service in SERVICES:
+            self.create(service, migrated(Schema.of(service)))
 
-    @asynccontextmanager
-    async def unit_under(self, fence: Fence | None) -> AsyncIterator[MemoryUnitOfWork]:
-        async with super().unit_under(fence) as unit:
-            yield unit
-            unit.effects.append(lambda: self._committed(unit, fence))
+    def _settle(self, transaction: Transaction, *, commits: bool) -> None:
+        written = {}
+        for table, row, *_ in transaction.log if commits else ():
+            if row.writer is transaction:
+                written[table.definition.name, row.number] = row.values, row.pending
+        super()._settle(transaction, commits=commits)
+        if written:
+            self._committed(transaction, written)
 
-    def _committed(self, unit: MemoryUnitOfWork, fence: Fence | None) -> None:
-        member = "" if fence is None else fence.member
-        commit = Commit(self.book, member, {p: unit.held.get(p) for p in sorted(unit.concerned)} if fence else {})
-        detail = {"member": member, "epochs": commit.epochs, "events": [event.id for event in unit.events]}
-        self._record(Kind.COMMITTED, self.name, detail=detail, value=commit)
+    def _committed(self, transaction: Transaction, written: Written) -> None:
+        session = transaction.session
+        commit = Commit(session.service, session.process, session.schema, written)
+        tables = Counter(table for table, _ in written)
+        if not tables.keys() <= QUIET_TABLES:
+            detail = {"member": commit.member, "rows": dict(tables), "events": [event.id for event in commit.events]}
+            content = repr(written).encode()
+            self._record(Kind.COMMITTED, session.service, detail=detail, value=commit, content=content)
 
 
+@dataclass(frozen=True, slots=True)
+class OutboxRow:
+    """An event as it was committed."""
+
+    id: str
+    type: str
+    subject: str
+
+
+@dataclass(frozen=True, slots=True)
 class Commit:
-    """What an invariant sees of a commit: the leases at that moment, and the epochs that the writer relied on."""
+    """What an invariant sees of a commit: who wrote, the rows before and after, and the schema just after it."""
 
-    def __init__(self, book: LeaseBook, member: str, epochs: dict[int, int | None]) -> None:
-        self.book = book
-        self.member = member
-        self.epochs = epochs
+    service: str
+    member: str
+    schema: TwinSchema
+    written: Written
+
+    @property
+    def events(self) -> list[OutboxRow]:
+        """The events that it publishes."""
+        rows = (after for (table, _), (before, after) in self.written.items() if table == "outbox" and not before)
+        return [OutboxRow(row[1], row[2], row[3]) for row in rows if row is not None]
+
+    def rows(self, table: str) -> list[Mapping[str, Any]]:
+        """The committed rows of a table, by column."""
+        found = self.schema.tables[table]
+        return [dict(zip(found.definition.names, values, strict=True)) for values in found.committed()]

@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 from tests.world.changes import planned_changes
-from tests.world.faults import BROKER, SERVICES, FaultKind, agents, fault_kinds, replicas
+from tests.world.faults import BROKER, POSTGRES, FaultKind, agents, fault_kinds, replicas
 from tests.world.plan import Plan, PlannedFault
 
 STARTED_SECONDS = 20.0
@@ -54,7 +54,7 @@ def _faults(rng: Random, plan: Plan, kind: FaultKind) -> list[PlannedFault]:
 
 
 def _clocks(rng: Random, plan: Plan) -> dict[str, Any]:
-    hosts = [BROKER, *SERVICES, *replicas(plan), *agents(plan)]
+    hosts = [BROKER, POSTGRES, *replicas(plan), *agents(plan)]
     skew = rng.choice((0.0, 0.0, 0.1, 2.0))
     drift = rng.choice((0.0, 0.0, 1e-4, 1e-3))
     return {

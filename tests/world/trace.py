@@ -1,7 +1,8 @@
 """The history of a run: every step that matters, in order, folded into one running hash.
 
-A step is one line of JSON with at (virtual seconds), n (its number), process, kind, subject, cause and detail. Two runs
-of a seed give the same lines. `--trace FILE` writes them; tools that draw or shrink a history read that file.
+A step is one line of JSON with at (virtual seconds), n (its number), process, kind, subject, cause, detail, and hash: that
+of the whole history up to it, so that the first line that differs between two runs shows where they part. Two runs of
+a seed give the same lines. `--trace FILE` writes them; tools that draw or shrink a history read that file.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
+_ADDRESS = b" object at 0x"
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -54,6 +56,7 @@ class Step:
     cause: str = ""
     detail: Mapping[str, Any] = field(default_factory=dict)
     value: Any = None
+    digest: str = ""
 
     def line(self) -> str:
         """The step as one line of JSON."""
@@ -66,6 +69,7 @@ class Step:
                 "subject": self.subject,
                 "cause": self.cause,
                 "detail": dict(self.detail),
+                "hash": self.digest,
             },
             separators=(",", ":"),
         )
@@ -101,6 +105,8 @@ class Trace:
         content: bytes = b"",
     ) -> None:
         """Append a step; `content` (a message's body, a row) is only folded into the hash."""
+        if _ADDRESS in content:
+            raise ValueError(f"what is hashed of {kind} {subject} holds an address: its class needs a __repr__")
         self.count += 1
         self.counts[kind] += 1
         self._hash.update(f"{at:.6f}\x1f{process}\x1f{kind}\x1f{subject}\x1f{cause}\x1f{detail}\x1f".encode())
@@ -108,7 +114,8 @@ class Trace:
         listeners = self._listeners.get(kind)
         if listeners is None and self.kept is None:
             return
-        step = Step(self.count, at, process, kind, subject, cause, detail, value)
+        digest = "" if self.kept is None else self.digest()
+        step = Step(self.count, at, process, kind, subject, cause, detail, value, digest)
         if self.kept is not None:
             self.kept.append(step)
         for listener in listeners or ():

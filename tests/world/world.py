@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,14 +11,13 @@ from typing import Any
 
 from tests.world.clients import Client
 from tests.world.clocks import HostClock
-from tests.world.faults import BROKER, SERVICES, agents, fault_kinds, replicas
+from tests.world.faults import BROKER, POSTGRES, SERVICES, agents, fault_kinds, replicas
 from tests.world.invariants import Invariant, Violation, all_invariants
 from tests.world.loop import sim_loop
 from tests.world.network import Network, Server
 from tests.world.plan import Plan, PlannedFault
 from tests.world.processes import Process, State
-from tests.world.servers import WorldBroker, WorldDatabase
-from tests.world.statements import answer_service
+from tests.world.servers import WorldBroker, WorldPostgres
 from tests.world.trace import Kind, Trace
 
 from slackwater.agent.adapters.simulated import SimulatedDriver
@@ -31,11 +29,13 @@ from slackwater.ensurance.service import build as build_ensurance
 from slackwater.ensurance.settings import EnsuranceSettings
 from slackwater.ingestion.service import build as build_ingestion
 from slackwater.ingestion.settings import IngestionSettings
-from slackwater.model.errors import SlackwaterError
+from slackwater.model.errors import Misconfigured, SlackwaterError
 from slackwater.prediction.service import build as build_prediction
 from slackwater.prediction.settings import PredictionSettings
 from slackwater.runtime.platform import Platform
+from slackwater.store.port import Database
 from slackwater.testing.bus import MemoryBus
+from slackwater.testing.postgres_twin.database import twin_database
 
 BUS_TIMEOUT_SECONDS, DATABASE_TIMEOUT_SECONDS = 2.0, 5.0
 RESTART_SECONDS = (1.0, 5.0)
@@ -47,6 +47,10 @@ BUILDS: Mapping[str, tuple[Callable[[Any, Platform], Any], type[Any]]] = {
     "ensurance": (build_ensurance, EnsuranceSettings),
 }
 NOWHERE = Path("/nowhere")
+
+
+def no_database(service: str) -> Database:
+    raise Misconfigured(f"an agent asked for the database of {service}")
 
 
 @dataclass(slots=True)
@@ -79,13 +83,10 @@ class World:
         self._last_step: int | None = None
         self._restarts = self.random("restarts")
         self._clocks: dict[str, HostClock] = {}
-        self.servers = {BROKER: Server(BROKER, BUS_TIMEOUT_SECONDS)}
+        self._bus_server = Server(BROKER, BUS_TIMEOUT_SECONDS)
+        self._database_server = Server(POSTGRES, DATABASE_TIMEOUT_SECONDS)
         self.broker = WorldBroker(self.clock_of(BROKER), self.record)
-        self.databases: dict[str, WorldDatabase] = {}
-        for service in SERVICES:
-            self.servers[service] = Server(service, DATABASE_TIMEOUT_SECONDS)
-            self.databases[service] = WorldDatabase(service, self.clock_of(service), self.record)
-            answer_service(service, self.databases[service])
+        self.postgres = WorldPostgres(self.clock_of(POSTGRES), self.record)
         self.clients = [Client(self, f"client-{number}") for number in range(plan.clients)]
         self.invariants: list[Invariant] = []
         for invariant in all_invariants():
@@ -191,17 +192,9 @@ class World:
             self.record(Kind.RESUMED, place.process.member)
             place.process.resume()
 
-    def server_state(self, name: str, *, is_down: bool) -> None:
-        """Make a server refuse everything, or answer again."""
-        if name == BROKER:
-            self.broker.away = is_down
-            self.broker.wake()
-        else:
-            self.databases[name].away = is_down
-
     def queues(self) -> Mapping[str, int]:
         """What waits: by outbox, and by consumer of the services that run."""
-        waiting = {f"outbox of {name}": len(database._pending) for name, database in self.databases.items()}
+        waiting = {f"outbox of {name}": len(self.postgres.schemas[name].tables["outbox"].rows) for name in SERVICES}
         for name in self.broker.topology.consumers:
             if name.startswith(SERVICES):
                 state = self.broker.consumer_state(name)
@@ -218,13 +211,22 @@ class World:
             platform = Platform(
                 MemoryBus(self.broker, clock=process.clock, name=process.name),
                 process.clock,
-                self.databases.__getitem__,
+                self._databases(process),
                 NOWHERE,
                 process.member,
             )
             await build(given, platform).run(lambda: None)
 
         return main
+
+    def _databases(self, process: Process) -> Callable[[str], Database]:
+        link = self.network.link(process, self._database_server)
+        process.on_death(lambda: self.postgres.abandon_process(process.member, 0.0))
+
+        def database(service: str) -> Database:
+            return twin_database(self.postgres, service, process.clock, link=link, process=process.member)
+
+        return database
 
     def _agent(self, name: str, number: int) -> Callable[[Process], Any]:
         node = f"node-{number:02d}"
@@ -234,7 +236,7 @@ class World:
 
         async def main(process: Process) -> None:
             bus = MemoryBus(self.broker, clock=process.clock, name=process.name)
-            platform = Platform(bus, process.clock, self.databases.__getitem__, NOWHERE, process.member)
+            platform = Platform(bus, process.clock, no_database, NOWHERE, process.member)
             await build_agent(given, platform, machine).run(lambda: None)
 
         return main
@@ -286,8 +288,7 @@ class World:
         self.loop.raise_failure()
 
     def _fold_rows(self) -> None:
-        """The rows of every database, in the order of their keys."""
-        for name, database in sorted(self.databases.items()):
-            for table, rows in sorted(database.tables.items()):
-                for key, value in sorted(rows.values.items()):
-                    self.trace.fold(json.dumps([name, table, key, repr(value)]).encode())
+        """The rows of every table, in the order of their insertion."""
+        for service, schema in self.postgres.schemas.items():
+            for name, table in schema.tables.items():
+                self.trace.fold(repr([service, name, *table.committed()]).encode())

@@ -41,6 +41,9 @@ class Json:
     def __hash__(self) -> int:
         return hash(self.text)
 
+    def __repr__(self) -> str:
+        return f"Json({self.text})"
+
     def copy(self) -> Any:
         """Returns the content as a new object, as the driver's codec builds it for each row."""
         return _DECODER.decode(self.text)
@@ -63,6 +66,9 @@ class WireArray:
 
     def __init__(self, wire: bytes) -> None:
         self.wire = wire
+
+    def __repr__(self) -> str:
+        return f"WireArray({self.wire!r})"
 
 
 def interval_of(text: str) -> timedelta:
@@ -162,7 +168,7 @@ def _boolean(value: Any) -> bool:
 
 def _time(value: Any) -> datetime:
     if isinstance(value, str):
-        value = datetime.fromisoformat(value)
+        value = datetime.fromisoformat(value if "T" in value or " " in value else value.removesuffix("Z"))
         value = value if value.tzinfo else value.replace(tzinfo=UTC)
     if not isinstance(value, datetime):
         raise asyncpg.DataError(f"invalid input for query argument: {value!r} (a time expected)")
