@@ -52,7 +52,7 @@ async def server(tmp_path: Path) -> AsyncIterator[EmbeddedNats]:
     await server.stop()
 
 
-@pytest.fixture(params=["memory", "twin", "nats"])
+@pytest.fixture(params=["memory", pytest.param("twin", marks=pytest.mark.looptime), "nats"])
 def url_or_memory(request: pytest.FixtureRequest) -> str | None:
     """The real server's URL, "twin" for the real bus on the in-memory server, or None for the in-memory bus."""
     known = {"memory": None, "twin": "twin"}

@@ -170,7 +170,7 @@ class JetStreamBroker(MemoryBroker):
             consumer = self._js_consumers.get(tokens[3], {}).get(tokens[4])
             if consumer is None:
                 return False
-            consumer.pull(PullRequest(connection.deliver, reply, json.loads(body), self.timers.now()))
+            consumer.pull(PullRequest(connection, reply, json.loads(body), self.timers.now()))
             return True
         answer = self._api.answer(tokens, body)
         if answer is None:

@@ -7,7 +7,7 @@ made again, requests that get no answer time out, and callbacks of one subscript
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, ClassVar
@@ -53,6 +53,7 @@ class MemoryClient(Client):
         self._connection: ServerConnection | None = None
         self._buffered: list[Callable[[ServerConnection], None]] = []
         self._inboxes = 0
+        self._inbox_callbacks: dict[int, Callable[[Msg], Coroutine[Any, Any, None]]] = {}
         self._requests: dict[str, asyncio.Future[Msg]] = {}
         self._request_inbox = f"{_INBOX}{name}.requests"
         self._request_sid = 0
@@ -154,8 +155,10 @@ class MemoryClient(Client):
         self._sid += 1
         subscription = Subscription(self, self._sid, subject, queue=queue, cb=cb)
         self._subs[self._sid] = subscription
-        if not subject.startswith(_INBOX):
-            subscription._start(self._callback_failed)
+        if subject.startswith(_INBOX):
+            self._inbox_callbacks[self._sid] = cb
+        else:
+            subscription._start(self._callback_failed)  # type: ignore[no-untyped-call]  # as the library has it
         self._send(partial(_subscribe, self._sid, subject))
         return subscription
 
@@ -168,6 +171,7 @@ class MemoryClient(Client):
             connection.out.send(partial(connection.unsubscribe, sid))
 
     def _remove_sub(self, sid: int, max_msgs: int = 0) -> None:
+        self._inbox_callbacks.pop(sid, None)
         subscription = self._subs.pop(sid, None)
         if subscription is not None:
             subscription._closed = True
@@ -176,7 +180,7 @@ class MemoryClient(Client):
         self._inboxes += 1
         return f"{_INBOX}{self._client_name}.{self._inboxes}"
 
-    async def flush(self, timeout: float = 10) -> None:  # type: ignore[override]
+    async def flush(self, timeout: float = 10) -> None:
         """One round trip. Raises nats errors."""
         if self._connection is None:
             raise ConnectionClosedError
@@ -201,6 +205,7 @@ class MemoryClient(Client):
         for subscription in self._subs.values():
             subscription._stop_processing()
         self._subs.clear()
+        self._inbox_callbacks.clear()
         if connection is not None:
             connection.back.close()
             connection.out.send(connection.close)
@@ -210,15 +215,12 @@ class MemoryClient(Client):
 
     def message(self, sid: int, subject: str, reply: str, headers: Mapping[str, str] | None, body: bytes) -> None:
         self._is_quiet = False
-        subscription = self._subs.get(sid)
-        if subscription is None:
-            return
         message = Msg(self, subject, reply, body, dict(headers) if headers else None)
-        if subscription._wait_for_msgs_task is not None:
-            subscription._pending_queue.put_nowait(message)
-            return
-        if subscription._cb is not None:
-            _run_at_once(subscription._cb(message))
+        callback = self._inbox_callbacks.get(sid)
+        if callback is not None:
+            _run_at_once(callback(message))
+        elif sid in self._subs:
+            self._subs[sid]._pending_queue.put_nowait(message)
 
     def pong(self) -> None:
         self._is_quiet, self._pings_out = False, 0
@@ -326,7 +328,7 @@ def _subscribe(sid: int, subject: str, connection: ServerConnection) -> None:
     connection.out.send(partial(connection.subscribe, sid, subject))
 
 
-def _run_at_once(callback: Any) -> None:
+def _run_at_once(callback: Coroutine[Any, Any, None]) -> None:
     """Run a callback of an inbox, none of which waits: a task for each message would cost more than the message."""
     try:
         callback.send(None)

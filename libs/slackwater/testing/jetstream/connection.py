@@ -47,13 +47,19 @@ class ServerConnection:
 
     def deliver(self, target: str, subject: str, reply: str, headers: Mapping[str, str] | None, body: bytes) -> bool:
         """Send a message to the subscription of an inbox. Returns False when there is none."""
-        sid = self.subjects.get(target)
+        sid = self._sid_of(target)
         if sid is None:
-            sid = self.subjects.get(f"{target.rpartition('.')[0]}.*")
-        if sid is None or not self.is_open:
             return False
         self.back.send(partial(self._receiver.message, sid, subject, reply, headers, body))
         return True
+
+    def hears(self, target: str) -> bool:
+        """Returns whether there is a subscription of an inbox."""
+        return self._sid_of(target) is not None
+
+    def _sid_of(self, target: str) -> int | None:
+        sid = self.subjects.get(target)
+        return sid if sid is not None else self.subjects.get(f"{target.rpartition('.')[0]}.*")
 
     def relay(self, subject: str, reply: str, headers: Mapping[str, str] | None, body: bytes) -> int:
         """Send a message to every subscription that matches; returns their number."""

@@ -23,12 +23,13 @@ HEARTBEAT = (100, "Idle Heartbeat")
 _ACK_PENDING_IS_FULL = -1
 
 
-class Reply(Protocol):
-    """Sends to the connection of a request. Returns False when it has closed, or listens no more."""
+class Requester(Protocol):
+    """The connection of a request. It hears nothing when it has closed or unsubscribed."""
 
-    def __call__(
+    def deliver(
         self, target: str, subject: str, reply: str, headers: Mapping[str, str] | None, body: bytes
     ) -> bool: ...
+    def hears(self, target: str) -> bool: ...
 
 
 class PullRequest:
@@ -42,12 +43,12 @@ class PullRequest:
         "is_open",
         "left",
         "reply",
-        "send",
+        "requester",
         "sent",
     )
 
-    def __init__(self, send: Reply, reply: str, wanted: Mapping[str, Any], now: float) -> None:
-        self.send = send
+    def __init__(self, requester: Requester, reply: str, wanted: Mapping[str, Any], now: float) -> None:
+        self.requester = requester
         self.reply = reply
         self.left = int(wanted.get("batch") or 1)
         self.sent = 0
@@ -61,7 +62,9 @@ class PullRequest:
     def status(self, status: tuple[int, str], more: Mapping[str, str] | None = None) -> None:
         """Send a status. All but a heartbeat end the request."""
         self.is_open = status is HEARTBEAT
-        self.send(self.reply, self.reply, "", {"Status": str(status[0]), "Description": status[1], **(more or {})}, b"")
+        self.requester.deliver(
+            self.reply, self.reply, "", {"Status": str(status[0]), "Description": status[1], **(more or {})}, b""
+        )
 
 
 @dataclass(slots=True)
@@ -151,7 +154,7 @@ class StreamConsumer:
             return stream.last_sequence
         after = stream.first_sequence - 1 if policy == "all" else stream.last_sequence
         if policy == "by_start_sequence":
-            after = max(int(self.config["opt_start_seq"]) - 1, stream.first_sequence - 1)
+            after = int(self.config["opt_start_seq"]) - 1
         elif policy == "by_start_time":
             since = datetime.fromisoformat(self.config["opt_start_time"].replace("Z", "+00:00"))
             after = next((at - 1 for at, kept in stream.messages.items() if kept.at >= since), stream.last_sequence)
@@ -166,6 +169,8 @@ class StreamConsumer:
 
     def added(self, sequence: int) -> None:
         """The stream has stored a matching message."""
+        if sequence <= self.delivered_stream:
+            return  # the consumer starts at a later sequence than the stream has reached
         self._unread[sequence] = None
         if self._waiting:
             self.dispatch()
@@ -193,7 +198,8 @@ class StreamConsumer:
         waiting = self._waiting
         while waiting:
             request = waiting[0]
-            if not request.is_open:
+            if not request.is_open or not request.requester.hears(request.reply):
+                request.is_open = False
                 waiting.popleft()
                 continue
             sequence = self._next()
@@ -241,8 +247,7 @@ class StreamConsumer:
         headers, body = message.headers, message.body
         if self._has_headers_only:
             headers, body = {**headers, "Nats-Msg-Size": str(len(body))}, b""
-        if not request.send(request.reply, message.subject, reply, headers, body):
-            request.is_open = False
+        request.requester.deliver(request.reply, message.subject, reply, headers, body)
 
     def _await_ack(self, sequence: int, number: int, now: float) -> None:
         due = now + self._ack_wait

@@ -97,7 +97,7 @@ class MemoryStream:
             if known is not None and seconds - known[1] < self._window:
                 return known[0], True
         size = self._size(message)
-        if self._discards_new and self.bytes + size >= self._most_bytes:
+        if self._discards_new and self.bytes + size >= self._most_bytes and not self._replaces(message.subject, size):
             raise stream_full()
         self.last_sequence = sequence = self.last_sequence + 1
         if identity is not None:
@@ -108,9 +108,16 @@ class MemoryStream:
         same[sequence] = None
         while self._per_subject is not None and len(same) > self._per_subject:
             self.remove(next(iter(same)))
-        while self.bytes > self._most_bytes and len(self.messages) > 1:
+        while self.bytes > self._most_bytes:
             self.remove(next(iter(self.messages)))
         return sequence, False
+
+    def _replaces(self, subject: str, size: int) -> bool:
+        """Returns whether a message takes the place of one of its subject that is at least as large."""
+        same = self._by_subject.get(subject, {})
+        if self._per_subject is None or len(same) < self._per_subject:
+            return False
+        return size <= self.messages[next(iter(same))].size
 
     def expire(self, seconds: float) -> None:
         """Remove what is older than the limit."""
