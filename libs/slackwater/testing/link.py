@@ -6,6 +6,7 @@ simulated world (tests/world) delays, loses and reorders there, and cuts one dir
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
@@ -20,6 +21,11 @@ class Link(Protocol):
 
         Raises Unavailable if the request or its answer is lost: the caller cannot tell whether `operation` was applied.
         """
+        ...
+
+    def send(self, operation: Callable[[], None]) -> None:
+        """Carry a message to the server, which applies `operation`. It may be late, reordered or lost; nothing is
+        answered, and a server that is down gets nothing."""
         ...
 
     def deliver(self, receive: Callable[[], None]) -> None:
@@ -38,8 +44,25 @@ class DirectLink:
     async def call(self, operation: Callable[[], T]) -> T:
         return operation()
 
+    def send(self, operation: Callable[[], None]) -> None:
+        operation()
+
     def deliver(self, receive: Callable[[], None]) -> None:
         receive()
 
     def on_close(self, closed: Callable[[], None]) -> None:
         """Never: the process ends with the test."""
+
+
+class SoonLink(DirectLink):
+    """As DirectLink, but nothing arrives before the event loop has run: as over a socket, a sender goes on first."""
+
+    async def call(self, operation: Callable[[], T]) -> T:
+        await asyncio.sleep(0)
+        return operation()
+
+    def send(self, operation: Callable[[], None]) -> None:
+        asyncio.get_running_loop().call_soon(operation)
+
+    def deliver(self, receive: Callable[[], None]) -> None:
+        asyncio.get_running_loop().call_soon(receive)

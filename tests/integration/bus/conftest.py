@@ -16,6 +16,8 @@ from slackwater.bus.connect.nats_bus import NatsBus, connect_bus
 from slackwater.runtime.embedded_nats import EmbeddedNats
 from slackwater.testing.broker import MemoryBroker
 from slackwater.testing.bus import MemoryBus
+from slackwater.testing.jetstream.broker import JetStreamBroker
+from slackwater.testing.jetstream.client import connect_memory_bus
 from slackwater.testing.nats_server import purge_broker
 
 
@@ -50,9 +52,11 @@ async def server(tmp_path: Path) -> AsyncIterator[EmbeddedNats]:
     await server.stop()
 
 
-@pytest.fixture(params=["memory", "nats"])
+@pytest.fixture(params=["memory", pytest.param("twin", marks=pytest.mark.looptime), "nats"])
 def url_or_memory(request: pytest.FixtureRequest) -> str | None:
-    return None if request.param == "memory" else request.getfixturevalue("nats_url")
+    """The real server's URL, "twin" for the real bus on the in-memory server, or None for the in-memory bus."""
+    known = {"memory": None, "twin": "twin"}
+    return known[request.param] if request.param in known else request.getfixturevalue("nats_url")
 
 
 @pytest.fixture
@@ -60,6 +64,9 @@ async def given(url_or_memory: str | None) -> AsyncIterator[Given]:
     url = url_or_memory
     if url is None:
         yield _memory()
+        return
+    if url == "twin":
+        yield _twin()
         return
     async with connect_bus(url, name="given", topology=impatient(), declares=False) as bus:
         await purge_broker(bus)
@@ -73,6 +80,16 @@ def _memory() -> Given:
     @asynccontextmanager
     async def process() -> AsyncIterator[MemoryBus]:
         yield MemoryBus(broker, name="test")
+
+    return _in_memory(broker, process)
+
+
+def _twin() -> Given:
+    broker = JetStreamBroker(topology=impatient())
+    return _in_memory(broker, lambda: connect_memory_bus(broker, name="test", declares=False))
+
+
+def _in_memory(broker: MemoryBroker, process: Callable[[], AbstractAsyncContextManager[Any]]) -> Given:
 
     async def letters() -> list[Message]:
         return [message for _, message in broker.after("DLQ", "sw.v1.dlq.", 0)]

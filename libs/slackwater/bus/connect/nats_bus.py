@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
@@ -49,7 +48,7 @@ from slackwater.events.envelope import Event, Payload, partition_subjects, subje
 from slackwater.events.serialized import Written, written
 from slackwater.model.errors import Misconfigured, Unavailable
 from slackwater.model.identifiers import ALL_PARTITIONS
-from slackwater.model.time import SystemClock
+from slackwater.model.time import Clock, SystemClock
 from slackwater.telemetry.logs import get_logger
 from slackwater.telemetry.metrics import process_meters
 from slackwater.telemetry.spans import exporting
@@ -81,6 +80,7 @@ class NatsBus:
         declares: bool = True,
         access: NatsAccess | None = None,
         dialer: Connector | None = None,
+        clock: Clock | None = None,
     ) -> None:
         self._client = client
         self._bulk = BulkConnection(client, dialer)
@@ -95,7 +95,7 @@ class NatsBus:
         self._counters: dict[str, Counters] = {}
         self._readers = ReaderTasks(self._heal)
         self._metrics = BusMetrics(process_meters())
-        self._dead_letters = DeadLetterStore(self._bury, SystemClock(), self._metrics)
+        self._dead_letters = DeadLetterStore(self._bury, clock or SystemClock(), self._metrics)
         self.blocks = Blocks()
         """Blocked agents; filled while this process consumes agent events."""
         self._block_watch = BlockWatch(client, self._js, self._readers, self.blocks)
@@ -145,8 +145,9 @@ class NatsBus:
         try:
             return await self._publisher.store(stream, message)
         except NotStored:
-            if time.monotonic() - self._healed_at > HEAL_PAUSE_SECONDS:
-                self._healed_at = time.monotonic()
+            now = asyncio.get_running_loop().time()
+            if now - self._healed_at > HEAL_PAUSE_SECONDS:
+                self._healed_at = now
                 await self._readers.heal()
             raise
 
@@ -435,8 +436,23 @@ async def connect_bus(
     streams (an agent). Raises Misconfigured for unusable credentials.
     """
     dialer = Connector(url, name, access.options(url) if access is not None else {}, wait_seconds)
+    async with open_bus(dialer, name=name, topology=topology or load(), declares=declares, access=access) as bus:
+        yield bus
+
+
+@asynccontextmanager
+async def open_bus(
+    dialer: Connector,
+    *,
+    name: str,
+    topology: Topology,
+    declares: bool,
+    access: NatsAccess | None = None,
+    clock: Clock | None = None,
+) -> AsyncIterator[NatsBus]:
+    """As `connect_bus`, with a given connector."""
     client = await dialer.dial()
-    bus = NatsBus(client, name, topology or load(), declares=declares, access=access, dialer=dialer)
+    bus = NatsBus(client, name, topology, declares=declares, access=access, dialer=dialer, clock=clock)
     dialer.on_change(bus.reconnected, bus.disconnected)
     try:
         await bus.open()

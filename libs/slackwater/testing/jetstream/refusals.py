@@ -1,0 +1,51 @@
+"""Errors of the JetStream API, with the codes of nats-server 2.15."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class Refused(Exception):
+    """The server refuses a request."""
+
+    def __init__(self, code: int, err_code: int, description: str) -> None:
+        super().__init__(description)
+        self.code = code
+        self.err_code = err_code
+        self.description = description
+
+    def answer(self) -> dict[str, Any]:
+        """Returns the `error` of the API's answer."""
+        return {"code": self.code, "err_code": self.err_code, "description": self.description}
+
+
+def stream_not_found() -> Refused:
+    return Refused(404, 10059, "stream not found")
+
+
+def consumer_not_found() -> Refused:
+    return Refused(404, 10014, "consumer not found")
+
+
+def message_not_found() -> Refused:
+    return Refused(404, 10037, "no message found")
+
+
+def stream_differs() -> Refused:
+    return Refused(400, 10058, "stream name already in use with a different configuration")
+
+
+def deliver_policy_differs() -> Refused:
+    return Refused(500, 10012, "deliver policy can not be updated")
+
+
+def stream_full() -> Refused:
+    return Refused(503, 10077, "maximum bytes exceeded")
+
+
+def storage_differs() -> Refused:
+    return Refused(500, 10052, "stream configuration update can not change storage type")
+
+
+def insufficient_resources() -> Refused:
+    return Refused(503, 10023, "insufficient resources")
