@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jetstream_lab import Lab, RealServer, real_lab, twin_lab
 
 from slackwater.bus.admin.streams import Topology, load
 from slackwater.bus.codec.cloudevents import Message
 from slackwater.bus.connect.nats_bus import NatsBus, connect_bus
+from slackwater.model.time import SystemClock
 from slackwater.runtime.embedded_nats import EmbeddedNats
 from slackwater.testing.broker import MemoryBroker
 from slackwater.testing.bus import MemoryBus
@@ -52,6 +54,35 @@ async def server(tmp_path: Path) -> AsyncIterator[EmbeddedNats]:
     await server.stop()
 
 
+TWIN_AND_NATS = [pytest.param("twin", marks=pytest.mark.looptime), "nats"]
+
+
+@pytest.fixture(params=TWIN_AND_NATS)
+def lab_url(request: pytest.FixtureRequest) -> str | None:
+    return None if request.param == "twin" else request.getfixturevalue("nats_url")
+
+
+@pytest.fixture
+async def lab(lab_url: str | None) -> AsyncIterator[Lab]:
+    """nats-server, or its twin in virtual time, at the level of messages."""
+    async with twin_lab() if lab_url is None else real_lab(lab_url) as open_lab:
+        yield open_lab
+
+
+@pytest.fixture(params=TWIN_AND_NATS)
+async def fragile(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Lab]:
+    """As `lab`, with a server that the test may kill."""
+    if request.param == "twin":
+        async with twin_lab() as open_lab:
+            yield open_lab
+        return
+    server = EmbeddedNats(tmp_path / "nats")
+    await server.start()
+    async with real_lab(server.url, RealServer(server, tmp_path / "nats")) as open_lab:
+        yield open_lab
+    await server.stop()
+
+
 @pytest.fixture(params=["memory", pytest.param("twin", marks=pytest.mark.looptime), "nats"])
 def url_or_memory(request: pytest.FixtureRequest) -> str | None:
     """The real server's URL, "twin" for the real bus on the in-memory server, or None for the in-memory bus."""
@@ -85,7 +116,7 @@ def _memory() -> Given:
 
 
 def _twin() -> Given:
-    broker = JetStreamBroker(topology=impatient())
+    broker = JetStreamBroker(topology=impatient(), clock=SystemClock())
     return _in_memory(broker, lambda: connect_memory_bus(broker, name="test", declares=False))
 
 

@@ -17,7 +17,7 @@ from slackwater.testing.jetstream.refusals import (
     stream_differs,
     stream_not_found,
 )
-from slackwater.testing.jetstream.stream import DEFAULTS, MemoryStream
+from slackwater.testing.jetstream.stream import MemoryStream, normalized
 
 if TYPE_CHECKING:
     from slackwater.testing.jetstream.broker import JetStreamBroker
@@ -62,7 +62,7 @@ class JetStreamApi:
         stream = self._broker.jetstreams.get(names[0])
         if stream is None:
             stream = self._broker.add_stream(names[0], wanted)
-        elif any({**DEFAULTS, **wanted}.get(key) != stream.config.get(key) for key in _IN_PLACE):
+        elif any(normalized(wanted).get(key) != stream.config.get(key) for key in _IN_PLACE):
             raise stream_differs()
         return self._described(stream)
 

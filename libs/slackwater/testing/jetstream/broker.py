@@ -13,6 +13,7 @@ from slackwater.bus.codec.cloudevents import Message
 from slackwater.model.errors import Unavailable
 from slackwater.model.time import Clock
 from slackwater.testing.broker import MemoryBroker, Refusal
+from slackwater.testing.clock import LoopClock
 from slackwater.testing.jetstream.api import JetStreamApi
 from slackwater.testing.jetstream.connection import Receiver, ServerConnection
 from slackwater.testing.jetstream.consumer import DELETED, ConsumerSnapshot, PullRequest, StreamConsumer
@@ -40,7 +41,7 @@ class JetStreamBroker(MemoryBroker):
         is_declared: bool = True,
         sync_seconds: float = SYNC_SECONDS,
     ) -> None:
-        super().__init__(clock=clock, topology=topology)
+        super().__init__(clock=clock or LoopClock(), topology=topology)
         self.timers = Timers()
         self._api = JetStreamApi(self)
         self._sync_seconds = sync_seconds
@@ -87,7 +88,7 @@ class JetStreamBroker(MemoryBroker):
     def _begin(self) -> None:
         """Declare the consumers and begin to sync, now that there is an event loop."""
         self._syncs = True
-        self.timers.at(self.timers.now() + self._sync_seconds, self._sync)
+        self.timers.at(self.timers.now() + self._sync_seconds, self._sync_regularly)
         if self._declares:
             for stream in self._streams.values():
                 self._declare_consumers(stream)
@@ -268,8 +269,12 @@ class JetStreamBroker(MemoryBroker):
 
     # the disk
 
-    def _sync(self) -> None:
-        self.timers.at(self.timers.now() + self._sync_seconds, self._sync)
+    def _sync_regularly(self) -> None:
+        self.timers.at(self.timers.now() + self._sync_seconds, self._sync_regularly)
+        self.sync()
+
+    def sync(self) -> None:
+        """Write everything to the disk, as the server does every sync interval."""
         for name, stream in self._streams.items():
             known = self._synced_streams.get(name)
             if (
@@ -293,6 +298,8 @@ class JetStreamBroker(MemoryBroker):
             for consumer in tuple(self.consumers_of(name).values()):
                 if consumer.is_ephemeral or consumer.is_in_memory:
                     self.remove_consumer(consumer, None)
+                else:
+                    consumer.take_back_unflushed()
 
     def start(self) -> None:
         """Accept connections again."""
@@ -303,14 +310,19 @@ class JetStreamBroker(MemoryBroker):
         self.kill()
         self.start()
 
-    def power_failure(self) -> None:
-        """What was not synced is lost: the tail of file streams, and what consumers did since. The server is down."""
+    def power_failure(self, *, keeps_consumers: bool = False) -> None:
+        """What was not synced is lost: the tail of file streams, with it the removal of older messages, and what
+        consumers did since, unless their files happened to be written (`keeps_consumers`). The server is down.
+        """
         self.kill()
         for name, stream in tuple(self._streams.items()):
             synced = self._synced_streams.get(name, StreamSnapshot({}, 0))
             stream.restore(synced, self.clock.monotonic())
             for consumer in tuple(self.consumers_of(name).values()):
-                if (known := self._synced_consumers.get((name, consumer.name))) is None:
+                known = self._synced_consumers.get((name, consumer.name))
+                if keeps_consumers:
+                    consumer.restore(consumer.snapshot())
+                elif known is None:
                     self.remove_consumer(consumer, None)
                 else:
                     consumer.restore(known)

@@ -20,6 +20,8 @@ INACTIVE_SECONDS = 5.0
 """How long an ephemeral consumer without requests is kept, where its declaration names no time."""
 NO_MESSAGES, TIMED_OUT, DELETED = (404, "No Messages"), (408, "Request Timeout"), (409, "Consumer Deleted")
 HEARTBEAT = (100, "Idle Heartbeat")
+FLUSH_SECONDS = 0.1
+"""How often nats-server writes the state of a busy consumer: a kill takes back what it did since."""
 _ACK_PENDING_IS_FULL = -1
 
 
@@ -76,6 +78,17 @@ class Unacknowledged:
 
 
 @dataclass(frozen=True, slots=True)
+class _Unflushed:
+    """The state of one message, and the consumer's position, before a change that is not on the disk yet."""
+
+    sequence: int
+    unacknowledged: Unacknowledged | None
+    deliveries: int | None
+    delivered_consumer: int
+    delivered_stream: int
+
+
+@dataclass(frozen=True, slots=True)
 class ConsumerSnapshot:
     """What of a consumer is on the disk."""
 
@@ -112,6 +125,8 @@ class StreamConsumer:
         self._unread: OrderedDict[int, None] = OrderedDict()
         self._waiting: deque[PullRequest] = deque()
         self._checks_at = float("inf")
+        self._unflushed: list[_Unflushed] = []
+        self._flushed_at = float("-inf")
         self._prefix = f"$JS.ACK.{stream.name}.{name}."
         self.config: dict[str, Any] = {}
         self._configure(config)
@@ -230,6 +245,7 @@ class StreamConsumer:
     def _deliver(self, request: PullRequest, sequence: int) -> None:
         now = self._timers.now()
         kept = self.stream.messages[sequence]
+        self._note(sequence, now)
         self.delivered_consumer = number = self.delivered_consumer + 1
         if sequence > self.delivered_stream:
             self.delivered_stream = sequence
@@ -286,9 +302,11 @@ class StreamConsumer:
                 self._check_at(pending.due)
 
     def _settle(self, sequence: int) -> None:
-        was_full = len(self.unacknowledged) >= self._most_unacknowledged
-        if self.unacknowledged.pop(sequence, None) is None:
+        if sequence not in self.unacknowledged:
             return
+        was_full = len(self.unacknowledged) >= self._most_unacknowledged
+        self._note(sequence, self._timers.now())
+        del self.unacknowledged[sequence]
         self.deliveries.pop(sequence, None)
         self._again.pop(sequence, None)
         if was_full and self._waiting:
@@ -361,6 +379,39 @@ class StreamConsumer:
 
     # the end, and the disk
 
+    def _note(self, sequence: int, now: float) -> None:
+        """Note a message's state before it changes, unless the change is written at once."""
+        if now - self._flushed_at >= FLUSH_SECONDS:
+            self._flushed_at = now
+            self._unflushed.clear()
+            return
+        pending = self.unacknowledged.get(sequence)
+        before = replace(pending) if pending is not None else None
+        self._unflushed.append(
+            _Unflushed(sequence, before, self.deliveries.get(sequence), self.delivered_consumer, self.delivered_stream)
+        )
+
+    def take_back_unflushed(self) -> None:
+        """The server was killed: what was not written has not happened."""
+        if self._timers.now() - self._flushed_at < FLUSH_SECONDS:
+            unread = set(self._unread)
+            for change in reversed(self._unflushed):
+                sequence, is_there = change.sequence, change.sequence in self.stream.messages
+                self.delivered_consumer, self.delivered_stream = change.delivered_consumer, change.delivered_stream
+                self.unacknowledged.pop(sequence, None)
+                self.deliveries.pop(sequence, None)
+                if change.unacknowledged is None and is_there:
+                    unread.add(sequence)
+                elif change.unacknowledged is not None and is_there:
+                    self.unacknowledged[sequence] = change.unacknowledged
+                    if change.deliveries is not None:
+                        self.deliveries[sequence] = change.deliveries
+            self._unread = OrderedDict.fromkeys(sorted(unread))
+        self._unflushed.clear()
+        self._again.clear()
+        self._checks_at = float("inf")
+        self._check_at(self._timers.now())
+
     def end(self, status: tuple[int, str] | None = DELETED) -> None:
         """The consumer is gone; waiting requests are told, unless the server itself has ended."""
         self.is_gone = True
@@ -382,6 +433,7 @@ class StreamConsumer:
 
     def restore(self, snapshot: ConsumerSnapshot) -> None:
         """Go back to a snapshot: what was delivered or acknowledged since then is not known any more."""
+        self._unflushed.clear()
         messages, last = self.stream.messages, self.stream.last_sequence
         self.delivered_consumer = snapshot.delivered_consumer
         self.delivered_stream = min(snapshot.delivered_stream, last)

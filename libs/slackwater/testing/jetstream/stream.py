@@ -31,6 +31,13 @@ DEFAULTS: Mapping[str, Any] = {
 }
 
 
+def normalized(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a configuration with the server's defaults; the window of message ids is no longer than the age."""
+    whole = {**DEFAULTS, **config}
+    window, age = whole["duplicate_window"] or DEFAULTS["duplicate_window"], whole["max_age"]
+    return {**whole, "duplicate_window": min(window, age) if age else window}
+
+
 @dataclass(frozen=True, slots=True)
 class Stored:
     """A stored message. `seconds` is monotonic time, `at` the server's wall clock."""
@@ -73,7 +80,7 @@ class MemoryStream:
 
     def configure(self, config: Mapping[str, Any]) -> None:
         """Apply a configuration, also its limits to what is stored already, except for those of age."""
-        self.config = {**DEFAULTS, **config}
+        self.config = normalized(config)
         self.subjects = tuple(self.config["subjects"])
         self.is_in_memory = self.config["storage"] == "memory"
         self._discards_new = self.config["discard"] == "new"
@@ -204,7 +211,8 @@ class MemoryStream:
 
     def _size(self, message: Message) -> int:
         size = self._record_bytes + len(message.subject) + len(message.body)
-        if message.headers:
-            lines = sum(len(name) + len(value) + _HEADER_LINE_BYTES for name, value in message.headers.items())
+        headers = message.headers
+        if headers:
+            lines = sum(map(len, headers)) + sum(map(len, headers.values())) + len(headers) * _HEADER_LINE_BYTES
             size += lines + _HEADER_BLOCK_BYTES + (0 if self.is_in_memory else _HEADER_LENGTH_BYTES)
         return size
