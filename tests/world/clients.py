@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from tests.world.processes import Process
 from tests.world.trace import Kind
 
+from slackwater.bus.port import Bus
 from slackwater.bus.read.stream_reader import StreamGap
 from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.intent_declared import IntentDeclared
 from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.model.errors import Unavailable
-from slackwater.testing.bus import MemoryBus
 
 if TYPE_CHECKING:
     from tests.world.world import World
@@ -30,7 +30,10 @@ class Client:
         self._positions: dict[str, int] = {}
 
     async def run(self, process: Process) -> None:
-        bus = MemoryBus(self._world.broker, clock=process.clock, name=self.name)
+        async with self._world.bus(process, declares=False) as bus:
+            await self._follow(process, bus)
+
+    async def _follow(self, process: Process, bus: Bus) -> None:
         while True:
             try:
                 async with bus.follow(PAYLOADS, after=self._positions) as reader:

@@ -129,12 +129,41 @@ def _end_drift(world: World, fault: PlannedFault) -> None:
 
 def _broker_down(world: World, _: PlannedFault) -> None:
     world.broker.away = True
-    world.broker.wake()
 
 
 def _broker_up(world: World, _: PlannedFault) -> None:
-    world.broker.away = False
-    world.broker.wake()
+    world.broker.start()
+
+
+def _kill_broker(world: World, _: PlannedFault) -> None:
+    world.broker.kill()
+
+
+def _power_failure(world: World, _: PlannedFault) -> None:
+    world.broker.power_failure()
+
+
+def _refuse_to_store(world: World, _: PlannedFault) -> None:
+    world.broker.refuses_to_store = True
+
+
+def _store_again(world: World, _: PlannedFault) -> None:
+    world.broker.refuses_to_store = False
+
+
+def _disconnect(world: World, fault: PlannedFault) -> None:
+    world.broker.disconnect(fault.target)
+
+
+def _consumer(act: Callable[[World, str], None]) -> Act:
+    """An act on one of the broker's consumers, which `amount` (0..1) chooses; none while the broker has none."""
+
+    def begin(world: World, fault: PlannedFault) -> None:
+        names = world.broker.durable_consumers()
+        if names:
+            act(world, names[int(fault.amount * (len(names) - 1))])
+
+    return begin
 
 
 def _database_down(world: World, _: PlannedFault) -> None:
@@ -147,6 +176,14 @@ def _database_up(world: World, _: PlannedFault) -> None:
 
 def _restart_database(world: World, _: PlannedFault) -> None:
     world.postgres.restart()
+
+
+def _rewind(world: World, consumer: str) -> None:
+    world.broker.rewind_consumer(consumer)
+
+
+def _lose(world: World, consumer: str) -> None:
+    world.broker.lose_consumer(consumer)
 
 
 def _lose_answers(world: World, fault: PlannedFault) -> None:
@@ -191,7 +228,13 @@ def fault_kinds() -> Mapping[str, FaultKind]:
         FaultKind("lossy link", connections, (1.0, 60.0), _lossy, _lossless, (0.01, 0.5)),
         FaultKind("clock jump", processes, (1.0, 120.0), _jump, _jump_back, (-300.0, 300.0)),
         FaultKind("clock drift", processes, (10.0, 200.0), _drift, _end_drift, (-0.05, 0.05)),
-        FaultKind("broker down", broker, (0.2, 20.0), _broker_down, _broker_up),
+        FaultKind("broker unreachable", broker, (0.2, 20.0), _broker_down, _broker_up),
+        FaultKind("broker killed", broker, (0.2, 20.0), _kill_broker, _broker_up),
+        FaultKind("power of the broker fails", broker, (0.2, 20.0), _power_failure, _broker_up),
+        FaultKind("disk of the broker is full", broker, (0.2, 20.0), _refuse_to_store, _store_again),
+        FaultKind("disconnect", processes, (0.0, 0.0), _disconnect),
+        FaultKind("consumer forgets", broker, (0.0, 0.0), _consumer(_rewind), amount=(0.0, 1.0)),
+        FaultKind("consumer lost", broker, (0.0, 0.0), _consumer(_lose), amount=(0.0, 1.0)),
         FaultKind("database down", postgres, (0.2, 20.0), _database_down, _database_up),
         FaultKind("database restarts", postgres, (0.0, 0.0), _restart_database),
         FaultKind("database is read-only", postgres, (0.5, 20.0), _read_only, _writable),

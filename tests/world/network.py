@@ -125,6 +125,17 @@ class ProcessLink:
 
         self._loop.call_at(arrival, arrive, context=self._context)
 
+    def send(self, operation: Callable[[], None]) -> None:
+        arrival = self.out.arrival(self._loop.time(), self._rng)
+        if arrival is None:
+            return
+
+        def arrive() -> None:
+            if not self.out.is_cut and not self.server.is_down:
+                operation()
+
+        self._loop.call_at(arrival, arrive, context=self._context)
+
     def deliver(self, receive: Callable[[], None]) -> None:
         arrival = self.back.arrival(self._loop.time(), self._rng)
         if arrival is None:
@@ -135,7 +146,6 @@ class ProcessLink:
                 self._loop.call_soon(receive, context=self.process.context)
 
         self._loop.call_at(arrival, arrive, context=self._context)
-
 
     def on_close(self, closed: Callable[[], None]) -> None:
         self.process.on_death(closed)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,10 +11,10 @@ from tests.world.faults import SERVICES
 from tests.world.trace import Kind
 
 from slackwater.bus.codec.cloudevents import Message
-from slackwater.bus.consume.dead_letters import DeadLetter
 from slackwater.model.time import Clock
 from slackwater.store.migrations import Schema
-from slackwater.testing.broker import MemoryBroker
+from slackwater.testing.jetstream.broker import JetStreamBroker
+from slackwater.testing.jetstream.stream import MemoryStream
 from slackwater.testing.postgres_twin.migrated import migrated
 from slackwater.testing.postgres_twin.rows import Values
 from slackwater.testing.postgres_twin.server import Schema as TwinSchema
@@ -24,54 +24,39 @@ from slackwater.testing.postgres_twin.transactions import Transaction
 Record = Callable[..., None]
 Written = dict[tuple[str, int], tuple[Values | None, Values | None]]
 """Values before and after, by table and number of the row."""
+DEAD_LETTERS = "DLQ"
 QUIET_TABLES = frozenset({"members"})
 """Heartbeats: their commits are not steps of the record."""
 
 
-class WorldBroker(MemoryBroker):
-    """Records what it stores."""
+class WorldBroker(JetStreamBroker):
+    """Records what it stores and broadcasts."""
 
     def __init__(self, clock: Clock, record: Record) -> None:
         self._record = record
         super().__init__(clock=clock)
-        self._listeners = OrderedListeners()  # type: ignore[assignment]
 
-    def store(self, stream: str, message: Message) -> int:
-        before = self.ends(stream)[1]
-        position = super().store(stream, message)
-        if position > before:
-            headers = message.headers
-            self._record(
-                Kind.STORED,
-                message.subject,
-                cause=headers.get("ce-causedby", ""),
-                detail={"stream": stream, "sequence": position, "id": headers.get("ce-id", "")},
-                value=message,
-                content=message.body,
-            )
-        return position
+    def stored(self, stream: MemoryStream, sequence: int, message: Message) -> None:
+        headers = message.headers
+        if stream.name == DEAD_LETTERS:
+            names = ("consumer", "reason", "detail")
+            why = {name: headers.get(f"sw-{name}", "") for name in names}
+            self._record(Kind.BURIED, headers.get("sw-subject", ""), detail=why, value=message, content=message.body)
+        else:
+            detail = {"stream": stream.name, "sequence": sequence, "id": headers.get("ce-id", "")}
+            cause = headers.get("ce-causedby", "")
+            subject, body = message.subject, message.body
+            self._record(Kind.STORED, subject, cause=cause, detail=detail, value=message, content=body)
+        super().stored(stream, sequence, message)
 
-    async def broadcast(self, message: Message) -> None:
+    def durable_consumers(self) -> list[str]:
+        """The names of all durable consumers, sorted."""
+        own = (consumers for consumers in self._js_consumers.values())
+        return sorted(c.name for consumers in own for c in consumers.values() if not c.is_ephemeral)
+
+    def relay(self, message: Message) -> int:
         self._record(Kind.BROADCAST, message.subject, value=message, content=message.body)
-        await super().broadcast(message)
-
-    async def bury(self, letter: DeadLetter, message: Message | None = None) -> None:
-        await super().bury(letter, message)
-        detail = {"reason": letter.reason, "consumer": letter.consumer, "detail": letter.detail}
-        self._record(Kind.BURIED, letter.subject, detail=detail, value=letter)
-
-
-class OrderedListeners(dict[object, None]):
-    """A set that keeps the order of insertion: wake-ups must not depend on addresses."""
-
-    def add(self, listener: object) -> None:
-        self[listener] = None
-
-    def discard(self, listener: object) -> None:
-        self.pop(listener, None)
-
-    def __iter__(self) -> Iterator[object]:
-        return iter(tuple(self.keys()))
+        return super().relay(message)
 
 
 class WorldPostgres(Server):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -23,6 +24,7 @@ from tests.world.trace import Kind, Trace
 from slackwater.agent.adapters.simulated import SimulatedDriver
 from slackwater.agent.service import build_agent
 from slackwater.agent.settings import AgentSettings
+from slackwater.bus.connect.nats_bus import NatsBus
 from slackwater.colocation.service import build as build_colocation
 from slackwater.colocation.settings import ColocationSettings
 from slackwater.ensurance.service import build as build_ensurance
@@ -34,7 +36,7 @@ from slackwater.prediction.service import build as build_prediction
 from slackwater.prediction.settings import PredictionSettings
 from slackwater.runtime.platform import Platform
 from slackwater.store.port import Database
-from slackwater.testing.bus import MemoryBus
+from slackwater.testing.jetstream.client import connect_memory_bus
 from slackwater.testing.postgres_twin.database import twin_database
 
 BUS_TIMEOUT_SECONDS, DATABASE_TIMEOUT_SECONDS = 2.0, 5.0
@@ -208,16 +210,17 @@ class World:
         given = settings(**self.plan.settings.get(service, {}))
 
         async def main(process: Process) -> None:
-            platform = Platform(
-                MemoryBus(self.broker, clock=process.clock, name=process.name),
-                process.clock,
-                self._databases(process),
-                NOWHERE,
-                process.member,
-            )
-            await build(given, platform).run(lambda: None)
+            databases = self._databases(process)
+            async with self.bus(process) as bus:
+                platform = Platform(bus, process.clock, databases, NOWHERE, process.member)
+                await build(given, platform).run(lambda: None)
 
         return main
+
+    def bus(self, process: Process, *, declares: bool = True) -> AbstractAsyncContextManager[NatsBus]:
+        """The bus of a process, on its own connection to the broker."""
+        link = self.network.link(process, self._bus_server)
+        return connect_memory_bus(self.broker, name=process.name, link=link, declares=declares, clock=process.clock)
 
     def _databases(self, process: Process) -> Callable[[str], Database]:
         link = self.network.link(process, self._database_server)
@@ -235,9 +238,9 @@ class World:
         machine = self.machines[node] = SimulatedDriver(node, number, clock, started_at=clock.now())
 
         async def main(process: Process) -> None:
-            bus = MemoryBus(self.broker, clock=process.clock, name=process.name)
-            platform = Platform(bus, process.clock, no_database, NOWHERE, process.member)
-            await build_agent(given, platform, machine).run(lambda: None)
+            async with self.bus(process, declares=False) as bus:
+                platform = Platform(bus, process.clock, no_database, NOWHERE, process.member)
+                await build_agent(given, platform, machine).run(lambda: None)
 
         return main
 
