@@ -117,17 +117,20 @@ def performed(seeds: range, options: argparse.Namespace) -> Iterator[Outcome]:
             seed = next(waiting, None)
             if seed is not None:
                 child = Child(lambda: outcome_of(seed, options))
-                selector.register(child.pipe, selectors.EVENT_READ, child)
+                selector.register(child.pipe, selectors.EVENT_READ, (seed, child))
 
         for _ in range(options.workers):
             start()
         while selector.get_map():
             for key, _ in selector.select():
-                child = key.data
+                seed, child = key.data
                 if child.reads():
                     continue
                 selector.unregister(key.fileobj)
-                outcome = child.result()
+                try:
+                    outcome = child.result()
+                except (RuntimeError, TimeoutError) as error:
+                    outcome = Outcome(seed, "", 0, 0.0, 0, {}, {}, f"the run: {error}")
                 start()
                 yield outcome
 

@@ -11,12 +11,14 @@ import json
 import logging
 import os
 import pickle
+import signal
 import sys
 import time
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import Generic, TypeVar
 
 from tests.world.guard import Guard
@@ -26,6 +28,9 @@ from tests.world.trace import Trace
 from tests.world.world import World
 
 R = TypeVar("R")
+LONGEST_RUN_SECONDS = 120.0
+"""Of CPU: a run that takes longer does not end."""
+OVERDUE = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +96,12 @@ def perform(plan: Plan, wanted: Wanted | None = None) -> Outcome:
     )
 
 
+def _give_up(_: int, frame: FrameType | None) -> None:
+    """A callback that never ends cannot be interrupted in any other way."""
+    traceback.print_stack(frame)
+    os._exit(OVERDUE)
+
+
 class Child(Generic[R]):
     """Work in a forked process. Its result must be picklable."""
 
@@ -106,6 +117,8 @@ class Child(Generic[R]):
     def _perform(work: Callable[[], R], write: int) -> None:
         """Ends the process, without any cleaning up."""
         status = 1
+        signal.signal(signal.SIGVTALRM, _give_up)
+        signal.setitimer(signal.ITIMER_VIRTUAL, LONGEST_RUN_SECONDS)
         try:
             with os.fdopen(write, "wb") as pipe:
                 pickle.dump(work(), pipe)
@@ -124,11 +137,13 @@ class Child(Generic[R]):
         return bool(content)
 
     def result(self) -> R:
-        """Wait for the end. Raises RuntimeError if the process has failed."""
+        """Wait for the end. Raises TimeoutError for a run that does not end, RuntimeError if the process has failed."""
         while self.reads():
             pass
         os.close(self.pipe)
         _, status = os.waitpid(self._pid, 0)
+        if os.waitstatus_to_exitcode(status) == OVERDUE:
+            raise TimeoutError(f"not done within {LONGEST_RUN_SECONDS:g} s of CPU; its last stack is above")
         if status:
             raise RuntimeError(f"the process of a run ended with status {os.waitstatus_to_exitcode(status)}")
         result: R = pickle.loads(self._content)  # noqa: S301 - of the child

@@ -54,6 +54,12 @@ class WorldBroker(JetStreamBroker):
         own = (consumers for consumers in self._js_consumers.values())
         return sorted(c.name for consumers in own for c in consumers.values() if not c.is_ephemeral)
 
+    def waiting(self) -> dict[str, int]:
+        """Messages that each durable consumer has not delivered or not seen acknowledged."""
+        own = (consumers for consumers in self._js_consumers.values())
+        infos = [c.info() for consumers in own for c in consumers.values() if not c.is_ephemeral]
+        return {info["name"]: info["num_pending"] + info["num_ack_pending"] for info in infos}
+
     def relay(self, message: Message) -> int:
         self._record(Kind.BROADCAST, message.subject, value=message, content=message.body)
         return super().relay(message)

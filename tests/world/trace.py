@@ -1,8 +1,8 @@
 """The history of a run: every step that matters, in order, folded into one running hash.
 
-A step is one line of JSON with at (virtual seconds), n (its number), process, kind, subject, cause, detail, and hash:
-that of the whole history up to it, so that the first line that differs between two runs shows where they part. Two runs of
-a seed give the same lines. `--trace FILE` writes them; tools that draw or shrink a history read that file.
+A step is one line of JSON with n (its number), at (virtual seconds), process, kind, subject, cause, detail, and hash:
+that of the whole history up to it, so that the first line that differs between two runs shows where they part. Two
+runs of a seed give the same lines. `--trace FILE` writes them; tools that draw or shrink a history read that file.
 """
 
 from __future__ import annotations

@@ -197,10 +197,9 @@ class World:
     def queues(self) -> Mapping[str, int]:
         """What waits: by outbox, and by consumer of the services that run."""
         waiting = {f"outbox of {name}": len(self.postgres.schemas[name].tables["outbox"].rows) for name in SERVICES}
-        for name in self.broker.topology.consumers:
+        for name, count in self.broker.waiting().items():
             if name.startswith(SERVICES):
-                state = self.broker.consumer_state(name)
-                waiting[f"consumer {name}"] = state.pending + state.unsettled
+                waiting[f"consumer {name}"] = count
         return waiting
 
     # composition
