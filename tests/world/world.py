@@ -276,6 +276,10 @@ class World:
         self.loop.call_at(plan.fault_seconds, self.record, Kind.PHASE, "quiet")
         self.loop.call_at(plan.fault_seconds + plan.quiet_seconds, self.record, Kind.PHASE, "rest")
         self.loop.run(plan.seconds)
+        for place in self.places.values():
+            if place.process is not None and place.process.is_running:
+                place.process.release_done()
+        self.loop.raise_failure()
         if last_step is None:
             self._check_at_rest()
         self._fold_rows()
