@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
-from probe_service import PROBE, Broker, eventually, liveness, running
+from probe_service import PROBE, Broker, eventually, liveness, running, twin_probe
 
 from slackwater.model.identifiers import new_id
 from slackwater.model.time import SystemClock
@@ -16,10 +16,13 @@ from slackwater.testing.postgres_server import FreshDatabase
 from slackwater.testing.store import MemoryDatabase
 
 
-@pytest.fixture(params=["memory", "postgres"])
+@pytest.fixture(params=["memory", "twin", "postgres"])
 async def database(request: pytest.FixtureRequest, fresh_database: FreshDatabase) -> AsyncIterator[Database]:
     if request.param == "memory":
         yield MemoryDatabase()
+        return
+    if request.param == "twin":
+        yield twin_probe(SystemClock())
         return
     real = connect_database((await fresh_database([PROBE]))["probe"], "probe", SystemClock())
     yield real

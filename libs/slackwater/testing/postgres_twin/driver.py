@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import cache
 from typing import Any
 
 import asyncpg
@@ -25,6 +26,11 @@ class Record(tuple[Any, ...]):
 
     def __getitem__(self, key: Any) -> Any:
         return super().__getitem__(self.names.index(key) if isinstance(key, str) else key)
+
+
+@cache
+def _record_class(names: tuple[str, ...]) -> type[Record]:
+    return type("Record", (Record,), {"names": names})
 
 
 class Connection:
@@ -118,8 +124,7 @@ class Connection:
 
     async def fetch(self, sql: str, *values: Any) -> list[Record]:
         result = await self.run(sql, values)
-        kind = type("Record", (Record,), {"names": list(result.names)})
-        return [kind(row) for row in result.rows]
+        return list(map(_record_class(tuple(result.names)), result.rows))
 
     async def fetchval(self, sql: str, *values: Any) -> Any:
         rows = (await self.run(sql, values)).rows

@@ -6,6 +6,7 @@ from slackwater.testing.postgres_twin.definition_parser import DefinitionParser
 from slackwater.testing.postgres_twin.syntax import (
     Body,
     Call,
+    Cast,
     Column,
     Delete,
     Expression,
@@ -97,11 +98,7 @@ class StatementParser(DefinitionParser):
         alias = ""
         if self.skip("as") or (self.token.kind in ("word", "name") and self.token.text not in _ENDS_NAME):
             alias = self.name()
-        elif isinstance(value, Column):
-            alias = value.name
-        elif isinstance(value, Call):
-            alias = value.name.removesuffix("_epoch") if value.name.startswith("extract_") else value.name
-        return value, alias or ("" if isinstance(value, Star) else "?column?")
+        return value, alias or _title_of(value)
 
     def _sources(self) -> list[Source]:
         sources = [self._source("cross")]
@@ -189,6 +186,18 @@ class StatementParser(DefinitionParser):
         table, alias = self._table()
         where = self.expression() if self.skip("where") else None
         return Delete(table, alias, where, self._returning())
+
+
+def _title_of(value: Expression) -> str:
+    """Returns PostgreSQL's name of a column without an alias."""
+    if isinstance(value, Cast):
+        inner = _title_of(value.value)
+        return value.type if inner == "?column?" else inner
+    if isinstance(value, Column):
+        return value.name
+    if isinstance(value, Call):
+        return "extract" if value.name.startswith("extract_") else value.name
+    return "" if isinstance(value, Star) else "?column?"
 
 
 def parse_statement(sql: str) -> Statement:
