@@ -16,14 +16,11 @@ from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.events.serialized import Written
 from slackwater.model.errors import InvalidInput, Unavailable
 from slackwater.model.nodes import Liveness
-from slackwater.model.time import Clock, SystemClock
+from slackwater.model.time import SystemClock
 from slackwater.store.engine import PostgresDatabase, connect_database
 from slackwater.store.migrations import Schema
 from slackwater.store.port import Relay
 from slackwater.testing.postgres_server import FreshDatabase
-from slackwater.testing.postgres_twin.database import twin_database
-from slackwater.testing.postgres_twin.migrated import migrated
-from slackwater.testing.postgres_twin.server import Server
 
 PROBE = Schema("probe", Path(__file__).parent / "migrations" / "versions")
 NOW = datetime(2026, 1, 5, tzinfo=UTC)
@@ -87,13 +84,6 @@ async def running(relay: Relay) -> AsyncIterator[asyncio.Task[None]]:
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task
-
-
-def twin_probe(clock: Clock) -> PostgresDatabase:
-    """The probe's schema on a PostgreSQL in memory."""
-    server = Server(clock)
-    server.create("probe", migrated(PROBE))
-    return twin_database(server, "probe", clock)
 
 
 @pytest.fixture

@@ -6,13 +6,14 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
-from probe_service import PROBE, Broker, eventually, liveness, running, twin_probe
+from probe_service import PROBE, Broker, eventually, liveness, running
 
 from slackwater.model.identifiers import new_id
 from slackwater.model.time import SystemClock
 from slackwater.store.engine import connect_database
 from slackwater.store.port import Database
 from slackwater.testing.postgres_server import FreshDatabase
+from slackwater.testing.postgres_twin.database import twin_of
 from slackwater.testing.store import MemoryDatabase
 
 
@@ -22,7 +23,7 @@ async def database(request: pytest.FixtureRequest, fresh_database: FreshDatabase
         yield MemoryDatabase()
         return
     if request.param == "twin":
-        yield twin_probe(SystemClock())
+        yield twin_of(PROBE)
         return
     real = connect_database((await fresh_database([PROBE]))["probe"], "probe", SystemClock())
     yield real
