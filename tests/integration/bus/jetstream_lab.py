@@ -10,7 +10,7 @@ import asyncio
 import json
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -22,19 +22,27 @@ from nats.js import JetStreamContext
 from nats.js.api import AckPolicy, ConsumerConfig, ConsumerInfo, StreamConfig
 from nats.js.errors import APIError, NotFoundError, ServiceUnavailableError
 
+from slackwater.bus.admin.streams import load
 from slackwater.bus.connect.connections import Connector
+from slackwater.bus.connect.nats_bus import NatsBus, connect_bus
 from slackwater.runtime.embedded_nats import EmbeddedNats
 from slackwater.testing.jetstream.broker import JetStreamBroker
-from slackwater.testing.jetstream.client import MemoryConnector
+from slackwater.testing.jetstream.client import MemoryConnector, connect_memory_bus
 from slackwater.testing.link import SoonLink
 
 PATIENCE_SECONDS = 30.0
 STREAMS = {"T": "t.>", "M": "m.>", "U": "u.>"}
 ACK_WAIT_SECONDS = 0.4
+DELAY_SECONDS = 0.0005
+"""Of the twin's link: without it, a loop of publishes would leave no virtual time for anything else."""
 
 
 class Server(Protocol):
     """A server that a test may kill."""
+
+    def connect(self, *, name: str, **more: Any) -> AbstractAsyncContextManager[NatsBus]:
+        """Connect the bus of one process."""
+        ...
 
     async def kill(self) -> None: ...
     async def start(self) -> None: ...
@@ -51,6 +59,9 @@ class RealServer:
         self._server = server
         self._home = home
         self._copy = home.parent / "copy"
+
+    def connect(self, *, name: str, **more: Any) -> AbstractAsyncContextManager[NatsBus]:
+        return connect_bus(self._server.url, name=name, **more)
 
     async def kill(self) -> None:
         await self._server.kill()
@@ -75,6 +86,9 @@ class TwinServer:
 
     def __init__(self, broker: JetStreamBroker) -> None:
         self._broker = broker
+
+    def connect(self, *, name: str, **more: Any) -> AbstractAsyncContextManager[NatsBus]:
+        return connect_memory_bus(self._broker, name=name, link=SoonLink(DELAY_SECONDS), **{"topology": load(), **more})
 
     async def kill(self) -> None:
         self._broker.kill()
@@ -223,9 +237,10 @@ async def twin_lab() -> AsyncIterator[Lab]:
     broker = JetStreamBroker(is_declared=False)
 
     async def connect(name: str) -> Client:
-        return await MemoryConnector(broker, SoonLink(), name, PATIENCE_SECONDS).dial()
+        return await MemoryConnector(broker, SoonLink(DELAY_SECONDS), name, PATIENCE_SECONDS).dial()
 
     client = await connect("lab")
+    await client.flush()  # nothing may be under way when the virtual time of the test begins
     yield Lab(connect, client, TwinServer(broker))
     await client.close()
 

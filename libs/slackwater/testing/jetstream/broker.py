@@ -295,6 +295,8 @@ class JetStreamBroker(MemoryBroker):
         for name, stream in tuple(self._streams.items()):
             if stream.is_in_memory:
                 self._forget_stream(name, None)
+            else:
+                stream.restore(stream.snapshot(), self.clock.monotonic())  # only ids of stored messages stay known
             for consumer in tuple(self.consumers_of(name).values()):
                 if consumer.is_ephemeral or consumer.is_in_memory:
                     self.remove_consumer(consumer, None)
