@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
+from slackwater.bus.admin.broker_admin import ConsumerState
 from slackwater.bus.admin.stream_setup import consumer_configs
-from slackwater.bus.admin.streams import Topology
+from slackwater.bus.admin.streams import Topology, durable_names
 from slackwater.bus.codec.cloudevents import Message
 from slackwater.model.errors import Unavailable
 from slackwater.model.time import Clock
@@ -246,6 +247,23 @@ class JetStreamBroker(MemoryBroker):
     def consumer(self, name: str) -> StreamConsumer:
         """Returns a consumer by the broker's name of it. Raises KeyError."""
         return next(own[name] for own in self._js_consumers.values() if name in own)
+
+    def consumer_state(self, name: str) -> ConsumerState:
+        parts = [
+            own
+            for durable in durable_names(name, self.topology.consumers[name])
+            if (own := self.consumers_of(self.topology.stream_of(name)).get(durable)) is not None
+        ]
+        pending = sum(part.num_pending for part in parts)
+        unsettled = sum(len(part.unacknowledged) for part in parts)
+        redelivered = sum(len(part.deliveries) for part in parts)
+        return ConsumerState(name, self.topology.stream_of(name), pending, unsettled, redelivered)
+
+    def settled_up_to(self, name: str) -> int:
+        return self.consumer(name).settled_up_to()
+
+    def deliveries_of(self, name: str, sequence: int) -> int:
+        return self.consumer(name).deliveries.get(sequence, 1)
 
     def _interested(self, stream: str, subject: str) -> list[StreamConsumer]:
         by_subject = self._interest.setdefault(stream, {})

@@ -198,6 +198,11 @@ class StreamConsumer:
         else:
             self._unread.pop(sequence, None)
 
+    @property
+    def num_pending(self) -> int:
+        """Messages that wait to be delivered for the first time."""
+        return len(self._unread)
+
     # requests
 
     def pull(self, request: PullRequest) -> None:
