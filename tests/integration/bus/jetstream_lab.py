@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import shutil
+import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
@@ -50,6 +52,8 @@ class Server(Protocol):
         """From now on, `lose_power` finds the disk as it is now."""
 
     async def lose_power(self, *, keeps_consumers: bool = False) -> None: ...
+    def freeze(self) -> None: ...
+    def resume(self) -> None: ...
 
 
 class RealServer:
@@ -80,6 +84,12 @@ class RealServer:
                 shutil.rmtree(stream / part)
                 shutil.copytree(older / part, stream / part)
 
+    def freeze(self) -> None:
+        os.kill(self._server.pid or 0, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        os.kill(self._server.pid or 0, signal.SIGCONT)
+
 
 class TwinServer:
     """The in-memory server."""
@@ -101,6 +111,12 @@ class TwinServer:
 
     async def lose_power(self, *, keeps_consumers: bool = False) -> None:
         self._broker.power_failure(keeps_consumers=keeps_consumers)
+
+    def freeze(self) -> None:
+        self._broker.freeze()
+
+    def resume(self) -> None:
+        self._broker.resume()
 
 
 @dataclass

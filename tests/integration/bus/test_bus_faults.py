@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -268,17 +266,31 @@ async def test_declaring_again_changes_nothing_and_a_changed_limit_is_applied(ki
         assert (await bus.jetstream.stream_info("DECISIONS")).state.messages == 1
 
 
-async def test_a_broker_that_answers_late_is_asked_again(server: EmbeddedNats) -> None:
+async def test_a_broker_that_answers_late_is_asked_again(killable: Server) -> None:
     """A request has three seconds. At load 10 a broker took longer for one consumer, and a start failed."""
-    async with connect_bus(server.url, name="test") as bus:
-        assert server.pid is not None
-        os.kill(server.pid, signal.SIGSTOP)
+    async with killable.connect(name="test") as bus:
+        killable.freeze()
         declaring = asyncio.create_task(bus.declare())
         try:
             await asyncio.sleep(4)
         finally:
-            os.kill(server.pid, signal.SIGCONT)
+            killable.resume()
         await declaring
+
+
+async def test_a_publish_to_a_broker_that_stands_still_fails_and_may_have_been_stored(killable: Server) -> None:
+    async with killable.connect(name="test") as bus:
+        killable.freeze()
+        try:
+            with pytest.raises(Unavailable, match="did not confirm"):
+                await bus.publish(event := effect("d"))
+            assert not await bus.connected()
+        finally:
+            killable.resume()
+        async with asyncio.timeout(30):
+            while not await bus.connected():
+                await asyncio.sleep(0.05)
+        assert await bus.publish(event) == 1, "the repeated publish is answered with the first position"
 
 
 async def test_a_change_that_jetstream_cannot_make_is_explained(killable: Server) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from slackwater.bus.codec.cloudevents import Message
 from slackwater.testing.jetstream.refusals import (
     Refused,
+    Unmodelled,
     consumer_not_found,
     message_not_found,
     storage_differs,
@@ -47,12 +48,12 @@ class JetStreamApi:
             ("CONSUMER", "LIST"): self._consumers,
         }
 
-    def answer(self, tokens: list[str], body: bytes) -> dict[str, Any] | None:
-        """Returns the answer to a request, given its subject after the prefix; None for one that is not known."""
+    def answer(self, tokens: list[str], body: bytes) -> dict[str, Any]:
+        """Returns the answer to a request, given its subject after the prefix. Raises Unmodelled."""
         length = 3 if tuple(tokens[:3]) in self._operations else 2
         operation = self._operations.get(tuple(tokens[:length]))
         if operation is None:
-            return None
+            raise Unmodelled(f"the request {'.'.join(tokens)}")
         try:
             return operation(tokens[length:], json.loads(body) if body else {})
         except Refused as refusal:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from slackwater.bus.admin.broker_admin import ConsumerState
@@ -47,6 +48,7 @@ class JetStreamBroker(MemoryBroker):
         self._api = JetStreamApi(self)
         self._sync_seconds = sync_seconds
         self._syncs = False
+        self._held: list[Callable[[], None]] | None = None
         self._connections: dict[int, ServerConnection] = {}
         self._numbers = 0
         self._js_consumers: dict[str, dict[str, StreamConsumer]] = {}
@@ -76,8 +78,8 @@ class JetStreamBroker(MemoryBroker):
 
     def connect(self, name: str, link: Link, receiver: Receiver) -> ServerConnection:
         """Accept a connection. Raises Unavailable while the server is down."""
-        if self.away:
-            raise Unavailable("the broker is down: connection refused")
+        if self.away or self._held is not None:
+            raise Unavailable("the broker is down: connection refused, or no answer")
         if not self._syncs:
             self._begin()
         self._numbers += 1
@@ -100,6 +102,13 @@ class JetStreamBroker(MemoryBroker):
                 for config in consumer_configs(name, spec):
                     self.add_consumer(stream, str(config.durable_name), config.as_dict())
 
+    def pinged(self, connection: ServerConnection) -> None:
+        """Answer a ping."""
+        if self._held is not None:
+            self._held.append(partial(self.pinged, connection))
+        elif connection.is_open:
+            connection.back.send(connection.receiver.pong)
+
     def _ended(self, connection: ServerConnection) -> None:
         self._connections.pop(connection.number, None)
 
@@ -116,7 +125,10 @@ class JetStreamBroker(MemoryBroker):
         self, connection: ServerConnection, subject: str, reply: str, headers: Mapping[str, str] | None, body: bytes
     ) -> None:
         """Handle one message of a client."""
-        if self.away:
+        if self._held is not None:
+            self._held.append(partial(self.receive, connection, subject, reply, headers, body))
+            return
+        if self.away or not connection.is_open:
             return
         if subject.startswith(_ACK):
             self._acknowledge(subject, body)
@@ -175,8 +187,6 @@ class JetStreamBroker(MemoryBroker):
             consumer.pull(PullRequest(connection, reply, json.loads(body), self.timers.now()))
             return True
         answer = self._api.answer(tokens, body)
-        if answer is None:
-            return False
         connection.deliver(reply, reply, "", None, json.dumps(answer).encode())
         return True
 
@@ -346,6 +356,19 @@ class JetStreamBroker(MemoryBroker):
                     self.remove_consumer(consumer, None)
                 else:
                     consumer.restore(known)
+
+    def freeze(self) -> None:
+        """SIGSTOP: connections stay open, and nothing is handled."""
+        self._held = self._held or []
+        self.timers.is_held = True
+
+    def resume(self) -> None:
+        """SIGCONT: what has arrived meanwhile is handled, and what has become due happens."""
+        held, self._held = self._held or [], None
+        for handle in held:
+            handle()
+        self.timers.is_held = False
+        self.timers.catch_up()
 
     def rewind_consumer(self, name: str) -> None:
         """The consumer's state on the disk is behind: what it delivered and saw acknowledged since is forgotten."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Protocol
 
-from slackwater.testing.jetstream.refusals import deliver_policy_differs
+from slackwater.testing.jetstream.refusals import deliver_policy_differs, require_modelled
 from slackwater.testing.jetstream.stream import MemoryStream, Stored
 from slackwater.testing.jetstream.subjects import matches_any
 from slackwater.testing.jetstream.timers import Timers
@@ -23,6 +23,30 @@ HEARTBEAT = (100, "Idle Heartbeat")
 FLUSH_SECONDS = 0.1
 """How often nats-server writes the state of a busy consumer: a kill takes back what it did since."""
 _ACK_PENDING_IS_FULL = -1
+_KNOWN: Mapping[str, Collection[Any] | None] = {
+    "name": None,
+    "durable_name": None,
+    "description": None,
+    "metadata": None,
+    "deliver_policy": ("all", "new", "last_per_subject", "by_start_sequence", "by_start_time"),
+    "opt_start_seq": None,
+    "opt_start_time": None,
+    "ack_policy": ("none", "explicit"),
+    "ack_wait": None,
+    "max_deliver": (-1, 0),
+    "max_ack_pending": None,
+    "filter_subject": None,
+    "filter_subjects": None,
+    "replay_policy": ("instant",),
+    "headers_only": None,
+    "mem_storage": None,
+    "inactive_threshold": None,
+    "max_waiting": None,
+    "num_replicas": (0, 1),
+    "idle_heartbeat": (0,),
+    "flow_control": (False,),
+}
+"""Keys of a consumer's configuration, with the values that are modelled: pull consumers, delivered without limit."""
 
 
 class Requester(Protocol):
@@ -136,6 +160,7 @@ class StreamConsumer:
             timers.at(self._active_at + self._inactive_seconds, self._end_if_inactive)
 
     def _configure(self, config: Mapping[str, Any]) -> None:
+        require_modelled("consumer", config, _KNOWN)
         self.config = {"replay_policy": "instant", "max_waiting": 512, "num_replicas": 0, **config}
         only = config.get("filter_subject")
         self.filters: tuple[str, ...] = tuple(config.get("filter_subjects") or ([only] if only else []))

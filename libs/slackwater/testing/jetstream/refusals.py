@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from typing import Any
 
 
@@ -17,6 +18,20 @@ class Refused(Exception):
     def answer(self) -> dict[str, Any]:
         """Returns the `error` of the API's answer."""
         return {"code": self.code, "err_code": self.err_code, "description": self.description}
+
+
+class Unmodelled(Exception):
+    """The bus asks for what this server does not do. A test fails by it: the twin or its use is to be extended."""
+
+
+def require_modelled(what: str, config: Mapping[str, Any], known: Mapping[str, Collection[Any] | None]) -> None:
+    """Raises Unmodelled for a key that is not known, or a value that is not in its list (None: any value)."""
+    for key, value in config.items():
+        if key not in known:
+            raise Unmodelled(f"{what}: {key}={value!r}")
+        allowed = known[key]
+        if allowed is not None and value is not None and value not in allowed:
+            raise Unmodelled(f"{what}: {key}={value!r}, modelled are {sorted(map(str, allowed))}")
 
 
 def stream_not_found() -> Refused:
