@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from slackwater.testing.jetstream.api import JetStreamApi
+from slackwater.testing.jetstream.api_errors import Unmodelled
 from slackwater.testing.jetstream.broker import JetStreamBroker
-from slackwater.testing.jetstream.refusals import Unmodelled
 
 STREAM: dict[str, Any] = {"name": "T", "subjects": ["t.>"], "storage": "file"}
 

@@ -55,7 +55,7 @@ class ReaderTasks:
         self._heal = heal
         self._healing = False
         self._readers: dict[Interruptible, None] = {}
-        """In the order in which they were opened."""
+        """In the order in which they began: that of a set would differ between two runs of a simulated history."""
 
     def interrupt(self, reason: str) -> None:
         """End the open requests of all readers: their answers may have been lost."""

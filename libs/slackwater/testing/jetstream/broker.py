@@ -14,11 +14,13 @@ from slackwater.bus.admin.streams import Topology, durable_names
 from slackwater.bus.codec.cloudevents import Message
 from slackwater.model.errors import Unavailable
 from slackwater.model.time import Clock
-from slackwater.testing.broker import MemoryBroker, Refusal
+from slackwater.testing.broker import MemoryBroker, StreamRefusal
 from slackwater.testing.clock import LoopClock
 from slackwater.testing.jetstream.api import JetStreamApi
 from slackwater.testing.jetstream.connection import Receiver, ServerConnection
-from slackwater.testing.jetstream.consumer import DELETED, ConsumerSnapshot, PullRequest, StreamConsumer
+from slackwater.testing.jetstream.consumer import StreamConsumer
+from slackwater.testing.jetstream.consumer_disk import ConsumerSnapshot
+from slackwater.testing.jetstream.pull_request import DELETED, PullRequest
 from slackwater.testing.jetstream.stream import MemoryStream, StreamSnapshot
 from slackwater.testing.jetstream.subjects import matches_any
 from slackwater.testing.jetstream.timers import Timers
@@ -148,7 +150,7 @@ class JetStreamBroker(MemoryBroker):
         before = stream.last_sequence
         try:
             sequence = self.store(stream.name, message)
-        except Refusal as refusal:
+        except StreamRefusal as refusal:
             text = json.dumps({"error": refusal.refused.answer(), "stream": stream.name, "seq": 0})
         except Unavailable:
             return  # as on a full disk: no answer at all
@@ -322,14 +324,14 @@ class JetStreamBroker(MemoryBroker):
         self.away = True
         for name, stream in tuple(self._streams.items()):
             if stream.is_in_memory:
-                self._forget_stream(name, None)
+                self._remove_stream(name, None)
             else:
                 stream.restore(stream.snapshot(), self.clock.monotonic())  # only ids of stored messages stay known
             for consumer in tuple(self.consumers_of(name).values()):
                 if consumer.is_ephemeral or consumer.is_in_memory:
                     self.remove_consumer(consumer, None)
                 else:
-                    consumer.take_back_unflushed()
+                    consumer.discard_unflushed()
 
     def start(self) -> None:
         """Accept connections again."""
@@ -383,7 +385,7 @@ class JetStreamBroker(MemoryBroker):
 
     def delete_stream(self, name: str) -> None:
         """Delete a stream with its consumers."""
-        self._forget_stream(name, DELETED)
+        self._remove_stream(name, DELETED)
 
     def begin_anew(self, stream: str) -> None:
         config = self._streams[stream].config
@@ -396,7 +398,7 @@ class JetStreamBroker(MemoryBroker):
             if connection.name in (name, f"{name}-bulk"):
                 connection.reset()
 
-    def _forget_stream(self, name: str, status: tuple[int, str] | None) -> None:
+    def _remove_stream(self, name: str, status: tuple[int, str] | None) -> None:
         for consumer in tuple(self.consumers_of(name).values()):
             self.remove_consumer(consumer, status)
         self._streams.pop(name, None)

@@ -53,7 +53,7 @@ class ServerConnection:
         self.back.send(partial(self.receiver.message, sid, subject, reply, headers, body))
         return True
 
-    def hears(self, target: str) -> bool:
+    def is_subscribed(self, target: str) -> bool:
         """Returns whether there is a subscription of an inbox."""
         return self._sid_of(target) is not None
 

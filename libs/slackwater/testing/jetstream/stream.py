@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from slackwater.bus.codec.cloudevents import MESSAGE_ID, Message
-from slackwater.testing.jetstream.refusals import require_modelled, stream_full
+from slackwater.testing.jetstream.api_errors import require_modelled, stream_full
 from slackwater.testing.jetstream.subjects import matches, matches_any
 
 _UNLIMITED = float("inf")
@@ -114,7 +114,7 @@ class MemoryStream:
         return next(iter(self.messages), self.last_sequence + 1)
 
     def store(self, message: Message, seconds: float, at: datetime) -> tuple[int, bool]:
-        """Append a message; returns its sequence, and whether it was there already. Raises Refused when full."""
+        """Append a message; returns its sequence, and whether it was there already. Raises JetStreamError when full."""
         self.expire(seconds)
         identity = message.headers.get(MESSAGE_ID)
         if identity is not None:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 
-class Refused(Exception):
+class JetStreamError(Exception):
     """The server refuses a request."""
 
     def __init__(self, code: int, err_code: int, description: str) -> None:
@@ -34,33 +34,33 @@ def require_modelled(what: str, config: Mapping[str, Any], known: Mapping[str, C
             raise Unmodelled(f"{what}: {key}={value!r}, modelled are {sorted(map(str, allowed))}")
 
 
-def stream_not_found() -> Refused:
-    return Refused(404, 10059, "stream not found")
+def stream_not_found() -> JetStreamError:
+    return JetStreamError(404, 10059, "stream not found")
 
 
-def consumer_not_found() -> Refused:
-    return Refused(404, 10014, "consumer not found")
+def consumer_not_found() -> JetStreamError:
+    return JetStreamError(404, 10014, "consumer not found")
 
 
-def message_not_found() -> Refused:
-    return Refused(404, 10037, "no message found")
+def message_not_found() -> JetStreamError:
+    return JetStreamError(404, 10037, "no message found")
 
 
-def stream_differs() -> Refused:
-    return Refused(400, 10058, "stream name already in use with a different configuration")
+def stream_differs() -> JetStreamError:
+    return JetStreamError(400, 10058, "stream name already in use with a different configuration")
 
 
-def deliver_policy_differs() -> Refused:
-    return Refused(500, 10012, "deliver policy can not be updated")
+def deliver_policy_differs() -> JetStreamError:
+    return JetStreamError(500, 10012, "deliver policy can not be updated")
 
 
-def stream_full() -> Refused:
-    return Refused(503, 10077, "maximum bytes exceeded")
+def stream_full() -> JetStreamError:
+    return JetStreamError(503, 10077, "maximum bytes exceeded")
 
 
-def storage_differs() -> Refused:
-    return Refused(500, 10052, "stream configuration update can not change storage type")
+def storage_differs() -> JetStreamError:
+    return JetStreamError(500, 10052, "stream configuration update can not change storage type")
 
 
-def insufficient_resources() -> Refused:
-    return Refused(503, 10023, "insufficient resources")
+def insufficient_resources() -> JetStreamError:
+    return JetStreamError(503, 10023, "insufficient resources")
