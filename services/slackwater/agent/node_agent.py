@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from slackwater.agent.adapters.linux.lock import AgentLock
+from slackwater.agent.adapters.disk_files import OS_FILES, DiskFiles
 from slackwater.agent.adapters.memory import MemoryIntents
 from slackwater.agent.adapters.metrics import AgentMetrics
 from slackwater.agent.adapters.report_file import keep_report
@@ -22,7 +22,7 @@ from slackwater.agent.edge.events import Envelopes
 from slackwater.agent.edge.publisher import BusPublisher
 from slackwater.agent.edge.send_queue import Outgoing
 from slackwater.agent.edge.subscriptions import Subscriptions
-from slackwater.agent.ports import Driver, EvictionLedger, IntentFile, JournalFile
+from slackwater.agent.ports import Driver, EvictionLedger, IntentFile, JournalFile, Lock
 from slackwater.agent.settings import AgentSettings
 from slackwater.agent.usecases.actuate import Actuator, RestoreReport
 from slackwater.agent.usecases.agent_loop import AgentLoop
@@ -58,9 +58,11 @@ class AgentService:
     driver: Driver
     journal: JournalFile
     ledger: EvictionLedger
-    lock: AgentLock | None = None
+    lock: Lock | None = None
     report_file: Path | None = None
     intents: IntentFile = field(default_factory=MemoryIntents)
+    disk: DiskFiles = OS_FILES
+    """Where the report file is written."""
     controls: Sequence[Control[Any]] = CONTROLS
     restore_report: RestoreReport | None = None
     metrics: AgentMetrics = field(default_factory=lambda: AgentMetrics(process_meters(), STANDS_IN_FOR))
@@ -115,7 +117,7 @@ class AgentService:
         self.restore_report = actuator.restore_all()
         self._running = self._outgoing = None
         if self.report_file is not None:
-            keep_report(self.report_file, self.restore_report)
+            keep_report(self.report_file, self.restore_report, self.disk)
         if not self.restore_report.exact:
             _log.warning("restore not exact", report=str(self.report_file))
         self.driver.close()
