@@ -15,6 +15,7 @@ from slackwater.agent.adapters.metrics import AgentMetrics
 from slackwater.agent.adapters.report_file import keep_report
 from slackwater.agent.domain.controls.catalog import CONTROLS
 from slackwater.agent.domain.controls.control import Control
+from slackwater.agent.domain.desired_state import DesiredState
 from slackwater.agent.domain.observation import Observation
 from slackwater.agent.domain.stored_reports import StoredReports
 from slackwater.agent.domain.tracing import TraceBudget
@@ -98,6 +99,18 @@ class AgentService:
             self.journal.close()
             if self.lock is not None:
                 self.lock.release()
+
+    def desired_states(self) -> Sequence[DesiredState]:
+        """What the running agent is asked for: the newest document of each writer, and in disconnected mode its own
+        decisions. None before and after `run`."""
+        if self._running is None:
+            return ()
+        converge = self._running.converge
+        return (*(held.desired for held in converge.held.values()), *(() if converge.own is None else (converge.own,)))
+
+    def sample_age_seconds(self) -> float | None:
+        """How long ago the running agent sampled; None if it has not."""
+        return None if self._running is None else self._running.sample_age_seconds()
 
     async def checks(self) -> Sequence[Check]:
         if self._running is None or self._outgoing is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -45,6 +45,7 @@ class MachineDriver:
     pool: str = "default"
     labels: Mapping[str, str] = field(default_factory=dict)
     knobs: tuple[KnobSpec, ...] = KNOBS
+    opened: Callable[[], None] = lambda: None
     layout: Layout = field(init=False)
     _files: KnobFiles = field(init=False)
     _known: dict[tuple[str, Target], Knob] = field(default_factory=dict)
@@ -56,6 +57,7 @@ class MachineDriver:
         self._files = KnobFiles(self.layout, self.knobs, machine.kernel)
 
     def open(self) -> None:
+        self.opened()
         self.machine.make_tiers()
 
     def close(self) -> None:

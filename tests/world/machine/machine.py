@@ -97,6 +97,7 @@ class Machine:
     prod_refault_bytes: float = 0.0
     oom_kills: int = 0
     agent_is_up: bool = False
+    _load_at: float | None = None
     _settled_at: float = 0.0
     _next_end: float = math.inf
     _ordered: tuple[Running, ...] = ()
@@ -193,6 +194,11 @@ class Machine:
         self.settle()
         return self._ordered
 
+    def hold_load(self) -> None:
+        """From here on every pod wants what it wants now."""
+        self.settle()
+        self._load_at = self.time()
+
     # files
 
     def write_foreign(self, path: str, text: str) -> bool:
@@ -245,6 +251,8 @@ class Machine:
     def _use_cpu(self, now: float, seconds: float) -> None:
         """Advance all counters by one interval; demand is that of its end."""
         pods = self._ordered
+        if self._load_at is not None:
+            now = self._load_at
         asked = [0.0 if pod.is_held else pod.load.cpu(now) * pod.share for pod in pods]
         limits = [pod.group.cpu_limit_milli for pod in pods]
         wanted = [want if limit is None else min(want, limit) for want, limit in zip(asked, limits, strict=True)]
@@ -301,7 +309,7 @@ class Machine:
     # memory
 
     def _update_memory(self, seconds: float) -> None:
-        now = self._settled_at
+        now = self._settled_at if self._load_at is None else self._load_at
         ended = [running for running in self._ordered if self._hold(running, now)]
         self._share_cache(seconds)
         for running in ended:
