@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
+from contextvars import Context
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -170,7 +171,7 @@ class World:
             self._restart_later(place, self._restarts.uniform(*RESTART_SECONDS))
 
     def _restart_later(self, place: Place, seconds: float) -> None:
-        self.loop.call_later(seconds, self.start, place.name)
+        self.loop.call_later(seconds, self.start, place.name, context=Context())  # not that of the dead process
 
     def crash(self, name: str, restart_after: float) -> None:
         """Kill a process at whatever it waits for."""
@@ -187,7 +188,7 @@ class World:
         if place.task is None or place.process is None or not place.process.is_running:
             return
         place.task.cancel()
-        place.task.add_done_callback(lambda _: self._restart_later(place, restart_after))
+        place.task.add_done_callback(lambda _: self._restart_later(place, restart_after), context=Context())
 
     def freeze(self, name: str) -> None:
         place = self.places[name]

@@ -60,4 +60,15 @@ class NothingChanges(Invariant):
                 raise Violation(f"{step.subject} was written {len(texts)} times with constant load: {', '.join(texts)}")
 
 
-INVARIANTS = (NothingGrows, NothingChanges)
+class EverythingRuns(Invariant):
+    """At rest every process of the plan runs."""
+
+    NAME = "everything runs at rest"
+
+    def at_rest(self) -> None:
+        for name, place in self.world.places.items():
+            if place.process is None or not place.process.is_running:
+                raise Violation(f"{name} does not run")
+
+
+INVARIANTS = (EverythingRuns, NothingGrows, NothingChanges)
