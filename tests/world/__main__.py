@@ -20,11 +20,17 @@ def parsed(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--trace", type=Path, metavar="FILE", help="write the record of --seed as lines of JSON")
     parser.add_argument("--plan", action="store_true", help="print the plan of --seed and perform nothing")
     parser.add_argument("--logs", action="store_true", help="show the log lines of the services of --seed")
-    parser.add_argument("--nodes", type=int, default=10, help="the most nodes of a seed (default 10)")
-    parser.add_argument("--seconds", type=float, default=600.0, help="virtual seconds of a seed (default 600)")
+    parser.add_argument("--nodes", type=int, help="the most nodes of a seed (default 10; of mutants 3)")
+    parser.add_argument("--seconds", type=float, help="virtual seconds of a seed (default 600; of mutants 240)")
     parser.add_argument("--workers", type=int, default=2, help="seeds at a time (default 2)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the outcome of each seed as a line of JSON")
-    return parser.parse_args(arguments)
+    parser.add_argument("--mutants", nargs="*", metavar="NAME", help="find wrong versions of the product, all or some")
+    options = parser.parse_args(arguments)
+    if options.nodes is None:
+        options.nodes = 10 if options.mutants is None else 3
+    if options.seconds is None:
+        options.seconds = 600.0 if options.mutants is None else 240.0
+    return options
 
 
 def main() -> int:
@@ -34,7 +40,10 @@ def main() -> int:
         os.environ["PYTHONHASHSEED"] = HASH_SEED
         os.execv(sys.executable, [sys.executable, "-m", "tests.world", *sys.argv[1:]])  # noqa: S606 - this program again
     from tests.world.campaign import campaign, replay
+    from tests.world.mutants.find import find_all
 
+    if options.mutants is not None:
+        return find_all(options)
     return replay(options) if options.seed is not None else campaign(options)
 
 

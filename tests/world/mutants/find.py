@@ -1,0 +1,126 @@
+"""`make world ARGS=--mutants`: looks for a seed that finds each mutant, and prints the table.
+
+A mutant counts as found if an invariant fails with it and the same seed holds without it. An exception, a run that does
+not end and a defect in the log say nothing about an invariant, and the search goes on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, replace
+
+from tests.world.campaign import outcome_of, prepare, show
+from tests.world.invariants import all_invariants
+from tests.world.mutants.mutant import Mutant
+from tests.world.mutants.plant import DoesNotFit
+from tests.world.mutants.registry import MUTANTS
+from tests.world.run import Child, Outcome
+
+NODES, SECONDS = 3, 240.0
+"""Small runs: most mutants show themselves on few nodes."""
+_LINE = "{:<36} {:>5} {:>8} {:>6} {:>7}  {}"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The result of one search. `seed` is None if no seed found the mutant."""
+
+    mutant: str
+    mended: str
+    seed: int | None
+    at: float
+    invariant: str
+    failure: str
+    tried: int
+    cpu_seconds: float
+
+    def line(self) -> str:
+        seed, at = ("-", "-") if self.seed is None else (str(self.seed), f"{self.at:.1f} s")
+        return _LINE.format(self.mutant, seed, at, self.tried, f"{self.cpu_seconds:.1f} s", self.invariant)
+
+
+def find_all(options: argparse.Namespace) -> int:
+    """Search for the named mutants, or all. Returns 1 if one was not found."""
+    mutants = chosen(options.mutants)
+    prepare()
+    show(_LINE.format("mutant", "seed", "at", "tried", "CPU", "invariant"))
+    findings: list[Finding] = []
+    with ThreadPoolExecutor(options.workers) as threads:
+        for finding in threads.map(lambda mutant: searched(mutant, options), mutants):
+            show(finding.line())
+            findings.append(finding)
+    if options.json:
+        options.json.write_text("".join(f"{json.dumps(asdict(finding))}\n" for finding in findings))
+    found = sum(finding.seed is not None for finding in findings)
+    show(f"{found} of {len(findings)} mutants found, {sum(one.cpu_seconds for one in findings):.0f} s of CPU")
+    return 0 if found == len(findings) else 1
+
+
+def chosen(names: Sequence[str]) -> Sequence[Mutant]:
+    """The mutants of these names, or all. Raises SystemExit for an unknown name."""
+    unknown = sorted(set(names) - {mutant.name for mutant in MUTANTS})
+    if unknown:
+        raise SystemExit(f"no mutant {unknown[0]!r}; there are: {', '.join(mutant.name for mutant in MUTANTS)}")
+    return [mutant for mutant in MUTANTS if not names or mutant.name in names]
+
+
+def searched(mutant: Mutant, options: argparse.Namespace) -> Finding:
+    """Try seeds until an invariant fails."""
+    nothing = Finding(mutant.name, mutant.mended, None, 0.0, f"not found: {mutant.hole or 'holds'}", "", 0, 0.0)
+    if mutant.hole:
+        return nothing
+    begun, tried, cpu = time.monotonic(), 0, 0.0
+    crashed = ""
+    for seed in seeds_of(mutant, options):
+        outcome = performed(mutant, seed, options)
+        tried, cpu = tried + 1, cpu + outcome.cpu_seconds
+        if is_evidence(outcome):
+            plain = performed(None, seed, options)
+            cpu += plain.cpu_seconds
+            if not plain.failure:
+                name, failure = outcome.invariant, outcome.failure
+                return Finding(mutant.name, mutant.mended, seed, outcome.at, name, failure, tried, cpu)
+        elif outcome.failure:
+            crashed = f"not found; seed {seed}: {outcome.failure}"
+    assert begun
+    return replace(nothing, invariant=crashed or nothing.invariant, tried=tried, cpu_seconds=cpu)
+
+
+def seeds_of(mutant: Mutant, options: argparse.Namespace) -> Iterable[int]:
+    """The known seed, then all others in order."""
+    others = range(options.first, options.first + options.seeds)
+    known = [] if mutant.seed is None else [mutant.seed]
+    return [*known, *(seed for seed in others if seed not in known)]
+
+
+def performed(mutant: Mutant | None, seed: int, options: argparse.Namespace) -> Outcome:
+    """The outcome of a seed, with the mutant or without any. Raises DoesNotFit."""
+
+    def work() -> Outcome | DoesNotFit:
+        try:
+            if mutant is not None:
+                mutant.plant()
+        except DoesNotFit as error:
+            return error
+        return outcome_of(seed, options)
+
+    try:
+        outcome = Child(work).result()
+    except (RuntimeError, TimeoutError) as error:
+        return Outcome(seed, "", 0, 0.0, 0, {}, {}, f"the run: {error}")
+    if isinstance(outcome, DoesNotFit):
+        raise outcome
+    return outcome
+
+
+def is_evidence(outcome: Outcome) -> bool:
+    """Whether an invariant of the world failed."""
+    return outcome.invariant.removesuffix(" (at rest)") in names_of_invariants()
+
+
+def names_of_invariants() -> Iterator[str]:
+    return (invariant.NAME for invariant in all_invariants())

@@ -1,0 +1,29 @@
+"""What a mutant is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tests.world.mutants.plant import Edit
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """One wrong version. `expected` are the invariants of which any may find it first.
+
+    `mended` is the commit that mended this defect when it was in the product; empty for an invented one. `seed` is the
+    one that found it last, tried first. `hole` says why no seed finds it: such a mutant is listed and not run.
+    """
+
+    name: str
+    wrong: str
+    edits: tuple[Edit, ...]
+    expected: tuple[str, ...] = ()
+    seed: int | None = None
+    mended: str = ""
+    hole: str = ""
+
+    def plant(self) -> None:
+        """Change this process. Raises DoesNotFit."""
+        for edit in self.edits:
+            edit.plant()
