@@ -332,7 +332,7 @@ async def test_an_open_request_keeps_its_reader(lab: Lab) -> None:
     config = ConsumerConfig(ack_policy=AckPolicy.NONE, mem_storage=True, inactive_threshold=0.2)
     name = (await lab.js.add_consumer("T", config)).name
     pull: Pull = await lab.pull(name, expires=20)
-    await asyncio.sleep(2)
+    await asyncio.sleep(0.8)
     await lab.publish("t.a")
     await until(lambda: pull.brought == [(1, 1)])
 
