@@ -227,6 +227,7 @@ async def test_a_waiting_request_learns_that_its_consumer_was_deleted(lab: Lab, 
     await lab.stream()
     await lab.consumer()
     pull = await lab.pull()
+    await until_waiting(lab, 1)  # the server takes requests up after it has answered a ping
     if ending == "consumer":
         await lab.js.delete_consumer("T", "c")
     else:
