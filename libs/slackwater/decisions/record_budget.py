@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
-from slackwater.decisions.reasons import DecisionKind
+from slackwater.decisions.reasons import DecisionKind, Reason
 from slackwater.decisions.record import DecisionRecord, Replay, StepSummary
 from slackwater.model.bounds import Count, Items, Moment, Name
 
@@ -24,7 +24,10 @@ _LISTINGS: Final = (MOST_LISTED, 20, 5)
 wait for hours until the bucket holds them all, and the node would have no record meanwhile.
 """
 STEP_SPACING: Final = timedelta(seconds=60)
-"""While less than half of the burst is left, steps of an episode share one record per such time, which lists them."""
+"""While less than half of the burst is left, steps share one record per such time, which lists them. The end of an
+episode has its own, because lists would otherwise show a throttle that is over.
+"""
+_ENDS: Final = frozenset({Reason.RESTORE_COMPLETE, Reason.RESTORE_WITHOUT_EFFECT})
 _ALWAYS: Final = frozenset({DecisionKind.EVICT, DecisionKind.AUTONOMY})
 
 
@@ -97,7 +100,8 @@ def recorded(
         }
     )
     left = left_bytes(account, budget, now)
-    is_close = step > 1 and account.recorded_at is not None and now - account.recorded_at < STEP_SPACING
+    is_recent = account.recorded_at is not None and now - account.recorded_at < STEP_SPACING
+    is_close = is_recent and record.reason not in _ENDS
     reserve = budget.burst_bytes // 2 if is_close else 0
     compact = compacted(numbered)
     forms = [(RecordForm.FULL, numbered), *((RecordForm.COMPACT, with_newest(compact, most)) for most in _LISTINGS)]

@@ -49,16 +49,15 @@ def _continues(newer: Item, older: Item) -> bool:
 def _row(group: Sequence[Item]) -> Item:
     newest, oldest = group[0], group[-1]
     kinds = dict.fromkeys(decision["kind"] for decision in reversed(group))
-    steps = sum(_steps(decision) for decision in group)
-    return {**newest, "steps": steps, "kinds": list(kinds), "first_at": oldest["decided_at"]}
+    return {**newest, "steps": _steps(group), "kinds": list(kinds), "first_at": oldest["decided_at"]}
 
 
-def _steps(decision: Item) -> int:
-    """The steps of one item: a server that folds episodes counts or lists them."""
-    steps = decision.get("steps")
-    if isinstance(steps, list):
-        return max(1, len(steps))
-    return steps if isinstance(steps, int) and steps > 0 else 1
+def _steps(group: Sequence[Item]) -> int:
+    """The steps from the oldest to the newest decision of a group. Those of an episode are numbered, because some have
+    no record of their own.
+    """
+    last, first = group[0].get("step") or 0, group[-1].get("step") or 0
+    return last - first + 1 if last and first else len(group)
 
 
 def _lasted(item: Item) -> str:

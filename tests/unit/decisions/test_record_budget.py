@@ -147,7 +147,7 @@ def test_a_node_that_is_throttled_without_end_has_a_record_every_two_hours() -> 
 
 
 def test_half_of_the_burst_lasts_a_record_a_minute() -> None:
-    """An operator who looks minutes after the first throttle finds what happened since, not only its first seconds."""
+    """Minutes after the first throttle, records show what happened since, and not only its first seconds."""
     budget, pause = RecordBudget(131_072, 3_500), timedelta(seconds=1.5)
     account, at, times = RecordAccount(), START, list[datetime]()
     while at < START + timedelta(minutes=10):
@@ -157,6 +157,21 @@ def test_half_of_the_burst_lasts_a_record_a_minute() -> None:
             times.append(at)
     assert max(after - before for before, after in pairwise(times)) <= STEP_SPACING + pause
     assert START + timedelta(minutes=5) < times[-1]
+
+
+@pytest.mark.parametrize("reason", [Reason.RESTORE_COMPLETE, Reason.RESTORE_WITHOUT_EFFECT])
+def test_the_end_of_an_episode_is_recorded_at_once_with_its_steps(reason: Reason) -> None:
+    budget, account = RecordBudget(20_000, 0), RecordAccount()
+    forms = list[RecordForm]()
+    for number in range(8):
+        at = START + timedelta(seconds=number)
+        step = recorded(account, decision(number, at), budget, at, lambda _: 3_000, continues=number > 0)
+        account, forms = step.account, [*forms, step.form]
+    assert forms == [RecordForm.FULL] * 3 + [RecordForm.LISTED] * 5
+    end = decision(8, START + timedelta(seconds=8), kind=DecisionKind.RESTORE).model_copy(update={"reason": reason})
+    made = recorded(account, end, budget, START + timedelta(seconds=8), lambda _: 3_000, continues=True)
+    assert made.record is not None
+    assert ([one.id for one in made.record.listed], made.record.step) == (["d3", "d4", "d5", "d6", "d7"], 9)
 
 
 def test_listed_steps_are_bounded_and_the_rest_is_counted() -> None:

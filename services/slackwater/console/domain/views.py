@@ -297,7 +297,11 @@ class IntentView:
 
 @dataclass(frozen=True, slots=True)
 class DecisionSummary:
-    """A decision as a list shows it; `relieved` and `seconds_to_actuation` are None until its effect is measured."""
+    """A decision as a list shows it; `relieved` and `seconds_to_actuation` are None until its effect is measured.
+
+    `episode` is the first decision of its episode, `step` its number there, from 1; steps without a record of their own
+    are counted. Empty and 0 for decisions that belong to none.
+    """
 
     id: str
     kind: DecisionKind
@@ -315,6 +319,8 @@ class DecisionSummary:
     actions: tuple[Action, ...]
     relieved: bool | None = None
     seconds_to_actuation: float | None = None
+    episode: str = ""
+    step: int = 0
 
 
 @dataclass(frozen=True, slots=True)
