@@ -18,11 +18,12 @@ GAP_SECONDS = 45.0
 
 @dataclass(frozen=True, slots=True)
 class LevelSample:
-    """Usage by layer (milli-cores) at one time, and the offer at that time."""
+    """Usage by layer (milli-cores) at one time, and the offer at that time; `beyond` as for `water_level`."""
 
     at: datetime
     used: Mapping[str, int]
     offered: int | None
+    beyond: int = 0
 
 
 def runs(samples: Sequence[LevelSample], gap_seconds: float = GAP_SECONDS) -> list[list[LevelSample]]:
