@@ -210,3 +210,10 @@ def test_what_was_below_the_forecast_in_between_is_not_drawn_over() -> None:
     assert runs == [[(*actual[0], 6.0)], [(*actual[2], 6.0)]]
     drawn = forecast_chart(FRAMES[0], START, END, actual, [(at[0], 6.0)])
     assert drawn.count("edge over") == 2, "each rises from what was expected to what came"
+
+
+def test_in_a_sum_over_nodes_what_runs_beyond_offers_leaves_other_offers_unused() -> None:
+    """One node borrows 2 of 5, another uses 4 without an offer: 3 are unused, although 6 are used of 5 offered."""
+    layers = {layer.name: layer.amount for layer in water_level({"batch": 6}, 5, 16, beyond=4)}
+    assert layers["offered"] == 3
+    assert layers["margin"] == 16 - 6 - 3

@@ -163,8 +163,8 @@ def shown(node: NodeView, wanted: NodeQuery, now: datetime, waterline: float) ->
 class HeldPod:
     """A throttled pod: since when, its limit, the reason; `decision_id` is the record in force.
 
-    `since`, `reason` and `decision_id` are None when no decision about it is stored. `after` is the time of a record that
-    restored the pod long before its last report: what throttles it now has no record yet.
+    `since`, `reason` and `decision_id` are None when no decision about it is stored. `after` is the time of a restore
+    long before the pod's last report: what throttles it now has no record yet.
     """
 
     pod: PodView
