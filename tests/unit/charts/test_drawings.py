@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from slackwater.charts import axes, svg
 from slackwater.charts.bars import share_bar, tank, waterfall_bar, waterfall_range
-from slackwater.charts.level_chart import LevelSample, level_chart, runs
+from slackwater.charts.level_chart import LevelSample, level_chart, runs, thinned
 from slackwater.charts.line_charts import above, forecast_chart, limit_lane, pressure_chart
 from slackwater.charts.marks import ChartMark
 from slackwater.charts.stacks import LAYERS, stacked, water_level
-from slackwater.charts.svg import Frame
+from slackwater.charts.svg import Frame, Scale
 
 START = datetime(2026, 1, 5, 10, tzinfo=UTC)
 END = START + timedelta(minutes=15)
@@ -217,3 +217,13 @@ def test_in_a_sum_over_nodes_what_runs_beyond_offers_leaves_other_offers_unused(
     layers = {layer.name: layer.amount for layer in water_level({"batch": 6}, 5, 16, beyond=4)}
     assert layers["offered"] == 3
     assert layers["margin"] == 16 - 6 - 3
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=900))
+def test_a_chart_of_many_reports_keeps_the_extremes_and_few_points(usage: list[int]) -> None:
+    start = datetime(2026, 1, 5, tzinfo=UTC)
+    samples = [LevelSample(start + timedelta(seconds=at), {"batch": used}, None) for at, used in enumerate(usage)]
+    kept = thinned(samples, Scale(start.timestamp(), start.timestamp() + 900, 40, 870))
+    assert len(kept) <= 2 * 140
+    assert kept == sorted(kept, key=lambda sample: sample.at)
+    assert {max(usage), min(usage)} <= {sample.used["batch"] for sample in kept}

@@ -149,7 +149,7 @@ async def test_an_episode_is_one_row_that_links_to_its_steps(
     async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://127.0.0.1") as client:
         body = (await client.get("/decisions")).text
         assert body.count('<th scope="row">') == 3
-        assert "59 steps</a> in 58 s: 59 throttle" in body
+        assert "59 steps</a> in 58 s: 59 \N{MULTIPLICATION SIGN} throttle" in body
         (address,) = re.findall(r'href="([^"]+)">59 steps', body)
         listed = (await client.get(unescape(address))).text
         assert listed.count('<th scope="row">') == PAGE, "of one episode every step has a row"
