@@ -23,8 +23,8 @@ def summary_of(record: DecisionRecord, effect: EffectView | None) -> DecisionSum
         remaining=record.remaining,
         remaining_because=record.remaining_because,
         actions=record.actions,
-        episode=record.episode,
-        step=record.step,
         relieved=effect.relieved if effect else None,
         seconds_to_actuation=effect.seconds_to_actuation if effect else None,
+        episode=record.episode,
+        step=record.step,
     )

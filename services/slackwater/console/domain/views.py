@@ -299,8 +299,7 @@ class IntentView:
 class DecisionSummary:
     """A decision as a list shows it; `relieved` and `seconds_to_actuation` are None until its effect is measured.
 
-    `episode` is the first decision of its episode, `step` its number there, from 1; steps without a record of their own
-    are counted. Empty and 0 for decisions that belong to none.
+    Steps without a record of their own count in `step`, too.
     """
 
     id: str
@@ -320,7 +319,9 @@ class DecisionSummary:
     relieved: bool | None = None
     seconds_to_actuation: float | None = None
     episode: str = ""
+    """The first decision of its episode; empty where decisions have none."""
     step: int = 0
+    """Its number within the episode, from 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -430,6 +431,7 @@ class DecisionFilter:
     pool: str | None = None
     carried_out: bool | None = None
     subject: str | None = None
+    episode: str | None = None
     since: datetime | None = None
     until: datetime | None = None
     before: tuple[datetime, str] | None = None
