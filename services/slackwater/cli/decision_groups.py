@@ -53,11 +53,10 @@ def _row(group: Sequence[Item]) -> Item:
 
 
 def _steps(group: Sequence[Item]) -> int:
-    """The steps from the oldest to the newest decision of a group. Those of an episode are numbered, because some have
-    no record of their own.
+    """The steps of an episode so far, which are numbered, because some have no record of their own; else the number of
+    decisions.
     """
-    last, first = group[0].get("step") or 0, group[-1].get("step") or 0
-    return last - first + 1 if last and first else len(group)
+    return group[0].get("step") or len(group)
 
 
 def _lasted(item: Item) -> str:

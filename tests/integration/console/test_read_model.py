@@ -87,12 +87,6 @@ async def test_the_last_generations_of_each_document_stay(model: ReadModel) -> N
     assert list(await model.resource_generations("Autonomy", "nothing")) == []
 
 
-async def test_a_list_names_the_episode_and_the_number_of_each_step(model: ReadModel) -> None:
-    [event] = [event for event in story(END) if event.data.TYPE == "decision.recorded"][:1]
-    await model.save_decisions([event.data.record.model_copy(update={"episode": "e1", "step": 7})])
-    assert [(each.episode, each.step) for each in await model.decisions(DecisionFilter())] == [("e1", 7)]
-
-
 async def everything(model: ReadModel) -> dict[str, Any]:
     """The answer to every question there is."""
     middle = START + timedelta(seconds=SURGE[0] + 40)
