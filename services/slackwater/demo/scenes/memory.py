@@ -73,7 +73,7 @@ class MemoryTurns:
 
     async def perform(self, turns: int) -> MemoryScene:
         """Run so many turns of each variant, interleaved."""
-        if (available := _available_mib()) < NEEDED_MIB:
+        if (available := available_mib()) < NEEDED_MIB:
             return self._left_out(f"{available} MiB are available, it needs {NEEDED_MIB}")
         before = [(kind, name, await self.stage.api.document(kind, name)) for kind, name, _ in documents()]
         try:
@@ -175,7 +175,7 @@ def _request(tier: str) -> str:
     return f"{PROD_END_MIB if tier == 'prod' else BATCH_MIB + 50}Mi"
 
 
-def _available_mib() -> int:
+def available_mib() -> int:
     for line in Path("/proc/meminfo").read_text().splitlines():
         if line.startswith("MemAvailable:"):
             return int(line.split()[1]) >> 10
