@@ -29,7 +29,7 @@ from slackwater.demo.scenes.cache_result import (
 )
 from slackwater.demo.scenes.memory import LIMIT_MIB, MIB, NEEDED_MIB, available_mib
 from slackwater.demo.scenes.other_work import measured
-from slackwater.demo.scenes.page_cache import CacheGroup, drop_cache, write_file
+from slackwater.demo.scenes.page_cache import CacheGroup, drop_cache, level_bytes, write_file
 from slackwater.demo.scenes.parent import ParentGroup
 from slackwater.demo.scenes.reread import Read, reads_of
 from slackwater.demo.scenes.result import interleaved
@@ -38,12 +38,14 @@ from slackwater.demo.scenes.stream import Progress, progress_of
 from slackwater.model.errors import Misconfigured, Unavailable
 
 PROD_MIB, BATCH_MIB, BATCH_PODS = 1000, 400, 2
+BATCH_REQUEST_MIB: Final = BATCH_MIB + 200
+"""A hard limit of a batch pod too, which must not do what the rule is to do."""
 READS_PER_SECOND, BATCH_MIB_PER_SECOND = 500.0, 500.0
 WATERLINE, COOL_DOWN_SECONDS = "16Mi", 60
 FREE_DISK_MIB: Final = PROD_MIB + BATCH_PODS * BATCH_MIB + 1000
-ALONE_SECONDS, BESIDE_SECONDS, END_SECONDS = 2.5, 10.0, 2.0
+ALONE_SECONDS, BESIDE_SECONDS, END_SECONDS = 2.5, 8.0, 2.0
 _START_SECONDS, _RESTORE_SECONDS, _STEP_SECONDS, _MOMENT_SECONDS = 30.0, 6.0, 0.1, 0.25
-_ROUND_SECONDS: Final = 36.0
+_ROUND_SECONDS: Final = 30.0
 
 Start = Callable[[str, Sequence[str]], Awaitable[Process]]
 Folder = Callable[[str], Path | None]
@@ -59,16 +61,20 @@ class Ground:
 
 @dataclass(slots=True)
 class Watch:
-    """What the kernel showed during a turn: seconds since its begin, and the limits of batch at that time."""
+    """What the kernel showed during a turn: the files of batch's limits and prod's refaults, by monotonic seconds."""
 
     began: float
-    limits: list[tuple[float, tuple[int | None, ...]]] = field(default_factory=list)
+    limits: list[tuple[float, tuple[tuple[str, ...], ...]]] = field(default_factory=list)
     refaults: list[tuple[float, int]] = field(default_factory=list)
 
     def note(self, prod: CacheGroup, batch: Sequence[CacheGroup]) -> None:
+        """Read the kernel's files once. Raises Unavailable where a program has ended."""
         now = time.monotonic()
-        self.limits.append((now, tuple(group.limit_bytes() for group in batch)))
-        self.refaults.append((now, prod.refault_bytes()))
+        try:
+            self.limits.append((now, tuple(group.limits() for group in batch)))
+            self.refaults.append((now, prod.refault_bytes()))
+        except OSError as error:
+            raise Unavailable(f"cache scene: a program ended early: {error}") from error
 
     def first_lowered(self) -> float | None:
         """When a limit differed from that of the begin, in seconds since then."""
@@ -76,11 +82,11 @@ class Watch:
         return next((round(at - self.began, 1) for at, limits in self.limits if limits != original), None)
 
     def limit_mib(self, at: float) -> int | None:
-        """The limits of all batch pods together at a time; None unless all differ from those of the begin."""
+        """The levels of all batch pods together at a time; None where all are as at the begin."""
         known = [limits for moment, limits in self.limits if moment <= at]
-        if not known or any(now is None or now == old for now, old in zip(known[-1], known[0], strict=True)):
+        if not known or known[-1] == known[0]:
             return None
-        return sum(limit or 0 for limit in known[-1]) // MIB
+        return sum(level_bytes(limits, BATCH_REQUEST_MIB * MIB) for limits in known[-1]) // MIB
 
     def refault_mib(self, begin: float, end: float) -> float:
         """MiB per second that prod read again in this time."""
@@ -224,7 +230,8 @@ class CacheTurns:
         while time.monotonic() - watch.began < seconds:
             watch.note(prod, batch)
             held = watch.limit_mib(time.monotonic())
-            self.stage.narrator.now("cache: " + ("no limit" if held is None else f"batch held to {held} MiB"), None, {})
+            said = "no limit on batch" if held is None else f"batch held to {held} MiB"
+            self.stage.narrator.now(f"cache: {said}", None, {})
             await asyncio.sleep(_STEP_SECONDS)
 
     async def _restored(self, watch: Watch, batch: Sequence[CacheGroup]) -> bool:
@@ -234,7 +241,7 @@ class CacheTurns:
                 await self.stage.api.put(kind, name, {**spec, "mode": "observe"})
         originals = watch.limits[0][1]
         for _ in range(int(_RESTORE_SECONDS / _STEP_SECONDS)):
-            if tuple(group.limit_bytes() for group in batch) == originals:
+            if tuple(group.limits() for group in batch) == originals:
                 return True
             await asyncio.sleep(_STEP_SECONDS)
         return False
@@ -299,8 +306,7 @@ def _tier(name: str) -> str:
 
 
 def _request(name: str) -> str:
-    """Returns the memory request. Of batch it is a hard limit too, which must not do what the rule is to do."""
-    return f"{PROD_MIB if name == 'prod' else BATCH_MIB + 200}Mi"
+    return f"{PROD_MIB if name == 'prod' else BATCH_REQUEST_MIB}Mi"
 
 
 def documents() -> list[tuple[str, str, dict[str, Any]]]:
@@ -315,7 +321,7 @@ def documents() -> list[tuple[str, str, dict[str, Any]]]:
         "avoidanceThreshold": 1,
         "coolDownSeconds": COOL_DOWN_SECONDS,
     }
-    memory = {"minRequestRatio": 0.1, "stepRatio": 0.5}
+    memory = {"minRequestRatio": 0.1, "stepRatio": 0.5, "refaultHorizonSeconds": 2}
     nodes = {"mode": "throttle", "weights": "by-tier-idle", "memory": memory, "rules": [rule]}
     return [("podqos", "default", pods), ("nodeqos", "default", nodes)]
 

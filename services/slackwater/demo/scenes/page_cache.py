@@ -7,8 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 MIB = 1 << 20
-_UNLIMITED_V1 = 1 << 60
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+
+
+def level_bytes(limits: tuple[str, ...], without: int) -> int:
+    """The upper level in these files, or `without` where there is none."""
+    text = limits[0].strip()
+    return without if text == "max" else min(without, int(text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,11 +23,12 @@ class CacheGroup:
     directory: Path
     pure_v2: bool
 
-    def limit_bytes(self) -> int | None:
-        """The upper level in force; None = unlimited. Raises OSError where the group is gone."""
-        name = "memory.high" if self.pure_v2 else "memory.limit_in_bytes"
-        text = (self.directory / name).read_text().strip()
-        return None if text == "max" or int(text) >= _UNLIMITED_V1 else int(text)
+    def limits(self) -> tuple[str, ...]:
+        """What the files of the upper level hold. Raises OSError where the group is gone."""
+        if self.pure_v2:
+            return ((self.directory / "memory.high").read_text(),)
+        limit, pause = (self.directory / f"memory.{name}" for name in ("limit_in_bytes", "oom_control"))
+        return limit.read_text(), pause.read_text().partition("\n")[0]
 
     def refault_bytes(self) -> int:
         """Bytes of files that were read again after the kernel had dropped them, so far."""
