@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from waterline_crowd import use, view
 from waterline_rules import EXACT, THROTTLE, at, policies, rule
@@ -87,6 +87,51 @@ def test_what_prod_reads_again_is_its_gap_within_what_batch_holds() -> None:
     huge = guarded(rules, [cached("a")], prod_memory_refaults=50 * GIB)
     (left,) = huge.cycle.plan.remaining
     assert left.gap == 4 * GIB - floor_bytes(cached("a"), BOUNDS)
+
+
+@given(st.integers(0, 100), st.integers(0, 1000))
+def test_what_is_free_is_no_lack_of_prod(refaults: int, free: int) -> None:
+    done = guarded(
+        ruled(REFAULTS, MIB), [cached("a")], prod_memory_refaults=refaults * MIB, node_memory_free=free * MIB
+    )
+    lacking = max(0, 10 * refaults - free) * MIB if refaults > 1 else 0
+    assert highs(done) == ({"a": 4 * GIB - lacking} if lacking else {})
+
+
+@settings(max_examples=25)
+@given(
+    spare=st.integers(200, 1000),
+    demand=st.integers(200, 800),
+    touched=st.integers(200, 500),
+    horizon=st.integers(1, 5),
+)
+def test_the_loop_lowers_batch_until_prod_fits_and_no_further(
+    spare: int, demand: int, touched: int, horizon: int
+) -> None:
+    """Prod touches so many MiB/s of 1,000; two pods push it out as far as they do not fit into `spare` beside it."""
+    bounds = replace(BOUNDS, min_bytes=64 * MIB, horizon_seconds=D(horizon))
+    rules = ruled(REFAULTS, MIB, replace(THROTTLE, memory=bounds), cool_down_seconds=600)
+    state, prod = GuardState(), 1000.0
+    for second in range(60):
+        known = {one.uid: one.high_bytes / MIB for one in state.memory}
+        held = {uid: min(demand, known.get(uid, demand)) for uid in ("a", "b")}
+        free = 1000 + spare - prod - sum(held.values())
+        prod, free = prod + min(0.0, free), max(0.0, free)
+        refaults = touched * (1000 - prod) / 1000
+        pods = [cached(uid, usage=0, cache=int(mib * MIB)) for uid, mib in held.items()]
+        after = guarded(
+            rules,
+            pods,
+            state,
+            when=second,
+            prod_memory_refaults=int(refaults * MIB),
+            node_memory_free=int(free * MIB),
+        )
+        state = after.state
+        prod += min(refaults, free)
+    batch = sum(held.values())
+    assert prod >= 1000 - 1000 / touched - 5, "what is left is below the waterline, or below the smallest change"
+    assert batch >= min(2 * demand, spare) - touched * horizon - 2
 
 
 def test_pressure_takes_a_small_step_of_a_few_pods() -> None:

@@ -11,6 +11,7 @@ from slackwater.agent.adapters.linux.devices import Devices
 from slackwater.agent.adapters.linux.files import KeptFiles
 from slackwater.agent.adapters.linux.hierarchy import Hierarchy
 from slackwater.agent.adapters.linux.layout import Layout
+from slackwater.agent.domain.controls.node_memory import UNLIMITED_V1
 from slackwater.agent.domain.host_apps import HostApplication
 from slackwater.agent.domain.samples import HostSample
 from slackwater.agent.ports import PodSample, PsiTotals, RawSample
@@ -129,7 +130,8 @@ class Gauges:
         stat = self._files.read(f"{tree}/memory.stat")
         whole = meters.whole_number(used)
         limit = meters.whole_number(self._files.read(f"{tree}/{'memory.max' if pure_v2 else 'memory.limit_in_bytes'}"))
-        free = None if whole is None or limit is None else max(0, limit - whole)
+        is_known = whole is not None and limit is not None and limit < UNLIMITED_V1
+        free = max(0, (limit or 0) - (whole or 0)) if is_known else None
         return meters.tree_memory(used, stat, b"" if pure_v2 else b"total_"), free
 
     def _free_of_machine(self, meminfo: bytes | None) -> int | None:
