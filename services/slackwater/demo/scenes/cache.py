@@ -31,7 +31,7 @@ from slackwater.demo.scenes.memory import LIMIT_MIB, MIB, NEEDED_MIB, available_
 from slackwater.demo.scenes.other_work import measured
 from slackwater.demo.scenes.page_cache import CacheGroup, drop_cache, level_bytes, write_file
 from slackwater.demo.scenes.parent import ParentGroup
-from slackwater.demo.scenes.reread import Read, reads_of
+from slackwater.demo.scenes.reread import BlockRead, reads_of
 from slackwater.demo.scenes.result import interleaved
 from slackwater.demo.scenes.scene import Scene, Stage
 from slackwater.demo.scenes.stream import Progress, progress_of
@@ -43,9 +43,9 @@ BATCH_REQUEST_MIB: Final = BATCH_MIB + 200
 READS_PER_SECOND, BATCH_MIB_PER_SECOND = 500.0, 500.0
 WATERLINE, COOL_DOWN_SECONDS = "16Mi", 60
 FREE_DISK_MIB: Final = PROD_MIB + BATCH_PODS * BATCH_MIB + 1000
-ALONE_SECONDS, BESIDE_SECONDS, END_SECONDS = 2.5, 8.0, 2.0
+ALONE_SECONDS, BESIDE_SECONDS, END_SECONDS = 2.0, 7.0, 2.0
 _START_SECONDS, _RESTORE_SECONDS, _STEP_SECONDS, _MOMENT_SECONDS = 30.0, 6.0, 0.1, 0.25
-_ROUND_SECONDS: Final = 30.0
+_ROUND_SECONDS: Final = 26.0
 
 Start = Callable[[str, Sequence[str]], Awaitable[Process]]
 Folder = Callable[[str], Path | None]
@@ -255,7 +255,7 @@ class CacheTurns:
 
 
 def _measure(
-    variant: str, watch: Watch, ended: float, reads: Sequence[Read], batch: Sequence[Sequence[Progress]]
+    variant: str, watch: Watch, ended: float, reads: Sequence[BlockRead], batch: Sequence[Sequence[Progress]]
 ) -> CacheTurn:
     """Returns the turn from the programs' own notes and from what the kernel showed."""
     begin = ended - END_SECONDS
@@ -274,7 +274,7 @@ def _measure(
     )  # fmt: skip
 
 
-def _moments(watch: Watch, ended: float, reads: Sequence[Read], *, is_limited: bool) -> Iterator[CacheMoment]:
+def _moments(watch: Watch, ended: float, reads: Sequence[BlockRead], *, is_limited: bool) -> Iterator[CacheMoment]:
     for number in range(int((ended - watch.began) / _MOMENT_SECONDS)):
         begin = watch.began + number * _MOMENT_SECONDS
         within = [one.seconds * 1000 for one in reads if begin <= one.at < begin + _MOMENT_SECONDS]
@@ -283,7 +283,7 @@ def _moments(watch: Watch, ended: float, reads: Sequence[Read], *, is_limited: b
         yield CacheMoment(seconds=round((number + 1) * _MOMENT_SECONDS, 2), p99_ms=p99, limit_mib=limit)
 
 
-def _p99_ms(reads: Sequence[Read], begin: float, end: float) -> float:
+def _p99_ms(reads: Sequence[BlockRead], begin: float, end: float) -> float:
     within = [one.seconds * 1000 for one in reads if begin <= one.at <= end]
     if not within:
         raise Unavailable("cache scene: prod ended no read")

@@ -74,7 +74,13 @@ def _limits(turns: list[CacheTurn], x: Scale, frame: Frame) -> list[str]:
     ]
     if not limited:
         return [*axis, text(frame.x0 + 8, _LIMIT_BOTTOM - 8, "none was set", "small")]
-    return [*axis, text(frame.x0 - 6, y(most) + 4, str(most), "small", "end"), polyline(steps, "limit")]
+    last = limited[-1]
+    return [
+        *axis,
+        text(frame.x0 - 6, y(most) + 4, str(most), "small", "end"),
+        polyline(steps, "limit"),
+        text(x(last.seconds), y(last.limit_mib or 0) - 5, f"{last.limit_mib} MiB", "small", "end"),
+    ]
 
 
 def _legend(turns: list[CacheTurn], frame: Frame) -> list[str]:

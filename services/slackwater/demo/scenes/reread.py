@@ -22,7 +22,7 @@ _WRITE_SECONDS = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class BlockRead:
     """One read of a block: monotonic seconds at its start, and the seconds that it took."""
 
     at: float
@@ -58,11 +58,11 @@ def reread(descriptor: int, per_second: float, out: Path) -> None:
                 lines, written = [], ended
 
 
-def reads_of(out: Path) -> tuple[Read | None, list[Read]]:
+def reads_of(out: Path) -> tuple[BlockRead | None, list[BlockRead]]:
     """The read of the whole file, and those of blocks noted so far; a line that is still being written is left out."""
     text = out.read_text() if out.exists() else ""
     fields = (line.split() for line in text[: text.rfind("\n") + 1].splitlines())
-    reads = [Read(float(at), float(seconds)) for at, seconds in fields]
+    reads = [BlockRead(float(at), float(seconds)) for at, seconds in fields]
     return (reads[0] if reads else None), reads[1:]
 
 
