@@ -24,7 +24,7 @@ BINDING_RATIO: Final = Decimal("0.9")
 
 PROBE_RATIO: Final = Decimal("0.1")
 """Where nothing is free, a limit that prod's refaults lowered rises by this share: prod loses little if it is too much,
-and page cache that nobody needs does not hold the limit down for good."""
+and page cache without use does not hold the limit down for good."""
 
 
 @dataclass(frozen=True, slots=True)
