@@ -10,6 +10,8 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 from xml.etree import ElementTree
 
 import pytest
@@ -35,6 +37,7 @@ from slackwater.demo.scenes.memory import LIMIT_MIB
 from slackwater.demo.scenes.page_cache import MIB, CacheGroup, drop_cache, level_bytes, write_file
 from slackwater.demo.scenes.parent import ParentGroup
 from slackwater.demo.scenes.reread import reads_of
+from slackwater.demo.scenes.scene import Stage
 from slackwater.demo.scenes.stream import progress_of
 from slackwater.resources.kinds.node_qos import NODE_QOS
 from slackwater.waterline.nodeqos import NodeQos
@@ -191,6 +194,42 @@ def test_programs_of_a_plain_parent_have_memory_counted_on_v2(tmp_path: Path) ->
         assert (parent.directory / "cgroup.subtree_control").read_text() == "+memory"
         for file in parent.directory.iterdir():
             file.unlink()
+
+
+class Folder:
+    """The part of a stage that the scene's files need."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.workloads = self
+
+
+def turns_in(folder: Path) -> cache.CacheTurns:
+    return cache.CacheTurns(cast(Stage, Folder(folder)))
+
+
+def test_files_are_removed_whatever_happens(tmp_path: Path) -> None:
+    with pytest.raises(KeyError), turns_in(tmp_path)._files() as files:
+        assert sum(files.values()) < cache.FREE_DISK_MIB
+        for path in files:
+            write_file(path, 1)
+        raise KeyError
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("memory", "disk", "why"), [(0, 10**6, "are available"), (10**6, 5, "5 MiB are free on the disk")]
+)
+async def test_a_machine_without_room_leaves_the_scene_out_with_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, memory: int, disk: int, why: str
+) -> None:
+    monkeypatch.setattr(cache, "available_mib", lambda: memory)
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=disk * MIB))
+    found = await turns_in(tmp_path / "demo").perform(1)
+    assert why in found.left_out
+    assert found.turns == ()
+    [said] = cache.CACHE.judged(found).not_measurable
+    assert said.startswith("cache: ")
 
 
 def run(module: str, is_enough: Callable[[], bool], *flags: str) -> None:

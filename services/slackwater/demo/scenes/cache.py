@@ -193,7 +193,10 @@ class CacheTurns:
             await self._watched(watch, prod, batch, ALONE_SECONDS if variant == ALONE else BESIDE_SECONDS)
         ended = time.monotonic()
         turn = _measure(variant, watch, ended, reads_of(prod_out)[1], [progress_of(out) for out in outs])
-        restored = await self._restored(watch, batch) if variant == SLACKWATER else None
+        if variant != SLACKWATER:
+            return turn.model_copy(update={"other": other.found})
+        restored = await self._restored(watch, batch)
+        await self._name_decision(turn)
         return turn.model_copy(update={"other": other.found, "is_restored": restored})
 
     async def _prod(self, ground: Ground, file: Path, started: list[Process]) -> Path:
@@ -245,6 +248,17 @@ class CacheTurns:
                 return True
             await asyncio.sleep(_STEP_SECONDS)
         return False
+
+    async def _name_decision(self, turn: CacheTurn) -> None:
+        """Say which decision lowered the limits last, so that it can be looked at."""
+        items = await self.stage.api.decisions()
+        of_memory = [
+            one["id"] for one in items if one["kind"] == "throttle" and any(a["memory"] for a in one["actions"])
+        ]
+        if of_memory and turn.limit_mib is not None:
+            self.stage.narrator.write_line(
+                f"cache: batch was held to {turn.limit_mib} MiB; try: slackwater why decision/{of_memory[-1]}"
+            )
 
     async def _until(self, holds: Callable[[], bool], problem: str) -> None:
         for _ in range(int(_START_SECONDS / _STEP_SECONDS)):
