@@ -209,11 +209,15 @@ def turns_in(folder: Path) -> cache.CacheTurns:
 
 
 def test_files_are_removed_whatever_happens(tmp_path: Path) -> None:
-    with pytest.raises(KeyError), turns_in(tmp_path)._files() as files:
-        assert sum(files.values()) < cache.FREE_DISK_MIB
-        for path in files:
-            write_file(path, 1)
-        raise KeyError
+    def fill_and_fail() -> None:
+        with turns_in(tmp_path)._files() as files:
+            assert sum(files.values()) < cache.FREE_DISK_MIB
+            for path in files:
+                write_file(path, 1)
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fill_and_fail()
     assert list(tmp_path.iterdir()) == []
 
 
