@@ -19,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.agent.adapters.linux.hierarchy import Hierarchy
+from slackwater.demo.narrator import actions_words
 from slackwater.demo.scenes import cache
 from slackwater.demo.scenes.cache_picture import picture
 from slackwater.demo.scenes.cache_result import (
@@ -300,3 +301,10 @@ def test_a_line_that_is_still_being_written_is_left_out(tmp_path: Path) -> None:
 def test_a_result_goes_to_json_and_back() -> None:
     found = scene_of(turn("alone", 1.0), turn(PLAIN, 3.0), turn(SLACKWATER, 1.0, limit_mib=4, is_restored=True))
     assert CacheScene.model_validate(json.loads(found.model_dump_json())) == found
+
+
+def test_a_limit_of_memory_is_told_in_bytes() -> None:
+    action = {"tier": "batch", "pod_name": "b", "cpu_limit_before_milli": None, "cpu_limit_after_milli": None}
+    limited = action | {"memory": {"before_bytes": None, "after_bytes": 400 * MIB, "released_bytes": 1}}
+    assert actions_words([limited]) == ["batch/b memory unlimited -> 400Mi"]
+    assert actions_words([action | {"memory": None}]) == ["batch/b unlimited -> unlimited"]
