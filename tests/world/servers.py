@@ -104,7 +104,7 @@ class OutboxRow:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """What an invariant sees of a commit: who wrote, the rows before and after, and the schema just after it."""
+    """What an invariant sees of a commit: its writer, the rows before and after, and the schema just after it."""
 
     service: str
     member: str
