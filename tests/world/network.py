@@ -100,6 +100,7 @@ class ProcessLink:
         import asyncio
 
         assert isinstance(answer, asyncio.Future)
+        self._loop.current = self.process  # the server's steps of this request are the sender's
         try:
             result = operation()
         except Exception as error:  # noqa: BLE001 - the caller receives it
@@ -132,6 +133,7 @@ class ProcessLink:
 
         def arrive() -> None:
             if not self.out.is_cut and not self.server.is_down:
+                self._loop.current = self.process
                 operation()
 
         self._loop.call_at(arrival, arrive, context=self._context)

@@ -52,8 +52,12 @@ class Process:
     def owns(self, task: asyncio.Task[Any]) -> None:
         self._tasks.append(task)
         if len(self._tasks) > self._many:
-            self._tasks = [task for task in self._tasks if not task.done()]
+            self.release_done()
             self._many = max(_MANY_TASKS, 2 * len(self._tasks))
+
+    def release_done(self) -> None:
+        """Drop the tasks that are done. One whose exception nothing has awaited then fails the run."""
+        self._tasks = [task for task in self._tasks if not task.done()]
 
     def start(self, main: Coroutine[Any, Any, Any], name: str = "") -> asyncio.Task[Any]:
         """Run a coroutine as a task of this process."""

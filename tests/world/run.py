@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import gc
 import json
-import logging
 import os
 import pickle
 import signal
@@ -22,6 +21,7 @@ from types import FrameType
 from typing import Generic, TypeVar
 
 from tests.world.guard import Guard
+from tests.world.logs import recorded_errors
 from tests.world.loop import Failed
 from tests.world.plan import Plan
 from tests.world.trace import Trace
@@ -69,11 +69,10 @@ def perform(plan: Plan, wanted: Wanted | None = None) -> Outcome:
     begun = time.process_time()
     trace = Trace(kept=[] if wanted.trace_file is not None else None)
     gc.disable()
-    logging.disable(logging.NOTSET if wanted.logs else logging.ERROR)
     world = World(plan, trace)
     guard = Guard(plan.seed, world.loop, world.wall_seconds, world.loop.fail)
     failure = stack = ""
-    with guard.armed():
+    with recorded_errors(world.record, shows_all=wanted.logs), guard.armed():
         try:
             world.run(wanted.last_step)
         except Failed as failed:

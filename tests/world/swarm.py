@@ -65,11 +65,14 @@ def _clocks(rng: Random, plan: Plan) -> dict[str, Any]:
 
 def _settings(rng: Random) -> dict[str, dict[str, Any]]:
     window = rng.choice((10, 20, 60, 60))
-    report = rng.choice((2.0, 5.0, 5.0, 10.0))
+    sample = rng.choice((1.0, 2.0, 5.0, 5.0))
+    report = max(sample, rng.choice((2.0, 5.0, 5.0, 10.0)))
+    beat = rng.choice((1.0, 2.0, 2.0, 5.0))
     return {
+        "ownership": {"beat": beat, "ttl": beat * rng.choice((3, 5)), "hand_over": rng.choice((1.0, 5.0))},
         "agent": {
             "report_seconds": report,
-            "sample_seconds": rng.choice((1.0, 2.0, 5.0)),
+            "sample_seconds": sample,
             "buffered_reports": rng.choice((1, 4, 24)),
         },
         "ingestion": {

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
+from contextvars import Context
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any
 
+from tests.world.changes import apply_change
 from tests.world.clients import Client
 from tests.world.clocks import HostClock
 from tests.world.faults import BROKER, POSTGRES, SERVICES, agents, fault_kinds, replicas
@@ -19,7 +21,7 @@ from tests.world.machine.fleet import draw_sizes
 from tests.world.machine.station import Station, settings_of
 from tests.world.machine_record import recorded
 from tests.world.network import Network, Server
-from tests.world.plan import Plan, PlannedFault
+from tests.world.plan import Plan, PlannedChange, PlannedFault
 from tests.world.processes import Process, State
 from tests.world.servers import WorldBroker, WorldPostgres
 from tests.world.trace import Kind, Trace
@@ -34,6 +36,8 @@ from slackwater.ingestion.settings import IngestionSettings
 from slackwater.model.errors import Misconfigured, SlackwaterError
 from slackwater.prediction.service import build as build_prediction
 from slackwater.prediction.settings import PredictionSettings
+from slackwater.resources.catalog import kind_named
+from slackwater.runtime.ownership import Timing
 from slackwater.runtime.platform import Platform
 from slackwater.store.port import Database
 from slackwater.testing.jetstream.client import connect_memory_bus
@@ -66,6 +70,8 @@ class Place:
     task: asyncio.Task[Any] | None = None
     incarnations: int = 0
     is_wanted: bool = True
+    service: Any = None
+    """What the composition root of a replica has built; None before its first start."""
 
 
 class World:
@@ -85,6 +91,7 @@ class World:
         """The machines, by the name of the agent's process."""
         self._last_step: int | None = None
         self._restarts = self.random("restarts")
+        self._operators = self.random("operators")
         self._clocks: dict[str, HostClock] = {}
         self._bus_server = Server(BROKER, BUS_TIMEOUT_SECONDS)
         self._database_server = Server(POSTGRES, DATABASE_TIMEOUT_SECONDS)
@@ -164,7 +171,7 @@ class World:
             self._restart_later(place, self._restarts.uniform(*RESTART_SECONDS))
 
     def _restart_later(self, place: Place, seconds: float) -> None:
-        self.loop.call_later(seconds, self.start, place.name)
+        self.loop.call_later(seconds, self.start, place.name, context=Context())  # not that of the dead process
 
     def crash(self, name: str, restart_after: float) -> None:
         """Kill a process at whatever it waits for."""
@@ -181,7 +188,7 @@ class World:
         if place.task is None or place.process is None or not place.process.is_running:
             return
         place.task.cancel()
-        place.task.add_done_callback(lambda _: self._restart_later(place, restart_after))
+        place.task.add_done_callback(lambda _: self._restart_later(place, restart_after), context=Context())
 
     def freeze(self, name: str) -> None:
         place = self.places[name]
@@ -208,12 +215,15 @@ class World:
     def _replica(self, service: str) -> Callable[[Process], Any]:
         build, settings = BUILDS[service]
         given = settings(**self.plan.settings.get(service, {}))
+        timing = Timing(**self.plan.settings.get("ownership", {}))
 
         async def main(process: Process) -> None:
             databases = self._databases(process)
             async with self.bus(process) as bus:
-                platform = Platform(bus, process.clock, databases, NOWHERE, process.member)
-                await build(given, platform).run(lambda: None)
+                platform = Platform(bus, process.clock, databases, NOWHERE, process.member, timing)
+                place = self.places[process.name]
+                place.service = built = build(given, platform)
+                await built.run(lambda: None)
 
         return main
 
@@ -270,14 +280,33 @@ class World:
         self.compose()
         for fault in plan.faults:
             self.loop.call_at(fault.at, self._begin, fault)
+        for change in plan.changes:
+            self.loop.call_at(change.at, self._change, change)
         self.record(Kind.PHASE, "faults")
         self.loop.call_at(plan.fault_seconds, self.record, Kind.PHASE, "quiet")
         self.loop.call_at(plan.fault_seconds, self._rest_of_machines)
         self.loop.call_at(plan.fault_seconds + plan.quiet_seconds, self.record, Kind.PHASE, "rest")
         self.loop.run(plan.seconds)
+        for place in self.places.values():
+            if place.process is not None and place.process.is_running:
+                place.process.release_done()
+        self.loop.raise_failure()
         if last_step is None:
             self._check_at_rest()
         self._fold_rows()
+
+    def _change(self, planned: PlannedChange) -> None:
+        """Let a replica of the kind's service do a change, if one runs."""
+        service = kind_named(planned.kind).service
+        running = [
+            place
+            for name, place in self.places.items()
+            if name.startswith(service) and place.service is not None and place.process and place.process.is_running
+        ]
+        if running:
+            place = self._operators.choice(running)
+            assert place.process is not None
+            place.process.start(apply_change(self, place.service.changes, planned), "operator")
 
     def _begin(self, fault: PlannedFault) -> None:
         kind = fault_kinds()[fault.kind]

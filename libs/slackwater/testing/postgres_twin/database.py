@@ -6,11 +6,13 @@ from typing import Any, cast
 
 import asyncpg
 
-from slackwater.model.time import Clock
+from slackwater.model.time import Clock, SystemClock
 from slackwater.store.engine import IDLE_SECONDS, STATEMENT_SECONDS, PostgresDatabase
+from slackwater.store.migrations import Schema
 from slackwater.testing.link import DirectLink, Link
 from slackwater.testing.postgres_twin.driver import Connection, connect
 from slackwater.testing.postgres_twin.engine import TwinEngine, as_engine
+from slackwater.testing.postgres_twin.migrated import migrated
 from slackwater.testing.postgres_twin.server import Server
 
 _POOLED = {"idle": float(IDLE_SECONDS), "statement": float(STATEMENT_SECONDS)}
@@ -33,3 +35,12 @@ def twin_database(
 
     engine = as_engine(TwinEngine(dial_pooled, clock))
     return PostgresDatabase(engine, "postgresql://twin", service, clock, dial=dial)
+
+
+def twin_of(service: Schema | str, clock: Clock | None = None) -> PostgresDatabase:
+    """Returns the database of one process beside a server of its own, with the service's schema at head."""
+    schema = service if isinstance(service, Schema) else Schema.of(service)
+    at = clock or SystemClock()
+    server = Server(at)
+    server.create(schema.service, migrated(schema))
+    return twin_database(server, schema.service, at)

@@ -18,6 +18,7 @@ from slackwater.testing.postgres_twin.syntax import (
     LockTable,
     Nothing,
     Statement,
+    Truncate,
 )
 
 _SERIALS = {"bigserial": "bigint", "serial": "integer"}
@@ -39,6 +40,8 @@ class DefinitionParser(ExpressionParser):
             return self._lock_table()
         if self.skip("copy"):
             return Copy(self.name(), self.bracketed(self.name))
+        if self.skip("truncate"):
+            return Truncate(self.listed(self.name))
         if self.at("set"):
             self._skip_rest()
             return Nothing()

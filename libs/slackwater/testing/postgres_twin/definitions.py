@@ -1,7 +1,8 @@
-"""Runs CREATE, ALTER and DROP. They change the catalog of one server at once, and take that back with the transaction.
+"""Runs CREATE, ALTER, DROP and TRUNCATE. Definitions change the catalog of one server at once, and no rollback takes
+them back: only migrations have them.
 
 Partitions, which services create while they work, are in the table and not in the catalog: their creation and their
-removal become visible with the commit.
+removal become visible with the commit, and a rollback takes them back.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from slackwater.testing.postgres_twin.syntax import (
     CreateTable,
     CreateView,
     Drop,
+    Truncate,
 )
 from slackwater.testing.postgres_twin.transactions import ACCESS_EXCLUSIVE
 from slackwater.testing.postgres_twin.values import cast_to
@@ -144,6 +146,16 @@ def _drop_partition(table: Table, name: str, execution: Execution) -> None:
     transaction.undo.append(end)
 
 
+def _truncate(parsed: Truncate, execution: Execution) -> None:
+    for name in parsed.tables:
+        table = execution.tables[name]
+        execution.transaction.lock_table(table, ACCESS_EXCLUSIVE)
+        for row in table.rows.values():
+            if row.latest(execution.transaction) is not None:
+                execution.transaction.lock_row(row)
+                execution.transaction.write(table, row, None)
+
+
 def _alter(parsed: AlterTable, execution: Execution) -> None:
     steps = [step for step in parsed.steps if step[0] != "nothing"]
     for verb, name, given in steps:
@@ -222,6 +234,7 @@ _APPLIED: dict[type, Callable[[Any, Execution], None]] = {
     CreatePartition: _create_partition,
     Drop: _drop,
     AlterTable: _alter,
+    Truncate: _truncate,
 }
 
 

@@ -82,7 +82,12 @@ def _query_plan(parsed: Query, catalog: Catalog) -> Plan:
             rows = [_converted(row, converters) for row in rows]
         return Result(names, rows, len(rows), tag)
 
-    return Plan(execute, list(statement.tables.items()), statement.writes or statement.locks)
+    return Plan(execute, _strongest(statement), statement.writes or statement.locks)
+
+
+def _strongest(statement: Statement) -> list[tuple[str, int]]:
+    """Returns the strongest lock on each table that the statement uses."""
+    return [(name, 1 << modes.bit_length() - 1) for name, modes in statement.tables.items()]
 
 
 def _copy_plan(parsed: Copy, catalog: Catalog) -> Plan:
@@ -96,7 +101,7 @@ def _copy_plan(parsed: Copy, catalog: Catalog) -> Plan:
     def execute(execution: Execution, parameters: Any) -> Result:
         return Result((), [], len(run([parameters, execution, *blank])), "COPY")
 
-    return Plan(execute, list(statement.tables.items()), writes=True)
+    return Plan(execute, _strongest(statement), writes=True)
 
 
 def _tag(parsed: Query) -> str:

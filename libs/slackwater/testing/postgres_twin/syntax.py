@@ -270,6 +270,11 @@ class Copy:
 
 
 @dataclass(slots=True)
+class Truncate:
+    tables: Sequence[str]
+
+
+@dataclass(slots=True)
 class Nothing:
     """A statement without effect in memory, such as SET."""
 
@@ -284,5 +289,6 @@ Statement: TypeAlias = (
     | Drop
     | LockTable
     | Copy
+    | Truncate
     | Nothing
 )

@@ -28,14 +28,16 @@ def _classes(execution: Execution) -> Iterator[tuple[str, str, str, None]]:
 
 
 def _sessions(execution: Execution) -> Iterator[tuple[Any, ...]]:
-    """Never one that stands still in a statement: the twin ends those of its clients itself."""
-    for session in execution.server.sessions.values():
-        state = "idle" if session.transaction is None else "idle in transaction"
-        yield session.pid, session.service, "slackwater", state, "ClientRead", session.used_at
+    """A statement waits for a lock here or is done: none stands still because of its client."""
+    for session in list(execution.server.sessions.values()):
+        waits = session.running is not None
+        state = "active" if waits else "idle" if session.transaction is None else "idle in transaction"
+        kind, event = ("Lock", "transactionid") if waits else ("Client", "ClientRead")
+        yield session.pid, session.service, "slackwater", state, kind, event, session.used_at
 
 
 SYSTEM_TABLES: Mapping[str, tuple[Sequence[str], Rows]] = {
     "pg_inherits": (("inhrelid", "inhparent"), _partitions),
     "pg_class": (("oid", "relname", "relnamespace", "relpartbound"), _classes),
-    "pg_stat_activity": (("pid", "usename", "datname", "state", "wait_event", "query_start"), _sessions),
+    "pg_stat_activity": (("pid", "usename", "datname", "state", "wait_event_type", "wait_event", "query_start"), _sessions),
 }

@@ -61,7 +61,7 @@ class Transaction:
     def lock_table(self, table: Table, mode: int) -> None:
         """Raises Blocked."""
         held = table.locks.get(self, 0)
-        if held & mode:
+        if held & mode or held > mode:
             return
         if table.locks:
             conflicts = 0

@@ -168,7 +168,7 @@ def _boolean(value: Any) -> bool:
 
 def _time(value: Any) -> datetime:
     if isinstance(value, str):
-        value = datetime.fromisoformat(value if "T" in value or " " in value else value.removesuffix("Z"))
+        value = datetime.fromisoformat(value.removesuffix("Z"))
         value = value if value.tzinfo else value.replace(tzinfo=UTC)
     if not isinstance(value, datetime):
         raise asyncpg.DataError(f"invalid input for query argument: {value!r} (a time expected)")
