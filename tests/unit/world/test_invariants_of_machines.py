@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from random import Random
 from types import SimpleNamespace
@@ -16,6 +16,7 @@ from tests.world.invariants.agent.evictions import EvictionsAreCarriedOutOnce, E
 from tests.world.invariants.agent.limits import LimitsAreWanted
 from tests.world.invariants.agent.restore import EveryFileReadsAsBefore
 from tests.world.invariants.colocation.offers import OffersFollowTheFormulas, OldOffersShrink
+from tests.world.invariants.colocation.true_state import OffersAreOfTheTrueState
 from tests.world.invariants.decisions.records import ActionsHaveRecords, RecordsCanBeRepeated
 from tests.world.machine.fleet import FleetSizes
 from tests.world.machine.kernel import AGENT
@@ -28,6 +29,7 @@ from tests.world.trace import Kind, Step
 from slackwater.agent.adapters.durable import replace_synced
 from slackwater.agent.domain.desired_state import DesiredState, Throttle
 from slackwater.agent.domain.weights import Policy
+from slackwater.colocation.settings import ColocationSettings
 from slackwater.decisions.reasons import DecisionKind, Reason
 from slackwater.decisions.record import DecisionRecord, Replay, Term
 from slackwater.events.decision_recorded import DecisionRecorded
@@ -38,9 +40,12 @@ from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import QoSClass, Tier, default_qos
+from slackwater.offers.node import InputSource, NodeState, with_offer
+from slackwater.offers.node_offer import Gates, decide_node
 from slackwater.offers.offer import FUNCTION, replay_of, replay_of_all
 from slackwater.offers.publish_gate import PublishGate
-from slackwater.offers.snapshot import NodeSnapshot
+from slackwater.offers.snapshot import NodeSnapshot, PodInput
+from slackwater.offers.snapshots import snapshot_of
 from slackwater.offers.strategy import Strategy
 from slackwater.testing.clock import FakeClock
 
@@ -368,3 +373,33 @@ def test_an_offer_that_grows_while_its_inputs_age_is_found(site: Site) -> None:
         site.stored(DecisionRecorded(record=offer_record(site, 701, age_seconds=500.0)))
     with pytest.raises(Violation, match="lost and offers"):
         site.stored(DecisionRecorded(record=offer_record(site, 1, lost=True)))
+
+
+def test_an_offer_that_is_not_of_the_machine_as_it_is_is_found(site: Site) -> None:
+    invariant = site.watch(OffersAreOfTheTrueState)
+    site.world.clock_of = lambda _: site.clock
+    hardware, now = site.station.machine.hardware, site.clock.now()
+    capacity = Resources(hardware.cpus * 1000, hardware.memory_bytes)
+    pods = tuple(
+        PodInput(one.pod.uid, "prod", "LS", one.pod.request, Resources(100, MIB))
+        for one in site.station.machine.running()
+        if one.pod.tier is Tier.PROD
+    )
+    state = NodeState(
+        "node-00", capacity, described_by=InputSource("e", now), pods=pods, system=Resources(50, MIB),
+        system_is_current=True, window_end=int(now.timestamp()), used_by=InputSource("e", now),
+    )  # fmt: skip
+    settings = ColocationSettings()
+    snapshot = snapshot_of(state, settings.strategy(), now)
+    assert snapshot is not None
+    offer = decide_node(snapshot, settings.strategy(), Gates(), state.window_end)
+    right = with_offer(state, offer, None, 0)
+    assert isinstance(invariant, OffersAreOfTheTrueState)
+    invariant.check(site.station, right)
+    for wrong, words in (
+        (replace(right, cpu=PublishGate(offer.batch.cpu.value * 2 + 500)), "the formula gives"),
+        (replace(right, pods=()), "colocation knows"),
+        (replace(right, capacity=capacity + capacity), "colocation knows"),
+    ):
+        with pytest.raises(Violation, match=words):
+            invariant.check(site.station, wrong)
