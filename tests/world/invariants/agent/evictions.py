@@ -84,7 +84,7 @@ class EvictionsAreWithinAutonomy(Invariant):
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
-        self._granted = {EnsuranceSettings(**world.plan.settings.get("ensurance", {})).mode}
+        self._granted: set[str] = {EnsuranceSettings(**world.plan.settings.get("ensurance", {})).mode}
         self._begun: dict[str, tuple[float, str]] = {}
         """By pod uid, the time of the first signal and the node."""
 

@@ -66,8 +66,11 @@ class ActionsHaveRecords(Invariant):
             self._recorded.add(record["id"])
             self._recorded.update(one["id"] for one in record.get("listed", ()))
         elif (intent := payload_of(step, IntentDeclared)) is not None:
-            for one in (*intent.throttles, *intent.memory_throttles, *intent.evictions):
-                self._named.setdefault(one.decision_id, f"{one.pod_uid} on {intent.node}")
+            named = [(one.decision_id, one.pod_uid) for one in intent.throttles]
+            named += [(one.decision_id, one.pod_uid) for one in intent.memory_throttles]
+            named += [(one.decision_id, one.pod_uid) for one in intent.evictions]
+            for decision, uid in named:
+                self._named.setdefault(decision, f"{uid} on {intent.node}")
 
     def at_rest(self) -> None:
         missing = sorted(self._named.keys() - self._recorded)
