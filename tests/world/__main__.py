@@ -25,6 +25,7 @@ def parsed(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--workers", type=int, default=2, help="seeds at a time (default 2)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the outcome of each seed as a line of JSON")
     parser.add_argument("--mutants", nargs="*", metavar="NAME", help="find wrong versions of the product, all or some")
+    parser.add_argument("--tries", type=int, default=200, help="of --mutants: seeds tried for each (default 200)")
     options = parser.parse_args(arguments)
     if options.nodes is None:
         options.nodes = 10 if options.mutants is None else 3

@@ -42,7 +42,12 @@ SPECS: Mapping[str, Sequence[Spec]] = MappingProxyType(
             {"scopeSelector": BEST_EFFORT, "allowedActions": ["throttle", "evict"]},
             {"scopeSelector": BEST_EFFORT, "allowedActions": ["throttle"]},
         ),
-        "Autonomy": ({"mode": "evict"}, {"mode": "throttle"}, {"mode": "observe"}),
+        "Autonomy": (
+            {"mode": "evict"},
+            {"mode": "evict", "nodeEvictionsPerHour": 1, "evictionsPerHour": 3},
+            {"mode": "throttle"},
+            {"mode": "observe"},
+        ),
         "NodeQOS": (
             {"rules": [_rule("pressed", "prod_cpu_pressure", 0.1, "evict", coolDownSeconds=3)]},
             {"rules": [_rule("busy", "node_cpu_usage_ratio", "60%", "throttle")]},
@@ -53,6 +58,8 @@ SPECS: Mapping[str, Sequence[Spec]] = MappingProxyType(
 """Documents of each kind; those of one kind contradict each other."""
 NAMES: Mapping[str, str] = MappingProxyType({"PodQOS": "default", "Autonomy": "default", "AvoidanceAction": "evict"})
 """Names of documents that others refer to, or that are the cluster's."""
+ALLOWING = (("AvoidanceAction", 1), ("PodQOS", 1), ("Autonomy", 2), ("NodeQOS", 1))
+"""Kinds whose documents together allow evictions, and how many of the first of SPECS do."""
 HOSTILE: Sequence[Spec] = (
     {},
     {"rules": [{"name": "x" * 10_000}]},
@@ -69,8 +76,8 @@ def planned_changes(rng: Random, plan: Plan) -> tuple[PlannedChange, ...]:
     changes = []
     if rng.random() < 0.6:
         changes += [
-            PlannedChange(1.0 + at, "put", kind, NAMES.get(kind, "pressed"), SPECS[kind][0])
-            for at, kind in enumerate(("AvoidanceAction", "PodQOS", "Autonomy", "NodeQOS"))
+            PlannedChange(1.0 + at, "put", kind, NAMES.get(kind, "pressed"), rng.choice(SPECS[kind][:alike]))
+            for at, (kind, alike) in enumerate(ALLOWING)
         ]
     for _ in range(rng.choice((0, 1, 3, 10))):
         kind = rng.choice(sorted(SPECS))

@@ -5,7 +5,9 @@ A new kind is one entry of `fault_kinds`: whom it can meet, how long it lasts, w
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import Context
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
@@ -251,6 +253,19 @@ def _unlock_disk(station: Station, _: PlannedFault) -> None:
     station.disk.is_read_only = False
 
 
+def _kill_at_file(world: World, fault: PlannedFault) -> None:
+    """Kill an agent between two of its accesses to files, with no await between them."""
+    station = world.stations[fault.target]
+
+    def kill() -> None:
+        task = asyncio.current_task()
+        if task is not None:  # its exception is nobody's
+            task.add_done_callback(lambda ended: ended.exception(), context=Context())
+        world.crash(fault.target, restart_after=fault.seconds)
+
+    station.dies_after, station.on_kill = round(fault.amount), kill
+
+
 def _reboot(world: World, fault: PlannedFault) -> None:
     world.crash(fault.target, restart_after=fault.seconds)
     world.stations[fault.target].reboot()
@@ -275,6 +290,10 @@ def machine_kinds() -> Sequence[FaultKind]:
         ),
         FaultKind("machine reboots", agents, (1.0, 30.0), _reboot),
     )
+
+
+KILLED_AT_A_FILE = FaultKind("agent killed at a file", agents, (0.0, 20.0), _kill_at_file, amount=(1.0, 400.0))
+"""Drawn by itself, so that seeds from before it still draw the same other faults."""
 
 
 @cache
@@ -304,6 +323,7 @@ def fault_kinds() -> Mapping[str, FaultKind]:
         FaultKind("commit answers lost", postgres, (0.0, 0.0), _lose_answers, amount=(1.0, 5.0)),
         FaultKind("few database sessions", postgres, (1.0, 60.0), _few_sessions, _many_sessions, (1.0, 30.0)),
         *machine_kinds(),
+        KILLED_AT_A_FILE,
         FaultKind("slow statements", postgres, (1.0, 60.0), _slow_statements, _fast_statements, (0.01, 0.5)),
     )
     return {kind.name: kind for kind in kinds}

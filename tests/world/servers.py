@@ -25,6 +25,7 @@ Record = Callable[..., None]
 Written = dict[tuple[str, int], tuple[Values | None, Values | None]]
 """Values before and after, by table and number of the row."""
 DEAD_LETTERS = "DLQ"
+REPORTS_CONSUMER = "ingestion-usage-reported-p"
 QUIET_TABLES = frozenset({"members"})
 """Heartbeats: their commits are not steps of the record."""
 
@@ -48,6 +49,17 @@ class WorldBroker(JetStreamBroker):
             subject, body = message.subject, message.body
             self._record(Kind.STORED, subject, cause=cause, detail=detail, value=message, content=body)
         super().stored(stream, sequence, message)
+
+    def _acknowledge(self, subject: str, body: bytes) -> None:
+        """Record the acknowledgements of reports, before they take effect."""
+        tokens = subject.split(".")
+        if tokens[3].startswith(REPORTS_CONSUMER) and body.startswith(b"+ACK"):
+            stream, sequence = self.jetstreams.get(tokens[2]), int(tokens[5])
+            stored = None if stream is None else stream.messages.get(sequence)
+            if stored is not None:
+                detail = {"stream": tokens[2], "sequence": sequence}
+                self._record(Kind.ACKNOWLEDGED, stored.message.subject, detail=detail, value=stored.message)
+        super()._acknowledge(subject, body)
 
     def durable_consumers(self) -> list[str]:
         """The names of all durable consumers, sorted."""

@@ -33,6 +33,7 @@ class Kind(StrEnum):
     STORED = "message.stored"  # the subject on the bus; cause: the event that caused it; detail: stream, sequence, id
     BROADCAST = "message.broadcast"
     BURIED = "message.buried"  # the subject of the message; detail: reason, consumer
+    ACKNOWLEDGED = "message.acknowledged"  # the subject of a report; detail: stream, sequence
     COMMITTED = "transaction.committed"  # the database; detail: events, partitions and epochs it was under
     REFUSED = "transaction.refused"  # the database; detail: the error
     KNOB_WRITTEN = "machine.knob_written"  # the knob; detail: before, after

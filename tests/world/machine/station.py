@@ -27,6 +27,10 @@ POOL = "simulated"
 Record = Callable[..., None]
 
 
+class Killed(BaseException):
+    """The agent's process is gone in the middle of its work: what it would do next has no effect."""
+
+
 @dataclass(slots=True, eq=False)
 class Station:
     """`record` appends a step to the history; `kinds` are the names of the steps: file written, pod started, pod ended,
@@ -52,6 +56,10 @@ class Station:
     refused_at: float = float("-inf")
     vanishes_after: int | None = None
     """A pod ends at the agent's so-manieth look at its files from here."""
+    dies_after: int | None = None
+    """The agent is killed at its so-manieth look at a file from here."""
+    on_kill: Callable[[], None] = lambda: None
+    _is_killed: bool = False
 
     def __post_init__(self) -> None:
         hardware = draw_hardware(self.rng)
@@ -62,6 +70,7 @@ class Station:
 
     def agent(self, settings: AgentSettings, platform: Platform) -> AgentService:
         """The agent for a new process, with the state that earlier ones left on the disk."""
+        self._is_killed = False
         driver = MachineDriver(self.machine, POOL, opened=lambda: self.on_open(self))
         state = state_in(FOLDER, MachineLock(self.machine), self.disk)
         self.service = build_agent(settings, platform, driver, state)
@@ -98,6 +107,13 @@ class Station:
         return 6 if self.machine.hardware.pure_v2 else 7
 
     def _called(self, operation: str, path: str) -> int | None:
+        if self.dies_after is not None:
+            self.dies_after -= 1
+            if self.dies_after <= 0:
+                self.dies_after, self._is_killed = None, True
+                self.on_kill()
+        if self._is_killed:
+            raise Killed
         if self.vanishes_after is not None:
             self.vanishes_after -= 1
             if self.vanishes_after <= 0:

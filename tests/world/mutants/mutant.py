@@ -22,6 +22,10 @@ class Mutant:
     seed: int | None = None
     mended: str = ""
     hole: str = ""
+    faults: tuple[str, ...] = ()
+    """Seeds whose plans have one of these faults are tried first, because only they can show the mutant."""
+    evicts: bool = False
+    """Seeds whose plans allow evictions are tried first."""
 
     def plant(self) -> None:
         """Change this process. Raises DoesNotFit."""

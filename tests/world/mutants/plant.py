@@ -1,4 +1,4 @@
-"""Plants a mutant in this process: one function is compiled anew from its edited source, or one constant is replaced."""
+"""Plants a mutant in this process: one function is compiled from its edited source, or one constant is replaced."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tests.world.invariants import Invariant, Violation
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
 LEDGER = str(FOLDER / "evictions.json")
 EVICT = "evict"
 HOUR = 3600.0
+AUTONOMY = "Autonomy"
+HEARD_SECONDS = 120.0
+"""So long after a change an eviction may still follow the bounds from before it: a replica is cut off, an eviction
+waits for its deadline."""
 SIGNALLED = (EvictionOutcome.TERMINATED, EvictionOutcome.KILLED, EvictionOutcome.FAILED)
 
 
@@ -77,37 +82,60 @@ class EvictionsAreCarriedOutOnce(Invariant):
 
 
 class EvictionsAreWithinAutonomy(Invariant):
-    """No eviction without the grant; per node and per pool not more within an hour than the bounds say."""
+    """No eviction without the grant; per node and per pool not more within an hour than the bounds say that were in
+    force lately. What a disconnected agent decides follows the rules of its last document, and is only counted."""
 
     NAME = "evictions are within autonomy"
-    KINDS: ClassVar = (Kind.POD_SIGNALLED, Kind.APPLIED)
+    KINDS: ClassVar = (Kind.POD_SIGNALLED, Kind.APPLIED, Kind.DELETED)
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
         self._granted: set[str] = {EnsuranceSettings(**world.plan.settings.get("ensurance", {})).mode}
+        self._bounds: list[tuple[float, int, int]] = [(0.0, *bounds_of({}))]
+        """Since when, per node and per pool. The last is in force."""
         self._begun: dict[str, tuple[float, str]] = {}
         """By pod uid, the time of the first signal and the node."""
 
     def on_step(self, step: Step) -> None:
-        if step.kind is Kind.APPLIED:
-            mode = dict(step.detail).get("mode")
-            self._granted |= {mode} if isinstance(mode, str) else set()
+        if step.kind is not Kind.POD_SIGNALLED:
+            self._follow(step)
             return
         station, effect = step.value
         if EVICT not in self._granted:
             raise Violation(f"{station.node}: {effect.pod.uid} is evicted; granted so far: {sorted(self._granted)}")
+        is_new = effect.pod.uid not in self._begun
         self._begun.setdefault(effect.pod.uid, (step.at, station.node))
-        self._check_bounds(step.at)
+        writers = {one["writer"] for one in _ledger(station) if one["pod_uid"] == effect.pod.uid}
+        if is_new and OWN_WRITER not in writers:
+            self._check_bounds(step.at, station.node)
 
-    def _check_bounds(self, now: float) -> None:
-        lately = Counter(node for at, node in self._begun.values() if now - at < HOUR)
-        per_node, per_pool = ActionLimits().evictions_per_hour or 0, AutonomyPolicy().evictions_per_hour
-        node, most = lately.most_common(1)[0]
-        if most > per_node:
-            raise Violation(f"{node}: {most} evictions within an hour; allowed: {per_node}")
+    def _follow(self, step: Step) -> None:
+        planned, is_done = step.value, step.detail["result"] == "done"
+        if planned.kind != AUTONOMY or step.detail["result"].startswith("InvalidInput"):
+            return
+        spec = planned.spec if step.kind is Kind.APPLIED else {}
+        self._granted |= {str(spec["mode"])} if "mode" in spec else set()
+        in_force = self._bounds[-1]
+        self._bounds.append((step.at, *bounds_of(spec)))
+        if not is_done:  # it may be in force or not
+            self._bounds.append((step.at, *map(max, in_force[1:], bounds_of(spec))))
+
+    def _check_bounds(self, now: float, node: str) -> None:
+        last = max(place for place, (since, _, _) in enumerate(self._bounds) if since <= max(0.0, now - HEARD_SECONDS))
+        per_node = max(bound for _, bound, _ in self._bounds[last:])
+        per_pool = max(bound for _, _, bound in self._bounds[last:])
+        lately = Counter(where for at, where in self._begun.values() if now - at < HOUR)
+        if lately[node] > per_node:
+            raise Violation(f"{node}: {lately[node]} evictions within an hour; allowed: {per_node}")
         beyond = (ActionLimits().evictions_per_cycle or 0) * len(self.world.stations)
         if lately.total() > per_pool + beyond:  # each node may have begun one cycle's before the pool stepped back
             raise Violation(f"{lately.total()} evictions in the pool within an hour; allowed: {per_pool} and {beyond}")
+
+
+def bounds_of(spec: Mapping[str, Any]) -> tuple[int, int]:
+    """Evictions within an hour that an Autonomy allows, per node and per pool."""
+    per_node = spec.get("nodeEvictionsPerHour", ActionLimits().evictions_per_hour)
+    return per_node, spec.get("evictionsPerHour", AutonomyPolicy().evictions_per_hour)
 
 
 def _ledger(station: Station) -> list[dict[str, Any]]:

@@ -99,7 +99,8 @@ def _names(station: Station, uid: str, name: str, slack: float) -> bool:
     now = station.clock.monotonic()
     for state in service.desired_states():
         wanted = state.throttles if name in CPU_FILES else state.memory_throttles
-        if any(one.pod_uid == uid for one in wanted) and state.lapsed_seconds(now) < EASED_SECONDS + slack:
+        lapsed_seconds = now - state.received - state.lease_seconds
+        if any(one.pod_uid == uid for one in wanted) and lapsed_seconds < EASED_SECONDS + slack:
             return True
     return False
 

@@ -1,0 +1,81 @@
+"""Wrong versions of the product: each still fits its place, and the cheapest are found by their seeds."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.world.invariants import all_invariants
+from tests.world.mutants.mutant import Mutant
+from tests.world.mutants.plant import DoesNotFit, Edit
+from tests.world.mutants.registry import MUTANTS
+from tests.world.run import Child
+
+CHEAPEST = ("ack before commit", "watermark of windows not stored", "offers not numbered")
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_a_mutant_fits_its_place(mutant: Mutant) -> None:
+    def plant() -> str:
+        try:
+            mutant.plant()
+        except DoesNotFit as error:
+            return str(error)
+        return ""
+
+    assert Child(plant).result() == ""
+
+
+def test_mutants_are_named_once_and_expect_invariants_that_exist() -> None:
+    names = [mutant.name for mutant in MUTANTS]
+    assert len(set(names)) == len(names)
+    known = {invariant.NAME for invariant in all_invariants()}
+    assert {name for mutant in MUTANTS for name in mutant.expected} <= known
+
+
+@pytest.mark.parametrize(
+    ("place", "old"),
+    [
+        ("store.inbox:first_time", "no such text"),
+        ("store.inbox:first_time", "consumer"),
+        ("store.inbox:no_such_function", "True"),
+        ("store.driver_errors:_AWAY", ("08",)),
+    ],
+)
+def test_an_edit_of_a_place_that_has_changed_is_refused(place: str, old: object) -> None:
+    with pytest.raises(DoesNotFit):
+        Edit(place, old, "True").plant()
+
+
+def test_an_edited_function_changes_for_everyone_who_holds_it() -> None:
+    def values() -> tuple[float, float]:
+        from slackwater.offers.degradation import degraded_because
+        from slackwater.store.outbox_rows import written_from
+
+        assert degraded_because is not None
+        Edit("store.outbox_rows:written_from", "id=identifier,", 'id="of the mutant",').plant()
+        written = written_from("id", "resources.offered", "s", '{"source": "x", "time": "2026-01-01T00:00:00Z"}', "{}")
+        return written.id  # type: ignore[return-value]
+
+    assert Child(values).result() == "of the mutant"
+
+
+def test_the_cheapest_mutants_are_found_by_their_seeds_which_hold_without_them(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tests.world", "--tries", "1", "--json", str(tmp_path / "found"), "--mutants"]
+    done = subprocess.run(
+        [*command, *CHEAPEST],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONHASHSEED": "0"},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    findings = [json.loads(line) for line in (tmp_path / "found").read_text().splitlines()]
+    expected = {mutant.name: mutant.expected for mutant in MUTANTS}
+    assert {finding["mutant"] for finding in findings} == set(CHEAPEST)
+    for finding in findings:
+        assert finding["invariant"].removesuffix(" (at rest)") in expected[finding["mutant"]]

@@ -1,0 +1,89 @@
+"""Documents and offers of a node are numbered without repetition, and agents follow the newest document."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from tests.world.invariants import Invariant, Violation
+from tests.world.invariants.payloads import payload_of
+from tests.world.trace import Kind, Step
+
+from slackwater.events.intent_declared import IntentDeclared
+from slackwater.events.resources_offered import ResourcesOffered
+
+if TYPE_CHECKING:
+    from tests.world.world import World
+
+
+class GenerationsAreUsedOnce(Invariant):
+    """A generation of a node's offer or document has one content, and generations follow each other without a gap."""
+
+    NAME = "generations are used once"
+    KINDS: ClassVar = (Kind.STORED,)
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self._contents: dict[tuple[str, str, int], Any] = {}
+        self._newest: dict[tuple[str, str], int] = {}
+
+    def on_step(self, step: Step) -> None:
+        if (offer := payload_of(step, ResourcesOffered)) is not None:
+            self._check("offer", offer.node, offer.generation, offer)
+        elif (intent := payload_of(step, IntentDeclared)) is not None:
+            wanted = (intent.throttles, intent.memory_throttles, intent.evictions)
+            self._check(f"document of {intent.writer}", intent.node, intent.generation, wanted)
+
+    def _check(self, what: str, node: str, generation: int, content: Any) -> None:
+        before = self._contents.setdefault((what, node, generation), content)
+        if before != content:
+            raise Violation(f"generation {generation} of the {what} for {node} is {before} and {content}")
+        newest = self._newest.get((what, node), 0)
+        if newest and not newest - 1 <= generation <= newest + 1:
+            raise Violation(f"generation {generation} of the {what} for {node} follows {newest}")
+        self._newest[what, node] = max(newest, generation)
+
+
+class AgentsFollowTheNewestDocument(Invariant):
+    """Whenever a report of a node is stored, its agent holds no older document of a writer than before; at rest it
+    holds the newest one."""
+
+    NAME = "agents follow the newest document"
+    KINDS: ClassVar = (Kind.STORED, Kind.STARTED)
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self._held: dict[str, int] = {}
+        self._declared: dict[str, IntentDeclared] = {}
+
+    def on_step(self, step: Step) -> None:
+        if step.kind is Kind.STARTED:
+            self._held.pop(step.subject.partition("/")[0], None)
+        elif (intent := payload_of(step, IntentDeclared)) is not None:
+            self._declared[intent.node] = intent
+        else:
+            self._check(step.process)
+
+    def _check(self, agent: str) -> None:
+        station = self.world.stations.get(agent)
+        generation = None if station is None else _generation(station)
+        if generation is None:
+            return
+        before = self._held.get(agent, 0)
+        if generation < before:
+            raise Violation(f"{agent} followed generation {before} and now follows generation {generation}")
+        self._held[agent] = generation
+
+    def at_rest(self) -> None:
+        for name, station in self.world.stations.items():
+            declared, generation = self._declared.get(station.node), _generation(station)
+            if declared is not None and generation is not None and generation != declared.generation:
+                raise Violation(f"{name} follows generation {generation}; {declared.generation} was declared last")
+
+
+def _generation(station: Any) -> int | None:
+    """The generation of ensurance's document that the agent of a machine holds."""
+    states = () if station.service is None else station.service.desired_states()
+    return next((state.generation for state in states if state.writer == "ensurance"), None)
+
+
+INVARIANTS = (GenerationsAreUsedOnce, AgentsFollowTheNewestDocument)

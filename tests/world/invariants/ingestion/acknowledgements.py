@@ -1,0 +1,70 @@
+"""Reports: acknowledged after the commit that counts them, and judged by the time of their receipt."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from tests.world.invariants import Invariant, Violation
+from tests.world.invariants.payloads import payload_of
+from tests.world.trace import Kind, Step
+
+from slackwater.events.node_liveness_changed import NodeLivenessChanged
+from slackwater.model.nodes import Liveness
+
+LETTERS = frozenset({"clock_skew", "replayed_sequence"})
+"""Reasons for which a report of a clock that jumps, or of an agent before its restart, is refused."""
+
+
+class AcknowledgedReportsAreStored(Invariant):
+    """When ingestion acknowledges a report, the committed row of its node has its number, not as missing."""
+
+    NAME = "acknowledged reports are stored"
+    KINDS: ClassVar = (Kind.ACKNOWLEDGED,)
+
+    def on_step(self, step: Step) -> None:
+        report = json.loads(step.value.body)
+        table = self.world.postgres.schemas["ingestion"].tables["nodes"]
+        names = table.definition.names
+        rows = (dict(zip(names, values, strict=True)) for values in table.committed())
+        row = next((row for row in rows if row["name"] == report["node"]), None)
+        if row is None or not is_counted(row, report["boot_epoch"], report["sequence"]):
+            number = f"report {report['sequence']} of {report['node']}"
+            raise Violation(f"{number} was acknowledged by {step.process}, and no commit has counted it")
+
+
+def is_counted(row: Mapping[str, Any], epoch: str, sequence: int) -> bool:
+    """Whether the row of a node has counted a report as received."""
+    if row["boot_epoch"] != epoch:  # of an agent before its restart
+        return True
+    return row["last_sequence"] >= sequence and sequence not in (row["missing"] or ())
+
+
+class ReceiptDecidesLiveness(Invariant):
+    """A node is fresh from the time at which ingestion received its report, whatever the clock of its agent says."""
+
+    NAME = "receipt decides liveness"
+    KINDS: ClassVar = (Kind.STORED,)
+
+    def on_step(self, step: Step) -> None:
+        change = payload_of(step, NodeLivenessChanged)
+        if change is not None and change.liveness is Liveness.FRESH and change.last_report_at != change.changed_at:
+            times = f"{change.changed_at.isoformat()} by a report of {change.last_report_at.isoformat()}"
+            raise Violation(f"{change.node} became fresh at {times}")
+
+
+class NoValidMessageIsADeadLetter(Invariant):
+    """The processes of the world send only valid messages: a dead letter is a report of a wrong time, or a defect."""
+
+    NAME = "no valid message is a dead letter"
+    KINDS: ClassVar = (Kind.BURIED,)
+
+    def on_step(self, step: Step) -> None:
+        if step.detail["reason"] not in LETTERS:
+            raise Violation(
+                f"{step.subject} of {step.detail['consumer']}: {step.detail['reason']}, {step.detail['detail']}"
+            )
+
+
+INVARIANTS = (AcknowledgedReportsAreStored, NoValidMessageIsADeadLetter, ReceiptDecidesLiveness)
