@@ -220,9 +220,7 @@ def _assignments(
     return found
 
 
-def _changed(
-    frame: Frame, values: Values, assigned: Sequence[tuple[int, Function, Callable[[Any], Any]]]
-) -> list[Any]:
+def _changed(frame: Frame, values: Values, assigned: Sequence[tuple[int, Function, Callable[[Any], Any]]]) -> list[Any]:
     new = list(values)
     for place, function, store in assigned:
         value = function(frame)

@@ -53,9 +53,7 @@ class Connection:
 
     async def run(self, sql: str, parameters: Any, *, begins: bool = False) -> Result:
         """Runs one statement; waits for the locks that it needs."""
-        return await self._exchange(
-            lambda: self._server.execute(self.session, sql, parameters, begins=begins)
-        )
+        return await self._exchange(lambda: self._server.execute(self.session, sql, parameters, begins=begins))
 
     async def _exchange(self, start: Callable[[], Running]) -> Result:
         running = None
@@ -164,7 +162,12 @@ class Connection:
         await self._exchange(lambda: self._server.copy(self.session, table, columns, records))
 
     async def copy_to_table(
-        self, table: str, *, source: AsyncIterable[memoryview], columns: Sequence[str], format: str
+        self,
+        table: str,
+        *,
+        source: AsyncIterable[memoryview],
+        columns: Sequence[str],
+        format: str,  # noqa: A002 - asyncpg names it so
     ) -> None:
         assert format == "binary"  # noqa: S101 - Slackwater has no other
         body = b"".join([bytes(chunk) async for chunk in source])
@@ -173,9 +176,7 @@ class Connection:
         await self.copy_records_to_table(table, records=decoded_rows(body, kinds), columns=columns)
 
 
-async def connect(
-    server: Server, service: str, link: Link, process: str, settings: Mapping[str, float]
-) -> Connection:
+async def connect(server: Server, service: str, link: Link, process: str, settings: Mapping[str, float]) -> Connection:
     """Opens a session. Raises as asyncpg.connect does, and Unavailable for what the link loses."""
     session = await link.call(lambda: server.connect(service, process, settings))
     return Connection(server, session, link)

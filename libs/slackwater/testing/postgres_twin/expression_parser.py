@@ -242,14 +242,15 @@ class ExpressionParser:
 
     def _word(self) -> Expression:
         name = self.name()
-        special = {
+        specials: dict[str, Callable[[], Expression]] = {
             "case": self._case,
             "cast": self._cast,
             "exists": lambda: self._subquery("exists"),
             "array": self._array,
             "extract": self._extract,
             "interval": lambda: Cast(Const(self.next().value), "interval"),
-        }.get(name)
+        }
+        special = specials.get(name)
         if name == "not":  # NOT EXISTS
             return Operation("not", (self._word(),))
         if special is not None and not self.at("."):

@@ -11,7 +11,7 @@ from slackwater.testing.postgres_twin.syntax import Expression, Star
 
 def output_columns(columns: Sequence[tuple[Expression, str]], scope: Scope) -> list[Output]:
     """Compiles the columns of a query or of RETURNING."""
-    outputs = []
+    outputs: list[Output] = []
     for value, alias in columns:
         if isinstance(value, Star):
             outputs += _all_columns(value, scope)

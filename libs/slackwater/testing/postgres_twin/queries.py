@@ -109,7 +109,7 @@ def _select(select: Select, scope: Scope) -> CompiledQuery:
 
 def _with_sets(select: Select) -> list[tuple[Expression, str]]:
     """Returns the columns; a function that returns a set becomes a source."""
-    columns = []
+    columns: list[tuple[Expression, str]] = []
     for number, (value, alias) in enumerate(select.columns):
         if isinstance(value, Call) and value.name in SETS:
             name = f" set {number}"
@@ -121,7 +121,9 @@ def _with_sets(select: Select) -> list[tuple[Expression, str]]:
 
 
 def _sort_key(key: SortKey, outputs: Sequence[Output], scope: Scope) -> tuple[Function, bool]:
-    return _by_position(key.value, outputs) or _by_name(key.value, outputs) or function_of(key.value, scope), key.descends
+    return _by_position(key.value, outputs) or _by_name(key.value, outputs) or function_of(
+        key.value, scope
+    ), key.descends
 
 
 def _group_key(value: Expression, outputs: Sequence[Output], scope: Scope) -> Function:
@@ -163,9 +165,7 @@ def _plain(
     keys = [key for key, _ in order]
 
     def run(frame: Frame) -> Rows:
-        found = [
-            (build(frame), [key(frame) for key in keys], [one(frame) for one in distinct]) for _ in scan(frame)
-        ]
+        found = [(build(frame), [key(frame) for key in keys], [one(frame) for one in distinct]) for _ in scan(frame)]
         _sort(found, order)
         rows = [row for row, _, _ in found]
         if distinct:

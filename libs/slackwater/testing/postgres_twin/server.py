@@ -116,6 +116,9 @@ class Running:
         self.blockers: list[Transaction] = []
         self.since: datetime | None = None
 
+    def is_done(self) -> bool:
+        return self.result is not None or self.error is not None
+
     def outcome(self) -> Result:
         """Returns the result, or raises the statement's error."""
         if self.error is not None:
@@ -280,13 +283,13 @@ class Server:
 
     def _retry(self, running: Running) -> None:
         """Starts a statement again that has waited."""
-        if running.session.running is not running or running.result is not None or running.error is not None:
+        if running.session.running is not running or running.is_done():
             return
         for blocker in running.blockers:
             blocker.waiters.pop(running, None)
         running.blockers = []
         self._attempt(running)
-        if running.result is not None or running.error is not None:
+        if running.is_done():
             self._done(running)
 
     def _done(self, running: Running) -> None:
@@ -479,7 +482,5 @@ class Server:
         self.lost_answers += commits
 
 
-def _notice(
-    receive: Callable[[str, str, int], None], channel: str, payload: str, pid: int
-) -> Callable[[], None]:
+def _notice(receive: Callable[[str, str, int], None], channel: str, payload: str, pid: int) -> Callable[[], None]:
     return lambda: receive(channel, payload, pid)

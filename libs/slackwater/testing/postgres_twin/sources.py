@@ -38,7 +38,9 @@ def joined(sources: Sequence[Source], where: Expression | None, scope: Scope) ->
         relation, rows = compiled_source(source, scope, bound)
         scope.relations.append(relation)
         on = None if source.on is None else function_of(source.on, scope)
-        scan = rows if number == 0 else _join(scan, rows, on, relation.place if source.join == "left" else None, relation)
+        scan = (
+            rows if number == 0 else _join(scan, rows, on, relation.place if source.join == "left" else None, relation)
+        )
     return scan
 
 
@@ -186,9 +188,7 @@ def _table(source: Source, scope: Scope, conditions: Sequence[Expression]) -> tu
     return relation, table_scan(definition, relation, scope, conditions)
 
 
-def table_scan(
-    definition: TableDefinition, relation: Relation, scope: Scope, conditions: Sequence[Expression]
-) -> Scan:
+def table_scan(definition: TableDefinition, relation: Relation, scope: Scope, conditions: Sequence[Expression]) -> Scan:
     """Returns a scan that puts the values of a row, and the row itself, at the relation's place."""
     candidates, place = _access(definition, relation, scope, conditions), relation.place
 
@@ -255,10 +255,11 @@ def _by_key(name: str, number: int, keys: Sequence[tuple[Function, bool]]) -> Ca
 def _given(condition: Expression, relation: Relation, scope: Scope) -> tuple[str, Function, bool] | None:
     """Returns a column of the relation that must equal a value known before the scan, or one of many values."""
     if isinstance(condition, Quantified):
-        if condition.operator == "=" and not condition.is_all and _names(condition.value, relation):
-            value = _before(condition.array, scope)
-            return None if value is None else (condition.value.name, value, True)  # type: ignore[union-attr] # a column
-        return None
+        column = condition.value
+        if condition.operator != "=" or condition.is_all or not isinstance(column, Column):
+            return None
+        value = _before(condition.array, scope) if _names(column, relation) else None
+        return None if value is None else (column.name, value, True)
     if not isinstance(condition, Operation) or condition.name != "=":
         return None
     for column, other in (condition.arguments, tuple(reversed(condition.arguments))):

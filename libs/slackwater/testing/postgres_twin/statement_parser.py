@@ -20,8 +20,37 @@ from slackwater.testing.postgres_twin.syntax import (
 )
 
 _ENDS_NAME = frozenset(
-    "from where group order limit offset for union returning on left cross join inner set values select as using"
-    " lateral with and or when then else end into default".split()
+    [
+        "from",
+        "where",
+        "group",
+        "order",
+        "limit",
+        "offset",
+        "for",
+        "union",
+        "returning",
+        "on",
+        "left",
+        "cross",
+        "join",
+        "inner",
+        "set",
+        "values",
+        "select",
+        "as",
+        "using",
+        "lateral",
+        "with",
+        "and",
+        "or",
+        "when",
+        "then",
+        "else",
+        "end",
+        "into",
+        "default",
+    ]
 )
 
 
