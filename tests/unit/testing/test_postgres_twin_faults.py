@@ -129,8 +129,8 @@ async def test_a_caller_cannot_tell_a_lost_commit_from_a_lost_answer(place: Plac
 
 async def test_a_transaction_that_stands_still_is_ended(place: Place) -> None:
     first, second = place.process("first"), place.process("second")
-    with pytest.raises(Unavailable):
-        async with first.unit_of_work() as unit:  # noqa: PT012 - the unit of work is the statement
+    with pytest.raises(Unavailable):  # noqa: PT012 - the unit of work is the statement
+        async with first.unit_of_work() as unit:
             await unit.connection.execute(CHANGE, {"reason": "a"})
             await place.clock.advance(6)
     assert await stored(second) == 0

@@ -13,13 +13,14 @@ import asyncpg
 from slackwater.model.errors import Unavailable
 from slackwater.testing.link import Link
 from slackwater.testing.postgres_twin.copy_format import decoded_rows
-from slackwater.testing.postgres_twin.plans import Result
-from slackwater.testing.postgres_twin.server import Running, Server, Session
+from slackwater.testing.postgres_twin.plan import Result
+from slackwater.testing.postgres_twin.server import Server
+from slackwater.testing.postgres_twin.session import Running, Session
 
 Listener = Callable[["Connection", int, str, object], None]
 
 
-class Record(tuple[Any, ...]):
+class NamedRow(tuple[Any, ...]):
     """The part of asyncpg.Record that Slackwater uses: values by position and by name."""
 
     names: Sequence[str] = ()
@@ -29,8 +30,8 @@ class Record(tuple[Any, ...]):
 
 
 @cache
-def _record_class(names: tuple[str, ...]) -> type[Record]:
-    return type("Record", (Record,), {"names": names})
+def _record_class(names: tuple[str, ...]) -> type[NamedRow]:
+    return type("Record", (NamedRow,), {"names": names})
 
 
 class Connection:
@@ -120,7 +121,7 @@ class Connection:
 
     # asyncpg's methods
 
-    async def fetch(self, sql: str, *values: Any) -> list[Record]:
+    async def fetch(self, sql: str, *values: Any) -> list[NamedRow]:
         result = await self.run(sql, values)
         return list(map(_record_class(tuple(result.names)), result.rows))
 

@@ -7,7 +7,7 @@ from functools import cache
 from operator import itemgetter
 from typing import Any
 
-from slackwater.testing.postgres_twin.plans import Result
+from slackwater.testing.postgres_twin.plan import Result
 
 
 @cache
