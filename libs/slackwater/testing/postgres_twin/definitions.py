@@ -14,7 +14,7 @@ import asyncpg
 
 from slackwater.testing.postgres_twin.catalog import Catalog, TableDefinition
 from slackwater.testing.postgres_twin.changes import RowBuilder
-from slackwater.testing.postgres_twin.plan import CompiledStatement, Result
+from slackwater.testing.postgres_twin.plan import CompiledStatement, StatementResult
 from slackwater.testing.postgres_twin.queries import compiled_query
 from slackwater.testing.postgres_twin.rows import Partition, StoredTable
 from slackwater.testing.postgres_twin.scopes import Execution, Scope, Statement
@@ -36,9 +36,9 @@ def definition_plan(parsed: Any) -> CompiledStatement:
     """Returns the plan of a definition."""
     apply = _APPLIED[type(parsed)]
 
-    def run(execution: Execution, _: Any) -> Result:
+    def run(execution: Execution, _: Any) -> StatementResult:
         apply(parsed, execution)
-        return Result((), [], 0, "DEFINITION")
+        return StatementResult((), [], 0, "DEFINITION")
 
     return CompiledStatement(run, writes=True)
 

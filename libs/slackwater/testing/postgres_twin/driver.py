@@ -13,7 +13,7 @@ import asyncpg
 from slackwater.model.errors import Unavailable
 from slackwater.testing.link import Link
 from slackwater.testing.postgres_twin.copy_format import decoded_rows
-from slackwater.testing.postgres_twin.plan import Result
+from slackwater.testing.postgres_twin.plan import StatementResult
 from slackwater.testing.postgres_twin.server import Server
 from slackwater.testing.postgres_twin.session import Running, Session
 
@@ -52,11 +52,11 @@ class Connection:
     def is_in_transaction(self) -> bool:
         return self.session.transaction is not None
 
-    async def run(self, sql: str, parameters: Any, *, begins: bool = False) -> Result:
+    async def run(self, sql: str, parameters: Any, *, begins: bool = False) -> StatementResult:
         """Runs one statement; waits for the locks that it needs."""
         return await self._exchange(lambda: self._server.execute(self.session, sql, parameters, begins=begins))
 
-    async def _exchange(self, start: Callable[[], Running]) -> Result:
+    async def _exchange(self, start: Callable[[], Running]) -> StatementResult:
         running = None
         self._refuse_if_closed()
         try:

@@ -18,7 +18,7 @@ from sqlalchemy.pool import QueuePool
 
 from slackwater.model.time import Clock
 from slackwater.testing.postgres_twin.driver import Connection
-from slackwater.testing.postgres_twin.plan import Result
+from slackwater.testing.postgres_twin.plan import StatementResult
 from slackwater.testing.postgres_twin.results import TwinResult
 
 _REST_SECONDS = 1.0
@@ -168,10 +168,10 @@ class TwinConnection:
             count = 0
             for one in values:
                 count += (await self._run(sql, one)).count
-            return TwinResult(Result((), [], count, ""))
+            return TwinResult(StatementResult((), [], count, ""))
         return TwinResult(await self._run(sql, values))
 
-    async def _run(self, sql: str, values: Any) -> Result:
+    async def _run(self, sql: str, values: Any) -> StatementResult:
         assert self._driver is not None  # noqa: S101 - it is open
         begins = not self._commits_itself
         self._is_open = self._is_open or begins

@@ -10,7 +10,7 @@ from slackwater.testing.postgres_twin.scopes import Execution
 
 
 @dataclass(slots=True)
-class Result:
+class StatementResult:
     """Rows with the names of their columns, and how many rows were returned or changed."""
 
     names: Sequence[str]
@@ -23,7 +23,7 @@ class Result:
 class CompiledStatement:
     """A statement that can be run many times, on every server with the same catalog."""
 
-    run: Callable[[Execution, Any], Result]
+    run: Callable[[Execution, Any], StatementResult]
     tables: Sequence[tuple[str, int]] = ()
     """Tables with the modes of the locks that it takes first."""
     writes: bool = False

@@ -9,7 +9,7 @@ from slackwater.testing.postgres_twin.catalog import Catalog
 from slackwater.testing.postgres_twin.changes import compiled_insert
 from slackwater.testing.postgres_twin.definitions import definition_plan
 from slackwater.testing.postgres_twin.functions import elements_of
-from slackwater.testing.postgres_twin.plan import CompiledStatement, Result
+from slackwater.testing.postgres_twin.plan import CompiledStatement, StatementResult
 from slackwater.testing.postgres_twin.queries import compiled_query
 from slackwater.testing.postgres_twin.scopes import PARAMETERS, CompiledQuery, Execution, Frame, Scope, Statement
 from slackwater.testing.postgres_twin.statement_parser import parse_statement
@@ -38,10 +38,10 @@ def _compiled(parsed: Parsed, catalog: Catalog) -> CompiledStatement:
     if isinstance(parsed, Copy):
         return _copy_plan(parsed, catalog)
     if isinstance(parsed, Nothing):
-        return CompiledStatement(lambda *_: Result((), [], 0, "SET"))
+        return CompiledStatement(lambda *_: StatementResult((), [], 0, "SET"))
     if isinstance(parsed, LockTable):
         return CompiledStatement(
-            lambda *_: Result((), [], 0, "LOCK TABLE"), [(parsed.table, _MODES[parsed.mode])], writes=True
+            lambda *_: StatementResult((), [], 0, "LOCK TABLE"), [(parsed.table, _MODES[parsed.mode])], writes=True
         )
     return definition_plan(parsed)
 
@@ -54,13 +54,13 @@ def _query_plan(parsed: Query, catalog: Catalog) -> CompiledStatement:
     size = statement.places + 1
     blank: Frame = [None] * (size - 2)
 
-    def execute(execution: Execution, parameters: Any) -> Result:
+    def execute(execution: Execution, parameters: Any) -> StatementResult:
         rows = run([parameters, execution, *blank])
         if counts:
-            return Result((), [], len(rows), tag)
+            return StatementResult((), [], len(rows), tag)
         if converters:
             rows = [_converted(row, converters) for row in rows]
-        return Result(names, rows, len(rows), tag)
+        return StatementResult(names, rows, len(rows), tag)
 
     return CompiledStatement(execute, _strongest(statement), statement.writes or statement.locks)
 
@@ -78,8 +78,8 @@ def _copy_plan(parsed: Copy, catalog: Catalog) -> CompiledStatement:
     _, _, run = compiled_insert(insert, Scope(statement), source)
     blank: Frame = [None] * (statement.places - 1)
 
-    def execute(execution: Execution, parameters: Any) -> Result:
-        return Result((), [], len(run([parameters, execution, *blank])), "COPY")
+    def execute(execution: Execution, parameters: Any) -> StatementResult:
+        return StatementResult((), [], len(run([parameters, execution, *blank])), "COPY")
 
     return CompiledStatement(execute, _strongest(statement), writes=True)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from slackwater.testing.postgres_twin.catalog import Catalog
 from slackwater.testing.postgres_twin.definitions import empty_tables
-from slackwater.testing.postgres_twin.plan import CompiledStatement, Result
+from slackwater.testing.postgres_twin.plan import CompiledStatement, StatementResult
 from slackwater.testing.postgres_twin.rows import StoredTable, Values
 from slackwater.testing.postgres_twin.scopes import Execution
 from slackwater.testing.postgres_twin.transactions import Transaction
@@ -91,7 +91,7 @@ class Running:
         self.plan = plan
         self.parameters = parameters
         self.execution = execution
-        self.result: Result | None = None
+        self.result: StatementResult | None = None
         self.error: BaseException | None = None
         self.future: asyncio.Future[None] | None = None
         """Done when the statement is; None if it did not wait."""
@@ -101,7 +101,7 @@ class Running:
     def is_done(self) -> bool:
         return self.result is not None or self.error is not None
 
-    def outcome(self) -> Result:
+    def outcome(self) -> StatementResult:
         """Returns the result, or raises the statement's error."""
         if self.error is not None:
             raise self.error
