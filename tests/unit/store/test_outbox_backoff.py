@@ -17,7 +17,7 @@ async def refuse(_: Any) -> None:
 
 
 async def test_a_backoff_that_is_over_does_not_make_the_relay_poll_without_a_pause() -> None:
-    """Seed 1015 of the simulated world: another replica had sent the row, and the relay asked PostgreSQL all the time."""
+    """Seed 1015 of the simulated world: another replica had sent the row, and the relay went on asking PostgreSQL."""
     clock = FakeClock()
     sender = OutboxSender(refuse, lambda _: True, clock, lambda: None)
     sender.begin([ROW])
