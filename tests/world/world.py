@@ -53,6 +53,8 @@ BUILDS: Mapping[str, tuple[Callable[[Any, Platform], Any], type[Any]]] = {
     "colocation": (build_colocation, ColocationSettings),
     "ensurance": (build_ensurance, EnsuranceSettings),
 }
+STOP_SECONDS = 10.0
+"""So long an agent may take to give everything back."""
 NOWHERE = Path("/nowhere")
 
 
@@ -295,6 +297,7 @@ class World:
         self.loop.raise_failure()
         if last_step is None:
             self._check_at_rest()
+            self._stop_agents()
         self._fold_rows()
 
     def _check_pace(self, before: int) -> None:
@@ -336,6 +339,15 @@ class World:
             except Violation as violation:
                 self.loop.fail(f"{invariant.NAME} (at rest): {violation}", violation)
         self.loop.raise_failure()
+
+    def _stop_agents(self) -> None:
+        """Stop every agent in order, so that what each leaves on its machine is checked. Raises Failed."""
+        for name in self.stations:
+            place = self.places[name]
+            if place.task is not None and place.process is not None and place.process.is_running:
+                place.is_wanted = False
+                place.task.cancel()
+        self.loop.run(self.plan.seconds + STOP_SECONDS)
 
     def _fold_rows(self) -> None:
         """The rows of every table, in the order of their insertion."""

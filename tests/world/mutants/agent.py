@@ -19,7 +19,7 @@ AGENT = (
             ),
         ),
         (WANTED,),
-        faults=("cut", "cut answers", "broker unreachable"),
+        faults=("cut@agent|cut answers@agent|broker unreachable",),
     ),
     Mutant(
         "foreign value restored",
@@ -32,7 +32,7 @@ AGENT = (
             ),
         ),
         (RESTORED, WANTED),
-        faults=("foreign writer",),
+        faults=("foreign writer", "stop@agent|crash@agent"),
     ),
     Mutant(
         "claims not journalled",
@@ -45,7 +45,7 @@ AGENT = (
             ),
         ),
         (RESTORED,),
-        faults=("crash",),
+        faults=("crash@agent",),
     ),
     Mutant(
         "journal after write",
@@ -70,7 +70,7 @@ AGENT = (
         "an agent follows whichever document comes last",
         (Edit("intents.document:is_older", "    if document.epoch", "    return False\n    if document.epoch"),),
         (FOLLOWED,),
-        faults=("freeze", "slow link", "cut answers"),
+        faults=("freeze|slow link|cut answers",),
     ),
     Mutant(
         "stale owner obeyed",
@@ -83,7 +83,7 @@ AGENT = (
             ),
         ),
         (FOLLOWED,),
-        faults=("freeze", "slow link", "cut answers"),
+        faults=("freeze|slow link|cut answers",),
     ),
     Mutant(
         "ledger after the signal",

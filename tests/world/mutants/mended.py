@@ -48,7 +48,7 @@ MENDED = (
         ),
         (LETTERS,),
         mended="47b66584",
-        faults=("database down", "database is read-only", "freeze"),
+        faults=("database down|database is read-only|freeze",),
     ),
     Mutant(
         "outage uses up deliveries",
@@ -62,7 +62,7 @@ MENDED = (
         ),
         (LETTERS,),
         mended="7a88db2f",
-        faults=("database down", "database is read-only", "commit answers lost"),
+        faults=("database down|database is read-only|commit answers lost",),
     ),
     Mutant(
         "refused restore is forgotten",
@@ -70,7 +70,7 @@ MENDED = (
         (Edit("agent.usecases.actuate:Actuator.restore_all", "left[knob] = claim", "pass"),),
         (RESTORED,),
         mended="fd720a59",
-        faults=("files refuse", "stop"),
+        faults=("files refuse", "stop@agent|crash@agent"),
     ),
     Mutant(
         "full disk does not stop writes",
@@ -78,7 +78,7 @@ MENDED = (
         (Edit("agent.usecases.actuate:Actuator._record_writes", "    return error.code", '    return ""'),),
         (RESTORED, WANTED),
         mended="1ccf9aa4",
-        faults=("disk of an agent is full", "disk of an agent is read-only"),
+        faults=("disk of an agent is full|disk of an agent is read-only", "crash@agent|agent killed at a file"),
     ),
     Mutant(
         "late report is a gap",
@@ -92,7 +92,7 @@ MENDED = (
         ),
         (COUNT,),
         mended="a6d23873",
-        faults=("cut answers", "slow link", "lossy link"),
+        faults=("cut answers|slow link|lossy link",),
     ),
     Mutant(
         "pod evicted twice",
@@ -107,7 +107,7 @@ MENDED = (
         (ONCE,),
         mended="5f3d9505",
         evicts=True,
-        faults=("cut", "cut answers"),
+        faults=("cut|cut answers",),
     ),
     Mutant(
         "deaf to an owner whose clock is behind",
@@ -121,7 +121,7 @@ MENDED = (
         ),
         (FOLLOWED,),
         mended="ad4c4fd8",
-        faults=("clock jump", "cut"),
+        faults=("clock jump|cut",),
     ),
     Mutant(
         "unread ledger begins evictions",
@@ -136,7 +136,7 @@ MENDED = (
         (ONCE,),
         mended="1ccf9aa4",
         evicts=True,
-        faults=("disk of an agent is full", "disk of an agent is read-only"),
+        faults=("disk of an agent is full|disk of an agent is read-only",),
     ),
     Mutant(
         "rows of an unknown type stay refused",

@@ -18,7 +18,7 @@ SERVICES = (
             ),
         ),
         (COUNT,),
-        faults=("cut requests", "broker killed", "broker unreachable", "cut"),
+        faults=("cut requests|broker killed|broker unreachable|cut",),
     ),
     Mutant(
         "watermark of windows not stored",
@@ -49,7 +49,7 @@ SERVICES = (
             ),
         ),
         (COUNT,),
-        faults=("consumer forgets", "cut answers", "disconnect"),
+        faults=("consumer forgets|cut answers|disconnect",),
     ),
     Mutant(
         "offers not numbered",
@@ -74,7 +74,7 @@ SERVICES = (
             ),
         ),
         ("old offers shrink", "offers follow the formulas"),
-        faults=("cut", "freeze", "cut requests"),
+        faults=("cut|freeze|cut requests",),
     ),
     Mutant(
         "hour of a node not counted",

@@ -18,7 +18,10 @@ SHARED = (
             ),
         ),
         ("fencing",),
-        faults=("freeze", "database down", "cut answers"),
+        faults=(
+            "freeze@ingestion|freeze@prediction|freeze@colocation|freeze@ensurance",
+            "slow statements|slow link|slow network",
+        ),
     ),
     Mutant(
         "ack before commit",
@@ -37,7 +40,7 @@ SHARED = (
         "the relay reads the outbox by event id instead of by commit",
         (Edit("store.outbox:_FIRST", "ORDER BY position", "ORDER BY id"),),
         (PUBLISHED,),
-        faults=("broker unreachable", "broker killed", "power of the broker fails"),
+        faults=("broker unreachable|broker killed|power of the broker fails",),
     ),
     Mutant(
         "relay marks before publish",
@@ -51,14 +54,14 @@ SHARED = (
             ),
         ),
         (PUBLISHED,),
-        faults=("broker unreachable", "broker killed", "power of the broker fails"),
+        faults=("broker unreachable|broker killed|power of the broker fails",),
     ),
     Mutant(
         "message id left out",
         "messages have no id, so that the broker stores a repeated one again",
         (Edit("bus.codec.cloudevents:encode", "        MESSAGE_ID: _escape(event.id),\n", ""),),
         (PUBLISHED,),
-        faults=("cut answers", "lossy link", "disconnect", "slow link"),
+        faults=("cut answers|lossy link|disconnect|slow link",),
     ),
     Mutant(
         "retry under a new id",
@@ -83,13 +86,13 @@ SHARED = (
             ),
         ),
         ("no valid message is a dead letter",),
-        faults=("database down", "database is read-only", "commit answers lost"),
+        faults=("database down|database is read-only|commit answers lost",),
     ),
     Mutant(
         "inbox forgotten",
         "a redelivered event is handled again",
         (Edit("store.inbox:first_time", "noted.first() is not None", "True"),),
         (),
-        faults=("consumer forgets", "consumer lost", "cut answers"),
+        faults=("consumer forgets|consumer lost|cut answers",),
     ),
 )

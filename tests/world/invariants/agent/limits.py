@@ -21,6 +21,8 @@ EASED_SECONDS = 1 / RESTORE_STEP
 """So long after its lease the limits of a document have risen to the top."""
 SAMPLES = 3
 """So many samples late a restore may be: an agent skips intervals while it is busy."""
+CHECKED_SECONDS = 5.0
+"""Between two checks of all machines."""
 REPORT = "sw.v1.usage.reported."
 
 
@@ -28,16 +30,19 @@ class LimitsAreWanted(Invariant):
     """A limit is written only for a pod that a document or the agent itself names, and goes back when none does."""
 
     NAME = "limits are wanted"
-    KINDS: ClassVar = (Kind.KNOB_WRITTEN, Kind.STORED)
+    KINDS: ClassVar = (Kind.KNOB_WRITTEN, Kind.STORED, Kind.BROADCAST)
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
         self._by_node: dict[str, Station] = {}
+        self._checked_at = 0.0
 
     def on_step(self, step: Step) -> None:
         if step.kind is Kind.KNOB_WRITTEN:
             station, write = step.value
             self._check_write(station, write)
+        elif step.kind is Kind.BROADCAST:
+            self._check_all(step.at)
         elif step.subject.startswith(REPORT):
             station = self._station(step.subject.rpartition(".")[2])
             if station is not None and self._is_at_work(station):
@@ -47,6 +52,12 @@ class LimitsAreWanted(Invariant):
         for station in self.world.stations.values():
             if self._is_at_work(station):
                 self.check(station)
+
+    def _check_all(self, now: float) -> None:
+        """Also of agents that are cut off: their reports are not stored."""
+        if now - self._checked_at >= CHECKED_SECONDS:
+            self._checked_at = now
+            self.at_rest()
 
     def check(self, station: Station) -> None:
         """Every limit that is not the text from before the agent. Raises Violation."""
