@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Spec = Mapping[str, Any]
 POOL = "simulated"
-BEST_EFFORT: Spec = {"matchExpressions": [{"scopeName": "QOSClass", "operator": "In", "values": ["BE"]}]}
+BEST_EFFORT: Spec = {"matchExpressions": [{"scopeName": "QOSClass", "operator": "In", "values": ["BE", "SYSTEM"]}]}
 
 
 def _rule(name: str, metric: str, value: object, action: str, **more: object) -> Spec:

@@ -35,6 +35,37 @@ AGENT = (
         faults=("foreign writer", "stop@agent|crash@agent"),
     ),
     Mutant(
+        "limit outlives its document",
+        "a limit that no document wants any more is left in force",
+        (
+            Edit(
+                "agent.domain.convergence:_step",
+                "if claim is None:\n            return None\n        done",
+                'if claim is None or knob.field == "cpu_limit":\n            return None\n        done',
+            ),
+        ),
+        (WANTED, RESTORED),
+    ),
+    Mutant(
+        "nothing restored at the end",
+        "an agent that stops leaves its limits",
+        (
+            Edit(
+                "agent.usecases.actuate:Actuator.restore_all",
+                "self.driver.write(knob, claim.previous)",
+                "pass",
+            ),
+        ),
+        (RESTORED,),
+    ),
+    Mutant(
+        "start restores nothing",
+        "an agent begins without the claims that a crashed one left",
+        (Edit("agent.usecases.actuate:Actuator.recover", "self.file.load()", "Journal()"),),
+        (RESTORED,),
+        faults=("crash@agent|agent killed at a file",),
+    ),
+    Mutant(
         "claims not journalled",
         "limits are written without a record on the disk",
         (

@@ -136,4 +136,4 @@ def is_evidence(mutant: Mutant, outcome: Outcome) -> bool:
     name = outcome.invariant.removesuffix(" (at rest)")
     if name == NoDefectIsLogged.NAME:
         return name in mutant.expected
-    return any(invariant.NAME == name for invariant in all_invariants())
+    return any(name == invariant.NAME for invariant in all_invariants())

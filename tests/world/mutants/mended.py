@@ -73,6 +73,20 @@ MENDED = (
         faults=("files refuse", "stop@agent|crash@agent"),
     ),
     Mutant(
+        "unreadable file taken for gone",
+        "a file that cannot be read now is released from the journal, and its limit stays",
+        (
+            Edit(
+                "agent.usecases.actuate:Actuator.read_all",
+                "with suppress(Misconfigured):",
+                "values[knob] = None\n        with suppress(Misconfigured):",
+            ),
+        ),
+        (RESTORED, WANTED),
+        mended="20d44b06",
+        faults=("files refuse",),
+    ),
+    Mutant(
         "full disk does not stop writes",
         "limits are written although the journal could not be",
         (Edit("agent.usecases.actuate:Actuator._record_writes", "    return error.code", '    return ""'),),

@@ -23,7 +23,7 @@ class Mutant:
     mended: str = ""
     hole: str = ""
     faults: tuple[str, ...] = ()
-    """Seeds whose plans have all of these faults are tried first, because only they can show the mutant. `a|b` is one of
+    """Seeds whose plans have all of these faults are tried first: only they can show the mutant. `a|b` is one of
     both, `a@agent` one that meets an agent."""
     evicts: bool = False
     """Seeds whose plans allow evictions are tried first."""

@@ -64,6 +64,24 @@ SERVICES = (
         (GENERATIONS,),
     ),
     Mutant(
+        "decision without a record",
+        "ensurance declares a limit and publishes no record of its decision",
+        (Edit("ensurance.usecases.guard_node:GuardNode._commit", "await unit.publish(decision)", "pass"),),
+        ("actions have records",),
+    ),
+    Mutant(
+        "generation without its document",
+        "a decision is stored, and its document is not published",
+        (
+            Edit(
+                "ensurance.usecases.guard_node:GuardNode._commit",
+                "if answer.after.generation != answer.before.generation:",
+                "if answer.evicted:",
+            ),
+        ),
+        (GENERATIONS,),
+    ),
+    Mutant(
         "old offer grows",
         "the offer of old usage rises with its age",
         (

@@ -43,6 +43,18 @@ SHARED = (
         faults=("broker unreachable|broker killed|power of the broker fails",),
     ),
     Mutant(
+        "published rows stay",
+        "the relay never deletes what it has published, and publishes it again",
+        (
+            Edit(
+                "store.outbox:OutboxRelay._exchange",
+                "    if published:\n",
+                "    published = []\n    if published:\n",
+            ),
+        ),
+        (PUBLISHED, "nothing grows at rest"),
+    ),
+    Mutant(
         "relay marks before publish",
         "a row counts as published before the broker has answered",
         (
@@ -92,7 +104,7 @@ SHARED = (
         "inbox forgotten",
         "a redelivered event is handled again",
         (Edit("store.inbox:first_time", "noted.first() is not None", "True"),),
-        (),
+        ("events are handled once", "generations are used once"),
         faults=("consumer forgets|consumer lost|cut answers",),
     ),
 )

@@ -27,9 +27,8 @@ LEDGER = str(FOLDER / "evictions.json")
 EVICT = "evict"
 HOUR = 3600.0
 AUTONOMY = "Autonomy"
-HEARD_SECONDS = 120.0
-"""So long after a change an eviction may still follow the bounds from before it: a replica is cut off, an eviction
-waits for its deadline."""
+HEARD_SECONDS = 60.0
+"""So long after a change an eviction may still be declared by the bounds from before it: a replica hears of it late."""
 SIGNALLED = (EvictionOutcome.TERMINATED, EvictionOutcome.KILLED, EvictionOutcome.FAILED)
 
 
@@ -86,7 +85,7 @@ class EvictionsAreWithinAutonomy(Invariant):
     force lately. What a disconnected agent decides follows the rules of its last document, and is only counted."""
 
     NAME = "evictions are within autonomy"
-    KINDS: ClassVar = (Kind.POD_SIGNALLED, Kind.APPLIED, Kind.DELETED)
+    KINDS: ClassVar = (Kind.POD_SIGNALLED, Kind.APPLIED, Kind.DELETED, Kind.STORED)
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
@@ -95,19 +94,29 @@ class EvictionsAreWithinAutonomy(Invariant):
         """Since when, per node and per pool. The last is in force."""
         self._begun: dict[str, tuple[float, str]] = {}
         """By pod uid, the time of the first signal and the node."""
+        self._declared: dict[str, float] = {}
+        """By eviction id, when it was declared first."""
 
     def on_step(self, step: Step) -> None:
-        if step.kind is not Kind.POD_SIGNALLED:
+        if step.kind is Kind.STORED:
+            intent = payload_of(step, IntentDeclared)
+            for one in () if intent is None else intent.evictions:
+                self._declared.setdefault(one.id, step.at)
+        elif step.kind is Kind.POD_SIGNALLED:
+            self._check(step)
+        else:
             self._follow(step)
-            return
+
+    def _check(self, step: Step) -> None:
         station, effect = step.value
         if EVICT not in self._granted:
             raise Violation(f"{station.node}: {effect.pod.uid} is evicted; granted so far: {sorted(self._granted)}")
         is_new = effect.pod.uid not in self._begun
         self._begun.setdefault(effect.pod.uid, (step.at, station.node))
-        writers = {one["writer"] for one in _ledger(station) if one["pod_uid"] == effect.pod.uid}
-        if is_new and OWN_WRITER not in writers:
-            self._check_bounds(step.at, station.node)
+        records = [one for one in _ledger(station) if one["pod_uid"] == effect.pod.uid]
+        if is_new and not any(one["writer"] == OWN_WRITER for one in records):
+            declared = min((self._declared.get(one["id"], step.at) for one in records), default=step.at)
+            self._check_bounds(step.at, declared, station.node)
 
     def _follow(self, step: Step) -> None:
         planned, is_done = step.value, step.detail["result"] == "done"
@@ -120,10 +129,11 @@ class EvictionsAreWithinAutonomy(Invariant):
         if not is_done:  # it may be in force or not
             self._bounds.append((step.at, *map(max, in_force[1:], bounds_of(spec))))
 
-    def _check_bounds(self, now: float, node: str) -> None:
-        last = max(place for place, (since, _, _) in enumerate(self._bounds) if since <= max(0.0, now - HEARD_SECONDS))
-        per_node = max(bound for _, bound, _ in self._bounds[last:])
-        per_pool = max(bound for _, _, bound in self._bounds[last:])
+    def _check_bounds(self, now: float, declared: float, node: str) -> None:
+        since = max(0.0, declared - HEARD_SECONDS)
+        last = max(place for place, (begun, _, _) in enumerate(self._bounds) if begun <= since)
+        in_force = [bounds for bounds in self._bounds[last:] if bounds[0] <= declared]
+        per_node, per_pool = max(bound for _, bound, _ in in_force), max(bound for _, _, bound in in_force)
         lately = Counter(where for at, where in self._begun.values() if now - at < HOUR)
         if lately[node] > per_node:
             raise Violation(f"{node}: {lately[node]} evictions within an hour; allowed: {per_node}")
