@@ -67,6 +67,7 @@ BUSIEST_LAST = (
     "unit/cli/test_backtest_verb.py",
     "unit/simulation/test_assess_verb.py",
     "unit/world/test_agent_histories.py",
+    "unit/world/test_world_mutants.py",
     "unit/peaks/test_model_properties.py",
     "contract/test_hostile_requests.py",
 )
