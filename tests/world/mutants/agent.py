@@ -128,6 +128,7 @@ AGENT = (
         ),
         (ONCE,),
         evicts=True,
+        seed=5,
     ),
     Mutant(
         "protected pods evicted",

@@ -30,6 +30,7 @@ MENDED = (
         (LETTERS, LOGGED),
         mended="f2cef285",
         faults=("database is read-only",),
+        seed=4,
     ),
     Mutant(
         "outage of the leases is an attempt",
@@ -49,6 +50,7 @@ MENDED = (
         (LETTERS,),
         mended="47b66584",
         faults=("database down|database is read-only|freeze",),
+        seed=3,
     ),
     Mutant(
         "outage uses up deliveries",
@@ -63,6 +65,7 @@ MENDED = (
         (LETTERS,),
         mended="7a88db2f",
         faults=("database down|database is read-only|commit answers lost",),
+        seed=3,
     ),
     Mutant(
         "refused restore is forgotten",
@@ -122,6 +125,7 @@ MENDED = (
         mended="5f3d9505",
         evicts=True,
         faults=("cut|cut answers",),
+        seed=5,
     ),
     Mutant(
         "deaf to an owner whose clock is behind",

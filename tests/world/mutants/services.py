@@ -19,12 +19,14 @@ SERVICES = (
         ),
         (COUNT,),
         faults=("cut requests|broker killed|broker unreachable|cut",),
+        seed=3,
     ),
     Mutant(
         "watermark of windows not stored",
         "a closed window is built and published again",
         (Edit("ingestion.usecases.close_windows:CloseWindows._close_some", "await ledger.save(moved)", "pass"),),
         (COUNT,),
+        seed=2,
     ),
     Mutant(
         "clock taken from the report",
@@ -37,6 +39,7 @@ SERVICES = (
             ),
         ),
         ("receipt decides liveness",),
+        seed=2,
     ),
     Mutant(
         "replay accepted",
@@ -62,6 +65,7 @@ SERVICES = (
             ),
         ),
         (GENERATIONS,),
+        seed=2,
     ),
     Mutant(
         "decision without a record",

@@ -18,10 +18,7 @@ SHARED = (
             ),
         ),
         ("fencing",),
-        faults=(
-            "freeze@ingestion|freeze@prediction|freeze@colocation|freeze@ensurance",
-            "slow statements|slow link|slow network",
-        ),
+        faults=("cut requests@ensurance|cut@ensurance|freeze@ensurance|cut requests@ingestion|cut@ingestion",),
     ),
     Mutant(
         "ack before commit",
@@ -34,6 +31,7 @@ SHARED = (
             ),
         ),
         (RECEIVED,),
+        seed=2,
     ),
     Mutant(
         "outbox by id",
@@ -41,6 +39,7 @@ SHARED = (
         (Edit("store.outbox:_FIRST", "ORDER BY position", "ORDER BY id"),),
         (PUBLISHED,),
         faults=("broker unreachable|broker killed|power of the broker fails",),
+        seed=3,
     ),
     Mutant(
         "published rows stay",
@@ -67,6 +66,7 @@ SHARED = (
         ),
         (PUBLISHED,),
         faults=("broker unreachable|broker killed|power of the broker fails",),
+        seed=2,
     ),
     Mutant(
         "message id left out",
@@ -74,6 +74,7 @@ SHARED = (
         (Edit("bus.codec.cloudevents:encode", "        MESSAGE_ID: _escape(event.id),\n", ""),),
         (PUBLISHED,),
         faults=("cut answers|lossy link|disconnect|slow link",),
+        seed=3,
     ),
     Mutant(
         "retry under a new id",
@@ -86,6 +87,7 @@ SHARED = (
             ),
         ),
         (PUBLISHED,),
+        seed=2,
     ),
     Mutant(
         "dead letter instead of retry",
