@@ -127,7 +127,8 @@ class EvictionsAreWithinAutonomy(Invariant):
         in_force = self._bounds[-1]
         self._bounds.append((step.at, *bounds_of(spec)))
         if not is_done:  # it may be in force or not
-            self._bounds.append((step.at, *map(max, in_force[1:], bounds_of(spec))))
+            per_node, per_pool = bounds_of(spec)
+            self._bounds.append((step.at, max(in_force[1], per_node), max(in_force[2], per_pool)))
 
     def _check_bounds(self, now: float, declared: float, node: str) -> None:
         since = max(0.0, declared - HEARD_SECONDS)
