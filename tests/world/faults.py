@@ -259,7 +259,7 @@ def _kill_at_file(world: World, fault: PlannedFault) -> None:
 
     def kill() -> None:
         task = asyncio.current_task()
-        if task is not None:  # its exception is nobody's
+        if task is not None:  # nothing awaits its exception
             task.add_done_callback(lambda ended: ended.exception(), context=Context())
         world.crash(fault.target, restart_after=fault.seconds)
 

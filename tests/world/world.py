@@ -167,6 +167,8 @@ class World:
         except SlackwaterError as error:
             why = f"{type(error).__name__}: {error.message}"
         except Exception as error:  # noqa: BLE001 - it fails the run
+            if process.state is State.DEAD:  # killed in the middle of its work
+                return
             self.loop.fail("a process ended with an exception that it does not declare", error)
         self.record(Kind.STOPPED, process.member, detail={"why": why})
         process.ended()

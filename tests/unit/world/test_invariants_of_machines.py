@@ -12,7 +12,11 @@ from typing import Any
 
 import pytest
 from tests.world.invariants import Invariant, Violation
-from tests.world.invariants.agent.evictions import EvictionsAreCarriedOutOnce, EvictionsAreWithinAutonomy
+from tests.world.invariants.agent.evictions import (
+    HEARD_SECONDS,
+    EvictionsAreCarriedOutOnce,
+    EvictionsAreWithinAutonomy,
+)
 from tests.world.invariants.agent.limits import LimitsAreWanted
 from tests.world.invariants.agent.restore import EveryFileReadsAsBefore
 from tests.world.invariants.colocation.offers import OffersFollowTheFormulas, OldOffersShrink
@@ -22,7 +26,7 @@ from tests.world.machine.fleet import FleetSizes
 from tests.world.machine.kernel import AGENT
 from tests.world.machine.load import Load
 from tests.world.machine.station import FOLDER, Station
-from tests.world.plan import Plan
+from tests.world.plan import Plan, PlannedChange
 from tests.world.processes import State
 from tests.world.trace import Kind, Step
 
@@ -272,8 +276,23 @@ def test_an_eviction_without_the_grant_is_found() -> None:
     site.watch(EvictionsAreWithinAutonomy)
     with pytest.raises(Violation, match="granted so far"):
         site.station.machine.signal("a", 15)
-    site.step(Kind.APPLIED, "Autonomy/pool", mode="evict")
+    allowing = PlannedChange(0.0, "put", "Autonomy", "pool", {"mode": "evict", "nodeEvictionsPerHour": 1})
+    site.step(Kind.APPLIED, "Autonomy/pool", allowing, result="done")
     site.station.machine.signal("a", 15)
+
+
+async def test_more_evictions_than_an_operator_allows_are_found_once_the_bound_is_known(site: Site) -> None:
+    site.watch(EvictionsAreWithinAutonomy)
+    await site.clock.advance(1)
+    allowing = PlannedChange(0.0, "put", "Autonomy", "pool", {"mode": "evict", "nodeEvictionsPerHour": 1})
+    site.step(Kind.APPLIED, "Autonomy/pool", allowing, result="done")
+    for uid in ("a", "b", "c"):
+        site.pod(uid)
+    site.station.machine.signal("a", 15)
+    site.station.machine.signal("b", 15)
+    await site.clock.advance(HEARD_SECONDS + 1)
+    with pytest.raises(Violation, match="3 evictions within an hour; allowed: 1"):
+        site.station.machine.signal("c", 15)
 
 
 def test_more_evictions_than_a_node_may_begin_in_an_hour_are_found(site: Site) -> None:

@@ -17,7 +17,7 @@ from tests.world.mutants.plant import DoesNotFit, Edit
 from tests.world.mutants.registry import MUTANTS
 from tests.world.run import Child
 
-from slackwater.store import outbox_rows
+from slackwater.offers import degradation
 
 CHEAPEST = ("ack before commit", "watermark of windows not stored", "offers not numbered")
 
@@ -59,15 +59,14 @@ def test_an_edit_of_a_place_that_has_changed_is_refused(place: str, old: object)
         Edit(place, old, "True").plant()
 
 
-def test_an_edited_function_changes_for_everyone_who_holds_it() -> None:
-    def identifier() -> str:
-        held = outbox_rows.written_from
-        Edit("store.outbox_rows:written_from", "id=identifier,", 'id="of the mutant",').plant()
-        headers = json.dumps({"source": "x", "time": "2026-01-01T00:00:00Z"})
-        return held("id", "resources.offered", "subject", headers, "{}").id
+def test_an_edited_function_changes_wherever_it_is_held() -> None:
+    def amount() -> int:
+        held = degradation.offer_in_quarantine
+        Edit("offers.degradation:offer_in_quarantine", "return 0", "return 7").plant()
+        return held("any")
 
-    assert Child(identifier).result() == "of the mutant"
-    assert outbox_rows.written_from.__code__.co_filename.endswith("outbox_rows.py")
+    assert Child(amount).result() == 7
+    assert degradation.offer_in_quarantine("any") == 0
 
 
 def test_the_cheapest_mutants_are_found_by_their_seeds_which_hold_without_them(tmp_path: Path) -> None:

@@ -57,6 +57,7 @@ AGENT = (
             ),
         ),
         (RESTORED,),
+        seed=2,
     ),
     Mutant(
         "start restores nothing",
@@ -64,6 +65,7 @@ AGENT = (
         (Edit("agent.usecases.actuate:Actuator.recover", "self.file.load()", "Journal()"),),
         (RESTORED,),
         faults=("crash@agent|agent killed at a file",),
+        seed=2,
     ),
     Mutant(
         "claims not journalled",
@@ -77,6 +79,7 @@ AGENT = (
         ),
         (RESTORED,),
         faults=("crash@agent",),
+        seed=9,
     ),
     Mutant(
         "journal after write",

@@ -88,6 +88,7 @@ MENDED = (
         (RESTORED, WANTED),
         mended="20d44b06",
         faults=("files refuse",),
+        seed=3,
     ),
     Mutant(
         "full disk does not stop writes",

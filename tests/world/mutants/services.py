@@ -72,6 +72,7 @@ SERVICES = (
         "ensurance declares a limit and publishes no record of its decision",
         (Edit("ensurance.usecases.guard_node:GuardNode._commit", "await unit.publish(decision)", "pass"),),
         ("actions have records",),
+        seed=3,
     ),
     Mutant(
         "generation without its document",
@@ -84,6 +85,7 @@ SERVICES = (
             ),
         ),
         (GENERATIONS,),
+        seed=3,
     ),
     Mutant(
         "old offer grows",

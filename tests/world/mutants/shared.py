@@ -51,7 +51,8 @@ SHARED = (
                 "    published = []\n    if published:\n",
             ),
         ),
-        (PUBLISHED, "nothing grows at rest"),
+        (PUBLISHED, "generations are used once", "nothing grows at rest"),
+        seed=3,
     ),
     Mutant(
         "relay marks before publish",
@@ -64,7 +65,10 @@ SHARED = (
                 "        try:\n            await self._publish(row)",
             ),
         ),
-        (PUBLISHED,),
+        (
+            PUBLISHED,
+            "generations are used once",
+        ),
         faults=("broker unreachable|broker killed|power of the broker fails",),
         seed=2,
     ),
@@ -101,6 +105,7 @@ SHARED = (
         ),
         ("no valid message is a dead letter",),
         faults=("database down|database is read-only|commit answers lost",),
+        seed=2,
     ),
     Mutant(
         "inbox forgotten",

@@ -9,6 +9,7 @@ from tests.world.trace import Kind, Step
 
 EXPECTED = (
     "journal not written",  # a disk that is full or read-only
+    "ledger not written",
     "ledger not readable",  # a disk that loses what was written
     "fact dropped",
     "report dropped",
