@@ -20,17 +20,15 @@ def parsed(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--trace", type=Path, metavar="FILE", help="write the record of --seed as lines of JSON")
     parser.add_argument("--plan", action="store_true", help="print the plan of --seed and perform nothing")
     parser.add_argument("--logs", action="store_true", help="show the log lines of the services of --seed")
-    parser.add_argument("--nodes", type=int, help="the most nodes of a seed (default 10; of mutants 2)")
-    parser.add_argument("--seconds", type=float, help="virtual seconds of a seed (default 600; of mutants 150)")
+    parser.add_argument("--nodes", type=int, help="the most nodes of a seed (default 10; of mutants: their own)")
+    parser.add_argument("--seconds", type=float, help="virtual seconds of a seed (default 600; of mutants: their own)")
     parser.add_argument("--workers", type=int, default=2, help="seeds at a time (default 2)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the outcome of each seed as a line of JSON")
     parser.add_argument("--mutants", nargs="*", metavar="NAME", help="find wrong versions of the product, all or some")
     parser.add_argument("--tries", type=int, default=200, help="of --mutants: seeds tried for each (default 200)")
     options = parser.parse_args(arguments)
-    if options.nodes is None:
-        options.nodes = 10 if options.mutants is None else 2
-    if options.seconds is None:
-        options.seconds = 600.0 if options.mutants is None else 150.0
+    if options.mutants is None:
+        options.nodes, options.seconds = options.nodes or 10, options.seconds or 600.0
     return options
 
 

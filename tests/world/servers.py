@@ -56,7 +56,8 @@ class WorldBroker(JetStreamBroker):
         if tokens[3].startswith(REPORTS_CONSUMER) and body.startswith(b"+ACK"):
             stream, sequence = self.jetstreams.get(tokens[2]), int(tokens[5])
             stored = None if stream is None else stream.messages.get(sequence)
-            if stored is not None:
+            consumer = self._js_consumers.get(tokens[2], {}).get(tokens[3])
+            if stored is not None and consumer is not None and sequence in consumer.unacknowledged:
                 detail = {"stream": tokens[2], "sequence": sequence}
                 self._record(Kind.ACKNOWLEDGED, stored.message.subject, detail=detail, value=stored.message)
         super()._acknowledge(subject, body)

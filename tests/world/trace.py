@@ -29,7 +29,7 @@ class Kind(StrEnum):
     RESUMED = "process.resumed"
     FAULT_BEGAN = "fault.began"  # its kind; detail: target, what was drawn
     FAULT_ENDED = "fault.ended"
-    PHASE = "phase"  # faults, quiet, rest
+    PHASE = "phase"  # faults, quiet, rest, end
     STORED = "message.stored"  # the subject on the bus; cause: the event that caused it; detail: stream, sequence, id
     BROADCAST = "message.broadcast"
     BURIED = "message.buried"  # the subject of the message; detail: reason, consumer

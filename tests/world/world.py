@@ -344,6 +344,7 @@ class World:
 
     def _stop_agents(self) -> None:
         """Stop every agent in order, so that what each leaves on its machine is checked. Raises Failed."""
+        self.record(Kind.PHASE, "end")
         for name in self.stations:
             place = self.places[name]
             if place.task is not None and place.process is not None and place.process.is_running:

@@ -146,5 +146,7 @@ AGENT = (
         ),
         (ONCE,),
         evicts=True,
+        size=(3, 240.0),
+        seed=13,
     ),
 )

@@ -12,12 +12,12 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, replace
 
-from tests.world.campaign import outcome_of, prepare, show
+from tests.world.campaign import prepare, show
 from tests.world.mutants.mutant import Mutant
 from tests.world.mutants.plant import DoesNotFit
 from tests.world.mutants.registry import MUTANTS
 from tests.world.plan import Plan
-from tests.world.run import Child, Outcome
+from tests.world.run import Child, Outcome, perform
 from tests.world.swarm import draw
 
 EVICT = "evict"
@@ -81,7 +81,7 @@ def searched(mutant: Mutant, options: argparse.Namespace) -> Finding:
         outcome = performed(mutant, seed, options)
         tried, cpu = tried + 1, cpu + outcome.cpu_seconds
         if is_evidence(mutant, outcome):
-            plain = performed(None, seed, options)
+            plain = performed(replace(mutant, edits=()), seed, options)
             cpu += plain.cpu_seconds
             if not plain.failure:
                 name, failure = outcome.invariant, outcome.failure
@@ -94,11 +94,14 @@ def searched(mutant: Mutant, options: argparse.Namespace) -> Finding:
 def seeds_of(mutant: Mutant, options: argparse.Namespace) -> Iterable[int]:
     """The known seed, then those whose plans can show the mutant, then all others."""
     others = range(options.first, options.first + options.seeds)
-    likely = sorted(
-        others, key=lambda seed: not is_likely(mutant, draw(seed, nodes=options.nodes, seconds=options.seconds))
-    )
+    likely = sorted(others, key=lambda seed: not is_likely(mutant, plan_of(mutant, seed, options)))
     known = [] if mutant.seed is None else [mutant.seed]
     return [*known, *(seed for seed in likely if seed not in known)][: options.tries]
+
+
+def plan_of(mutant: Mutant, seed: int, options: argparse.Namespace) -> Plan:
+    nodes, seconds = mutant.size
+    return draw(seed, nodes=options.nodes or nodes, seconds=options.seconds or seconds)
 
 
 def is_likely(mutant: Mutant, plan: Plan) -> bool:
@@ -109,16 +112,15 @@ def is_likely(mutant: Mutant, plan: Plan) -> bool:
     return all(present & set(needed.split("|")) for needed in mutant.faults) and (evicts or not mutant.evicts)
 
 
-def performed(mutant: Mutant | None, seed: int, options: argparse.Namespace) -> Outcome:
-    """The outcome of a seed, with the mutant or without any. Raises DoesNotFit."""
+def performed(mutant: Mutant, seed: int, options: argparse.Namespace) -> Outcome:
+    """The outcome of a seed with the mutant. Raises DoesNotFit."""
 
     def work() -> Outcome | DoesNotFit:
         try:
-            if mutant is not None:
-                mutant.plant()
+            mutant.plant()
         except DoesNotFit as error:
             return error
-        return outcome_of(seed, options)
+        return perform(plan_of(mutant, seed, options))
 
     try:
         outcome = Child(work).result()

@@ -25,6 +25,8 @@ class Mutant:
     faults: tuple[str, ...] = ()
     """Seeds whose plans have all of these faults are tried first: only they can show the mutant. `a|b` is one of
     both, `a@agent` one that meets an agent."""
+    size: tuple[int, float] = (2, 150.0)
+    """Nodes and virtual seconds, unless the command line says others."""
     evicts: bool = False
     """Seeds whose plans allow evictions are tried first."""
 

@@ -19,6 +19,8 @@ SHARED = (
         ),
         ("fencing",),
         faults=("cut requests@ensurance|cut@ensurance|freeze@ensurance|cut requests@ingestion|cut@ingestion",),
+        size=(3, 240.0),
+        seed=9,
     ),
     Mutant(
         "ack before commit",

@@ -48,30 +48,34 @@ class AgentsFollowTheNewestDocument(Invariant):
     holds the newest one."""
 
     NAME = "agents follow the newest document"
-    KINDS: ClassVar = (Kind.STORED, Kind.STARTED)
+    KINDS: ClassVar = (Kind.STORED,)
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
-        self._held: dict[str, int] = {}
+        self._held: dict[str, tuple[Any, int]] = {}
+        """By agent, its service (a restarted agent has another one) and the generation."""
         self._declared: dict[str, IntentDeclared] = {}
+        self._stored: dict[tuple[str, int], int] = {}
+        """The step at which a document of a node and generation was stored last: a replica whose commit had no answer
+        declares the generation before it again."""
 
     def on_step(self, step: Step) -> None:
-        if step.kind is Kind.STARTED:
-            self._held.pop(step.subject.partition("/")[0], None)
-        elif (intent := payload_of(step, IntentDeclared)) is not None:
+        if (intent := payload_of(step, IntentDeclared)) is not None:
             self._declared[intent.node] = intent
+            self._stored[intent.node, intent.generation] = step.n
         else:
             self._check(step.process)
 
     def _check(self, agent: str) -> None:
         station = self.world.stations.get(agent)
         generation = None if station is None else _generation(station)
-        if generation is None:
+        if station is None or generation is None:
             return
-        before = self._held.get(agent, 0)
-        if generation < before:
+        service, before = self._held.get(agent, (None, 0))
+        is_older = self._stored.get((station.node, generation), 0) < self._stored.get((station.node, before), 0)
+        if service is station.service and generation < before and is_older:
             raise Violation(f"{agent} followed generation {before} and now follows generation {generation}")
-        self._held[agent] = generation
+        self._held[agent] = station.service, generation
 
     def at_rest(self) -> None:
         for name, station in self.world.stations.items():

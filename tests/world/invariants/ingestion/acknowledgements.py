@@ -30,8 +30,8 @@ class AcknowledgedReportsAreStored(Invariant):
         rows = (dict(zip(names, values, strict=True)) for values in table.committed())
         row = next((row for row in rows if row["name"] == report["node"]), None)
         if row is None or not is_counted(row, report["boot_epoch"], report["sequence"]):
-            number = f"report {report['sequence']} of {report['node']}"
-            raise Violation(f"{number} was acknowledged by {step.process}, and no commit has counted it")
+            number = f"report {report['sequence']} of {report['node']} ({report['boot_epoch']})"
+            raise Violation(f"{number} was acknowledged by {step.process}, and no commit has counted it: {row}")
 
 
 def is_counted(row: Mapping[str, Any], epoch: str, sequence: int) -> bool:
