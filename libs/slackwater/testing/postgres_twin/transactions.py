@@ -61,7 +61,9 @@ class Transaction:
         if held & mode or held > mode:
             return
         if table.locks:
-            conflicts = _CONFLICTS[mode]
+            conflicts = 0
+            for bit, others in _CONFLICTS.items():
+                conflicts |= others if mode & bit else 0
             blockers = [other for other, modes in table.locks.items() if modes & conflicts and other is not self]
             if blockers:
                 raise Blocked(blockers)

@@ -41,6 +41,9 @@ class Json:
     def __hash__(self) -> int:
         return hash(self.text)
 
+    def __repr__(self) -> str:
+        return f"Json({self.text})"
+
     def copy(self) -> Any:
         """Returns the content as a new object, as the driver's codec builds it for each row."""
         return _DECODER.decode(self.text)
@@ -63,6 +66,9 @@ class WireArray:
 
     def __init__(self, wire: bytes) -> None:
         self.wire = wire
+
+    def __repr__(self) -> str:
+        return f"WireArray({self.wire!r})"
 
 
 def interval_of(text: str) -> timedelta:

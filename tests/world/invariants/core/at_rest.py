@@ -1,0 +1,74 @@
+"""At rest nothing grows and nothing changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar
+
+from tests.world.invariants import Invariant, Violation
+from tests.world.trace import Kind, Step
+
+if TYPE_CHECKING:
+    from tests.world.world import World
+
+REST = "rest"
+MOST_WRITES = 3
+"""Of a file at rest: steps that the last surge still causes."""
+MOST_WAITING = 20
+"""Messages that may be on their way at any moment of an idle fleet."""
+
+
+class NothingGrows(Invariant):
+    """After the quiet time no outbox and no consumer holds more than what is on its way, and none grows."""
+
+    NAME = "nothing grows at rest"
+    KINDS: ClassVar = (Kind.PHASE,)
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self._before: Mapping[str, int] = {}
+
+    def on_step(self, step: Step) -> None:
+        if step.subject == REST:
+            self._before = self.world.queues()
+
+    def at_rest(self) -> None:
+        for name, waiting in self.world.queues().items():
+            before = self._before.get(name, 0)
+            if waiting > max(MOST_WAITING, before):
+                raise Violation(f"{name} holds {waiting} messages; {before} at the begin of the rest")
+
+
+class NothingChanges(Invariant):
+    """With constant load no limit goes up and down: an agent writes each file at most MOST_WRITES times at rest."""
+
+    NAME = "nothing changes at rest"
+    KINDS: ClassVar = (Kind.PHASE, Kind.KNOB_WRITTEN)
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self._rests = False
+        self._written: dict[str, list[str]] = {}
+
+    def on_step(self, step: Step) -> None:
+        if step.kind is Kind.PHASE:
+            self._rests = step.subject == REST
+        elif self._rests:
+            texts = self._written.setdefault(step.subject, [])
+            texts.append(str(step.detail["after"]))
+            if len(texts) > MOST_WRITES:
+                raise Violation(f"{step.subject} was written {len(texts)} times with constant load: {', '.join(texts)}")
+
+
+class EverythingRuns(Invariant):
+    """At rest every process of the plan runs."""
+
+    NAME = "everything runs at rest"
+
+    def at_rest(self) -> None:
+        for name, place in self.world.places.items():
+            if place.process is None or not place.process.is_running:
+                raise Violation(f"{name} does not run")
+
+
+INVARIANTS = (EverythingRuns, NothingGrows, NothingChanges)
