@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from tests.world.faults import SERVICES
 from tests.world.guard import modules_that_ask_for_now
 from tests.world.invariants import all_invariants
+from tests.world.plan import SERVICES
 from tests.world.run import Child, Outcome, Wanted, as_json, described, perform
 from tests.world.swarm import draw
 

@@ -21,11 +21,11 @@ from types import FrameType
 from typing import Generic, TypeVar
 
 from tests.world.guard import Guard
+from tests.world.history import History
 from tests.world.logs import recorded_errors
 from tests.world.loop import Failed
 from tests.world.plan import Plan
 from tests.world.trace import Trace
-from tests.world.world import World
 
 R = TypeVar("R")
 LONGEST_RUN_SECONDS = 120.0
@@ -69,7 +69,7 @@ def perform(plan: Plan, wanted: Wanted | None = None) -> Outcome:
     begun = time.process_time()
     trace = Trace(kept=[] if wanted.trace_file is not None else None)
     gc.disable()
-    world = World(plan, trace)
+    world = History(plan, trace)
     guard = Guard(plan.seed, world.loop, world.wall_seconds, world.loop.fail)
     failure = stack = ""
     with recorded_errors(world.record, shows_all=wanted.logs), guard.armed():

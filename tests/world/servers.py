@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tests.world.faults import SERVICES
+from tests.world.plan import SERVICES
 from tests.world.trace import Kind
 
 from slackwater.bus.codec.cloudevents import Message
