@@ -117,6 +117,12 @@ class Commit:
         rows = (after for (table, _), (before, after) in self.written.items() if table == "outbox" and not before)
         return [OutboxRow(row[1], row[2], row[3]) for row in rows if row is not None]
 
+    def inserted(self, table: str) -> list[Mapping[str, Any]]:
+        """The rows that it adds to a table, by column."""
+        written = [pair for (name, _), pair in self.written.items() if name == table]
+        names = self.schema.tables[table].definition.names if written else ()
+        return [dict(zip(names, after, strict=True)) for before, after in written if after is not None and not before]
+
     def rows(self, table: str) -> list[Mapping[str, Any]]:
         """The committed rows of a table, by column."""
         found = self.schema.tables[table]
