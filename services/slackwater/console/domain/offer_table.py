@@ -54,7 +54,7 @@ class OfferTable:
         """Position of the last entry that was applied."""
 
     def offered(self, sequence: int, offer: OfferView) -> None:
-        """Apply an offer, unless it is older than the node's offer in force: a repeat that was published late, after the
+        """Apply an offer, unless it is older than the node's offer in force: a repeat published late, after the
         broker had lost the ids of replaced messages, follows its successor in the log. Positions must rise.
         """
         known = self._rows.get(offer.node)
