@@ -29,20 +29,23 @@ class Workloads:
 
     @property
     def folder(self) -> Path:
-        return self.state_dir / "demo"
+        return self.state_dir / "scenes"
 
-    async def service(self, request_seconds: float) -> tuple[int, int]:
-        """Start the prod service; return its port and rounds per request. Raises Unavailable if it does not start."""
+    async def service(self, request_seconds: float, request_milli: int) -> tuple[int, int, Process]:
+        """Start the prod service with this CPU request; return its port, rounds per request and process.
+
+        Raises Unavailable if it does not start.
+        """
         self.folder.mkdir(parents=True, exist_ok=True)
         announced = self.folder / "service.json"
         announced.unlink(missing_ok=True)
         flags = ("--request-ms", f"{request_seconds * 1000:g}", "--announce", str(announced))
         command = ("slackwater.demo.service", "--workers", str(self.cpus), *flags)
-        process = await self._managed("prod", PROD_WORKLOAD, 500 * self.cpus, *command)
+        process = await self._managed("prod", PROD_WORKLOAD, request_milli, *command)
         for _ in range(int(_START_SECONDS / 0.05)):
             if announced.exists():
                 facts = json.loads(announced.read_text())
-                return int(facts["port"]), int(facts["rounds"])
+                return int(facts["port"]), int(facts["rounds"]), process
             if process.returncode is not None:
                 raise Unavailable(f"the demo service exited with {process.returncode} before it was ready")
             await asyncio.sleep(0.05)

@@ -6,8 +6,8 @@ comparison, says which turn it was and by how much, and the run ends with exit s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict
 
@@ -84,3 +84,13 @@ def interleaved(variants: Sequence[str], turns: int) -> list[str]:
     for number in range(turns):
         order += variants if number % 2 == 0 else tuple(reversed(variants))
     return order
+
+
+class SceneSummary(Report):
+    """The entry of a scene in run-summary.json. `skipped` says why the run had no time for it."""
+
+    plan: str = ""
+    turns_each: int = 0
+    took_seconds: float = 0.0
+    skipped: str = ""
+    result: Mapping[str, Any] = {}

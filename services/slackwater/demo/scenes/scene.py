@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -12,6 +13,8 @@ from slackwater.demo.narrator import Narrator
 from slackwater.demo.scenes.result import Report, Result, judge
 from slackwater.demo.workloads import Workloads
 
+_STEP_SECONDS = 0.1
+
 
 @dataclass(slots=True)
 class Stage:
@@ -21,6 +24,17 @@ class Stage:
     narrator: Narrator
     workloads: Workloads
     kernel: Kernel
+    request_cpu: float | None = None
+    """CPU seconds of one request of the HTTP service, measured by the first scene that runs it."""
+
+
+async def wait_until(holds: Callable[[], bool], seconds: float) -> bool:
+    """Asks ten times a second; returns whether the condition held within these seconds."""
+    for _ in range(int(seconds / _STEP_SECONDS)):
+        if holds():
+            return True
+        await asyncio.sleep(_STEP_SECONDS)
+    return False
 
 
 R = TypeVar("R", bound=Result)
@@ -41,8 +55,10 @@ class Scene(Generic[R]):
     perform: Callable[[Stage, int], Awaitable[R]]
     """Runs so many turns of each variant, interleaved; leaves no pod and no policy behind."""
     report: Callable[[R], Report]
-    picture: Callable[[R], str]
+    picture: Callable[[R], str] | None
     """Draws a result that has turns, as an SVG that stands alone."""
+    optional: bool = False
+    """Runs only when it is asked for by name."""
 
     def judged(self, result: R) -> Report:
         """Returns the report, without comparisons where a turn was disturbed."""
