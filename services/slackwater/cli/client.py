@@ -156,7 +156,9 @@ def stopped_instance(state_dir: Path, why_not_running: str) -> Iterator[Reader]:
         raise NotFound(f"{why_not_running}; nothing is recorded in {state_dir}")
     from slackwater.cli.offline_reader import open_offline_reader
     from slackwater.cli.output import message
+    from slackwater.runtime.state import DEMO
 
     with open_offline_reader(state_dir) as reader:
-        message("no instance is running; this is what the last one recorded")
+        whose = "the demo" if state_dir.name == DEMO else "the last one"
+        message(f"no instance is running; this is what {whose} recorded")
         yield reader

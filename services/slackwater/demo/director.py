@@ -36,7 +36,7 @@ from slackwater.demo.scenes.scene import Scene, Stage
 from slackwater.demo.schedule import PlannedScene
 from slackwater.demo.summary import RunSummary
 from slackwater.demo.workloads import Workloads
-from slackwater.runtime.state import Endpoint, write_atomically
+from slackwater.runtime.state import VARIABLE, Endpoint, client_state_dir, write_atomically
 
 SUMMARY_FILE = "run-summary.json"
 PICTURES = "pictures"
@@ -128,7 +128,9 @@ class Production:
     def _announce(self, planned: Sequence[PlannedScene]) -> None:
         """Say what will happen, with the seconds of each scene, and what there is no time for."""
         write_line = self.stage.narrator.write_line
-        self.stage.narrator.greet(self.endpoint, platform.node())
+        folder = self.stage.workloads.state_dir
+        setting = "" if client_state_dir() == folder else f"{VARIABLE}={folder} "  # an operator's instance runs too
+        self.stage.narrator.greet(self.endpoint, platform.node(), setting)
         shown = [one for one in planned if not one.skipped]
         total = sum(one.seconds for one in shown)
         write_line(f"{len(shown)} of {len(planned)} scenes, about {total:.0f} s:")

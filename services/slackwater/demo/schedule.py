@@ -65,12 +65,6 @@ class Rates:
     surge: float
 
 
-def rates(cpus: int, seconds_per_request: float) -> Rates:
-    """The request rates that load `cpus` to 5 % and 60 % at this CPU cost per request."""
-    capacity = cpus / seconds_per_request
-    return Rates(rest=REST_LOAD * capacity, surge=SURGE_LOAD * capacity)
-
-
 def compared(cpus: int, seconds_per_request: float, other_cpus: float, kept_cpus: float, batch_cpus: float) -> Rates:
     """The request rates for the comparison: the surge leaves batch a third of its demand `batch_cpus`.
 

@@ -21,15 +21,15 @@ from slackwater.demo.scenes.scene import Scene, Stage, wait_until
 from slackwater.demo.schedule import SURGE_LOAD
 from slackwater.demo.summary import Reaction
 
-SURGE_SECONDS: Final = 4.0
+SURGE_SECONDS: Final = 3.5
 MODES: Final = {
     PLAIN: ("observe", "by-request"),
     WEIGHTS: ("observe", "by-tier-idle"),
     SLACKWATER: ("throttle", "by-tier-idle"),
 }
-_SETTLE_SECONDS, _BUSY_SECONDS, _BUSY_CPU_SECONDS, _RESTORE_SECONDS = 1.0, 10.0, 0.5, 8.0
+_SETTLE_SECONDS, _BUSY_SECONDS, _BUSY_CPU_SECONDS, _RESTORE_SECONDS = 0.7, 10.0, 0.5, 8.0
 _PAUSE_SECONDS: Final = 10.0
-_OVERHEAD_SECONDS: Final = 8.0
+_OVERHEAD_SECONDS: Final = 5.5
 _ROUND_SECONDS: Final = 3 * (SURGE_SECONDS + _SETTLE_SECONDS + 0.8)
 
 

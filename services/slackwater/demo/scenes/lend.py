@@ -15,16 +15,17 @@ from typing import Final
 
 from slackwater.demo.scenes import lend_picture, lend_result
 from slackwater.demo.scenes.lend_result import OFFERS, TITLES, VARIANTS, LendScene, LendTurn
+from slackwater.demo.scenes.other_work import measured
 from slackwater.demo.scenes.request_bench import RequestBench, running_bench
 from slackwater.demo.scenes.result import interleaved
 from slackwater.demo.scenes.scene import Scene, Stage, wait_until
 from slackwater.model.quantities import format_cpu
 
-WAITING, LOAD, TURN_SECONDS = 8, 0.25, 4.0
+WAITING, LOAD, TURN_SECONDS = 8, 0.25, 3.5
 POD_MEMORY_MIB: Final = 64
 _OFFER_SECONDS, _BUSY_SECONDS, _BUSY_CPU_SECONDS, _STEP_SECONDS = 20.0, 4.0, 1.0, 0.25
-_OVERHEAD_SECONDS: Final = 14.0
-_PAIR_SECONDS: Final = 11.0
+_OVERHEAD_SECONDS: Final = 12.0
+_PAIR_SECONDS: Final = 10.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +60,13 @@ class LendTurns:
         node = await self._node()
         self.cpu_milli, self.memory_bytes = node.cpu_milli, node.memory_bytes
         async with running_bench(self.stage, self.cpu_milli) as bench:
-            if not await self._offered(bench):
-                why = f"slackwater why node/{self.stage.api.node} batch-cpu"
+            with measured() as other:
+                offered = await self._offered(bench)
+            if not offered:
                 return LendScene(
-                    left_out=f"no offer of {format_cpu(self.pod.cpu_milli)} CPU within {_OFFER_SECONDS:g} s; {why}"
+                    left_out=f"no offer of {format_cpu(self.pod.cpu_milli)} CPU within {_OFFER_SECONDS:g} s, while "
+                    f"other processes used {other.found.cpus:.2f} CPU (see slackwater why "
+                    f"node/{self.stage.api.node} batch-cpu)"
                 )
             for variant in interleaved(VARIANTS, turns):
                 self.turns.append(await self._turn(bench, variant))
@@ -87,6 +91,7 @@ class LendTurns:
         )
         until = time.monotonic() + _OFFER_SECONDS
         rate = bench.rate(LOAD)
+        bench.doing = "lend: waiting for the offer"
         load = await self.stage.workloads.load(bench.port, f"usual:{_OFFER_SECONDS}:{rate:.2f}", 0.0, "usual")
         try:
             while time.monotonic() < until:
