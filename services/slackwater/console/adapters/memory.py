@@ -245,6 +245,7 @@ def _matches(record: DecisionRecord, wanted: DecisionFilter) -> bool:
         and (wanted.pod is None or _concerns(record, wanted.pod, spared=wanted.spared))
         and (wanted.carried_out is None or wanted.carried_out is is_carried_out(record))
         and wanted.subject in (None, record.subject)
+        and wanted.episode in (None, record.episode)
         and (wanted.since is None or record.decided_at >= wanted.since)
         and (wanted.until is None or record.decided_at <= wanted.until)
         and (wanted.before is None or (record.decided_at, record.id) < wanted.before)

@@ -194,6 +194,7 @@ class PostgresReadModel(PostgresEvents, PostgresFleet, PostgresLoop, PostgresStr
             pool=wanted.pool,
             carried_out=wanted.carried_out,
             subject=wanted.subject,
+            episode=wanted.episode,
             since=wanted.since,
             until=wanted.until,
             before_at=before_at,

@@ -176,6 +176,7 @@ DECISIONS = text(
       AND (CAST(:pool AS text) IS NULL OR n.facts ->> 'pool' = :pool)
       AND (CAST(:carried_out AS boolean) IS NULL OR d.carried_out = :carried_out)
       AND (CAST(:subject AS text) IS NULL OR d.subject = :subject)
+      AND (CAST(:episode AS text) IS NULL OR d.body ->> 'episode' = :episode)
       AND (CAST(:since AS timestamptz) IS NULL OR d.decided_at >= :since)
       AND (CAST(:until AS timestamptz) IS NULL OR d.decided_at <= :until)
       AND (CAST(:before_at AS timestamptz) IS NULL

@@ -315,6 +315,10 @@ class DecisionSummary:
     actions: tuple[Action, ...]
     relieved: bool | None = None
     seconds_to_actuation: float | None = None
+    episode: str = ""
+    """The first decision of its episode; empty where decisions have none."""
+    step: int = 0
+    """Its number within the episode, from 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -424,6 +428,7 @@ class DecisionFilter:
     pool: str | None = None
     carried_out: bool | None = None
     subject: str | None = None
+    episode: str | None = None
     since: datetime | None = None
     until: datetime | None = None
     before: tuple[datetime, str] | None = None
