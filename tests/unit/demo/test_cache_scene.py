@@ -19,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.agent.adapters.linux.hierarchy import Hierarchy
+from slackwater.demo.narrator import actions_words
 from slackwater.demo.scenes import cache
 from slackwater.demo.scenes.cache_picture import picture
 from slackwater.demo.scenes.cache_result import (
@@ -33,12 +34,14 @@ from slackwater.demo.scenes.cache_result import (
     report,
     sentences,
 )
+from slackwater.demo.scenes.cache_watch import CacheWatch, measured_turn
 from slackwater.demo.scenes.memory import LIMIT_MIB
 from slackwater.demo.scenes.page_cache import MIB, CacheGroup, drop_cache, level_bytes, write_file
 from slackwater.demo.scenes.parent import ParentGroup
-from slackwater.demo.scenes.reread import reads_of
+from slackwater.demo.scenes.reread import BlockRead, reads_of
 from slackwater.demo.scenes.scene import Stage
-from slackwater.demo.scenes.stream import progress_of
+from slackwater.demo.scenes.stream import Progress, progress_of
+from slackwater.model.errors import Unavailable
 from slackwater.resources.kinds.node_qos import NODE_QOS
 from slackwater.waterline.nodeqos import NodeQos
 
@@ -165,12 +168,32 @@ def _document(path: str) -> dict[str, object]:
 def test_a_watch_tells_when_limits_fell_and_what_prod_read_again() -> None:
     mib, low = MIB, (("100000000", "oom_kill_disable 1"), (str(300 << 20), "oom_kill_disable 0"))
     high = ((str(1 << 62), "oom_kill_disable 0"), (str(1 << 62), "oom_kill_disable 0"))
-    watch = cache.Watch(10.0, [(10.0, high), (11.5, low)], [(10.0, 0), (11.0, 50 * mib), (12.0, 150 * mib)])
+    watch = CacheWatch(10.0, 600, [(10.0, high), (11.5, low)], [(10.0, 0), (11.0, 50 * mib), (12.0, 150 * mib)])
     assert watch.first_lowered() == 1.5
     assert (watch.limit_mib(11.0), watch.limit_mib(12.0)) == (None, (100_000_000 + (300 << 20)) // mib)
     assert (watch.refault_mib(10.0, 12.0), watch.refault_mib(11.5, 12.0)) == (75.0, 0.0)
-    assert cache.Watch(0.0).first_lowered() is None
+    assert CacheWatch(0.0, 600).first_lowered() is None
     assert (level_bytes(("max\n",), 7), level_bytes(("5\n", ""), 7), level_bytes(("9\n", ""), 7)) == (7, 5, 7)
+
+
+def test_the_figures_of_a_turn_are_those_of_its_time_and_of_its_last_seconds() -> None:
+    watch = CacheWatch(10.0, 600)
+    watch.limits = [(10.0, (("max\n",), ("max\n",))), (14.0, ((str(100 * MIB),), ("max\n",)))]
+    watch.refaults = [(at, int((at - 10) * 5) * MIB) for at in (10.0, 13.0, 14.0, 15.0)]
+    reads = [
+        BlockRead(10.5, 9.0),
+        *(BlockRead(13.0 + number / 100, 0.002) for number in range(200)),
+        BlockRead(20, 7.0),
+    ]
+    batch = [[Progress(13.5, 0), Progress(14.5, 30 * MIB)], [Progress(13.0, 0), Progress(14.0, 10 * MIB)]]
+    found = measured_turn(SLACKWATER, watch, 15.0, reads, batch)
+    assert (found.p99_ms, found.end_p99_ms) == (2.0, 2.0)
+    assert (found.end_refault_mib, found.end_batch_mib) == (5.0, 40.0)
+    assert (found.limit_mib, found.seconds_to_limit) == (700, 4.0)
+    assert [one.limit_mib for one in found.moments] == [None] * 15 + [700] * 5
+    assert [one.p99_ms for one in found.moments] == [None, None, 9000.0] + [None] * 9 + [2.0] * 8
+    with pytest.raises(Unavailable, match="no read"):
+        measured_turn("alone", watch, 15.0, [], [])
 
 
 @pytest.mark.parametrize("pure_v2", [False, True])
@@ -209,11 +232,15 @@ def turns_in(folder: Path) -> cache.CacheTurns:
 
 
 def test_files_are_removed_whatever_happens(tmp_path: Path) -> None:
-    with pytest.raises(KeyError), turns_in(tmp_path)._files() as files:
-        assert sum(files.values()) < cache.FREE_DISK_MIB
-        for path in files:
-            write_file(path, 1)
-        raise KeyError
+    def fill_and_fail() -> None:
+        with turns_in(tmp_path)._files() as files:
+            assert sum(files.values()) < cache.FREE_DISK_MIB
+            for path in files:
+                write_file(path, 1)
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fill_and_fail()
     assert list(tmp_path.iterdir()) == []
 
 
@@ -274,3 +301,10 @@ def test_a_line_that_is_still_being_written_is_left_out(tmp_path: Path) -> None:
 def test_a_result_goes_to_json_and_back() -> None:
     found = scene_of(turn("alone", 1.0), turn(PLAIN, 3.0), turn(SLACKWATER, 1.0, limit_mib=4, is_restored=True))
     assert CacheScene.model_validate(json.loads(found.model_dump_json())) == found
+
+
+def test_a_limit_of_memory_is_told_in_bytes() -> None:
+    action = {"tier": "batch", "pod_name": "b", "cpu_limit_before_milli": None, "cpu_limit_after_milli": None}
+    limited = action | {"memory": {"before_bytes": None, "after_bytes": 400 * MIB, "released_bytes": 1}}
+    assert actions_words([limited]) == ["batch/b memory unlimited -> 400Mi"]
+    assert actions_words([action | {"memory": None}]) == ["batch/b unlimited -> unlimited"]

@@ -17,24 +17,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from slackwater.demo.load import percentile
 from slackwater.demo.scenes import cache_picture, cache_result
-from slackwater.demo.scenes.cache_result import (
-    ALONE,
-    SLACKWATER,
-    VARIANTS,
-    CacheMoment,
-    CacheScene,
-    CacheTurn,
-)
+from slackwater.demo.scenes.cache_result import ALONE, SLACKWATER, VARIANTS, CacheScene, CacheTurn
+from slackwater.demo.scenes.cache_watch import CacheWatch, measured_turn
 from slackwater.demo.scenes.memory import LIMIT_MIB, MIB, NEEDED_MIB, available_mib
 from slackwater.demo.scenes.other_work import measured
-from slackwater.demo.scenes.page_cache import CacheGroup, drop_cache, level_bytes, write_file
+from slackwater.demo.scenes.page_cache import CacheGroup, drop_cache, write_file
 from slackwater.demo.scenes.parent import ParentGroup
-from slackwater.demo.scenes.reread import BlockRead, reads_of
+from slackwater.demo.scenes.reread import reads_of
 from slackwater.demo.scenes.result import interleaved
 from slackwater.demo.scenes.scene import Scene, Stage
-from slackwater.demo.scenes.stream import Progress, progress_of
+from slackwater.demo.scenes.stream import progress_of
 from slackwater.model.errors import Misconfigured, Unavailable
 
 PROD_MIB, BATCH_MIB, BATCH_PODS = 1000, 400, 2
@@ -43,8 +36,8 @@ BATCH_REQUEST_MIB: Final = BATCH_MIB + 200
 READS_PER_SECOND, BATCH_MIB_PER_SECOND = 500.0, 500.0
 WATERLINE, COOL_DOWN_SECONDS = "16Mi", 60
 FREE_DISK_MIB: Final = PROD_MIB + BATCH_PODS * BATCH_MIB + 1000
-ALONE_SECONDS, BESIDE_SECONDS, END_SECONDS = 2.0, 7.0, 2.0
-_START_SECONDS, _RESTORE_SECONDS, _STEP_SECONDS, _MOMENT_SECONDS = 30.0, 6.0, 0.1, 0.25
+ALONE_SECONDS, BESIDE_SECONDS = 2.0, 7.0
+_START_SECONDS, _RESTORE_SECONDS, _STEP_SECONDS = 30.0, 6.0, 0.1
 _ROUND_SECONDS: Final = 26.0
 
 Start = Callable[[str, Sequence[str]], Awaitable[Process]]
@@ -57,41 +50,6 @@ class Ground:
 
     start: Start
     folder: Folder
-
-
-@dataclass(slots=True)
-class Watch:
-    """What the kernel showed during a turn: the files of batch's limits and prod's refaults, by monotonic seconds."""
-
-    began: float
-    limits: list[tuple[float, tuple[tuple[str, ...], ...]]] = field(default_factory=list)
-    refaults: list[tuple[float, int]] = field(default_factory=list)
-
-    def note(self, prod: CacheGroup, batch: Sequence[CacheGroup]) -> None:
-        """Read the kernel's files once. Raises Unavailable where a program has ended."""
-        now = time.monotonic()
-        try:
-            self.limits.append((now, tuple(group.limits() for group in batch)))
-            self.refaults.append((now, prod.refault_bytes()))
-        except OSError as error:
-            raise Unavailable(f"cache scene: a program ended early: {error}") from error
-
-    def first_lowered(self) -> float | None:
-        """When a limit differed from that of the begin, in seconds since then."""
-        original = self.limits[0][1] if self.limits else ()
-        return next((round(at - self.began, 1) for at, limits in self.limits if limits != original), None)
-
-    def limit_mib(self, at: float) -> int | None:
-        """The levels of all batch pods together at a time; None where all are as at the begin."""
-        known = [limits for moment, limits in self.limits if moment <= at]
-        if not known or known[-1] == known[0]:
-            return None
-        return sum(level_bytes(limits, BATCH_REQUEST_MIB * MIB) for limits in known[-1]) // MIB
-
-    def refault_mib(self, begin: float, end: float) -> float:
-        """MiB per second that prod read again in this time."""
-        within = [(at, total) for at, total in self.refaults if begin <= at <= end]
-        return _rate(within)
 
 
 @dataclass(slots=True)
@@ -188,11 +146,11 @@ class CacheTurns:
         outs = [] if variant == ALONE else await self._batch(ground, files[1:], started)
         prod = await self._group(ground, "prod")
         batch = [await self._group(ground, _batch(number)) for number in range(len(outs))]
-        watch = Watch(time.monotonic())
+        watch = CacheWatch(time.monotonic(), BATCH_REQUEST_MIB)
         with measured() as other:
             await self._watched(watch, prod, batch, ALONE_SECONDS if variant == ALONE else BESIDE_SECONDS)
         ended = time.monotonic()
-        turn = _measure(variant, watch, ended, reads_of(prod_out)[1], [progress_of(out) for out in outs])
+        turn = measured_turn(variant, watch, ended, reads_of(prod_out)[1], [progress_of(out) for out in outs])
         if variant != SLACKWATER:
             return turn.model_copy(update={"other": other.found})
         restored = await self._restored(watch, batch)
@@ -229,7 +187,7 @@ class CacheTurns:
             raise Unavailable(f"cache scene: {name} has ended")
         return CacheGroup(folder, self.stage.kernel.hierarchy.pure_v2)
 
-    async def _watched(self, watch: Watch, prod: CacheGroup, batch: Sequence[CacheGroup], seconds: float) -> None:
+    async def _watched(self, watch: CacheWatch, prod: CacheGroup, batch: Sequence[CacheGroup], seconds: float) -> None:
         while time.monotonic() - watch.began < seconds:
             watch.note(prod, batch)
             held = watch.limit_mib(time.monotonic())
@@ -237,7 +195,7 @@ class CacheTurns:
             self.stage.narrator.now(f"cache: {said}", None, {})
             await asyncio.sleep(_STEP_SECONDS)
 
-    async def _restored(self, watch: Watch, batch: Sequence[CacheGroup]) -> bool:
+    async def _restored(self, watch: CacheWatch, batch: Sequence[CacheGroup]) -> bool:
         """Release every limit and say whether each has its value of before."""
         for kind, name, spec in documents():
             if kind == "nodeqos":
@@ -251,10 +209,8 @@ class CacheTurns:
 
     async def _name_decision(self, turn: CacheTurn) -> None:
         """Say which decision lowered the limits last, so that it can be looked at."""
-        items = await self.stage.api.decisions()
-        of_memory = [
-            one["id"] for one in items if one["kind"] == "throttle" and any(a["memory"] for a in one["actions"])
-        ]
+        cuts = [item for item in await self.stage.api.decisions() if item["kind"] == "throttle"]
+        of_memory = [item["id"] for item in cuts if any(action["memory"] for action in item["actions"])]
         if of_memory and turn.limit_mib is not None:
             self.stage.narrator.write_line(
                 f"cache: batch was held to {turn.limit_mib} MiB; try: slackwater why decision/{of_memory[-1]}"
@@ -266,49 +222,6 @@ class CacheTurns:
                 return
             await asyncio.sleep(_STEP_SECONDS)
         raise Unavailable(f"cache scene: {problem} within {_START_SECONDS:g} s")
-
-
-def _measure(
-    variant: str, watch: Watch, ended: float, reads: Sequence[BlockRead], batch: Sequence[Sequence[Progress]]
-) -> CacheTurn:
-    """Returns the turn from the programs' own notes and from what the kernel showed."""
-    begin = ended - END_SECONDS
-    return CacheTurn.model_validate(
-        {
-            "variant": variant,
-            "p99_ms": _p99_ms(reads, watch.began, ended),
-            "end_p99_ms": _p99_ms(reads, begin, ended),
-            "end_refault_mib": watch.refault_mib(begin, ended),
-            "end_batch_mib": round(sum(_rate([(one.at, one.bytes) for one in own if begin <= one.at <= ended])
-                                       for own in batch), 1),
-            "limit_mib": watch.limit_mib(ended) if batch else None,
-            "seconds_to_limit": watch.first_lowered() if batch else None,
-            "moments": tuple(_moments(watch, ended, reads, is_limited=bool(batch))),
-        }
-    )  # fmt: skip
-
-
-def _moments(watch: Watch, ended: float, reads: Sequence[BlockRead], *, is_limited: bool) -> Iterator[CacheMoment]:
-    for number in range(int((ended - watch.began) / _MOMENT_SECONDS)):
-        begin = watch.began + number * _MOMENT_SECONDS
-        within = [one.seconds * 1000 for one in reads if begin <= one.at < begin + _MOMENT_SECONDS]
-        p99 = round(percentile(within, 0.99), 3) if within else None
-        limit = watch.limit_mib(begin + _MOMENT_SECONDS) if is_limited else None
-        yield CacheMoment(seconds=round((number + 1) * _MOMENT_SECONDS, 2), p99_ms=p99, limit_mib=limit)
-
-
-def _p99_ms(reads: Sequence[BlockRead], begin: float, end: float) -> float:
-    within = [one.seconds * 1000 for one in reads if begin <= one.at <= end]
-    if not within:
-        raise Unavailable("cache scene: prod ended no read")
-    return round(percentile(within, 0.99), 3)
-
-
-def _rate(totals: Sequence[tuple[float, int]]) -> float:
-    """MiB per second between the first and the last of these readings."""
-    if len(totals) < 2 or totals[-1][0] <= totals[0][0]:
-        return 0.0
-    return round((totals[-1][1] - totals[0][1]) / MIB / (totals[-1][0] - totals[0][0]), 1)
 
 
 def _batch(number: int) -> str:
