@@ -74,11 +74,12 @@ class Workloads:
         state = ("--state-dir", str(self.state_dir))
         return await self._start("slackwater.cli", "exec", *flags, "--memory", memory, *state, "--", *command)
 
-    async def load(self, port: int, schedule: str, start: float, name: str) -> Load:
-        """Start the load generator, which writes its measurements to a file."""
+    async def load(self, port: int, schedule: str, start: float, name: str, patience_seconds: float = 5.0) -> Load:
+        """Start the load generator, which writes its measurements to a file. Later answers count as failed."""
         out = self.folder / f"latencies-{name}.txt"
         out.unlink(missing_ok=True)
-        arguments = ("--port", str(port), "--schedule", schedule, "--start", repr(start), "--out", str(out))
+        arguments = ("--port", str(port), "--schedule", schedule, "--start", repr(start), "--out", str(out),
+                     "--patience", f"{patience_seconds:g}")  # fmt: skip
         return Load(await self._start("slackwater.demo.load", *arguments), out)
 
     async def stop(self, process: Process) -> None:

@@ -21,7 +21,7 @@ from slackwater.demo.scenes.scene import Scene, Stage, wait_until
 from slackwater.demo.schedule import SURGE_LOAD
 from slackwater.demo.summary import Reaction
 
-SURGE_SECONDS: Final = 3.5
+SURGE_SECONDS: Final = 3.0
 MODES: Final = {
     PLAIN: ("observe", "by-request"),
     WEIGHTS: ("observe", "by-tier-idle"),
@@ -30,7 +30,7 @@ MODES: Final = {
 _SETTLE_SECONDS, _BUSY_SECONDS, _BUSY_CPU_SECONDS, _RESTORE_SECONDS = 0.7, 10.0, 0.5, 8.0
 _PAUSE_SECONDS: Final = 10.0
 _OVERHEAD_SECONDS: Final = 5.5
-_ROUND_SECONDS: Final = 3 * (SURGE_SECONDS + _SETTLE_SECONDS + 0.8)
+_ROUND_SECONDS: Final = 3 * (SURGE_SECONDS + _SETTLE_SECONDS + 1.0) + 2.0
 
 
 @dataclass(slots=True)
@@ -70,7 +70,9 @@ class CpuTurns:
             began = time.monotonic()
             phase, other = await bench.measure(f"cpu-{len(self.turns)}", TITLES[variant], SURGE_LOAD, SURGE_SECONDS)
             ended = time.monotonic()
-            await self._restored(watch)
+            await self.stage.api.set_mode(*MODES[WEIGHTS])  # every turn begins without a quota, and without a backlog
+            await wait_until(watch.all_original, _RESTORE_SECONDS)
+            await bench.drain()
         self.stage.narrator.write_line(
             f"  p99 {phase.p99_ms or 0:.1f} ms, prod pressure {phase.pressure_mean or 0:.3f}, "
             f"batch {phase.batch_cpu:.2f} CPU"
@@ -85,12 +87,6 @@ class CpuTurns:
             quota_seconds=quota_seconds(watch.changes, watch.originals, began, ended),
             reaction=reacted if variant == SLACKWATER else Reaction(),
         )
-
-    async def _restored(self, watch: QuotaWatch) -> None:
-        """Wait until no quota is left of this turn, so that it does not reach into the next."""
-        if not watch.all_original():
-            await self.stage.api.set_mode(*MODES[WEIGHTS])
-        await wait_until(watch.all_original, _RESTORE_SECONDS)
 
     async def _until_busy(self) -> None:
         kernel = self.stage.kernel

@@ -86,7 +86,7 @@ def sentences(scene: CpuScene) -> list[str]:
     """Returns what the table says in words: median and spread of every variant, and what all turns agree in."""
     found = [
         f"cpu, {TITLES[variant]}: prod's p99 {spread_text(scene.p99s(variant))} ms, batch "
-        f"{spread_text(scene.batch(variant), 2)} CPU"
+        f"{spread_text(scene.batch(variant), 2)} CPU{_failed(scene.of(variant))}"
         for variant in VARIANTS
         if scene.of(variant)
     ]
@@ -101,6 +101,11 @@ def sentences(scene: CpuScene) -> list[str]:
         under, whole = (sum(values) for values in zip(*((t.quota_seconds, t.phase.seconds) for t in ours), strict=True))
         found.append(f"cpu, Slackwater: batch had a quota for {under:.1f} of {whole:.1f} s")
     return found
+
+
+def _failed(turns: tuple[CpuTurn, ...]) -> str:
+    errors = sum(turn.phase.errors for turn in turns)
+    return f", {errors} of {sum(turn.phase.requests for turn in turns)} requests failed" if errors else ""
 
 
 def failures(scene: CpuScene) -> list[str]:

@@ -18,6 +18,9 @@ from slackwater.demo.summary import Phase
 
 LEAD_SECONDS: Final = 0.4
 """From the start of a load generator to its first request: what its interpreter needs."""
+PATIENCE_SECONDS: Final = 2.0
+"""A request without an answer by then has failed, and counts with this latency."""
+_DRAINED_CPUS, _DRAIN_STEP_SECONDS, _DRAIN_STEPS = 0.15, 0.2, 25
 _WARM_SECONDS, _WARM_RATE = 1.5, 60.0
 _GAUGE_SECONDS = 0.5
 
@@ -42,7 +45,9 @@ class RequestBench:
         self.doing = doing
         start = time.monotonic() + LEAD_SECONDS
         rate = self.rate(load)
-        generator = await self.stage.workloads.load(self.port, f"turn:{seconds}:{rate:.2f}", start, name)
+        generator = await self.stage.workloads.load(
+            self.port, f"turn:{seconds}:{rate:.2f}", start, name, PATIENCE_SECONDS
+        )
         await asyncio.sleep(max(0.0, start - time.monotonic()))
         with measured() as other:
             await asyncio.sleep(max(0.0, start + seconds - time.monotonic()))
@@ -50,6 +55,16 @@ class RequestBench:
         pressures = [sample.some for sample in self.gauge.pressures(start, start + seconds)]
         cores = self.gauge.cores(start, start + seconds)
         return summary.phase(name, seconds, generator.samples("turn"), pressures, cores), other.found
+
+    async def drain(self) -> None:
+        """Wait until the service has worked off what it queued, so that no turn begins with another's backlog."""
+        before = self.stage.kernel.read()
+        for _ in range(_DRAIN_STEPS):
+            await asyncio.sleep(_DRAIN_STEP_SECONDS)
+            now = self.stage.kernel.read()
+            if now.prod_cpu - before.prod_cpu < _DRAINED_CPUS * (now.at - before.at):
+                return
+            before = now
 
     async def watch(self) -> None:
         """Read the gauges until cancelled."""
