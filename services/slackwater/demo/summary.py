@@ -239,7 +239,8 @@ def why_not_measurable(summary: RunSummary) -> str:
     alone; or a p99 of the service alone that exceeds Slackwater's bound when it is measured again.
     """
     if summary.scenes:
-        return "; ".join(_scenes_not_measured(summary))
+        found = _scenes_not_measured(summary)
+        return found[0] + (f", and {len(found) - 1} more" if len(found) > 1 else "") if found else ""
     measured, cpus, reasons = pairs(summary.phases), float(summary.machine.get("cpus", 0)), []
     stolen = max((phase.stolen_cpu for pair in measured for phase in pair), default=0.0)
     if cpus and stolen > MOST_STEAL * cpus:

@@ -7,7 +7,6 @@ installed: a quota comes only above the waterline, and goes again where it does 
 from __future__ import annotations
 
 import asyncio
-import time
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -67,24 +66,23 @@ class CpuTurns:
         with watch:
             await self.stage.api.set_mode(*MODES[variant])
             await asyncio.sleep(_SETTLE_SECONDS)
-            began = time.monotonic()
-            phase, other = await bench.measure(f"cpu-{len(self.turns)}", TITLES[variant], SURGE_LOAD, SURGE_SECONDS)
-            ended = time.monotonic()
+            surge = await bench.measure(f"cpu-{len(self.turns)}", TITLES[variant], SURGE_LOAD, SURGE_SECONDS)
             await self.stage.api.set_mode(*MODES[WEIGHTS])  # every turn begins without a quota, and without a backlog
             await wait_until(watch.all_original, _RESTORE_SECONDS)
             await bench.drain()
+        phase = surge.phase
         self.stage.narrator.write_line(
             f"  p99 {phase.p99_ms or 0:.1f} ms, prod pressure {phase.pressure_mean or 0:.3f}, "
             f"batch {phase.batch_cpu:.2f} CPU"
         )
-        pressures = bench.gauge.pressures(began, ended)
+        pressures = bench.gauge.pressures(surge.began, surge.ended)
         line = pressure_waterline(await self.stage.api.policy()) or 1.0
-        reacted = reaction(watch.changes, pressures, watch.originals, (began, ended), line)
+        reacted = reaction(watch.changes, pressures, watch.originals, (surge.began, surge.ended), line)
         return CpuTurn(
             variant=variant,
-            other=other,
+            other=surge.other,
             phase=phase,
-            quota_seconds=quota_seconds(watch.changes, watch.originals, began, ended),
+            quota_seconds=quota_seconds(watch.changes, watch.originals, surge.began, surge.ended),
             reaction=reacted if variant == SLACKWATER else Reaction(),
         )
 

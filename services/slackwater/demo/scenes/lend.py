@@ -125,15 +125,13 @@ class LendTurns:
         try:
             if pods:
                 await self._until_busy()
-            began, at = self.stage.kernel.read().batch_cpu if pods else 0.0, time.monotonic()
-            phase, other = await bench.measure(f"lend-{len(self.turns)}", f"lend {TITLES[variant]}", LOAD, TURN_SECONDS)
-            used = (self.stage.kernel.read().batch_cpu - began) if pods else 0.0
-            share = TURN_SECONDS / (time.monotonic() - at)
+            found = await bench.measure(f"lend-{len(self.turns)}", f"lend {TITLES[variant]}", LOAD, TURN_SECONDS)
         finally:
             await asyncio.gather(*(self.stage.workloads.stop(pod) for pod in pods))
+        phase = found.phase
         return LendTurn(
             variant=variant,
-            other=other,
+            other=found.other,
             seconds=TURN_SECONDS,
             requests=phase.requests,
             errors=phase.errors,
@@ -142,7 +140,7 @@ class LendTurns:
             free_milli=room.cpu_milli,
             placed=placed,
             placed_milli=placed * self.pod.cpu_milli,
-            batch_core_seconds=round(used * share, 2),
+            batch_core_seconds=round(phase.batch_cpu * TURN_SECONDS, 2) if pods else 0.0,
         )
 
     async def _batch(self, number: int) -> Process:

@@ -45,9 +45,9 @@ async def perform(stage: Stage, turns: int) -> PoliciesScene:
     cpus = stage.workloads.cpus
     async with running_bench(stage, 500 * cpus) as bench:
         batch = await stage.workloads.batch()
-        probe, _ = await bench.measure("probe", "policies: probing", schedule.SURGE_LOAD, _PROBE_SECONDS)
+        probe = await bench.measure("probe", "policies: probing", schedule.SURGE_LOAD, _PROBE_SECONDS)
         rates = schedule.compared(
-            cpus, bench.request_cpu, probe.other_cpu, policies.COMPARED.target * cpus, BATCH_SHARE * cpus
+            cpus, bench.request_cpu, probe.phase.other_cpu, policies.COMPARED.target * cpus, BATCH_SHARE * cpus
         )
         stage.narrator.write_line(
             f"all-or-nothing and precise throttling above {policies.COMPARED.waterline:.0%} of the machine's CPU: "

@@ -25,6 +25,16 @@ _WARM_SECONDS, _WARM_RATE = 1.5, 60.0
 _GAUGE_SECONDS = 0.5
 
 
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """What a stretch of requests showed, from `began` to `ended` (monotonic seconds)."""
+
+    phase: Phase
+    other: OtherWork
+    began: float
+    ended: float
+
+
 @dataclass(slots=True)
 class RequestBench:
     """The running service. `request_cpu` is its CPU seconds per request."""
@@ -40,7 +50,7 @@ class RequestBench:
         """Returns the requests per second that take this share of the machine."""
         return load * self.stage.workloads.cpus / self.request_cpu
 
-    async def measure(self, name: str, doing: str, load: float, seconds: float) -> tuple[Phase, OtherWork]:
+    async def measure(self, name: str, doing: str, load: float, seconds: float) -> Stretch:
         """Send requests for so long; returns what was measured in that time."""
         self.doing = doing
         start = time.monotonic() + LEAD_SECONDS
@@ -54,7 +64,8 @@ class RequestBench:
         await generator.process.wait()
         pressures = [sample.some for sample in self.gauge.pressures(start, start + seconds)]
         cores = self.gauge.cores(start, start + seconds)
-        return summary.phase(name, seconds, generator.samples("turn"), pressures, cores), other.found
+        phase = summary.phase(name, seconds, generator.samples("turn"), pressures, cores)
+        return Stretch(phase, other.found, start, start + seconds)
 
     async def drain(self) -> None:
         """Wait until the service has worked off what it queued, so that no turn begins with another's backlog."""
