@@ -41,7 +41,7 @@ DEMO_MEMORY_BYTES = 1500 << 20
 """The parent of the memory scene: what all pods of the demo may use together."""
 
 
-class DemoScene(StrEnum):
+class SceneChoice(StrEnum):
     """The scenes of the demo."""
 
     ALL = "all"
@@ -66,8 +66,8 @@ def command(
     ] = False,
     seconds: Annotated[int | None, typer.Option(min=1, help="Stop after this many seconds.")] = None,
     scene: Annotated[
-        DemoScene, typer.Option(help="With --demo: which scene; policies runs only by name.")
-    ] = DemoScene.ALL,
+        SceneChoice, typer.Option(help="With --demo: which scene; policies runs only by name.")
+    ] = SceneChoice.ALL,
     driver: Annotated[
         DriverChoice, typer.Option(help="Real cgroups, a simulated fleet, or what this machine allows.")
     ] = DriverChoice.AUTO,
@@ -136,7 +136,7 @@ def choose_driver(wanted: DriverChoice, nodes: int, steps: Steps) -> DriverChoic
 
 
 async def _up(
-    options: StackOptions, steps: Steps, driver: DriverChoice, seconds: int | None, scene: DemoScene | None
+    options: StackOptions, steps: Steps, driver: DriverChoice, seconds: int | None, scene: SceneChoice | None
 ) -> int:
     from slackwater.cli.stack import running_stack
     from slackwater.runtime.signals import cancelled_by_signal
@@ -160,7 +160,7 @@ def _greet(endpoint: Endpoint, steps: Steps) -> None:
 
 
 async def _work(
-    endpoint: Endpoint, state: StateDir, driver: DriverChoice, seconds: int | None, scene: DemoScene | None
+    endpoint: Endpoint, state: StateDir, driver: DriverChoice, seconds: int | None, scene: SceneChoice | None
 ) -> int:
     """Run the demo, wait the given time, or wait for a signal. Returns the exit status."""
     if scene is not None:

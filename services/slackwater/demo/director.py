@@ -32,7 +32,7 @@ from slackwater.demo.scenes.cpu_result import SLACKWATER, CpuScene
 from slackwater.demo.scenes.memory_result import MemoryScene
 from slackwater.demo.scenes.policies import PoliciesScene
 from slackwater.demo.scenes.result import Result, SceneSummary
-from slackwater.demo.scenes.scene import Scene, Stage
+from slackwater.demo.scenes.scene import DemoScene, Stage
 from slackwater.demo.schedule import PlannedScene
 from slackwater.demo.summary import RunSummary
 from slackwater.demo.workloads import Workloads
@@ -100,7 +100,7 @@ class Production:
     file: Path
     seconds: int | None
     name: str
-    chosen: Sequence[Scene[Any]]
+    chosen: Sequence[DemoScene[Any]]
     found: dict[str, SceneSummary] = field(default_factory=dict)
     results: dict[str, Result] = field(default_factory=dict)
     seen: set[str] = field(default_factory=set)

@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Any
 from slackwater.demo.load import percentile
 
 if TYPE_CHECKING:  # scenes read the loads below
-    from slackwater.demo.scenes.scene import Scene
+    from slackwater.demo.scenes.scene import DemoScene
 
 STOP_SECONDS = 5.0
 """What restoring every file, stopping the servers and printing the table takes of the seconds of a run."""
 MOST_TIMES_TURNS = 3
 """A scene that runs alone repeats its turns, up to so many times those of a full run."""
-EXCESS_RATIO = 1.0
-"""Release twice the measured gap: "some" pressure is a lower bound, and a surge of seconds leaves few cycles."""
 REST_LOAD = 0.05
 SURGE_LOAD, _LEAST_SURGE_LOAD = 0.60, 0.30
 LEFT_TO_BATCH = 1 / 3
@@ -30,7 +28,7 @@ ones are delayed less in proportion. With 6 ms, one run of five missed its limit
 class PlannedScene:
     """A scene of a run with its turns of each variant; `skipped` says why there is no time for it."""
 
-    scene: Scene[Any]
+    scene: DemoScene[Any]
     turns: int
     skipped: str = ""
 
@@ -39,7 +37,7 @@ class PlannedScene:
         return 0.0 if self.skipped else self.scene.seconds(self.turns)
 
 
-def plan(scenes: Sequence[Scene[Any]], seconds: int | None) -> list[PlannedScene]:
+def plan(scenes: Sequence[DemoScene[Any]], seconds: int | None) -> list[PlannedScene]:
     """Returns the scenes that a run of so many seconds shows, each with its turns; None is no limit.
 
     A scene alone repeats its turns as time allows. Of several the first that fit are shown: with all of their turns,

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from slackwater.demo import versus
-from slackwater.demo.scenes.result import Report, SceneSummary
+from slackwater.demo.scenes.result import SceneReport, SceneSummary
 from slackwater.demo.summary import (
     ALONE,
     PAIRS,
@@ -127,7 +127,7 @@ def _end(summary: RunSummary) -> list[str]:
     return texts
 
 
-def scene_table(report: Report) -> Table:
+def scene_table(report: SceneReport) -> Table:
     """A table with a row per turn of a scene."""
     table = Table(title=report.title, title_justify="left")
     for number, column in enumerate(report.columns):

@@ -18,7 +18,7 @@ from slackwater.demo.scenes.cpu_result import CpuScene, CpuTurn
 from slackwater.demo.scenes.lend import LEND, Room, place
 from slackwater.demo.scenes.lend_result import LendScene, LendTurn
 from slackwater.demo.scenes.other_work import OtherWork
-from slackwater.demo.scenes.result import MOST_OTHER_CPUS, Report, Result, SceneSummary, Turn, interleaved, judge
+from slackwater.demo.scenes.result import MOST_OTHER_CPUS, Result, SceneReport, SceneSummary, Turn, interleaved, judge
 from slackwater.demo.scenes.spread import difference_text, side, spread_text
 from slackwater.demo.summary import Phase
 
@@ -52,7 +52,7 @@ def test_every_variant_has_as_many_turns_and_none_is_always_first(variants: int,
 @given(st.lists(st.floats(0, 2), max_size=6))
 def test_nothing_is_compared_or_failed_where_a_turn_was_disturbed(others: list[float]) -> None:
     turns = tuple(Turn(variant="ours", other=OtherWork(cpus=cpus, busiest="cc (pid 7), 1.00 CPU")) for cpus in others)
-    whole = Report(rows=(("a",),), sentences=("ours is lower",), failures=("it broke",))
+    whole = SceneReport(rows=(("a",),), sentences=("ours is lower",), failures=("it broke",))
     found = judge("cpu", whole, Result(turns=turns))
     disturbed = [number for number, cpus in enumerate(others, 1) if cpus > MOST_OTHER_CPUS]
     assert found.rows == whole.rows

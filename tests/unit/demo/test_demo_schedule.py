@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.cli.up import DemoScene
+from slackwater.cli.up import SceneChoice
 from slackwater.demo import schedule
 from slackwater.demo.scenes import catalog
 
@@ -42,6 +42,6 @@ def test_a_short_run_shows_fewer_scenes(seconds: int, shown: int) -> None:
 
 
 def test_the_command_line_offers_every_scene_by_its_name() -> None:
-    assert [choice.value for choice in DemoScene] == [catalog.ALL, *(scene.name for scene in catalog.SCENES)]
+    assert [choice.value for choice in SceneChoice] == [catalog.ALL, *(scene.name for scene in catalog.SCENES)]
     for scene in catalog.SCENES:
         assert catalog.chosen(scene.name) == [scene]

@@ -20,7 +20,7 @@ STYLE: Final = """
 
 
 @dataclass(frozen=True, slots=True)
-class Bar:
+class TurnBar:
     """One row: its label, its value (None: not measured), the value in words, and a class of the style."""
 
     label: str
@@ -30,11 +30,11 @@ class Bar:
 
 
 @dataclass(frozen=True, slots=True)
-class Panel:
+class BarPanel:
     """Bars on one scale. `logarithmic` if the values differ by more than a factor that a line can show."""
 
     title: str
-    bars: Sequence[Bar]
+    bars: Sequence[TurnBar]
 
     @property
     def is_logarithmic(self) -> bool:
@@ -51,7 +51,7 @@ class Panel:
         return width * (math.log10(value) - low) / (high - low)
 
 
-def bars(label: str, panels: Sequence[Panel]) -> str:
+def bars(label: str, panels: Sequence[BarPanel]) -> str:
     """Returns the SVG of panels below each other; it stands alone, in light and dark."""
     parts, y = [], 14.0
     for panel in panels:

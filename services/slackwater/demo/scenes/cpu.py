@@ -16,7 +16,7 @@ from slackwater.demo.scenes import cpu_picture, cpu_result
 from slackwater.demo.scenes.cpu_result import PLAIN, SLACKWATER, TITLES, VARIANTS, WEIGHTS, CpuScene, CpuTurn
 from slackwater.demo.scenes.request_bench import RequestBench, running_bench
 from slackwater.demo.scenes.result import interleaved
-from slackwater.demo.scenes.scene import Scene, Stage, wait_until
+from slackwater.demo.scenes.scene import DemoScene, Stage, wait_until
 from slackwater.demo.schedule import SURGE_LOAD
 from slackwater.demo.summary import Reaction
 
@@ -128,7 +128,7 @@ async def perform(stage: Stage, turns: int) -> CpuScene:
     return await CpuTurns(stage).perform(turns)
 
 
-CPU: Final = Scene(
+CPU: Final = DemoScene(
     name="cpu",
     plan="the same surge of requests beside greedy batch: plain sharing, weights alone (idle class), and Slackwater",
     turns=2,

@@ -6,7 +6,7 @@ from statistics import median
 from typing import Final, Literal
 
 from slackwater.demo.scenes.lend_result import slower
-from slackwater.demo.scenes.result import Report, Result, Turn
+from slackwater.demo.scenes.result import Result, SceneReport, Turn
 from slackwater.demo.scenes.spread import difference_text, spread_text
 from slackwater.demo.summary import Phase, Reaction
 
@@ -46,9 +46,9 @@ class CpuScene(Result):
         return [turn.phase.batch_cpu for turn in self.of(variant)]
 
 
-def report(scene: CpuScene) -> Report:
+def report(scene: CpuScene) -> SceneReport:
     """Returns a table with a row per turn, and what it says."""
-    return Report(
+    return SceneReport(
         title=f"cpu: the same surge of {scene.rate:.0f} requests/s beside the same batch, {len(scene.turns)} times",
         columns=(
             "",

@@ -18,7 +18,7 @@ from slackwater.demo.scenes.lend_result import OFFERS, TITLES, VARIANTS, LendSce
 from slackwater.demo.scenes.other_work import measured
 from slackwater.demo.scenes.request_bench import RequestBench, running_bench
 from slackwater.demo.scenes.result import interleaved
-from slackwater.demo.scenes.scene import Scene, Stage, wait_until
+from slackwater.demo.scenes.scene import DemoScene, Stage, wait_until
 from slackwater.model.quantities import format_cpu
 
 WAITING, LOAD, TURN_SECONDS = 8, 0.25, 3.5
@@ -160,7 +160,7 @@ async def perform(stage: Stage, turns: int) -> LendScene:
     return await LendTurns(stage).perform(turns)
 
 
-LEND: Final = Scene(
+LEND: Final = DemoScene(
     name="lend",
     plan="prod requests the whole machine and uses a quarter; without offers no batch pod is placed, with offers as "
     "many as the offer has room for",

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from slackwater.demo.scenes.bars import Bar, Panel, bars
+from slackwater.demo.scenes.bars import BarPanel, TurnBar, bars
 from slackwater.demo.scenes.lend_result import OFFERS, TITLES, VARIANTS, LendScene, LendTurn
 
 
 def picture(scene: LendScene) -> str:
     """Returns the SVG with a bar per turn, grouped by variant."""
     turns = [turn for variant in VARIANTS for turn in scene.of(variant)]
-    won = [Bar(TITLES[turn.variant], turn.batch_core_seconds, _won(turn), "batch") for turn in turns]
+    won = [TurnBar(TITLES[turn.variant], turn.batch_core_seconds, _won(turn), "batch") for turn in turns]
     p99s = [
-        Bar(
+        TurnBar(
             TITLES[turn.variant],
             turn.p99_ms,
             f"{turn.p99_ms or 0:.1f} ms",
@@ -21,7 +21,7 @@ def picture(scene: LendScene) -> str:
     ]
     return bars(
         "Core-seconds that batch won on a fully requested machine, and prod's p99, in every turn",
-        [Panel("core-seconds of batch on a fully requested machine", won), Panel("prod's p99", p99s)],
+        [BarPanel("core-seconds of batch on a fully requested machine", won), BarPanel("prod's p99", p99s)],
     )
 
 

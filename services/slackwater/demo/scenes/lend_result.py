@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from slackwater.demo.scenes.result import Report, Result, Turn
+from slackwater.demo.scenes.result import Result, SceneReport, Turn
 from slackwater.demo.scenes.spread import difference_text, spread_text
 from slackwater.demo.summary import P99_ALLOWANCE_MS, P99_FACTOR
 from slackwater.model.quantities import format_cpu
@@ -47,9 +47,9 @@ class LendScene(Result):
         return [turn.p99_ms for turn in self.of(variant) if turn.p99_ms is not None]
 
 
-def report(scene: LendScene) -> Report:
+def report(scene: LendScene) -> SceneReport:
     """Returns a table with a row per turn, and what it says."""
-    return Report(
+    return SceneReport(
         title=f"lend: prod requests all {format_cpu(scene.cpu_milli)} CPU; {scene.waiting} batch pods of "
         f"{format_cpu(scene.pod_milli)} CPU wait",
         columns=("", "room\nCPU", "pods\nplaced", "CPU\nplaced", "batch\ncore-s", "core-h\nper day", "prod\nCPU",

@@ -22,7 +22,7 @@ from slackwater.demo.scenes.memory_result import PLAIN, SLACKWATER, Ending, Memo
 from slackwater.demo.scenes.other_work import measured
 from slackwater.demo.scenes.parent import ParentGroup
 from slackwater.demo.scenes.result import interleaved
-from slackwater.demo.scenes.scene import Scene, Stage
+from slackwater.demo.scenes.scene import DemoScene, Stage
 from slackwater.model.errors import Misconfigured, Unavailable
 
 MIB: Final = 1 << 20
@@ -207,7 +207,7 @@ async def perform(stage: Stage, turns: int) -> MemoryScene:
     return await MemoryTurns(stage).perform(turns)
 
 
-MEMORY: Final = Scene(
+MEMORY: Final = DemoScene(
     name="memory",
     plan=f"prod grows in a full parent cgroup of {LIMIT_MIB} MiB; plain, the kernel kills; with Slackwater, batch is "
     "evicted with grace",

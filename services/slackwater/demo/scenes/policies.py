@@ -14,8 +14,8 @@ from slackwater.demo.kernel import Kernel
 from slackwater.demo.narrator import Narrator
 from slackwater.demo.scenes.other_work import measured
 from slackwater.demo.scenes.request_bench import running_bench
-from slackwater.demo.scenes.result import Report, Result, Turn
-from slackwater.demo.scenes.scene import Scene, Stage
+from slackwater.demo.scenes.result import Result, SceneReport, Turn
+from slackwater.demo.scenes.scene import DemoScene, Stage
 from slackwater.demo.versus import lines
 from slackwater.demo.workloads import Workloads
 
@@ -63,12 +63,12 @@ async def perform(stage: Stage, turns: int) -> PoliciesScene:
     return PoliciesScene(turns=(Turn(variant="all surges", other=other.found),), comparison=found)
 
 
-def report(scene: PoliciesScene) -> Report:
+def report(scene: PoliciesScene) -> SceneReport:
     """Returns how the figures of the comparison are defined; its table is drawn by slackwater.demo.versus."""
-    return Report(sentences=tuple(lines(scene.comparison)))
+    return SceneReport(sentences=tuple(lines(scene.comparison)))
 
 
-POLICIES: Final = Scene(
+POLICIES: Final = DemoScene(
     name="policies",
     plan="two throttle policies in turns over the same surges: all or nothing, and precise",
     turns=2,

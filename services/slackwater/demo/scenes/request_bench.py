@@ -26,7 +26,7 @@ _GAUGE_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class MeasuredStretch:
     """What a stretch of requests showed, from `began` to `ended` (monotonic seconds)."""
 
     phase: Phase
@@ -50,7 +50,7 @@ class RequestBench:
         """Returns the requests per second that take this share of the machine."""
         return load * self.stage.workloads.cpus / self.request_cpu
 
-    async def measure(self, name: str, doing: str, load: float, seconds: float) -> Stretch:
+    async def measure(self, name: str, doing: str, load: float, seconds: float) -> MeasuredStretch:
         """Send requests for so long; returns what was measured in that time."""
         self.doing = doing
         start = time.monotonic() + LEAD_SECONDS
@@ -65,7 +65,7 @@ class RequestBench:
         pressures = [sample.some for sample in self.gauge.pressures(start, start + seconds)]
         cores = self.gauge.cores(start, start + seconds)
         phase = summary.phase(name, seconds, generator.samples("turn"), pressures, cores)
-        return Stretch(phase, other.found, start, start + seconds)
+        return MeasuredStretch(phase, other.found, start, start + seconds)
 
     async def drain(self) -> None:
         """Wait until the service has worked off what it queued, so that no turn begins with another's backlog."""
