@@ -38,6 +38,7 @@ LONGEST_FIRST = (
     "browser/test_console_in_a_browser.py",
     "integration/test_runners_leave_nothing.py",
     "integration/bus/test_bus_faults.py",
+    "integration/bus/test_jetstream_consumers.py",
     "integration/deploy/test_kubernetes_rehearsal.py",
     "integration/cli/test_backup_and_restore.py",
     "scenario/test_one_trace_and_its_figures.py",

@@ -297,7 +297,10 @@ class IntentView:
 
 @dataclass(frozen=True, slots=True)
 class DecisionSummary:
-    """A decision as a list shows it; `relieved` and `seconds_to_actuation` are None until its effect is measured."""
+    """A decision as a list shows it; `relieved` and `seconds_to_actuation` are None until its effect is measured.
+
+    Steps without a record of their own count in `step`, too.
+    """
 
     id: str
     kind: DecisionKind
