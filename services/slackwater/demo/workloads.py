@@ -31,7 +31,9 @@ class Workloads:
     def folder(self) -> Path:
         return self.state_dir / "scenes"
 
-    async def service(self, request_seconds: float, request_milli: int) -> tuple[int, int, Process]:
+    async def service(
+        self, request_seconds: float, request_milli: int, workload: str = PROD_WORKLOAD
+    ) -> tuple[int, int, Process]:
         """Start the prod service with this CPU request; return its port, rounds per request and process.
 
         Raises Unavailable if it does not start.
@@ -41,7 +43,7 @@ class Workloads:
         announced.unlink(missing_ok=True)
         flags = ("--request-ms", f"{request_seconds * 1000:g}", "--announce", str(announced))
         command = ("slackwater.demo.service", "--workers", str(self.cpus), *flags)
-        process = await self._managed("prod", PROD_WORKLOAD, request_milli, *command)
+        process = await self._managed("prod", workload, request_milli, *command)
         for _ in range(int(_START_SECONDS / 0.05)):
             if announced.exists():
                 facts = json.loads(announced.read_text())

@@ -23,6 +23,8 @@ from slackwater.model.quantities import format_cpu
 
 WAITING, LOAD, TURN_SECONDS = 8, 0.25, 3.5
 POD_MEMORY_MIB: Final = 64
+WORKLOAD: Final = "storefront"
+"""A workload of its own, so that its predicted peak knows no surge of another scene or an earlier run."""
 _OFFER_SECONDS, _BUSY_SECONDS, _BUSY_CPU_SECONDS, _STEP_SECONDS = 20.0, 4.0, 1.0, 0.25
 _OVERHEAD_SECONDS: Final = 12.0
 _PAIR_SECONDS: Final = 10.5
@@ -59,7 +61,7 @@ class LendTurns:
         """Run so many turns of each variant, interleaved."""
         node = await self._node()
         self.cpu_milli, self.memory_bytes = node.cpu_milli, node.memory_bytes
-        async with running_bench(self.stage, self.cpu_milli) as bench:
+        async with running_bench(self.stage, self.cpu_milli, WORKLOAD) as bench:
             with measured() as other:
                 offered = await self._offered(bench)
             if not offered:

@@ -15,6 +15,7 @@ from slackwater.demo.scenes.other_work import OtherWork, measured
 from slackwater.demo.scenes.scene import Stage
 from slackwater.demo.schedule import REQUEST_SECONDS
 from slackwater.demo.summary import Phase
+from slackwater.demo.workloads import PROD_WORKLOAD
 
 LEAD_SECONDS: Final = 0.4
 """From the start of a load generator to its first request: what its interpreter needs."""
@@ -86,9 +87,9 @@ class RequestBench:
 
 
 @asynccontextmanager
-async def running_bench(stage: Stage, request_milli: int) -> AsyncIterator[RequestBench]:
+async def running_bench(stage: Stage, request_milli: int, workload: str = PROD_WORKLOAD) -> AsyncIterator[RequestBench]:
     """Start the service as a prod pod with this CPU request, and stop all workloads after the block."""
-    port, rounds, process = await stage.workloads.service(REQUEST_SECONDS, request_milli)
+    port, rounds, process = await stage.workloads.service(REQUEST_SECONDS, request_milli, workload)
     bench = RequestBench(stage, Gauge(stage.kernel), port, rounds, stage.request_cpu or REQUEST_SECONDS, "service")
     watch = asyncio.create_task(bench.watch())
     try:
