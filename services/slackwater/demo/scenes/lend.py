@@ -108,6 +108,14 @@ class LendTurns:
         offers = await self.stage.api.offers()
         return Room(offers[0].cpu_milli, offers[0].memory_bytes) if offers else Room(0, 0)
 
+    async def _next_offer(self) -> Room:
+        """Wait for an offer with room, a while: what the pods of the last turn used counts in it until its window ends."""
+        for _ in range(int(_OFFER_SECONDS / _STEP_SECONDS)):
+            if place(offer := await self._offer(), WAITING, self.pod):
+                return offer
+            await asyncio.sleep(_STEP_SECONDS)
+        return await self._offer()
+
     async def _requested(self) -> Room:
         """Returns what is left when the requests of all pods are counted."""
         pods = [pod for pod in await self.stage.api.pods() if pod["node"] == self.stage.api.node]
@@ -118,7 +126,7 @@ class LendTurns:
         )
 
     async def _turn(self, bench: RequestBench, variant: str) -> LendTurn:
-        room = await (self._offer() if variant == OFFERS else self._requested())
+        room = await (self._next_offer() if variant == OFFERS else self._requested())
         placed = place(room, WAITING, self.pod)
         self.stage.narrator.write_line(
             f"lend {TITLES[variant]}: room for {format_cpu(room.cpu_milli)} CPU, {placed} of {WAITING} pods placed"
