@@ -12,7 +12,7 @@ VENV_PYTHON = .venv/bin/python
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run test check conformance contracts bench faults sbom rehearse lock clean environment environment-dev
+.PHONY: help run test check conformance contracts bench faults world sbom rehearse lock clean environment environment-dev
 unexport PYTHONPATH PYTHONHOME
 # Dozens of processes start from this tree: without its bytecode each of them compiles it again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -42,6 +42,9 @@ bench: environment-dev ## the figures: delays, memory, CPU; written to .slackwat
 
 faults: environment-dev ## kills, partitions, poison, full disks: all, or ARGS="kill-* poison"; ARGS=--list
 	@exec $(VENV_PYTHON) -m tests.faults $(ARGS)
+
+world: environment-dev ## 200 seeded histories of the whole control plane; ARGS="--seeds 2000", ARGS="--seed 4711"
+	@exec $(VENV_PYTHON) -m tests.world $(ARGS)
 
 sbom: environment-dev ## what the image contains, as CycloneDX: .slackwater/sbom.cdx.json
 	@exec $(VENV_PYTHON) tools/sbom.py

@@ -8,6 +8,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+import asyncpg
 from sqlalchemy import event, text
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import DisconnectionError
@@ -22,7 +23,7 @@ from slackwater.store.leases import PostgresLeases
 from slackwater.store.names import schema_of
 from slackwater.store.outbox import BACKLOG, OutboxRelay
 from slackwater.store.port import Backlog, Fence, Publish
-from slackwater.store.sessions import engine_of, session_of
+from slackwater.store.sessions import Dial, engine_of, session_of
 from slackwater.store.unit_of_work import FenceCheck, PostgresUnitOfWork
 
 _POOL_SIZE, _POOL_OVERFLOW = 4, 2
@@ -66,7 +67,7 @@ def session_settings(service: str) -> dict[str, str]:
 
 class PostgresDatabase:
     """slackwater.store.port.Database on PostgreSQL. Connects on first use, and again after the
-    server returns.
+    server returns. `dial` opens the sessions of relays and leases, which are not of the pool.
     """
 
     def __init__(
@@ -77,8 +78,10 @@ class PostgresDatabase:
         clock: Clock,
         fence: Fence | None = None,
         notifier: CommitNotifier | None = None,
+        dial: Dial = asyncpg.connect,
     ) -> None:
         self._fence = fence
+        self._dial = dial
         self._notifier = notifier or CommitNotifier()
         self._engine = engine
         self._dsn = dsn
@@ -126,13 +129,15 @@ class PostgresDatabase:
         return Connections(pool.checkedout(), pool.checkedin())
 
     def relay(self, publish: Publish) -> OutboxRelay:
-        return OutboxRelay(self._dsn, self._service, publish, self._clock, self._fence, self.backlog, self._notifier)
+        return OutboxRelay(
+            self._dsn, self._service, publish, self._clock, self._fence, self.backlog, self._notifier, self._dial
+        )
 
     def leases(self, member: str) -> PostgresLeases:
-        return PostgresLeases(self._dsn, self._service, member)
+        return PostgresLeases(self._dsn, self._service, member, self._dial)
 
     def fenced(self, fence: Fence) -> PostgresDatabase:
-        return PostgresDatabase(self._engine, self._dsn, self._service, self._clock, fence, self._notifier)
+        return PostgresDatabase(self._engine, self._dsn, self._service, self._clock, fence, self._notifier, self._dial)
 
     async def close(self) -> None:
         await self._engine.dispose()

@@ -6,12 +6,15 @@ pass the query string to the driver as unknown arguments.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TypeAlias
 
 import asyncpg
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+
+Dial: TypeAlias = "Callable[..., Awaitable[asyncpg.Connection[Any]]]"
+"""asyncpg.connect, or its double in a simulated world."""
 
 
 def engine_of(dsn: str, *, timeout_seconds: float, settings: Mapping[str, str], **options: Any) -> AsyncEngine:

@@ -302,8 +302,9 @@ class StreamConsumer:
         now = self._timers.now()
         if any(request.is_open for request in self._waiting):
             self._active_at = now
-        if now - self._active_at < self._limits.inactive_seconds:
-            self._timers.at(self._active_at + self._limits.inactive_seconds, self._end_if_inactive)
+        due = self._active_at + self._limits.inactive_seconds
+        if now < due:
+            self._timers.at(due, self._end_if_inactive)
             return
         self._on_inactive(self)
 
