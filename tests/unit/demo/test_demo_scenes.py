@@ -156,7 +156,7 @@ def test_cpu_says_the_spreads_of_its_rows_and_no_difference_that_overlaps(scene:
         assert len(said) == bool(scene.of(variant))
         assert all(spread_text(scene.p99s(variant)) in text for text in said)
     for first, second in ((cpu_result.WEIGHTS, cpu_result.PLAIN), (cpu_result.SLACKWATER, cpu_result.WEIGHTS)):
-        lower = f"lower with {cpu_result.TITLES[first]} than with {cpu_result.TITLES[second]}"
+        lower = f"{cpu_result.TITLES[first]} is lower than {cpu_result.TITLES[second]}"
         claims = [text for text in found.sentences if text.startswith("cpu, prod's p99:") and lower in text]
         assert bool(claims) is (side(scene.p99s(first), scene.p99s(second)) == -1)
 

@@ -28,7 +28,7 @@ def difference_text(name: str, values: Sequence[float], other_name: str, others:
     turns = f"all {len(values) + len(others)} turns" if len(values) > 1 else "the one turn of each"
     match side(values, others):
         case -1:
-            return f"lower with {name} than with {other_name} in {turns}"
+            return f"{name} is lower than {other_name} in {turns}"
         case 1:
-            return f"higher with {name} than with {other_name} in {turns}"
+            return f"{name} is higher than {other_name} in {turns}"
     return f"no difference between {name} and {other_name}: their turns overlap"
