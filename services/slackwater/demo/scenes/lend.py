@@ -109,7 +109,7 @@ class LendTurns:
         return Room(offers[0].cpu_milli, offers[0].memory_bytes) if offers else Room(0, 0)
 
     async def _next_offer(self) -> Room:
-        """Wait for an offer with room, a while: what the pods of the last turn used counts in it until its window ends."""
+        """Waits a while for an offer with room: what the last turn's pods used counts until its window ends."""
         for _ in range(int(_OFFER_SECONDS / _STEP_SECONDS)):
             if place(offer := await self._offer(), WAITING, self.pod):
                 return offer
