@@ -96,6 +96,8 @@ class World:
         self.broker = WorldBroker(self.clock_of(BROKER), self.record)
         self.postgres = WorldPostgres(self.clock_of(POSTGRES), self.record)
         self.clients = [Client(self, f"client-{number}") for number in range(plan.clients)]
+        self.failed_step = 0
+        """Of the record: that of the first violation; 0 if none, or at rest."""
         self.invariants: list[Invariant] = []
         for invariant in all_invariants():
             self.watch(invariant(self))
@@ -112,6 +114,7 @@ class World:
             try:
                 invariant.on_step(step)
             except Violation as violation:
+                self.failed_step = self.failed_step or step.n
                 self.loop.fail(f"{invariant.NAME}: {violation}", violation)
 
         for kind in invariant.KINDS:
