@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from tests.world.plan import Plan, PlannedFault
 
 if TYPE_CHECKING:
+    from tests.world.machine.station import Station
     from tests.world.world import World
 
 SERVICES = ("ingestion", "prediction", "colocation", "ensurance")
@@ -214,6 +215,68 @@ def _writable(world: World, _: PlannedFault) -> None:
     world.postgres.refuse_writes(refuses=False)
 
 
+def _on_machine(act: Callable[[Station, PlannedFault], None]) -> Act:
+    return lambda world, fault: act(world.stations[fault.target], fault)
+
+
+def _refuse(station: Station, fault: PlannedFault) -> None:
+    station.refusal = fault.amount
+
+
+def _take(station: Station, _: PlannedFault) -> None:
+    station.refusal = 0.0
+
+
+def _vanish(station: Station, fault: PlannedFault) -> None:
+    station.vanishes_after = round(fault.amount)
+
+
+def _write_foreign(station: Station, _: PlannedFault) -> None:
+    station.write_foreign()
+
+
+def _fill_disk(station: Station, fault: PlannedFault) -> None:
+    station.disk.room = round(fault.amount)
+
+
+def _empty_disk(station: Station, _: PlannedFault) -> None:
+    station.disk.room = None
+
+
+def _lock_disk(station: Station, _: PlannedFault) -> None:
+    station.disk.is_read_only = True
+
+
+def _unlock_disk(station: Station, _: PlannedFault) -> None:
+    station.disk.is_read_only = False
+
+
+def _reboot(world: World, fault: PlannedFault) -> None:
+    world.crash(fault.target, restart_after=fault.seconds)
+    world.stations[fault.target].reboot()
+
+
+def machine_kinds() -> Sequence[FaultKind]:
+    """What goes wrong on the machines of the agents."""
+    return (
+        FaultKind("files refuse", agents, (0.5, 30.0), _on_machine(_refuse), _on_machine(_take), (0.05, 1.0)),
+        FaultKind("pod vanishes", agents, (0.0, 0.0), _on_machine(_vanish), amount=(1.0, 60.0)),
+        FaultKind("foreign writer", agents, (0.0, 0.0), _on_machine(_write_foreign)),
+        FaultKind(
+            "disk of an agent is full",
+            agents,
+            (1.0, 60.0),
+            _on_machine(_fill_disk),
+            _on_machine(_empty_disk),
+            (0.0, 2000.0),
+        ),
+        FaultKind(
+            "disk of an agent is read-only", agents, (1.0, 60.0), _on_machine(_lock_disk), _on_machine(_unlock_disk)
+        ),
+        FaultKind("machine reboots", agents, (1.0, 30.0), _reboot),
+    )
+
+
 @cache
 def fault_kinds() -> Mapping[str, FaultKind]:
     """All kinds by name."""
@@ -240,6 +303,7 @@ def fault_kinds() -> Mapping[str, FaultKind]:
         FaultKind("database is read-only", postgres, (0.5, 20.0), _read_only, _writable),
         FaultKind("commit answers lost", postgres, (0.0, 0.0), _lose_answers, amount=(1.0, 5.0)),
         FaultKind("few database sessions", postgres, (1.0, 60.0), _few_sessions, _many_sessions, (1.0, 30.0)),
+        *machine_kinds(),
         FaultKind("slow statements", postgres, (1.0, 60.0), _slow_statements, _fast_statements, (0.01, 0.5)),
     )
     return {kind.name: kind for kind in kinds}

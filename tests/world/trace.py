@@ -36,7 +36,9 @@ class Kind(StrEnum):
     COMMITTED = "transaction.committed"  # the database; detail: events, partitions and epochs it was under
     REFUSED = "transaction.refused"  # the database; detail: the error
     KNOB_WRITTEN = "machine.knob_written"  # the knob; detail: before, after
+    RECOVERED = "machine.recovered"  # the node: an agent has put right what an earlier one left
     POD_STARTED = "machine.pod_started"
+    POD_SIGNALLED = "machine.pod_signalled"  # the pod; detail: signal
     POD_ENDED = "machine.pod_ended"  # the pod; detail: by signal, or by itself
     APPLIED = "operator.applied"  # the document
     DELETED = "operator.deleted"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
+from contextvars import Context
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -16,15 +17,15 @@ from tests.world.clocks import HostClock
 from tests.world.faults import BROKER, POSTGRES, SERVICES, agents, fault_kinds, replicas
 from tests.world.invariants import Invariant, Violation, all_invariants
 from tests.world.loop import sim_loop
+from tests.world.machine.fleet import draw_sizes
+from tests.world.machine.station import Station, settings_of
+from tests.world.machine_record import recorded
 from tests.world.network import Network, Server
 from tests.world.plan import Plan, PlannedChange, PlannedFault
 from tests.world.processes import Process, State
 from tests.world.servers import WorldBroker, WorldPostgres
 from tests.world.trace import Kind, Trace
 
-from slackwater.agent.adapters.simulated import SimulatedDriver
-from slackwater.agent.service import build_agent
-from slackwater.agent.settings import AgentSettings
 from slackwater.bus.connect.nats_bus import NatsBus
 from slackwater.colocation.service import build as build_colocation
 from slackwater.colocation.settings import ColocationSettings
@@ -86,7 +87,8 @@ class World:
         self.faults: dict[str, int] = {}
         """Faults begun so far, by kind."""
         self.places: dict[str, Place] = {}
-        self.machines: dict[str, SimulatedDriver] = {}
+        self.stations: dict[str, Station] = {}
+        """The machines, by the name of the agent's process."""
         self._last_step: int | None = None
         self._restarts = self.random("restarts")
         self._operators = self.random("operators")
@@ -172,7 +174,7 @@ class World:
             self._restart_later(place, self._restarts.uniform(*RESTART_SECONDS))
 
     def _restart_later(self, place: Place, seconds: float) -> None:
-        self.loop.call_later(seconds, self.start, place.name)
+        self.loop.call_later(seconds, self.start, place.name, context=Context())  # not that of the dead process
 
     def crash(self, name: str, restart_after: float) -> None:
         """Kill a process at whatever it waits for."""
@@ -189,7 +191,7 @@ class World:
         if place.task is None or place.process is None or not place.process.is_running:
             return
         place.task.cancel()
-        place.task.add_done_callback(lambda _: self._restart_later(place, restart_after))
+        place.task.add_done_callback(lambda _: self._restart_later(place, restart_after), context=Context())
 
     def freeze(self, name: str) -> None:
         place = self.places[name]
@@ -244,16 +246,22 @@ class World:
 
     def _agent(self, name: str, number: int) -> Callable[[Process], Any]:
         node = f"node-{number:02d}"
-        given = AgentSettings(driver="simulated", node=node, pool="simulated", **self.plan.settings.get("agent", {}))
-        clock = self.clock_of(name)
-        machine = self.machines[node] = SimulatedDriver(node, number, clock, started_at=clock.now())
+        given = settings_of(node, dict(self.plan.settings.get("agent", {})))
+        rng = self.random(f"machine {node}")
+        station = Station(node, self.loop.time, self.clock_of(name), rng, draw_sizes(rng, self.plan.seconds))
+        self.stations[name] = recorded(self, station)
 
         async def main(process: Process) -> None:
+            process.on_death(station.agent_died)
             async with self.bus(process, declares=False) as bus:
                 platform = Platform(bus, process.clock, no_database, NOWHERE, process.member)
-                await build_agent(given, platform, machine).run(lambda: None)
+                await station.agent(given, platform).run(lambda: None)
 
         return main
+
+    def _rest_of_machines(self) -> None:
+        for station in self.stations.values():
+            station.rest()
 
     def compose(self) -> None:
         """Start everything that the plan names."""
@@ -263,6 +271,8 @@ class World:
             self.add(name, self._agent(name, number))
         for client in self.clients:
             self.add(client.name, client.run)
+        for station in self.stations.values():
+            self.loop.create_task(station.workload.run())
 
     # the run
 
@@ -277,6 +287,7 @@ class World:
             self.loop.call_at(change.at, self._change, change)
         self.record(Kind.PHASE, "faults")
         self.loop.call_at(plan.fault_seconds, self.record, Kind.PHASE, "quiet")
+        self.loop.call_at(plan.fault_seconds, self._rest_of_machines)
         self.loop.call_at(plan.fault_seconds + plan.quiet_seconds, self.record, Kind.PHASE, "rest")
         self.loop.run(plan.seconds)
         for place in self.places.values():

@@ -19,16 +19,16 @@ from slackwater.events.envelope import Payload, partition_in
 from slackwater.model.errors import Unavailable
 from slackwater.model.identifiers import PARTITIONS
 from slackwater.model.time import Clock, SystemClock
-from slackwater.testing.jetstream.refusals import Refused
+from slackwater.testing.jetstream.api_errors import JetStreamError
 from slackwater.testing.jetstream.stream import MemoryStream
 
 P = TypeVar("P", bound=Payload)
 
 
-class Refusal(Unavailable):
+class StreamRefusal(Unavailable):
     """A stream refuses a message; the bus reports the broker's answer."""
 
-    def __init__(self, refused: Refused, message: str) -> None:
+    def __init__(self, refused: JetStreamError, message: str) -> None:
         super().__init__(message)
         self.refused = refused
 
@@ -90,8 +90,8 @@ class MemoryBroker:
         kept = self._streams[stream]
         try:
             position, is_known = kept.store(message, self.clock.monotonic(), self.clock.now())
-        except Refused as refused:
-            raise Refusal(refused, f"stream {stream} refused {message.subject}: {refused}") from refused
+        except JetStreamError as refused:
+            raise StreamRefusal(refused, f"stream {stream} refused {message.subject}: {refused}") from refused
         if not is_known:
             self.stored(kept, position, message)
         return position

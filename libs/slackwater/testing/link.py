@@ -55,14 +55,24 @@ class DirectLink:
 
 
 class SoonLink(DirectLink):
-    """As DirectLink, but nothing arrives before the event loop has run: as over a socket, a sender goes on first."""
+    """As DirectLink, but everything arrives later: when the event loop has run, or after a delay in each direction."""
+
+    def __init__(self, delay_seconds: float = 0.0) -> None:
+        self._delay_seconds = delay_seconds
 
     async def call(self, operation: Callable[[], T]) -> T:
-        await asyncio.sleep(0)
+        await asyncio.sleep(2 * self._delay_seconds)
         return operation()
 
     def send(self, operation: Callable[[], None]) -> None:
-        asyncio.get_running_loop().call_soon(operation)
+        self._later(operation)
 
     def deliver(self, receive: Callable[[], None]) -> None:
-        asyncio.get_running_loop().call_soon(receive)
+        self._later(receive)
+
+    def _later(self, run: Callable[[], None]) -> None:
+        loop = asyncio.get_running_loop()
+        if self._delay_seconds:
+            loop.call_later(self._delay_seconds, run)
+        else:
+            loop.call_soon(run)

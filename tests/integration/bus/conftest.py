@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from jetstream_lab import Lab, RealServer, real_lab, twin_lab
+from jetstream_lab import Lab, RealServer, Server, TwinServer, real_lab, twin_lab
 
 from slackwater.bus.admin.streams import Topology, load
 from slackwater.bus.codec.cloudevents import Message
@@ -80,6 +80,18 @@ async def fragile(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
     await server.start()
     async with real_lab(server.url, RealServer(server, tmp_path / "nats")) as open_lab:
         yield open_lab
+    await server.stop()
+
+
+@pytest.fixture(params=TWIN_AND_NATS)
+async def killable(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Server]:
+    """A server of the test's own, for the real bus: nats-server, or its twin in virtual time."""
+    if request.param == "twin":
+        yield TwinServer(JetStreamBroker(is_declared=False))
+        return
+    server = EmbeddedNats(tmp_path / "nats")
+    await server.start()
+    yield RealServer(server, tmp_path / "nats")
     await server.stop()
 
 

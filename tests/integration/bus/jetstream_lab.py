@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import shutil
+import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -22,19 +24,27 @@ from nats.js import JetStreamContext
 from nats.js.api import AckPolicy, ConsumerConfig, ConsumerInfo, StreamConfig
 from nats.js.errors import APIError, NotFoundError, ServiceUnavailableError
 
+from slackwater.bus.admin.streams import load
 from slackwater.bus.connect.connections import Connector
+from slackwater.bus.connect.nats_bus import NatsBus, connect_bus
 from slackwater.runtime.embedded_nats import EmbeddedNats
 from slackwater.testing.jetstream.broker import JetStreamBroker
-from slackwater.testing.jetstream.client import MemoryConnector
+from slackwater.testing.jetstream.client import MemoryConnector, connect_memory_bus
 from slackwater.testing.link import SoonLink
 
 PATIENCE_SECONDS = 30.0
 STREAMS = {"T": "t.>", "M": "m.>", "U": "u.>"}
 ACK_WAIT_SECONDS = 0.4
+DELAY_SECONDS = 0.0005
+"""Of the twin's link: without it, a loop of publishes would leave no virtual time for anything else."""
 
 
 class Server(Protocol):
     """A server that a test may kill."""
+
+    def connect(self, *, name: str, **more: Any) -> AbstractAsyncContextManager[NatsBus]:
+        """Connect the bus of one process."""
+        ...
 
     async def kill(self) -> None: ...
     async def start(self) -> None: ...
@@ -42,6 +52,8 @@ class Server(Protocol):
         """From now on, `lose_power` finds the disk as it is now."""
 
     async def lose_power(self, *, keeps_consumers: bool = False) -> None: ...
+    def freeze(self) -> None: ...
+    def resume(self) -> None: ...
 
 
 class RealServer:
@@ -51,6 +63,9 @@ class RealServer:
         self._server = server
         self._home = home
         self._copy = home.parent / "copy"
+
+    def connect(self, *, name: str, **more: Any) -> AbstractAsyncContextManager[NatsBus]:
+        return connect_bus(self._server.url, name=name, **more)
 
     async def kill(self) -> None:
         await self._server.kill()
@@ -69,12 +84,21 @@ class RealServer:
                 shutil.rmtree(stream / part)
                 shutil.copytree(older / part, stream / part)
 
+    def freeze(self) -> None:
+        os.kill(self._server.pid or 0, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        os.kill(self._server.pid or 0, signal.SIGCONT)
+
 
 class TwinServer:
     """The in-memory server."""
 
     def __init__(self, broker: JetStreamBroker) -> None:
         self._broker = broker
+
+    def connect(self, *, name: str, **more: Any) -> AbstractAsyncContextManager[NatsBus]:
+        return connect_memory_bus(self._broker, name=name, link=SoonLink(DELAY_SECONDS), **{"topology": load(), **more})
 
     async def kill(self) -> None:
         self._broker.kill()
@@ -87,6 +111,12 @@ class TwinServer:
 
     async def lose_power(self, *, keeps_consumers: bool = False) -> None:
         self._broker.power_failure(keeps_consumers=keeps_consumers)
+
+    def freeze(self) -> None:
+        self._broker.freeze()
+
+    def resume(self) -> None:
+        self._broker.resume()
 
 
 @dataclass
@@ -223,9 +253,10 @@ async def twin_lab() -> AsyncIterator[Lab]:
     broker = JetStreamBroker(is_declared=False)
 
     async def connect(name: str) -> Client:
-        return await MemoryConnector(broker, SoonLink(), name, PATIENCE_SECONDS).dial()
+        return await MemoryConnector(broker, SoonLink(DELAY_SECONDS), name, PATIENCE_SECONDS).dial()
 
     client = await connect("lab")
+    await client.flush()  # nothing may be under way when the virtual time of the test begins
     yield Lab(connect, client, TwinServer(broker))
     await client.close()
 

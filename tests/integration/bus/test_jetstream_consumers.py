@@ -9,6 +9,9 @@ import pytest
 from jetstream_lab import ACK_WAIT_SECONDS, Lab, Pull, until
 from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
 
+from slackwater.bus.admin.stream_setup import consumer_configs, declare, stream_config
+from slackwater.bus.admin.streams import load
+
 NO_MESSAGES, TIMED_OUT, DELETED = "404 No Messages", "408 Request Timeout", "409 Consumer Deleted"
 OTHER_START, NO_SUCH = 10012, 10014
 SHORT_SECONDS = 0.2
@@ -332,3 +335,42 @@ async def test_an_open_request_keeps_its_reader(lab: Lab) -> None:
     await asyncio.sleep(2)
     await lab.publish("t.a")
     await until(lambda: pull.brought == [(1, 1)])
+
+
+async def test_a_reader_with_a_name_of_its_own_is_replaced_by_declaring_it_again(lab: Lab) -> None:
+    """As an agent reads its intents, which may use one consumer only."""
+    await lab.stream(max_msgs_per_subject=1)
+    for subject in ("t.a", "t.b"):
+        await lab.publish(subject)
+    config = ConsumerConfig(
+        name="own",
+        filter_subject="t.a",
+        ack_policy=AckPolicy.NONE,
+        mem_storage=True,
+        inactive_threshold=30,
+        deliver_policy=DeliverPolicy.LAST_PER_SUBJECT,
+    )
+    for _ in range(2):
+        await lab.js.add_consumer("T", config)
+        assert [m.subject for m in (await lab.fetch("own")).messages] == ["t.a"]
+        await lab.js.delete_consumer("T", "own")
+
+
+async def test_every_declared_stream_and_consumer_is_there_as_declared(lab: Lab) -> None:
+    topology = load()
+    await declare(lab.js, topology)
+    await declare(lab.js, topology)
+    for name, spec in topology.streams.items():
+        info = await lab.js.stream_info(name)
+        config, wanted = info.config, stream_config(name, spec)
+        for key in ("storage", "discard", "max_bytes", "max_age", "max_msgs_per_subject", "duplicate_window"):
+            assert getattr(config, key) == getattr(wanted, key), f"{name}: {key}"
+        assert config.subjects == wanted.subjects
+    for name, consumer in topology.consumers.items():
+        for expected in consumer_configs(name, consumer):
+            found = (await lab.info(str(expected.durable_name), topology.stream_of(name))).config
+            for key in ("filter_subject", "filter_subjects", "ack_wait", "max_ack_pending", "max_deliver"):
+                assert getattr(found, key) == getattr(expected, key), f"{expected.durable_name}: {key}"
+            assert found.deliver_policy == expected.deliver_policy
+    for name in topology.streams:
+        await lab.js.delete_stream(name)

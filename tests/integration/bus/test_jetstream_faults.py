@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 
-from jetstream_lab import Lab, until
+from jetstream_lab import ACK_WAIT_SECONDS, Lab, until
 from nats.js.api import AckPolicy, ConsumerConfig, StorageType
 
 NO_STREAM = 10059
@@ -183,3 +183,17 @@ async def test_a_consumer_that_is_ahead_of_its_stream_after_a_power_failure_miss
     assert (info.delivered.stream_seq, info.ack_floor.stream_seq, info.num_pending) == (1, 1, 0)
     await fragile.publish("t.c")
     assert (await fragile.fetch()).brought == [(2, 1)]
+
+
+async def test_a_server_that_stood_still_handles_what_was_sent_meanwhile(fragile: Lab) -> None:
+    await fragile.stream()
+    await fragile.consumer()
+    await fragile.publish("t.a")
+    (held,) = (await fragile.fetch()).messages
+    fragile.server.freeze()
+    await fragile.client.publish(held.reply, b"+ACK")
+    await fragile.client.publish("t.b", b"x")
+    await asyncio.sleep(2 * ACK_WAIT_SECONDS)
+    fragile.server.resume()
+    assert (await fragile.fetch(batch=1)).brought[0] in ((2, 1), (1, 2)), "the acknowledgement races with its time"
+    assert await fragile.contents() == {1: "t.a", 2: "t.b"}

@@ -39,10 +39,10 @@ from slackwater.bus.consume.stats import Counters
 from slackwater.bus.port import BatchHandler, Consumption, Holds, StreamHead, Worth
 from slackwater.bus.read.broadcast import Broadcasts, T
 from slackwater.bus.read.nats_stream_reader import NatsStreamReader, StreamRequest
-from slackwater.bus.read.ordered_reader import Confined, OrderedReader, Start
+from slackwater.bus.read.ordered_reader import OrderedReader, Start, confined_to
 from slackwater.bus.read.replay import Replayer
 from slackwater.bus.read.stream_head import latest_of, stream_head
-from slackwater.bus.read.watch import deliver_watched
+from slackwater.bus.read.watch import deliver_watched, subjects_below
 from slackwater.events.codec.fast_decode import Read
 from slackwater.events.envelope import Event, Payload, partition_subjects, subjects_of
 from slackwater.events.serialized import Written, written
@@ -89,7 +89,7 @@ class NatsBus:
         self._js: JetStreamContext = client.jetstream(
             timeout=REQUEST_SECONDS, prefix=(access.api_prefix if access else API_PREFIX)
         )
-        self._confined = _confined(access)
+        self._confined = confined_to(access)
         self._publisher = StreamPublisher(client, PUBLISH_SECONDS)
         self._broadcasts = Broadcasts(client)
         self._counters: dict[str, Counters] = {}
@@ -221,7 +221,7 @@ class NatsBus:
     async def watch(
         self, payload: type[P], handler: Callable[[Event[P]], Awaitable[None]], *, key: str | None = None
     ) -> AsyncIterator[None]:
-        filters, start = [_filter(payload, key)], Start(None)
+        filters, start = [subjects_below(payload, key)], Start(None)
         reader = OrderedReader(
             self._client, self._js, payload.STREAM, filters, start, WATCH_BATCH, confined=self._confined
         )
@@ -403,22 +403,6 @@ class NatsBus:
                     await self.declare()
             except Misconfigured as error:
                 log.error("streams cannot be declared", reason=error.message)
-
-
-def _filter(payload: type[Payload], key: str | None) -> str:
-    """Returns the subject filter of a type, restricted to keys that equal `key` or begin with it,
-    token by token.
-    """
-    if key is None:
-        return subjects_of(payload)
-    missing = payload.KEY_PARTS - len(key.split("/"))
-    return subjects_of(payload, key).removesuffix(".>") + ".*" * missing
-
-
-def _confined(access: NatsAccess | None) -> Confined | None:
-    if access is None or access.api_prefix == API_PREFIX or access.user is None:
-        return None
-    return Confined(access.user, access.api_prefix)
 
 
 @asynccontextmanager

@@ -6,21 +6,21 @@ import base64
 import json
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from slackwater.bus.codec.cloudevents import Message
-from slackwater.testing.jetstream.refusals import (
-    Refused,
+from slackwater.model.time import Clock
+from slackwater.testing.jetstream.api_errors import (
+    JetStreamError,
+    Unmodelled,
     consumer_not_found,
     message_not_found,
     storage_differs,
     stream_differs,
     stream_not_found,
 )
+from slackwater.testing.jetstream.consumer import StreamConsumer
 from slackwater.testing.jetstream.stream import MemoryStream, normalized
-
-if TYPE_CHECKING:
-    from slackwater.testing.jetstream.broker import JetStreamBroker
 
 Wanted = Mapping[str, Any]
 _NEVER = "0001-01-01T00:00:00Z"
@@ -28,10 +28,27 @@ _IN_PLACE = ("name", "subjects", "storage", "discard", "max_bytes", "max_age", "
              "duplicate_window", "max_consumers", "allow_direct")  # fmt: skip
 
 
+class ServerStreams(Protocol):
+    """The streams and consumers of a server."""
+
+    @property
+    def clock(self) -> Clock: ...
+    @property
+    def jetstreams(self) -> Mapping[str, MemoryStream]: ...
+    def add_stream(self, name: str, config: Mapping[str, Any]) -> MemoryStream: ...
+    def delete_stream(self, name: str) -> None: ...
+    def subjects_changed(self) -> None: ...
+    def consumers_of(self, stream: str) -> dict[str, StreamConsumer]: ...
+    def new_consumer_name(self) -> str: ...
+    def add_consumer(self, stream: MemoryStream, name: str, config: Mapping[str, Any]) -> StreamConsumer: ...
+    def remove_consumer(self, consumer: StreamConsumer) -> None: ...
+    def consumers_changed(self, stream: str) -> None: ...
+
+
 class JetStreamApi:
     """Answers requests with what nats-server 2.15 answers, as far as the bus reads it."""
 
-    def __init__(self, broker: JetStreamBroker) -> None:
+    def __init__(self, broker: ServerStreams) -> None:
         self._broker = broker
         self._operations: dict[tuple[str, ...], Callable[[list[str], Wanted], dict[str, Any]]] = {
             ("STREAM", "CREATE"): self._create_stream,
@@ -47,15 +64,15 @@ class JetStreamApi:
             ("CONSUMER", "LIST"): self._consumers,
         }
 
-    def answer(self, tokens: list[str], body: bytes) -> dict[str, Any] | None:
-        """Returns the answer to a request, given its subject after the prefix; None for one that is not known."""
+    def answer(self, tokens: list[str], body: bytes) -> dict[str, Any]:
+        """Returns the answer to a request, given its subject after the prefix. Raises Unmodelled."""
         length = 3 if tuple(tokens[:3]) in self._operations else 2
         operation = self._operations.get(tuple(tokens[:length]))
         if operation is None:
-            return None
+            raise Unmodelled(f"the request {'.'.join(tokens)}")
         try:
             return operation(tokens[length:], json.loads(body) if body else {})
-        except Refused as refusal:
+        except JetStreamError as refusal:
             return {"error": refusal.answer()}
 
     def _create_stream(self, names: list[str], wanted: Wanted) -> dict[str, Any]:

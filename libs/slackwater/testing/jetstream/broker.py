@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
+from slackwater.bus.admin.broker_admin import ConsumerState
 from slackwater.bus.admin.stream_setup import consumer_configs
-from slackwater.bus.admin.streams import Topology
+from slackwater.bus.admin.streams import Topology, durable_names
 from slackwater.bus.codec.cloudevents import Message
 from slackwater.model.errors import Unavailable
 from slackwater.model.time import Clock
-from slackwater.testing.broker import MemoryBroker, Refusal
+from slackwater.testing.broker import MemoryBroker, StreamRefusal
 from slackwater.testing.clock import LoopClock
 from slackwater.testing.jetstream.api import JetStreamApi
 from slackwater.testing.jetstream.connection import Receiver, ServerConnection
-from slackwater.testing.jetstream.consumer import DELETED, ConsumerSnapshot, PullRequest, StreamConsumer
+from slackwater.testing.jetstream.consumer import StreamConsumer
+from slackwater.testing.jetstream.consumer_disk import ConsumerSnapshot
+from slackwater.testing.jetstream.pull_request import DELETED, PullRequest
 from slackwater.testing.jetstream.stream import MemoryStream, StreamSnapshot
 from slackwater.testing.jetstream.subjects import matches_any
 from slackwater.testing.jetstream.timers import Timers
@@ -46,6 +50,7 @@ class JetStreamBroker(MemoryBroker):
         self._api = JetStreamApi(self)
         self._sync_seconds = sync_seconds
         self._syncs = False
+        self._held: list[Callable[[], None]] | None = None
         self._connections: dict[int, ServerConnection] = {}
         self._numbers = 0
         self._js_consumers: dict[str, dict[str, StreamConsumer]] = {}
@@ -75,8 +80,8 @@ class JetStreamBroker(MemoryBroker):
 
     def connect(self, name: str, link: Link, receiver: Receiver) -> ServerConnection:
         """Accept a connection. Raises Unavailable while the server is down."""
-        if self.away:
-            raise Unavailable("the broker is down: connection refused")
+        if self.away or self._held is not None:
+            raise Unavailable("the broker is down: connection refused, or no answer")
         if not self._syncs:
             self._begin()
         self._numbers += 1
@@ -99,6 +104,13 @@ class JetStreamBroker(MemoryBroker):
                 for config in consumer_configs(name, spec):
                     self.add_consumer(stream, str(config.durable_name), config.as_dict())
 
+    def pinged(self, connection: ServerConnection) -> None:
+        """Answer a ping."""
+        if self._held is not None:
+            self._held.append(partial(self.pinged, connection))
+        elif connection.is_open:
+            connection.back.send(connection.receiver.pong)
+
     def _ended(self, connection: ServerConnection) -> None:
         self._connections.pop(connection.number, None)
 
@@ -115,7 +127,10 @@ class JetStreamBroker(MemoryBroker):
         self, connection: ServerConnection, subject: str, reply: str, headers: Mapping[str, str] | None, body: bytes
     ) -> None:
         """Handle one message of a client."""
-        if self.away:
+        if self._held is not None:
+            self._held.append(partial(self.receive, connection, subject, reply, headers, body))
+            return
+        if self.away or not connection.is_open:
             return
         if subject.startswith(_ACK):
             self._acknowledge(subject, body)
@@ -135,7 +150,7 @@ class JetStreamBroker(MemoryBroker):
         before = stream.last_sequence
         try:
             sequence = self.store(stream.name, message)
-        except Refusal as refusal:
+        except StreamRefusal as refusal:
             text = json.dumps({"error": refusal.refused.answer(), "stream": stream.name, "seq": 0})
         except Unavailable:
             return  # as on a full disk: no answer at all
@@ -174,8 +189,6 @@ class JetStreamBroker(MemoryBroker):
             consumer.pull(PullRequest(connection, reply, json.loads(body), self.timers.now()))
             return True
         answer = self._api.answer(tokens, body)
-        if answer is None:
-            return False
         connection.deliver(reply, reply, "", None, json.dumps(answer).encode())
         return True
 
@@ -247,6 +260,23 @@ class JetStreamBroker(MemoryBroker):
         """Returns a consumer by the broker's name of it. Raises KeyError."""
         return next(own[name] for own in self._js_consumers.values() if name in own)
 
+    def consumer_state(self, name: str) -> ConsumerState:
+        parts = [
+            own
+            for durable in durable_names(name, self.topology.consumers[name])
+            if (own := self.consumers_of(self.topology.stream_of(name)).get(durable)) is not None
+        ]
+        pending = sum(part.num_pending for part in parts)
+        unsettled = sum(len(part.unacknowledged) for part in parts)
+        redelivered = sum(len(part.deliveries) for part in parts)
+        return ConsumerState(name, self.topology.stream_of(name), pending, unsettled, redelivered)
+
+    def settled_up_to(self, name: str) -> int:
+        return self.consumer(name).settled_up_to()
+
+    def deliveries_of(self, name: str, sequence: int) -> int:
+        return self.consumer(name).deliveries.get(sequence, 1)
+
     def _interested(self, stream: str, subject: str) -> list[StreamConsumer]:
         by_subject = self._interest.setdefault(stream, {})
         found = by_subject.get(subject)
@@ -294,12 +324,14 @@ class JetStreamBroker(MemoryBroker):
         self.away = True
         for name, stream in tuple(self._streams.items()):
             if stream.is_in_memory:
-                self._forget_stream(name, None)
+                self._remove_stream(name, None)
+            else:
+                stream.restore(stream.snapshot(), self.clock.monotonic())  # only ids of stored messages stay known
             for consumer in tuple(self.consumers_of(name).values()):
                 if consumer.is_ephemeral or consumer.is_in_memory:
                     self.remove_consumer(consumer, None)
                 else:
-                    consumer.take_back_unflushed()
+                    consumer.discard_unflushed()
 
     def start(self) -> None:
         """Accept connections again."""
@@ -327,6 +359,19 @@ class JetStreamBroker(MemoryBroker):
                 else:
                     consumer.restore(known)
 
+    def freeze(self) -> None:
+        """SIGSTOP: connections stay open, and nothing is handled."""
+        self._held = self._held or []
+        self.timers.is_held = True
+
+    def resume(self) -> None:
+        """SIGCONT: what has arrived meanwhile is handled, and what has become due happens."""
+        held, self._held = self._held or [], None
+        for handle in held:
+            handle()
+        self.timers.is_held = False
+        self.timers.catch_up()
+
     def rewind_consumer(self, name: str) -> None:
         """The consumer's state on the disk is behind: what it delivered and saw acknowledged since is forgotten."""
         consumer = self.consumer(name)
@@ -340,7 +385,7 @@ class JetStreamBroker(MemoryBroker):
 
     def delete_stream(self, name: str) -> None:
         """Delete a stream with its consumers."""
-        self._forget_stream(name, DELETED)
+        self._remove_stream(name, DELETED)
 
     def begin_anew(self, stream: str) -> None:
         config = self._streams[stream].config
@@ -353,7 +398,7 @@ class JetStreamBroker(MemoryBroker):
             if connection.name in (name, f"{name}-bulk"):
                 connection.reset()
 
-    def _forget_stream(self, name: str, status: tuple[int, str] | None) -> None:
+    def _remove_stream(self, name: str, status: tuple[int, str] | None) -> None:
         for consumer in tuple(self.consumers_of(name).values()):
             self.remove_consumer(consumer, status)
         self._streams.pop(name, None)

@@ -187,7 +187,7 @@ class MemoryClient(Client):
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting_pongs.append(future)
         connection = self._connection
-        connection.out.send(connection.ping)
+        connection.out.send(partial(self._broker.pinged, connection))
         try:
             async with asyncio.timeout(timeout):
                 await future
@@ -274,7 +274,7 @@ class MemoryClient(Client):
             self._link.send(connection.close)
             self.lost(connection)
         else:
-            connection.out.send(connection.ping)
+            connection.out.send(partial(self._broker.pinged, connection))
 
 
 class MemoryConnector(Connector):

@@ -35,7 +35,7 @@ class ServerConnection:
         self.subjects: dict[str, int] = {}
         """Subscriptions: sid by subject filter."""
         self._link = link
-        self._receiver = receiver
+        self.receiver = receiver
         self._ended = ended
 
     def subscribe(self, sid: int, subject: str) -> None:
@@ -50,10 +50,10 @@ class ServerConnection:
         sid = self._sid_of(target)
         if sid is None:
             return False
-        self.back.send(partial(self._receiver.message, sid, subject, reply, headers, body))
+        self.back.send(partial(self.receiver.message, sid, subject, reply, headers, body))
         return True
 
-    def hears(self, target: str) -> bool:
+    def is_subscribed(self, target: str) -> bool:
         """Returns whether there is a subscription of an inbox."""
         return self._sid_of(target) is not None
 
@@ -65,11 +65,8 @@ class ServerConnection:
         """Send a message to every subscription that matches; returns their number."""
         sids = [sid for pattern, sid in self.subjects.items() if matches(pattern, subject)]
         for sid in sids:
-            self.back.send(partial(self._receiver.message, sid, subject, reply, headers, body))
+            self.back.send(partial(self.receiver.message, sid, subject, reply, headers, body))
         return len(sids)
-
-    def ping(self) -> None:
-        self.back.send(self._receiver.pong)
 
     def close(self) -> None:
         """The client has ended the connection, or its process has ended."""
@@ -84,8 +81,8 @@ class ServerConnection:
         """The server ends the connection, and says so."""
         if self.is_open:
             self.close()
-            self._link.deliver(partial(self._receiver.lost, self))
+            self._link.deliver(partial(self.receiver.lost, self))
 
     def _broken_at_client(self) -> None:
         self._link.send(self.close)
-        self._receiver.lost(self)
+        self.receiver.lost(self)

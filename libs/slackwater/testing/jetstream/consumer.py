@@ -5,98 +5,28 @@ from __future__ import annotations
 import json
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any
 
-from slackwater.testing.jetstream.refusals import deliver_policy_differs
+from slackwater.testing.jetstream.api_errors import deliver_policy_differs
+from slackwater.testing.jetstream.consumer_config import ConsumerLimits
+from slackwater.testing.jetstream.consumer_disk import ConsumerSnapshot, Unacknowledged, UnflushedChange
+from slackwater.testing.jetstream.pull_request import (
+    DELETED,
+    HEARTBEAT,
+    NANOSECONDS,
+    NO_MESSAGES,
+    TIMED_OUT,
+    PullRequest,
+)
 from slackwater.testing.jetstream.stream import MemoryStream, Stored
 from slackwater.testing.jetstream.subjects import matches_any
 from slackwater.testing.jetstream.timers import Timers
 
-NANOSECONDS = 1_000_000_000
-DEFAULT_ACK_WAIT_SECONDS, DEFAULT_MAX_ACK_PENDING = 30.0, 1000
-INACTIVE_SECONDS = 5.0
-"""How long an ephemeral consumer without requests is kept, where its declaration names no time."""
-NO_MESSAGES, TIMED_OUT, DELETED = (404, "No Messages"), (408, "Request Timeout"), (409, "Consumer Deleted")
-HEARTBEAT = (100, "Idle Heartbeat")
 FLUSH_SECONDS = 0.1
 """How often nats-server writes the state of a busy consumer: a kill takes back what it did since."""
 _ACK_PENDING_IS_FULL = -1
-
-
-class Requester(Protocol):
-    """The connection of a request. It hears nothing when it has closed or unsubscribed."""
-
-    def deliver(
-        self, target: str, subject: str, reply: str, headers: Mapping[str, str] | None, body: bytes
-    ) -> bool: ...
-    def hears(self, target: str) -> bool: ...
-
-
-class PullRequest:
-    """One open request of a client."""
-
-    __slots__ = (
-        "beats_at",
-        "expires_at",
-        "heartbeat_seconds",
-        "is_no_wait",
-        "is_open",
-        "left",
-        "reply",
-        "requester",
-        "sent",
-    )
-
-    def __init__(self, requester: Requester, reply: str, wanted: Mapping[str, Any], now: float) -> None:
-        self.requester = requester
-        self.reply = reply
-        self.left = int(wanted.get("batch") or 1)
-        self.sent = 0
-        self.is_open = True
-        self.is_no_wait = bool(wanted.get("no_wait"))
-        expires = wanted.get("expires", 0) / NANOSECONDS
-        self.expires_at = now + expires if expires else None
-        self.heartbeat_seconds = wanted.get("idle_heartbeat", 0) / NANOSECONDS
-        self.beats_at = now + self.heartbeat_seconds if self.heartbeat_seconds else None
-
-    def status(self, status: tuple[int, str], more: Mapping[str, str] | None = None) -> None:
-        """Send a status. All but a heartbeat end the request."""
-        self.is_open = status is HEARTBEAT
-        self.requester.deliver(
-            self.reply, self.reply, "", {"Status": str(status[0]), "Description": status[1], **(more or {})}, b""
-        )
-
-
-@dataclass(slots=True)
-class Unacknowledged:
-    """One delivered message: its first delivery's number, and when it is delivered again."""
-
-    consumer_sequence: int
-    due: float
-
-
-@dataclass(frozen=True, slots=True)
-class _Unflushed:
-    """The state of one message, and the consumer's position, before a change that is not on the disk yet."""
-
-    sequence: int
-    unacknowledged: Unacknowledged | None
-    deliveries: int | None
-    delivered_consumer: int
-    delivered_stream: int
-
-
-@dataclass(frozen=True, slots=True)
-class ConsumerSnapshot:
-    """What of a consumer is on the disk."""
-
-    delivered_consumer: int
-    delivered_stream: int
-    unacknowledged: Mapping[int, Unacknowledged]
-    deliveries: Mapping[int, int]
-    unread: tuple[int, ...]
 
 
 class StreamConsumer:
@@ -109,7 +39,7 @@ class StreamConsumer:
         config: Mapping[str, Any],
         timers: Timers,
         created: datetime,
-        forget: Callable[[StreamConsumer], None],
+        on_inactive: Callable[[StreamConsumer], None],
     ) -> None:
         self.stream = stream
         self.name = name
@@ -120,12 +50,12 @@ class StreamConsumer:
         self.deliveries: dict[int, int] = {}
         """Deliveries of the unacknowledged messages that were delivered more than once."""
         self._timers = timers
-        self._forget = forget
+        self._on_inactive = on_inactive
         self._again: dict[int, None] = {}
         self._unread: OrderedDict[int, None] = OrderedDict()
         self._waiting: deque[PullRequest] = deque()
         self._checks_at = float("inf")
-        self._unflushed: list[_Unflushed] = []
+        self._unflushed: list[UnflushedChange] = []
         self._flushed_at = float("-inf")
         self._prefix = f"$JS.ACK.{stream.name}.{name}."
         self.config: dict[str, Any] = {}
@@ -133,22 +63,17 @@ class StreamConsumer:
         self.delivered_stream = self._start()
         self._active_at = timers.now()
         if self.is_ephemeral:
-            timers.at(self._active_at + self._inactive_seconds, self._end_if_inactive)
+            timers.at(self._active_at + self._limits.inactive_seconds, self._end_if_inactive)
 
     def _configure(self, config: Mapping[str, Any]) -> None:
+        self._limits = ConsumerLimits.of(config)
         self.config = {"replay_policy": "instant", "max_waiting": 512, "num_replicas": 0, **config}
-        only = config.get("filter_subject")
-        self.filters: tuple[str, ...] = tuple(config.get("filter_subjects") or ([only] if only else []))
+        self.filters = self._limits.filters
         self.is_ephemeral = not config.get("durable_name")
         self.is_in_memory = bool(config.get("mem_storage"))
-        self._acknowledges = config.get("ack_policy", "none") != "none"
-        self._ack_wait = config.get("ack_wait", 0) / NANOSECONDS or DEFAULT_ACK_WAIT_SECONDS
-        self._most_unacknowledged = config.get("max_ack_pending") or DEFAULT_MAX_ACK_PENDING
-        self._has_headers_only = bool(config.get("headers_only"))
-        self._inactive_seconds = config.get("inactive_threshold", 0) / NANOSECONDS or INACTIVE_SECONDS
 
     def update(self, config: Mapping[str, Any]) -> None:
-        """Change the declaration in place. Raises Refused for another start."""
+        """Change the declaration in place. Raises JetStreamError for another start."""
         kept = ("deliver_policy", "opt_start_seq", "opt_start_time", "ack_policy")
         if any(config.get(key) != self.config.get(key) for key in kept):
             raise deliver_policy_differs()
@@ -198,6 +123,11 @@ class StreamConsumer:
         else:
             self._unread.pop(sequence, None)
 
+    @property
+    def num_pending(self) -> int:
+        """Messages that wait to be delivered for the first time."""
+        return len(self._unread)
+
     # requests
 
     def pull(self, request: PullRequest) -> None:
@@ -213,7 +143,7 @@ class StreamConsumer:
         waiting = self._waiting
         while waiting:
             request = waiting[0]
-            if not request.is_open or not request.requester.hears(request.reply):
+            if not request.is_open or not request.requester.is_subscribed(request.reply):
                 request.is_open = False
                 waiting.popleft()
                 continue
@@ -238,7 +168,7 @@ class StreamConsumer:
                 return sequence
         if not self._unread:
             return None
-        if self._acknowledges and len(self.unacknowledged) >= self._most_unacknowledged:
+        if self._limits.acknowledges and len(self.unacknowledged) >= self._limits.most_unacknowledged:
             return _ACK_PENDING_IS_FULL
         return self._unread.popitem(last=False)[0]
 
@@ -256,17 +186,17 @@ class StreamConsumer:
         if request.left == 0:
             request.is_open = False
         deliveries = self.deliveries.get(sequence, 1)
-        if self._acknowledges:
+        if self._limits.acknowledges:
             self._await_ack(sequence, number, now)
         reply = f"{self._prefix}{deliveries}.{sequence}.{number}.{nanoseconds(kept)}.{len(self._unread)}"
         message = kept.message
         headers, body = message.headers, message.body
-        if self._has_headers_only:
+        if self._limits.has_headers_only:
             headers, body = {**headers, "Nats-Msg-Size": str(len(body))}, b""
         request.requester.deliver(request.reply, message.subject, reply, headers, body)
 
     def _await_ack(self, sequence: int, number: int, now: float) -> None:
-        due = now + self._ack_wait
+        due = now + self._limits.ack_wait_seconds
         before = self.unacknowledged.get(sequence)
         if before is None:
             self.unacknowledged[sequence] = Unacknowledged(number, due)
@@ -298,13 +228,13 @@ class StreamConsumer:
         elif answer.startswith(b"+WPI"):
             pending = self.unacknowledged.get(sequence)
             if pending is not None:
-                pending.due = self._timers.now() + self._ack_wait
+                pending.due = self._timers.now() + self._limits.ack_wait_seconds
                 self._check_at(pending.due)
 
     def _settle(self, sequence: int) -> None:
         if sequence not in self.unacknowledged:
             return
-        was_full = len(self.unacknowledged) >= self._most_unacknowledged
+        was_full = len(self.unacknowledged) >= self._limits.most_unacknowledged
         self._note(sequence, self._timers.now())
         del self.unacknowledged[sequence]
         self.deliveries.pop(sequence, None)
@@ -372,11 +302,11 @@ class StreamConsumer:
         now = self._timers.now()
         if any(request.is_open for request in self._waiting):
             self._active_at = now
-        due = self._active_at + self._inactive_seconds
+        due = self._active_at + self._limits.inactive_seconds
         if now < due:
             self._timers.at(due, self._end_if_inactive)
             return
-        self._forget(self)
+        self._on_inactive(self)
 
     # the end, and the disk
 
@@ -389,10 +319,12 @@ class StreamConsumer:
         pending = self.unacknowledged.get(sequence)
         before = replace(pending) if pending is not None else None
         self._unflushed.append(
-            _Unflushed(sequence, before, self.deliveries.get(sequence), self.delivered_consumer, self.delivered_stream)
+            UnflushedChange(
+                sequence, before, self.deliveries.get(sequence), self.delivered_consumer, self.delivered_stream
+            )
         )
 
-    def take_back_unflushed(self) -> None:
+    def discard_unflushed(self) -> None:
         """The server was killed: what was not written has not happened."""
         if self._timers.now() - self._flushed_at < FLUSH_SECONDS:
             unread = set(self._unread)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from slackwater.bus.codec.cloudevents import MESSAGE_ID, Message
-from slackwater.testing.jetstream.refusals import stream_full
+from slackwater.testing.jetstream.api_errors import require_modelled, stream_full
 from slackwater.testing.jetstream.subjects import matches, matches_any
 
 _UNLIMITED = float("inf")
@@ -30,9 +30,27 @@ DEFAULTS: Mapping[str, Any] = {
     "allow_direct": False,
 }
 
+_KNOWN: Mapping[str, Collection[Any] | None] = {
+    **dict.fromkeys(DEFAULTS),
+    "name": None,
+    "subjects": None,
+    "metadata": None,
+    "retention": ("limits",),
+    "max_msgs": (-1, 0),
+    "num_replicas": (0, 1),
+    "max_msg_size": (-1, 0),
+    "storage": ("file", "memory"),
+    "discard": ("old", "new"),
+    **dict.fromkeys(("no_ack", "sealed", "deny_delete", "deny_purge", "allow_rollup_hdrs", "mirror_direct"), (False,)),
+    **dict.fromkeys(("discard_new_per_subject", "allow_msg_ttl", "allow_atomic", "allow_msg_counter"), (False,)),
+    **dict.fromkeys(("allow_msg_schedules", "allow_batched"), (False,)),
+}
+"""Keys of a stream's configuration, with the values that are modelled."""
+
 
 def normalized(config: Mapping[str, Any]) -> dict[str, Any]:
     """Returns a configuration with the server's defaults; the window of message ids is no longer than the age."""
+    require_modelled("stream", config, _KNOWN)
     whole = {**DEFAULTS, **config}
     window, age = whole["duplicate_window"] or DEFAULTS["duplicate_window"], whole["max_age"]
     return {**whole, "duplicate_window": min(window, age) if age else window}
@@ -96,7 +114,7 @@ class MemoryStream:
         return next(iter(self.messages), self.last_sequence + 1)
 
     def store(self, message: Message, seconds: float, at: datetime) -> tuple[int, bool]:
-        """Append a message; returns its sequence, and whether it was there already. Raises Refused when full."""
+        """Append a message; returns its sequence, and whether it was there already. Raises JetStreamError when full."""
         self.expire(seconds)
         identity = message.headers.get(MESSAGE_ID)
         if identity is not None:

@@ -12,6 +12,8 @@ class Timers:
     """Runs callbacks at times of the event loop. A callback that is no longer due does nothing: none is cancelled."""
 
     def __init__(self) -> None:
+        self.is_held = False
+        """The server is frozen: what becomes due waits for `catch_up`."""
         self._heap: list[tuple[float, int, Callable[[], None]]] = []
         self._number = 0
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -33,6 +35,11 @@ class Timers:
         if self._heap[0][0] == when:
             self._arm()
 
+    def catch_up(self) -> None:
+        """Run what is due."""
+        if self._heap:
+            self._arm()
+
     def _arm(self) -> None:
         loop = self._loop or asyncio.get_running_loop()
         self._loop = loop
@@ -45,6 +52,8 @@ class Timers:
 
     def _fire(self) -> None:
         now, heap, self._handle = self.now(), self._heap, None
+        if self.is_held:
+            return
         while heap and heap[0][0] <= now:
             heapq.heappop(heap)[2]()
         if heap:

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from tests.world.world import World
 
 REST = "rest"
+MOST_WRITES = 3
+"""Of a file at rest: steps that the last surge still causes."""
 MOST_WAITING = 20
 """Messages that may be on their way at any moment of an idle fleet."""
 
@@ -37,4 +39,36 @@ class NothingGrows(Invariant):
                 raise Violation(f"{name} holds {waiting} messages; {before} at the begin of the rest")
 
 
-INVARIANTS = (NothingGrows,)
+class NothingChanges(Invariant):
+    """With constant load no limit goes up and down: an agent writes each file at most MOST_WRITES times at rest."""
+
+    NAME = "nothing changes at rest"
+    KINDS: ClassVar = (Kind.PHASE, Kind.KNOB_WRITTEN)
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self._rests = False
+        self._written: dict[str, list[str]] = {}
+
+    def on_step(self, step: Step) -> None:
+        if step.kind is Kind.PHASE:
+            self._rests = step.subject == REST
+        elif self._rests:
+            texts = self._written.setdefault(step.subject, [])
+            texts.append(str(step.detail["after"]))
+            if len(texts) > MOST_WRITES:
+                raise Violation(f"{step.subject} was written {len(texts)} times with constant load: {', '.join(texts)}")
+
+
+class EverythingRuns(Invariant):
+    """At rest every process of the plan runs."""
+
+    NAME = "everything runs at rest"
+
+    def at_rest(self) -> None:
+        for name, place in self.world.places.items():
+            if place.process is None or not place.process.is_running:
+                raise Violation(f"{name} does not run")
+
+
+INVARIANTS = (EverythingRuns, NothingGrows, NothingChanges)

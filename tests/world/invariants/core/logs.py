@@ -8,6 +8,7 @@ from tests.world.invariants import Invariant, Violation
 from tests.world.trace import Kind, Step
 
 EXPECTED = (
+    "journal not written",  # a disk that is full or read-only
     "ledger not readable",  # a disk that loses what was written
     "fact dropped",
     "report dropped",
