@@ -1,4 +1,4 @@
-"""Many seeds, some at a time, with progress; or one, in detail."""
+"""Many seeds, some at a time, with progress."""
 
 from __future__ import annotations
 
@@ -40,23 +40,6 @@ def prepare() -> None:
 
 def outcome_of(seed: int, options: argparse.Namespace, wanted: Wanted | None = None) -> Outcome:
     return perform(draw(seed, nodes=options.nodes, seconds=options.seconds), wanted)
-
-
-def replay(options: argparse.Namespace) -> int:
-    """Perform one seed and print what happened. Returns 1 if it violates an invariant."""
-    plan = draw(options.seed, nodes=options.nodes, seconds=options.seconds)
-    if options.plan:
-        show(plan.to_json())
-        return 0
-    prepare()
-    wanted = Wanted(last_step=options.until, trace_file=options.trace, logs=options.logs)
-    outcome = Child(lambda: perform(plan, wanted)).result()
-    show(described(outcome))
-    spent = f"{outcome.cpu_seconds:.2f} s of CPU, {outcome.recorded} steps of the record"
-    show(f"{spent}; faults: {listed(outcome.faults)}")
-    if outcome.stack:
-        show(outcome.stack)
-    return 1 if outcome.failure else 0
 
 
 @dataclass
