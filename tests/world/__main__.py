@@ -20,7 +20,9 @@ def parsed(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--until", type=int, metavar="STEP", help="stop at this step of the record")
     parser.add_argument("--trace", type=Path, metavar="FILE", help="write the record of --seed as lines of JSON")
     parser.add_argument("--html", type=Path, metavar="FILE", help="write the timeline of --seed as one page")
-    parser.add_argument("--last", type=int, default=30, metavar="STEPS", help="steps of a printed timeline (default 30)")
+    parser.add_argument(
+        "--last", type=int, default=30, metavar="STEPS", help="steps of a printed timeline (default 30)"
+    )
     parser.add_argument("--shrink", action="store_true", help="find a smaller plan that violates what --seed violates")
     parser.add_argument("--tries", type=int, default=300, help="the most runs of --shrink (default 300)")
     parser.add_argument("--minutes", type=float, default=10.0, help="the longest --shrink (default 10)")

@@ -1,6 +1,7 @@
 """Histories that once violated an invariant: one line each, performed by `--regressions` and by the tests.
 
-A seed draws another plan when tests.world.swarm changes. A plan file (`--shrink` writes one) beside this module does not.
+A seed draws another plan when tests.world.swarm changes; a plan file beside this module (`--shrink` writes one) stays
+as it is.
 """
 
 from __future__ import annotations

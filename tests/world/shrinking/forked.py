@@ -6,11 +6,13 @@ import selectors
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
 from tests.world.plan import Plan
 from tests.world.run import Child, Outcome, perform
 
 Perform = Callable[[Plan], Outcome]
+Failing = tuple[Plan, Outcome]
 
 
 @dataclass(slots=True)
@@ -28,44 +30,70 @@ class ForkedRunner:
     def is_spent(self) -> bool:
         return self.tries >= self.most_tries or time.monotonic() - self.begun > self.most_seconds
 
-    def first_failing(self, plans: Iterator[Plan], invariant: str) -> tuple[Plan, Outcome] | None:
-        running: dict[int, tuple[Plan, Child[Outcome]]] = {}
-        fails: dict[int, Outcome | None] = {}
-        begun = decided = 0
-        with selectors.DefaultSelector() as selector:
+    def first_failing(self, plans: Iterator[Plan], invariant: str) -> Failing | None:
+        search = _Search(plans, invariant)
+        try:
             while True:
-                while len(running) < self.workers and not self.is_spent and not any(fails.values()):
-                    plan = next(plans, None)
-                    if plan is None:
-                        break
-                    child = Child(lambda plan=plan: self.perform(plan))  # type: ignore[misc]
-                    running[begun] = plan, child
-                    selector.register(child.pipe, selectors.EVENT_READ, begun)
-                    begun, self.tries = begun + 1, self.tries + 1
-                if not running:
-                    return None
-                for key, _ in selector.select():
-                    if running[key.data][1].reads():
-                        continue
-                    selector.unregister(key.fileobj)
-                    fails[key.data] = self._failure(running[key.data][1], invariant)
-                    if fails[key.data] is None:
-                        del running[key.data]
-                while decided in fails and fails[decided] is None:
-                    decided += 1
-                outcome = fails.get(decided)
-                if outcome is not None:
-                    plan = running.pop(decided)[0]
-                    for number, (_, child) in running.items():
-                        if number not in fails:
-                            child.cancel()
-                    return plan, outcome
+                while len(search.running) < self.workers and not self.is_spent and search.start(self.perform):
+                    self.tries += 1
+                if not search.running:
+                    return search.first()
+                search.wait()
+                first = search.first()
+                if first is not None:
+                    return first
+        finally:
+            search.cancel()
 
-    @staticmethod
-    def _failure(child: Child[Outcome], invariant: str) -> Outcome | None:
-        """Returns the outcome if it violates the invariant. A run that breaks down is none of a smaller plan."""
+
+class _Search:
+    """Some plans of one search at a time. `results` has the ended ones by number; None for one that holds."""
+
+    def __init__(self, plans: Iterator[Plan], invariant: str) -> None:
+        self.running: dict[int, tuple[Plan, Child[Outcome]]] = {}
+        self._plans = plans
+        self._invariant = invariant
+        self._results: dict[int, Failing | None] = {}
+        self._begun = 0
+
+    def start(self, perform: Perform) -> bool:
+        """Begin the next plan. Returns False if there is none, or if one that has begun fails already."""
+        plan = None if any(self._results.values()) else next(self._plans, None)
+        if plan is None:
+            return False
+        self.running[self._begun] = plan, Child(partial(perform, plan))
+        self._begun += 1
+        return True
+
+    def wait(self) -> None:
+        """Wait until a run has something to read, and take the results of those that have ended."""
+        with selectors.DefaultSelector() as selector:
+            for number, (_, child) in self.running.items():
+                selector.register(child.pipe, selectors.EVENT_READ, number)
+            for key, _ in selector.select():
+                plan, child = self.running[key.data]
+                if not child.reads():
+                    del self.running[key.data]
+                    self._results[key.data] = self._failing(plan, child)
+
+    def _failing(self, plan: Plan, child: Child[Outcome]) -> Failing | None:
+        """A run that breaks down, or fails otherwise, is none of a smaller plan."""
         try:
             outcome = child.result()
         except (RuntimeError, TimeoutError):
             return None
-        return outcome if outcome.failure and outcome.invariant == invariant else None
+        return (plan, outcome) if outcome.failure and outcome.invariant == self._invariant else None
+
+    def first(self) -> Failing | None:
+        """The first that fails, once all before it are known to hold."""
+        for number in range(self._begun):
+            if number not in self._results:
+                return None
+            if self._results[number] is not None:
+                return self._results[number]
+        return None
+
+    def cancel(self) -> None:
+        """End what still runs."""
+        for _, child in self.running.values():
+            child.cancel()

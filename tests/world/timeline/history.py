@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +12,9 @@ from tests.world.trace import Kind
 
 OPERATED = frozenset({Kind.STARTED, Kind.STOPPED, Kind.CRASHED, Kind.FROZEN, Kind.RESUMED})
 """Steps that happen to a process: their subject is its incarnation."""
+RECENT_SECONDS = 60.0
+_PREFIX = "sw.v1."
+"""Of every subject on the bus."""
 SERVERS = ("broker", "postgres")
 
 
@@ -38,13 +42,22 @@ class Event:
     @property
     def text(self) -> str:
         """What happened, in one line."""
-        facts = ", ".join(f"{name} {_shown(value)}" for name, value in self.detail.items() if value not in ("", [], {}))
-        return f"{self.subject}  {facts}" if facts else self.subject
+        detail = dict(self.detail)
+        subject = self.subject.removeprefix(_PREFIX)
+        if "stream" in detail:
+            subject += f"  {detail.pop('stream')} #{detail.pop('sequence', '?')}"
+        facts = ", ".join(f"{name} {_shown(value)}" for name, value in detail.items() if not _is_plain(value))
+        return f"{subject}  {facts}" if facts else subject
 
 
 def lane_of(target: str) -> str:
     """The process of a fault's target: `process>server` is a connection of the process."""
     return target.partition(">")[0]
+
+
+def _is_plain(value: object) -> bool:
+    """Whether a fact says nothing: empty, or false."""
+    return value is False or value in ("", [], {})
 
 
 def _shown(value: object) -> str:
@@ -131,6 +144,8 @@ def _edges(events: Sequence[Event]) -> list[Edge]:
         detail = event.detail
         if event.kind == Kind.COMMITTED:
             commits |= dict.fromkeys(detail.get("events", ()), place)
+            if event.cause in stored:
+                edges[stored[event.cause], place] = None
         elif event.kind == Kind.STORED:
             committed, cause = commits.get(str(detail.get("id"))), stored.get(event.cause)
             if committed is not None:
@@ -179,7 +194,10 @@ def chain(history: History) -> set[int]:
             if source not in known:
                 known.add(source)
                 waiting.append(source)
-    return known | _circumstances(history, {history.events[place].lane for place in known})
+    text = history.violation.subject if history.violation else ""
+    concerned = {history.events[place].lane for place in known}
+    concerned |= {lane for lane in history.lanes if re.search(rf"\b{re.escape(lane)}\b", text)}
+    return known | _circumstances(history, concerned)
 
 
 def _named(history: History) -> list[int]:
@@ -188,26 +206,25 @@ def _named(history: History) -> list[int]:
     named = []
     for place, event in enumerate(history.events[: (history.failed or 0) + 1]):
         ids = [event.detail.get("id"), *event.detail.get("events", ())]
-        if any(id and str(id) in text for id in ids):
+        if any(each and str(each) in text for each in ids):
             named.append(place)
     return named
 
 
 def _circumstances(history: History, lanes: set[str]) -> set[int]:
-    """The last start, crash or freeze of each process, and its faults that lasted to within a minute of the failure."""
+    """The last start, crash or freeze of each process, its last commit of leases, and its faults that lasted to within
+    a minute of the failure."""
     assert history.failed is not None
     at, last = history.events[history.failed].at, {}
     found = set()
     for place, event in enumerate(history.events[: history.failed + 1]):
-        if event.kind in OPERATED and event.lane in lanes:
+        writes_leases = event.kind == Kind.COMMITTED and "leases" in event.detail.get("rows", {})
+        if event.lane in lanes and (writes_leases or event.kind in OPERATED):
             last[event.lane, event.kind] = place
         elif event.kind == Kind.FAULT_BEGAN and event.lane in {*lanes, *SERVERS}:
-            if event.at + float(event.detail.get("seconds", 0)) >= at - RECENT_SECONDS:
-                found.add(place)
+            is_recent = event.at + float(event.detail.get("seconds", 0)) >= at - RECENT_SECONDS
+            found |= {place} if is_recent else set()
     return found | set(last.values())
-
-
-RECENT_SECONDS = 60.0
 
 
 def near(history: History, most: int) -> list[int]:

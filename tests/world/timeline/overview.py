@@ -22,7 +22,7 @@ _LEVELS = ((1, "few"), (4, "some"), (12, "many"))
 
 def draw_overview(history: History, seconds: float, phases: Sequence[tuple[str, float]]) -> str:
     """Returns the picture as SVG."""
-    frame = Frame(WIDTH, TOP + ROW * len(history.lanes) + BOTTOM, LEFT, 14.0, TOP, BOTTOM)
+    frame = Frame(WIDTH, TOP + ROW * len(history.lanes) + BOTTOM, LEFT, 26.0, TOP, BOTTOM)
     x = Scale(0.0, max(seconds, history.end), frame.x0, frame.x1)
     rows = {lane: TOP + ROW * place for place, lane in enumerate(history.lanes)}
     body = [*_phases(frame, x, phases), *_lanes(frame, rows), *_axis(frame, x)]
@@ -104,7 +104,9 @@ def _failure(history: History, frame: Frame, x: Scale, rows: dict[str, float]) -
     drawn = [svg.line(at, frame.y1 - 4, at, frame.y0, "failure")]
     anchor = "end" if at > frame.width / 2 else "start"
     shift = -5 if anchor == "end" else 5
-    drawn.append(svg.text(at + shift, 12, f"violated at {history.violation.at:.2f} s, step {event.n}", "failed", anchor))
+    drawn.append(
+        svg.text(at + shift, 12, f"violated at {history.violation.at:.2f} s, step {event.n}", "failed", anchor)
+    )
     if event.lane in rows:
         title = f"<title>{escape(history.violation.subject)}</title>"
         y = rows[event.lane] + ROW / 2

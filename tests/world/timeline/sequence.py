@@ -12,10 +12,10 @@ from tests.world.trace import Kind
 from slackwater.charts import svg
 from slackwater.charts.svg import Frame
 
-ROW, TOP, LEFT, WIDTH, TEXT = 19.0, 66.0, 128.0, 1240.0, 430.0
-"""Height of a row; the text takes the right part."""
+ROW, TOP, LEFT, WIDTH = 19.0, 66.0, 128.0, 1240.0
 MOST_STEPS = 120
-_LONGEST_TEXT = 66
+_COLUMN, _NARROWEST_TEXT, _KIND, _LETTER = 62.0, 480.0, 86.0, 6.65
+"""Widths: of a column at most, of the text beside them at least, of the event's name in it, and of a letter."""
 _WORLD = "world"
 _FAULTS = (Kind.FAULT_BEGAN, Kind.FAULT_ENDED)
 
@@ -28,17 +28,20 @@ class Layout:
     rows: dict[int, float]
     gaps: Sequence[tuple[float, int]]
     height: float
+    right: float
+    """Where the text begins."""
 
     @property
-    def right(self) -> float:
-        return WIDTH - TEXT
+    def longest_text(self) -> int:
+        """In letters."""
+        return int((WIDTH - self.right - _KIND - 6) / _LETTER)
 
 
 def lay_out(history: History, shown: Sequence[int]) -> Layout:
     """Returns a row for each step to show, and for each gap between them one with the number of steps left out."""
     present = {_column(history.events[place]) for place in shown}
     lanes = [lane for lane in (*history.lanes, _WORLD) if lane in present]
-    width = (WIDTH - TEXT - LEFT) / max(1, len(lanes))
+    width = min(_COLUMN, (WIDTH - _NARROWEST_TEXT - LEFT) / max(1, len(lanes)))
     columns = {lane: LEFT + width * (place + 0.5) for place, lane in enumerate(lanes)}
     rows: dict[int, float] = {}
     gaps, y, before = [], TOP, -1
@@ -48,7 +51,7 @@ def lay_out(history: History, shown: Sequence[int]) -> Layout:
             y += ROW
         rows[place] = y
         y, before = y + ROW, place
-    return Layout(columns, rows, gaps, y + ROW)
+    return Layout(columns, rows, gaps, y + ROW, LEFT + width * len(lanes) + 8)
 
 
 def _column(event: Event) -> str:
@@ -130,7 +133,8 @@ def _step(history: History, place: int, layout: Layout, is_led: bool) -> str:
     event, y = history.events[place], layout.rows[place]
     x = layout.columns[_column(event)]
     group = event.kind.partition(".")[0]
-    text = event.text if len(event.text) <= _LONGEST_TEXT else f"{event.text[: _LONGEST_TEXT - 1]}…"
+    most = layout.longest_text
+    text = event.text if len(event.text) <= most else f"{event.text[: most - 1]}…"
     marks = " led" * is_led + " failed" * (place == history.failed)
     title = escape(f"step {event.n}, {event.at:.6f} s, {event.lane}\n{event.kind}: {event.text}\ncause: {event.cause}")
     name = event.kind.partition(".")[2] or event.kind
@@ -140,5 +144,6 @@ def _step(history: History, place: int, layout: Layout, is_led: bool) -> str:
         f'<rect x="0" y="{y - ROW / 2:.1f}" width="{WIDTH:g}" height="{ROW:g}" class="row"/>'
         f"{svg.text(48, y + 4, str(event.n), 'n', 'end')}{svg.text(120, y + 4, f'{event.at:.3f} s', 'at', 'end')}"
         f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" class="dot"/>'
-        f"{svg.text(layout.right + 6, y + 4, name, 'kind')}{svg.text(layout.right + 92, y + 4, text, 'what')}</g>"
+        f"{svg.text(layout.right + 6, y + 4, name, 'kind')}"
+        f"{svg.text(layout.right + 6 + _KIND, y + 4, text, 'what')}</g>"
     )
