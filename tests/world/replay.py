@@ -78,7 +78,7 @@ def command(options: argparse.Namespace) -> str:
 
 
 def _shrink(plan: Plan, outcome: Outcome, options: argparse.Namespace) -> None:
-    runner = ForkedRunner(options.tries, options.minutes * 60, options.workers)
+    runner = ForkedRunner(options.tries, options.minutes * 60, options.workers, report=show)
     show(f"shrinking {size(plan)}, which violates: {outcome.invariant}")
     shrunk = shrink(plan, outcome, runner, show)
     file = options.smallest or SMALLEST_PLANS / f"seed-{plan.seed}.json"

@@ -75,6 +75,13 @@ def test_only_what_the_failure_needs_is_left() -> None:
     assert found.is_minimal
 
 
+def test_a_failure_that_needs_another_order_is_found_under_another_seed() -> None:
+    runner = ComputedRunner(lambda plan: PLANTED if plan.seed != 1 or len(plan.faults) == 8 else "")
+    found = shrunk(faulty(*"abcdefgh"), runner)
+    assert found.plan.faults == ()
+    assert found.plan.seed != 1
+
+
 def test_another_failure_is_not_taken_for_the_same() -> None:
     runner = ComputedRunner(lambda plan: PLANTED if len(plan.faults) == 4 else "other: seen")
     assert kinds_of(shrunk(faulty(*"abcd"), runner).plan) == list("abcd")
@@ -105,13 +112,14 @@ def test_every_candidate_of_a_drawn_plan_can_be_performed(seed: int) -> None:
 
 def test_nothing_after_a_failure_is_kept() -> None:
     plan = faulty(*"abc")
-    assert kinds_of(cut_after(plan, 36.0)) == ["a", "b"]
-    assert cut_after(plan, 36.0).seconds == 37.0
+    shorter, left = cut_after(plan, 36.0)
+    assert (kinds_of(shorter), kinds_of(left)) == (["a", "b"], ["a", "b"])
+    assert (shorter.seconds, left.seconds) == (37.0, plan.seconds)
 
 
 def test_a_failure_at_rest_keeps_the_time_to_come_to_rest() -> None:
     plan = faulty("a")
-    left = cut_after(plan, plan.seconds)
+    (left,) = cut_after(plan, plan.seconds)
     assert (left.quiet_seconds, left.rest_seconds) == (plan.quiet_seconds, plan.rest_seconds)
 
 

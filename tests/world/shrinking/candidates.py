@@ -14,22 +14,32 @@ Candidates = Callable[[Plan], Iterator[Plan]]
 BEGINNING_SECONDS = 20.0
 """Faults move no earlier than this: every history begins with a world that works."""
 _MARGIN_SECONDS = 1.0
+_OTHER_ORDERS, _SEED_STEP = 3, 1_000_003
 _SHORTEST_FAULT_SECONDS = 0.1
 _MEANINGFUL_SECONDS = 5.0
 
 
-def cut_after(plan: Plan, at: float) -> Plan:
-    """Returns the plan without what comes after its failure at virtual time `at`.
+def cut_after(plan: Plan, at: float) -> Iterator[Plan]:
+    """Yields the plan without what comes after its failure at virtual time `at`: shorter, and as long as it is.
 
     A failure in the quiet or the rest phase keeps both phases whole: a world that has less time to come to rest would
     fail for another reason.
     """
     faults = tuple(fault for fault in plan.faults if fault.at <= at)
     changes = tuple(change for change in plan.changes if change.at <= at)
-    if at >= plan.fault_seconds:
-        return replace(plan, faults=faults, changes=changes)
-    end = at + _MARGIN_SECONDS
-    return replace(plan, faults=faults, changes=changes, fault_seconds=end, quiet_seconds=0.0, rest_seconds=0.0)
+    left = replace(plan, faults=faults, changes=changes)
+    if at < plan.fault_seconds:
+        yield replace(left, fault_seconds=at + _MARGIN_SECONDS, quiet_seconds=0.0, rest_seconds=0.0)
+    yield left
+
+
+def other_orders(plan: Plan, candidates: Candidates) -> Iterator[Plan]:
+    """Yields the candidates under other seeds: the same plan, with another order of tasks and other delays.
+
+    What is left out shifts every later draw, so a failure that needs a certain order often goes with it."""
+    for candidate in candidates(plan):
+        for number in range(1, _OTHER_ORDERS + 1):
+            yield replace(candidate, seed=candidate.seed + number * _SEED_STEP)
 
 
 def _without_parts(items: Sequence[T]) -> Iterator[tuple[T, ...]]:
@@ -135,3 +145,5 @@ PASSES: Sequence[tuple[str, Candidates]] = (
     ("seconds", fewer_seconds),
 )
 """In the order in which they make runs cheaper."""
+ROUGH_PASSES = frozenset({"faults", "changes", "processes"})
+"""Those that are tried under other seeds too."""

@@ -13,6 +13,7 @@ from tests.world.run import Child, Outcome, perform
 
 Perform = Callable[[Plan], Outcome]
 Failing = tuple[Plan, Outcome]
+PROGRESS_SECONDS = 10.0
 
 
 @dataclass(slots=True)
@@ -23,8 +24,10 @@ class ForkedRunner:
     most_seconds: float
     workers: int = 2
     perform: Perform = perform
+    report: Callable[[str], None] = lambda _: None
     tries: int = 0
     begun: float = field(default_factory=time.monotonic)
+    reported: float = field(default_factory=time.monotonic)
 
     @property
     def is_spent(self) -> bool:
@@ -39,11 +42,19 @@ class ForkedRunner:
                 if not search.running:
                     return search.first()
                 search.wait()
+                self._report_progress()
                 first = search.first()
                 if first is not None:
                     return first
         finally:
             search.cancel()
+
+    def _report_progress(self) -> None:
+        now = time.monotonic()
+        if now - self.reported >= PROGRESS_SECONDS:
+            self.reported = now
+            left = max(0.0, self.most_seconds - (now - self.begun))
+            self.report(f"{self.tries} of at most {self.most_tries} tries, {left:.0f} s left")
 
 
 class _Search:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from tests.world.plan import Plan
 from tests.world.run import Outcome
-from tests.world.shrinking.candidates import PASSES, cut_after
+from tests.world.shrinking.candidates import PASSES, ROUGH_PASSES, Candidates, cut_after, other_orders
 
 Report = Callable[[str], None]
+Passes = Sequence[tuple[str, Candidates]]
+ROUGH: Passes = tuple((name, partial(other_orders, candidates=of)) for name, of in PASSES if name in ROUGH_PASSES)
 
 
 class Runner(Protocol):
@@ -52,17 +55,13 @@ def size(plan: Plan) -> str:
     return ", ".join(parts)
 
 
-def shrink(plan: Plan, outcome: Outcome, runner: Runner, report: Report, passes: Sequence = PASSES) -> Shrunk:
+def shrink(plan: Plan, outcome: Outcome, runner: Runner, report: Report) -> Shrunk:
     """Returns the smallest plan found whose run violates the invariant that `plan` violates with `outcome`."""
     best = _Best(plan, outcome, runner, report)
-    best.try_each("end", iter([cut_after(plan, outcome.at)]))
-    improves = True
-    while improves and not runner.is_spent:
-        improves = False
-        for name, candidates in passes:
-            while not runner.is_spent and best.try_each(name, candidates(best.plan)):
-                improves = True
-    return Shrunk(best.plan, best.outcome, runner.tries, is_minimal=not improves and not runner.is_spent)
+    best.try_each("end", cut_after(plan, outcome.at))
+    while not runner.is_spent and (best.improve(PASSES) or best.improve(ROUGH, under="other seeds")):
+        best.try_each("end", cut_after(best.plan, best.outcome.at))
+    return Shrunk(best.plan, best.outcome, runner.tries, is_minimal=not runner.is_spent)
 
 
 @dataclass(slots=True)
@@ -72,6 +71,14 @@ class _Best:
     runner: Runner
     report: Report
 
+    def improve(self, passes: Passes, under: str = "") -> bool:
+        """Perform each pass as often as it makes the plan smaller. Returns whether one did."""
+        improved = False
+        for name, candidates in passes:
+            while not self.runner.is_spent and self.try_each(f"{name} {under}".strip(), candidates(self.plan)):
+                improved = True
+        return improved
+
     def try_each(self, name: str, candidates: Iterator[Plan]) -> bool:
         """Take the first candidate that fails alike and differs. Returns False if there is none."""
         smaller = (candidate for candidate in candidates if candidate != self.plan)
@@ -79,5 +86,5 @@ class _Best:
         if found is None:
             return False
         self.plan, self.outcome = found
-        self.report(f"try {self.runner.tries}, fewer {name}: {size(self.plan)}; fails at {self.outcome.at:.1f} s")
+        self.report(f"try {self.runner.tries} ({name}): {size(self.plan)}; fails at {self.outcome.at:.1f} s")
         return True

@@ -43,6 +43,9 @@ class Event:
     def text(self) -> str:
         """What happened, in one line."""
         detail = dict(self.detail)
+        if self.kind == Kind.FAULT_BEGAN:
+            amount = f" ({detail['amount']:g})" if detail.get("amount") else ""
+            return f"{self.subject} of {detail.get('target')} for {detail.get('seconds', 0):g} s{amount}"
         subject = self.subject.removeprefix(_PREFIX)
         if "stream" in detail:
             subject += f"  {detail.pop('stream')} #{detail.pop('sequence', '?')}"

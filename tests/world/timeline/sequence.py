@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from html import escape
 
 from tests.world.timeline.history import Event, History, chain, near
-from tests.world.trace import Kind
 
 from slackwater.charts import svg
 from slackwater.charts.svg import Frame
@@ -17,7 +16,6 @@ MOST_STEPS = 120
 _COLUMN, _NARROWEST_TEXT, _KIND, _LETTER = 62.0, 480.0, 86.0, 6.65
 """Widths: of a column at most, of the text beside them at least, of the event's name in it, and of a letter."""
 _WORLD = "world"
-_FAULTS = (Kind.FAULT_BEGAN, Kind.FAULT_ENDED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +61,7 @@ def draw_sequence(history: History, most: int = MOST_STEPS) -> str:
     shown, led = near(history, most), chain(history)
     layout = lay_out(history, shown)
     frame = Frame(WIDTH, layout.height, 0, 0, 0, 0)
-    body = [_marker(), *_heads(layout, history), *_gaps(layout), *_bands(history, layout)]
+    body = [_marker(), *_heads(layout), *_bands(history, layout), *_gaps(layout)]
     body += _arrows(history, layout, led)
     body += [_step(history, place, layout, place in led) for place in shown]
     return svg.figure(frame, body, f"{len(shown)} steps before the failure, with the messages between processes")
@@ -78,7 +76,7 @@ def _marker() -> str:
     return f"<defs>{paths}</defs>"
 
 
-def _heads(layout: Layout, history: History) -> list[str]:
+def _heads(layout: Layout) -> list[str]:
     drawn = []
     for lane, x in layout.columns.items():
         place = f"translate({svg.number(x - 3)} {svg.number(TOP - 14)}) rotate(-32)"
