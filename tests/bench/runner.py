@@ -26,6 +26,7 @@ from tests.bench import (
     closed_loop,
     cluster_view,
     colocation_recompute,
+    decisions_soak,
     freshness,
     guarding,
     handover,
@@ -144,6 +145,10 @@ FIGURES: Mapping[str, tuple[str, Measure]] = {
         "ratios to the algorithms of peers on the same input",
         lambda path, given, speed: peers.measure(),
     ),
+    "decisions_soak": (
+        "growth of the stream DECISIONS: 30 nodes at a low waterline (--minutes 17), and 1,000 nodes in 30 days",
+        lambda path, given, speed: decisions_soak.measure(path, minutes=given.minutes),
+    ),
     "soak": (
         "slope of memory and descriptors (--minutes)",
         lambda path, given, speed: soak.measure(path, minutes=given.minutes),
@@ -175,7 +180,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=60.0, help="how long `ingestion` and `fresh` are measured")
     parser.add_argument("--nodes", type=int, default=freshness.LARGE.nodes, help="of `fresh_10000`")
     parser.add_argument("--handovers", type=int, default=5, help="kills and stops of each service; ten seconds each")
-    parser.add_argument("--minutes", type=float, default=2.0, help="how long `soak` takes")
+    parser.add_argument("--minutes", type=float, default=2.0, help="how long `soak` and `decisions_soak` take")
     parser.add_argument("--out", type=Path, default=ROOT / ".slackwater" / "bench.json")
     given = parser.parse_args()
     unknown = set(given.only.split(",")) - FIGURES.keys()

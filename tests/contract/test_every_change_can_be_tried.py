@@ -149,6 +149,21 @@ def old_block(client: httpx2.Client, nats: str) -> Attempt:
     return Attempt(client, "DELETE", path, None, "/v1/blocks")
 
 
+GONE = "tried-gone"
+"""A lost node in ingestion's inventory."""
+
+
+class Deletion(Attempt):
+    """Lists follow with the event; whether the node can be deleted once more is known at once."""
+
+    def shown(self) -> Any:
+        return self.make(dry_run=True).status_code
+
+
+def gone_node(client: httpx2.Client, nats: str) -> Attempt:
+    return Deletion(client, "DELETE", f"/v1/nodes/{GONE}", None, "")
+
+
 SERVICES = service_names()
 SET_ASIDE = "tried"
 """The row that is in every quarantine."""
@@ -161,7 +176,7 @@ def item_id(service: str) -> str:
 
 @pytest.fixture
 def set_aside(postgres_dsn: str) -> None:
-    """An item in the quarantine of every service."""
+    """An item in the quarantine of every service, and a lost node."""
 
     async def plant() -> None:
         connection = await asyncpg.connect(postgres_dsn)
@@ -171,6 +186,11 @@ def set_aside(postgres_dsn: str) -> None:
                 " ON CONFLICT DO NOTHING".replace("'t'", f"'{SET_ASIDE}'"),
                 item_id(service),
             )
+        await connection.execute(
+            "INSERT INTO ingestion.nodes (name, liveness, last_report_at) VALUES ($1, 'lost', now() - interval '1 h')"
+            " ON CONFLICT DO NOTHING",
+            GONE,
+        )
         await connection.close()
 
     loop = asyncio.new_event_loop()
@@ -193,6 +213,7 @@ ATTEMPTS: Mapping[str, Callable[[httpx2.Client, str], Attempt]] = {
     "POST /v1/deadletters/{id}/replay": dead_letter,
     "PUT /v1/nodes/{name}/block": new_block,
     "DELETE /v1/nodes/{name}/block": old_block,
+    "DELETE /v1/nodes/{name}": gone_node,
     **{f"POST /v1/quarantine/{service}/{{id}}/release": release_from(service) for service in SERVICES},
     **{f"PUT {path}/{{name}}": guard_put(path) for path in GUARDS},
     **{f"DELETE {path}/{{name}}": guard_delete(path) for path in GUARDS},

@@ -10,11 +10,22 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from contextvars import Context, ContextVar
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from tests.world.clocks import HostClock
-    from tests.world.loop import SimHandle, SimLoop
+
+
+class Scheduler(Protocol):
+    """What a process needs of the loop (tests.world.loop.SimLoop)."""
+
+    current: Process | None
+
+    def ready_again(self, handles: list[Any]) -> None: ...
+    def create_task(
+        self, coro: Coroutine[Any, Any, Any], *, name: object = None, context: Any = None
+    ) -> asyncio.Task[Any]: ...
+
 
 PROCESS: ContextVar[Process | None] = ContextVar("process", default=None)
 _MANY_TASKS = 256
@@ -29,13 +40,13 @@ class State(StrEnum):
 class Process:
     """One incarnation of a replica or an agent. `name` is the same after a restart, `incarnation` is not."""
 
-    def __init__(self, loop: SimLoop, name: str, incarnation: int, clock: HostClock) -> None:
+    def __init__(self, loop: Scheduler, name: str, incarnation: int, clock: HostClock) -> None:
         self.name = name
         self.incarnation = incarnation
         self.clock = clock
         self.state = State.RUNNING
         self.is_running = True
-        self.held: list[SimHandle] = []
+        self.held: list[Any] = []
         """Callbacks that wait for `resume`, or forever."""
         self._loop = loop
         self._tasks: list[asyncio.Task[Any]] = []

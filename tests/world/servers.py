@@ -18,8 +18,8 @@ from slackwater.testing.jetstream.broker import JetStreamBroker
 from slackwater.testing.jetstream.stream import MemoryStream
 from slackwater.testing.postgres_twin.migrated import migrated
 from slackwater.testing.postgres_twin.rows import Values
-from slackwater.testing.postgres_twin.server import Schema as TwinSchema
 from slackwater.testing.postgres_twin.server import Server
+from slackwater.testing.postgres_twin.session import ServiceSchema
 from slackwater.testing.postgres_twin.transactions import Transaction
 
 Record = Callable[..., None]
@@ -108,11 +108,11 @@ class OutboxRow:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """What an invariant sees of a commit: who wrote, the rows before and after, and the schema just after it."""
+    """What an invariant sees of a commit: its writer, the rows before and after, and the schema just after it."""
 
     service: str
     member: str
-    schema: TwinSchema
+    schema: ServiceSchema
     written: Written
 
     @property

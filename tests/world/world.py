@@ -44,6 +44,7 @@ from slackwater.testing.jetstream.client import connect_memory_bus
 from slackwater.testing.postgres_twin.database import twin_database
 
 BUS_TIMEOUT_SECONDS, DATABASE_TIMEOUT_SECONDS = 2.0, 5.0
+PACE_SECONDS, MOST_STEPS_A_SECOND = 10.0, 5000
 RESTART_SECONDS = (1.0, 5.0)
 """Pause before a process that has ended by itself starts again, as a supervisor makes it."""
 BUILDS: Mapping[str, tuple[Callable[[Any, Platform], Any], type[Any]]] = {
@@ -286,6 +287,7 @@ class World:
         for change in plan.changes:
             self.loop.call_at(change.at, self._change, change)
         self.record(Kind.PHASE, "faults")
+        self.loop.call_at(PACE_SECONDS, self._check_pace, 0)
         self.loop.call_at(plan.fault_seconds, self.record, Kind.PHASE, "quiet")
         self.loop.call_at(plan.fault_seconds, self._rest_of_machines)
         self.loop.call_at(plan.fault_seconds + plan.quiet_seconds, self.record, Kind.PHASE, "rest")
@@ -297,6 +299,13 @@ class World:
         if last_step is None:
             self._check_at_rest()
         self._fold_rows()
+
+    def _check_pace(self, before: int) -> None:
+        """Fail a run in which something works without a pause."""
+        steps = self.loop.steps - before
+        if steps > MOST_STEPS_A_SECOND * PACE_SECONDS:
+            self.loop.fail(f"no busy loop: {steps} callbacks within {PACE_SECONDS:g} virtual seconds")
+        self.loop.call_later(PACE_SECONDS, self._check_pace, self.loop.steps)
 
     def _change(self, planned: PlannedChange) -> None:
         """Let a replica of the kind's service do a change, if one runs."""

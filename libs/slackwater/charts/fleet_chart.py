@@ -49,7 +49,7 @@ def fleet_chart(
     label: str,
 ) -> str:
     """Stacked areas, the capacity as a dashed line, the requests as a thin line; gaps stay empty."""
-    stacks = {s.at: water_level(s.level.used, s.level.offered, s.capacity) for s in samples}
+    stacks = {s.at: water_level(s.level.used, s.level.offered, s.capacity, s.level.beyond) for s in samples}
     top = max([1, *(layers[-1].high for layers in stacks.values()), *(s.requested for s in samples)])
     x = Scale(since.timestamp(), until.timestamp(), frame.x0, frame.x1)
     y = Scale(0, top * 1.06, frame.y0, frame.y1)

@@ -14,15 +14,18 @@ from slackwater.charts.units import cores
 
 GAP_SECONDS = 45.0
 """Samples further apart are not connected, because the time between them is unknown."""
+THIN_UNITS = 6.0
+READINGS = 90
 
 
 @dataclass(frozen=True, slots=True)
 class LevelSample:
-    """Usage by layer (milli-cores) at one time, and the offer at that time."""
+    """Usage by layer (milli-cores) at one time, and the offer at that time; `beyond` as for `water_level`."""
 
     at: datetime
     used: Mapping[str, int]
     offered: int | None
+    beyond: int = 0
 
 
 def runs(samples: Sequence[LevelSample], gap_seconds: float = GAP_SECONDS) -> list[list[LevelSample]]:
@@ -34,6 +37,21 @@ def runs(samples: Sequence[LevelSample], gap_seconds: float = GAP_SECONDS) -> li
         else:
             found.append([sample])
     return found
+
+
+def thinned(samples: Sequence[LevelSample], x: Scale) -> list[LevelSample]:
+    """At most two samples of each THIN_UNITS of the time axis, those of the lowest and the highest usage, in order.
+
+    Reports above a waterline come every second; more points than pixels only make the page heavy.
+    """
+    buckets: dict[int, list[LevelSample]] = {}
+    for sample in samples:
+        buckets.setdefault(int(x(sample.at.timestamp()) // THIN_UNITS), []).append(sample)
+    kept: list[LevelSample] = []
+    for bucket in buckets.values():
+        ends = {id(pick(bucket, key=lambda sample: sum(sample.used.values()))) for pick in (min, max)}
+        kept += [sample for sample in bucket if id(sample) in ends]
+    return kept
 
 
 def level_chart(
@@ -49,9 +67,10 @@ def level_chart(
     list_href: ListHref | None = None,
 ) -> str:
     """Stacked areas with the capacity and the waterlines (name, amount) as lines, and the marks as vertical lines."""
+    x = Scale(since.timestamp(), until.timestamp(), frame.x0, frame.x1)
+    samples = thinned(samples, x)
     stacks = {sample.at: water_level(sample.used, sample.offered, capacity) for sample in samples}
     highest = max((layers[-1].high for layers in stacks.values()), default=capacity)
-    x = Scale(since.timestamp(), until.timestamp(), frame.x0, frame.x1)
     y = Scale(0, max(highest, capacity, 1) * 1.04, frame.y0, frame.y1)
     body = axes.amounts(frame, y, cores)
     for run in runs(samples):
@@ -95,11 +114,11 @@ def readings(
     frame: Frame,
     x: Scale,
     samples: Sequence[LevelSample],
-    most: int = 90,
     say: Callable[[int], str] = cores,
     unit: str = "cores",
 ) -> list[str]:
     """Invisible columns that show the numbers on hover."""
+    most = READINGS if frame.width > 500 else READINGS // 3
     step = max(1, -(-len(samples) // most))
     chosen = samples[::step]
     drawn = []

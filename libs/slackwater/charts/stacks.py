@@ -25,10 +25,11 @@ class StackLayer:
         return self.high - self.low
 
 
-def water_level(used: Mapping[str, int], offered: int | None, capacity: int) -> tuple[StackLayer, ...]:
+def water_level(used: Mapping[str, int], offered: int | None, capacity: int, beyond: int = 0) -> tuple[StackLayer, ...]:
     """Usage by layer, then the unused offer, then the margin up to the capacity.
 
     Layers do not overlap and together reach from 0 to the larger of capacity and usage. Negative usage counts as zero.
+    `beyond` is the part of the borrowers' usage that runs on no offer: in a sum over nodes it uses none of the offers.
     """
     layers: list[StackLayer] = []
     top = 0
@@ -37,7 +38,7 @@ def water_level(used: Mapping[str, int], offered: int | None, capacity: int) -> 
         layers.append(StackLayer(name, top, top + amount))
         top += amount
     borrowed = sum(max(0, used.get(name, 0)) for name in BORROWERS)
-    unused = max(0, min((offered or 0) - borrowed, capacity - top))
+    unused = max(0, min((offered or 0) + beyond - borrowed, capacity - top))
     layers.append(StackLayer("offered", top, top + unused))
     top += unused
     layers.append(StackLayer("margin", top, max(top, capacity)))

@@ -12,13 +12,22 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
-from slackwater.decisions.reasons import DecisionKind
+from slackwater.decisions.reasons import DecisionKind, Reason
 from slackwater.decisions.record import DecisionRecord, Replay, StepSummary
 from slackwater.model.bounds import Count, Items, Moment, Name
 
 HOUR: Final = timedelta(hours=1)
 MOST_LISTED: Final = 100
-"""Steps listed by their time and pods; further ones are counted."""
+"""The newest steps are listed by their time and pods; earlier ones are counted."""
+_LISTINGS: Final = (MOST_LISTED, 20, 5)
+"""How many of the newest steps a compact record lists, as many as fit. Without the shorter lists, a hundred steps would
+wait for hours until the bucket holds them all, and the node would have no record meanwhile.
+"""
+STEP_SPACING: Final = timedelta(seconds=60)
+"""While less than half of the burst is left, steps share one record per such time, which lists them. The end of an
+episode has its own, because lists would otherwise show a throttle that is over.
+"""
+_ENDS: Final = frozenset({Reason.RESTORE_COMPLETE, Reason.RESTORE_WITHOUT_EFFECT})
 _ALWAYS: Final = frozenset({DecisionKind.EVICT, DecisionKind.AUTONOMY})
 
 
@@ -48,7 +57,9 @@ class RecordBudget:
 
 @dataclass(frozen=True, slots=True)
 class RecordAccount:
-    """One node's episode and bucket. `left_bytes` at `at`; None: full. `waiting` are steps of no record yet."""
+    """One node's episode and bucket. `left_bytes` at `at`; None: full. `waiting` are steps of no record yet;
+    `recorded_at` is when the last step had one.
+    """
 
     episode: Name = ""
     steps: Count = 0
@@ -56,6 +67,7 @@ class RecordAccount:
     at: Moment | None = None
     waiting: Items[StepSummary] = ()
     waiting_beyond: Count = 0
+    recorded_at: Moment | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +100,19 @@ def recorded(
         }
     )
     left = left_bytes(account, budget, now)
-    for form, candidate in ((RecordForm.FULL, numbered), (RecordForm.COMPACT, compacted(numbered))):
+    is_recent = account.recorded_at is not None and now - account.recorded_at < STEP_SPACING
+    is_close = is_recent and record.reason not in _ENDS
+    reserve = budget.burst_bytes // 2 if is_close else 0
+    compact = compacted(numbered)
+    forms = [(RecordForm.FULL, numbered), *((RecordForm.COMPACT, with_newest(compact, most)) for most in _LISTINGS)]
+    if record.kind in _ALWAYS:
+        forms = forms[:2]
+    for form, candidate in forms:
         size = size_of(candidate)
-        if size <= left or (form is RecordForm.COMPACT and record.kind in _ALWAYS):
-            return Recorded(candidate, form, RecordAccount(episode, step, max(0, left - size), now))
-    is_room = len(account.waiting) < MOST_LISTED
+        if size <= left - reserve or (form is RecordForm.COMPACT and record.kind in _ALWAYS):
+            spent = RecordAccount(episode, step, max(0, left - size), now, recorded_at=now)
+            return Recorded(candidate, form, spent)
+    waiting = (*account.waiting, summary_of(record))
     return Recorded(
         None,
         RecordForm.LISTED,
@@ -102,8 +122,8 @@ def recorded(
             steps=step,
             left_bytes=left,
             at=now,
-            waiting=(*account.waiting, summary_of(record)) if is_room else account.waiting,
-            waiting_beyond=account.waiting_beyond + (not is_room),
+            waiting=waiting[-MOST_LISTED:],
+            waiting_beyond=account.waiting_beyond + max(0, len(waiting) - MOST_LISTED),
         ),
     )
 
@@ -121,6 +141,14 @@ def compacted(record: DecisionRecord) -> DecisionRecord:
     return record.model_copy(
         update={"compact": True, "alternatives": (), "replay": Replay(function=record.replay.function, arguments={})}
     )
+
+
+def with_newest(record: DecisionRecord, most: int) -> DecisionRecord:
+    """The record with the newest `most` of its listed steps; earlier ones are counted."""
+    cut = max(0, len(record.listed) - most)
+    if not cut:
+        return record
+    return record.model_copy(update={"listed": record.listed[cut:], "listed_beyond": record.listed_beyond + cut})
 
 
 def summary_of(record: DecisionRecord) -> StepSummary:

@@ -10,7 +10,7 @@ from msgspec import Meta
 from pydantic import Field
 
 from slackwater.events.envelope import Payload
-from slackwater.events.measures import HostAppUsage, PodUsage, Pressure, Usage, is_unknown
+from slackwater.events.measures import HostAppUsage, KnownBytes, PodUsage, Pressure, Usage, is_unknown
 from slackwater.model.bounds import MOST_BYTES_PER_SECOND, Count, Items, Moment, Name, Seconds
 from slackwater.model.devices import DiskUse, LinkUse
 
@@ -25,7 +25,8 @@ class UsageReported(Payload):
     the window of the readable devices. `alone`: the agent was disconnected and decided by itself when it sent the
     report, so the service that decides for the node waits until the agent receives its leases again. `host_apps` and
     `alone` are omitted if empty or false. `prod_refault_bytes_per_second` is what prod pods read again per second of
-    the file pages that were evicted from their page cache; omitted if unknown.
+    the file pages that were evicted from their page cache; omitted if unknown. `node_free_bytes` is memory that nothing
+    uses, page cache neither, at `sampled_at`; omitted if unknown.
     """
 
     TYPE: ClassVar[str] = "usage.reported"
@@ -49,6 +50,7 @@ class UsageReported(Payload):
     host_apps: Items[HostAppUsage] = Field(default=(), exclude_if=operator.not_)
     alone: bool = Field(default=False, exclude_if=operator.not_)
     prod_refault_bytes_per_second: RefaultRate | None = Field(default=None, exclude_if=is_unknown)
+    node_free_bytes: KnownBytes = None
 
     def key(self) -> str:
         return self.node

@@ -71,6 +71,9 @@ class KeyedIntentUnit(Generic[S]):
         await self._states.replace(written, state.version, last=last)
         return written
 
+    async def remove(self, node: str, /) -> None:
+        await self._states.remove([node])
+
 
 class KeyedIntentStore(Generic[S]):
     """slackwater.intents.ports.IntentStore."""

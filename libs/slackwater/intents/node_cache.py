@@ -111,6 +111,11 @@ class NodeCache(Generic[S, U]):
         if partition_of(state.node) in self._partitions:  # else it was lost meanwhile
             self._nodes[state.node] = state
 
+    def remove(self, node: str) -> None:
+        """Drop a node whose row was just deleted."""
+        self._nodes.pop(node, None)
+        self.contacts.discard(node)
+
     def owns(self, partition: int) -> bool:
         """Whether the nodes of a partition are here."""
         return partition in self._partitions

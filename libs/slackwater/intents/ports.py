@@ -48,6 +48,10 @@ class IntentUnit(Protocol[S]):
         of one node, is quicker: it is written, or the conflict raised, when the unit is left."""
         ...
 
+    async def remove(self, node: str, /) -> None:
+        """Delete a node's state. A missing one is no error."""
+        ...
+
 
 class IntentStore(Protocol[U_co]):
     """Where the states are kept."""

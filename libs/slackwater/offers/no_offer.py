@@ -54,4 +54,4 @@ def no_offer_line(reasons: Iterable[NoOffer | None]) -> str:
         return ""
     counts = Counter(reason for reason in found if reason is not None)
     ranked = sorted(counts.items(), key=lambda one: (-one[1], list(NoOffer).index(one[0])))
-    return "nothing is offered: " + ", ".join(f"{counted(count, 'node')} {WORDS[why]}" for why, count in ranked)
+    return "no CPU is offered: " + ", ".join(f"{counted(count, 'node')} {WORDS[why]}" for why, count in ranked)

@@ -143,6 +143,12 @@ _CODES = (
         "GET /v1/deadletters lists all.",
     ),
     ProblemCode(
+        "node_reports",
+        409,
+        "The node is not lost: its next report would bring it back.",
+        "Stop its agent, wait until it is lost, and delete it again.",
+    ),
+    ProblemCode(
         "block_not_found",
         404,
         "The node's agent is not blocked.",

@@ -137,9 +137,7 @@ class PostgresDatabase:
         return PostgresLeases(self._dsn, self._service, member, self._dial)
 
     def fenced(self, fence: Fence) -> PostgresDatabase:
-        return PostgresDatabase(
-            self._engine, self._dsn, self._service, self._clock, fence, self._notifier, self._dial
-        )
+        return PostgresDatabase(self._engine, self._dsn, self._service, self._clock, fence, self._notifier, self._dial)
 
     async def close(self) -> None:
         await self._engine.dispose()

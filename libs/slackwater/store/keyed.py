@@ -113,6 +113,10 @@ class KeyedRows(Protocol[T]):
         """
         ...
 
+    async def remove(self, keys: Collection[str]) -> None:
+        """Deletes the rows of these keys, whatever they hold. A missing row is no error."""
+        ...
+
 
 def note_unreadable(table: KeyedTable[Any], key: str, error: Exception, document: object, to: Quarantine) -> None:
     """Quarantine a row; for a table of nodes, the whole node."""

@@ -31,6 +31,7 @@ class _Statements:
     update: TextClause
     upsert: TextClause
     insert_one: TextClause
+    remove: TextClause
     update_one: str
     """Statement in the form of `RowChange`."""
 
@@ -71,6 +72,7 @@ def _statements(table: KeyedTable[Any]) -> _Statements:
             f" VALUES ({', '.join([':row_key', *(':row_written' for _ in version), *values])})"
             f" ON CONFLICT ({key}) DO NOTHING"
         ),
+        text(f"DELETE FROM {name} WHERE {key} = ANY(:keys)"),  # noqa: S608
         f"UPDATE {name} SET {', '.join([*set_one, *touched])}"  # noqa: S608
         f" WHERE {key} = :row_key{''.join(f' AND {v} = :row_read' for v in version)}",
     )
@@ -160,6 +162,12 @@ class PostgresKeyedRows(Generic[T]):
             raise missed
         if table.announced:
             await self._unit.connection.execute(_ANNOUNCE, {"channel": news_channel(self._service)})
+
+    async def remove(self, keys: Collection[str]) -> None:
+        if keys:
+            self._fence(keys)
+            self._locked -= set(keys)
+            await self._unit.connection.execute(self._statements.remove, {"keys": sorted(keys)})
 
     def _fence(self, keys: Iterable[str]) -> None:
         if self._table.of_nodes:

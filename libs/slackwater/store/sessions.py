@@ -13,7 +13,6 @@ from typing import Any, TypeAlias
 import asyncpg
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
-
 Dial: TypeAlias = "Callable[..., Awaitable[asyncpg.Connection[Any]]]"
 """asyncpg.connect, or its double in a simulated world."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -39,7 +40,7 @@ class MemoryKeyedRows(Generic[T]):
     """See slackwater.store.keyed.KeyedRows. Locks are unnecessary, because units of work run one at a time."""
 
     def __init__(
-        self, unit: Unit, rows: MemoryRows, table: KeyedTable[T], quarantine: Quarantine, changed: dict[str, T]
+        self, unit: Unit, rows: MemoryRows, table: KeyedTable[T], quarantine: Quarantine, changed: dict[str, T | None]
     ) -> None:
         self._unit = unit
         self._rows = rows
@@ -107,6 +108,16 @@ class MemoryKeyedRows(Generic[T]):
         self._put(value)
         if self._table.announced:
             self._unit.on_commit(self._unit.announce)
+
+    async def remove(self, keys: Collection[str]) -> None:
+        self._fence(keys)
+        for key in keys:
+            self._changed[key] = None
+            self._unit.on_commit(partial(self._drop, key))
+
+    def _drop(self, key: str) -> None:
+        self._rows.values.pop(key, None)
+        self._rows.broken.pop(key, None)
 
     def _put(self, value: T) -> None:
         key = self._table.key_of(value)

@@ -71,6 +71,10 @@ def restore_inputs(analysis: Analysis, loop: MemoryBackoff, now: datetime) -> li
     if rooms:
         said = "computed: waterline - reading"
         found.append(Input(name="headroom", value=int(max(rooms)), unit=BYTES, source=said))
+    free = [one.free for one in analysis.restorable_memory if one.free is not None]
+    if free:
+        said = "computed: a limit rises into what is free, else by a tenth"
+        found.append(Input(name="free_memory", value=int(max(free)), unit=BYTES, source=said))
     steps = [one.bounds.restore_step_ratio for one in analysis.restorable_memory if one.is_covered]
     if steps:
         said = "of each limit at most per cycle; a limit that does not bind its pod is removed"

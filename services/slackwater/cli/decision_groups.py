@@ -49,16 +49,14 @@ def _continues(newer: Item, older: Item) -> bool:
 def _row(group: Sequence[Item]) -> Item:
     newest, oldest = group[0], group[-1]
     kinds = dict.fromkeys(decision["kind"] for decision in reversed(group))
-    steps = sum(_steps(decision) for decision in group)
-    return {**newest, "steps": steps, "kinds": list(kinds), "first_at": oldest["decided_at"]}
+    return {**newest, "steps": _steps(group), "kinds": list(kinds), "first_at": oldest["decided_at"]}
 
 
-def _steps(decision: Item) -> int:
-    """The steps of one item: a server that folds episodes counts or lists them."""
-    steps = decision.get("steps")
-    if isinstance(steps, list):
-        return max(1, len(steps))
-    return steps if isinstance(steps, int) and steps > 0 else 1
+def _steps(group: Sequence[Item]) -> int:
+    """The steps of an episode so far, which are numbered, because some have no record of their own; else the number of
+    decisions.
+    """
+    return group[0].get("step") or len(group)
 
 
 def _lasted(item: Item) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from difflib import get_close_matches
 from typing import Any
 
 from slackwater.cli.events import words_of
@@ -12,10 +13,10 @@ from slackwater.model.errors import InvalidInput
 
 PATH = "/v1/decisions"
 EVENTS = "/v1/events"
-FILTERS = ("kind", "reason", "pod", "spared", "carriedOut", "subject", "since", "until")
-"""Parameters of GET /v1/decisions beside node, pool and limit, with the same names."""
-EVENT_FILTERS = ("types", "trace", "since", "until")
-"""Parameters of GET /v1/events beside node and limit, with the same names."""
+FILTERS = ("kind", "reason", "pod", "spared", "carriedOut", "subject", "since", "until", "node", "pool")
+"""Parameters of GET /v1/decisions beside limit, with the same names; node and pool are options, too."""
+EVENT_FILTERS = ("types", "trace", "since", "until", "node")
+"""Parameters of GET /v1/events beside limit, with the same names."""
 
 
 UNLISTED = DecisionKind.PREDICTION.value
@@ -43,8 +44,9 @@ def question(
     for condition in where or ():
         name, equals, value = condition.partition("=")
         if name not in filters or not equals or not value:
-            allowed = ", ".join(f"{known}=…" for known in filters)
-            raise InvalidInput(f"--where: {condition!r} is not a filter; allowed: {allowed}", field="--where")
+            close = get_close_matches(name, filters, n=1) if name not in filters else []
+            hint = f"did you mean {close[0]}=…?" if close else f"allowed: {', '.join(f'{one}=…' for one in filters)}"
+            raise InvalidInput(f"--where: {condition!r} is not a filter; {hint}", field="--where")
         parameters[name] = value
     if path == PATH and not every:
         parameters |= {} if "kind" in parameters else {"excludeKind": UNLISTED}

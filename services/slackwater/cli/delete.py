@@ -1,21 +1,40 @@
-"""`slackwater delete -f`: remove policy documents."""
+"""`slackwater delete`: removes policy documents, and nodes that are gone."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from slackwater.cli.apply import print_offers
+from slackwater.cli.complete import complete_name, complete_noun
 from slackwater.cli.dry_run import TryingCommand
+from slackwater.cli.list_kinds import kind_of
 from slackwater.cli.output import errors_to_stderr, message
+from slackwater.model.errors import InvalidInput, NotFound
+from slackwater.resources import catalog
+
+if TYPE_CHECKING:
+    from slackwater.cli.client import HttpReader
+    from slackwater.cli.documents import PolicyDocument
 
 COMMAND = TryingCommand
+NODES = "nodes"
 
 
 def command(
-    files: Annotated[list[Path], typer.Option("-f", "--filename", help="YAML with one or more documents; - is stdin")],
+    what: Annotated[
+        str | None,
+        typer.Argument(metavar="[KIND[/NAME]]", help="node, or a resource kind", autocompletion=complete_noun),
+    ] = None,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME]...", help="objects to delete", autocompletion=complete_name)
+    ] = None,
+    files: Annotated[
+        list[Path] | None, typer.Option("-f", "--filename", help="YAML with one or more documents; - is stdin")
+    ] = None,
     dry_run: Annotated[
         bool,
         typer.Option(
@@ -30,29 +49,88 @@ def command(
         str | None, typer.Option("--server", help="URL; default: the instance of this state directory")
     ] = None,
 ) -> None:
-    """Delete the documents that files name. A missing document is not an error.
+    """Delete nodes that are gone, or resources by name or as files name them.
 
-    The server validates all requests before it removes the first. A pool whose PredictPolicy or ColocationStrategy is
+    A node has to be lost: its offers, lists and alerts end at once; its decisions can still be explained, and it comes
+    back when it reports. --server is then a process with ingestion. A missing document of a file is not an error. The
+    server validates all requests before it removes the first. A pool whose PredictPolicy or ColocationStrategy is
     deleted follows the cluster's again.
 
-    Example: `slackwater delete -f gold.yaml --dry-run`
+    Examples: `slackwater delete node edge-7 edge-8`, `slackwater delete colocationstrategy gold --dry-run`,
+    `slackwater delete -f gold.yaml --dry-run`
     """
     from slackwater.cli.client import HttpReader, reading
-    from slackwater.cli.documents import PolicyDocument, delete, documents
-    from slackwater.model.errors import InvalidInput, NotFound
 
-    with errors_to_stderr(), reading(server) as reader:
-        if not isinstance(reader, HttpReader):
-            raise InvalidInput("delete needs a running instance: start one with `slackwater up`")
-        there: list[tuple[PolicyDocument, Any]] = []
-        shown = nodes if dry_run else None
-        for document in list(documents(files)):
-            try:
-                there.append((document, delete(reader.client, document, dry_run=True, nodes=shown)))
-            except NotFound:
-                message(f"{document.title} does not exist")
-        for document, trial in there:
-            if not dry_run:
-                delete(reader.client, document, dry_run=False)
-            print(f"{document.title} {'would be deleted' if dry_run else 'deleted'}")
-            print_offers(trial)
+    with errors_to_stderr():
+        requested = targets(what, names or (), files or ())
+        with reading(server) as reader:
+            if not isinstance(reader, HttpReader):
+                raise InvalidInput("delete needs a running instance: start one with `slackwater up`")
+            if requested is not None and requested[0] == NODES:
+                _delete_nodes(reader, requested[1], dry_run=dry_run)
+                return
+            _delete_documents(reader, _documents(requested, files or ()), dry_run=dry_run, nodes=nodes)
+
+
+def targets(what: str | None, names: Sequence[str], files: Sequence[Path]) -> tuple[str, Sequence[str]] | None:
+    """The plural of the kind and the names; None for files. Raises InvalidInput unless it is one of both, and for a
+    kind that cannot be deleted.
+    """
+    if (what is None) is not bool(files):
+        raise InvalidInput(
+            "name what to delete: `slackwater delete node NAME`, or files with -f; not both", field="filename"
+        )
+    if what is None:
+        return None
+    noun, _, name = what.partition("/")
+    plural = kind_of(noun).names[0]
+    allowed = [kind.names[0] for kind in catalog.KINDS]
+    if plural != NODES and plural not in allowed:
+        raise InvalidInput(f"{plural} cannot be deleted; allowed: {', '.join([NODES, *allowed])}", field="kind")
+    chosen = [*([name] if name else []), *names]
+    if not chosen:
+        raise InvalidInput(f"name the {plural} to delete: `slackwater delete {what} NAME`", field="name")
+    return plural, chosen
+
+
+def _delete_nodes(reader: HttpReader, names: Sequence[str], *, dry_run: bool) -> None:
+    """Stops at the first that cannot be deleted."""
+    from urllib.parse import quote
+
+    for name in names:
+        path = f"/v1/nodes/{quote(name, safe='')}"
+        print(reader.send("DELETE", path, {"dryRun": "true" if dry_run else None})["message"], flush=True)
+
+
+def _documents(
+    requested: tuple[str, Sequence[str]] | None, files: Sequence[Path]
+) -> Sequence[tuple[bool, PolicyDocument]]:
+    """Documents with whether it is an error that one is missing."""
+    from slackwater.cli.documents import PolicyDocument, documents
+
+    if requested is None:
+        return [(False, document) for document in documents(list(files))]
+    plural, names = requested
+    [kind] = [kind for kind in catalog.KINDS if kind.names[0] == plural]
+    return [(True, PolicyDocument(f"{kind.noun}/{name}", kind, name, {})) for name in names]
+
+
+def _delete_documents(
+    reader: HttpReader, wanted: Sequence[tuple[bool, PolicyDocument]], *, dry_run: bool, nodes: int
+) -> None:
+    from slackwater.cli.documents import delete
+
+    there: list[tuple[PolicyDocument, Any]] = []
+    shown = nodes if dry_run else None
+    for is_needed, document in wanted:
+        try:
+            there.append((document, delete(reader.client, document, dry_run=True, nodes=shown)))
+        except NotFound:
+            if is_needed:
+                raise
+            message(f"{document.title} does not exist")
+    for document, trial in there:
+        if not dry_run:
+            delete(reader.client, document, dry_run=False)
+        print(f"{document.title} {'would be deleted' if dry_run else 'deleted'}")
+        print_offers(trial)

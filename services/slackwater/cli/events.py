@@ -197,6 +197,12 @@ def _liveness(data: Item) -> tuple[str, str]:
     return data["liveness"], f"{data['previous'] or 'unknown'} -> {data['liveness']}"
 
 
+def _deleted(data: Item) -> tuple[str, str]:
+    last = f"last report {clock_time(data['last_report_at'])}" if data["last_report_at"] else "it never reported"
+    by = "it was gone" if data["reason"] == "expired" else f"by {data['deleted_by']}"
+    return "", f"deleted: {by}; {last}"
+
+
 def _scheduling(data: Item) -> tuple[str, str]:
     if not data["closed"]:
         return "", f"schedulable ({data['reason']})"
@@ -260,6 +266,7 @@ _SAYINGS: Mapping[str, Callable[[Item], tuple[str, str]]] = {
     "strategy.checked": _checked,
     "strategy.followed": _followed,
     "node.liveness_changed": _liveness,
+    "node.deleted": _deleted,
     "node.scheduling_changed": _scheduling,
     "agent.block_changed": _blocked,
     "state.quarantined": _quarantined,

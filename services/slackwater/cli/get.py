@@ -28,6 +28,12 @@ WHOLE = ""
 """Key of the whole object among the rows."""
 UNASKED = ("limit", "excludeKind")
 """Parameters of requests that the command line did not name."""
+_NOTHING = {
+    "blocked": "no agent is blocked",
+    "quarantine": "nothing is in quarantine",
+    "deadletters": "no dead letters",
+}
+"""Messages for empty lists of what is rather not there."""
 GROUPED_FROM = 500
 """Decisions that are read to make groups of."""
 
@@ -255,7 +261,7 @@ def _nothing(view: ListView) -> str:
     filters = [f"{name} {value}" for name, value in asked.items() if value]
     filters += ["these labels"] if view.labels is not None else []
     kinds = view.kind.names[0]
-    return f"no {kinds} with {', '.join(filters)}" if filters else f"no {kinds} yet"
+    return f"no {kinds} with {', '.join(filters)}" if filters else _NOTHING.get(kinds, f"no {kinds} yet")
 
 
 def _watch(reader: Reader, view: ListView, seen: dict[str, str]) -> None:

@@ -5,7 +5,14 @@ only once. It decays as its inputs age. A drop is published at once, a rise afte
 decision record for each tier and resource, and a periodic full pass verifies it.
 """
 
-CONSUMES = ("node.described", "node.liveness_changed", "usage.windowed", "peak.predicted", "agent.block_changed")
+CONSUMES = (
+    "node.described",
+    "node.deleted",
+    "node.liveness_changed",
+    "usage.windowed",
+    "peak.predicted",
+    "agent.block_changed",
+)
 PUBLISHES = (
     "resources.offered",
     "decision.recorded",

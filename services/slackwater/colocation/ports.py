@@ -70,6 +70,10 @@ class ColocationTransaction(Protocol):
 
     async def save(self, state: NodeState) -> None: ...
 
+    async def remove(self, node: str) -> None:
+        """Deletes the state of a node that `load` has locked."""
+        ...
+
     async def publish(self, event: Event[Any]) -> None:
         """Puts an event into the outbox."""
         ...

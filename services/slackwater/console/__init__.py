@@ -5,6 +5,7 @@ The API under /v1, the pages and the command line answer from this one read mode
 
 CONSUMES = (
     "node.described",
+    "node.deleted",
     "node.liveness_changed",
     "node.scheduling_changed",
     "usage.reported",

@@ -49,6 +49,12 @@ class Writes(Protocol):
         """Node, liveness, changed_at: keeps the newest per node."""
         ...
 
+    async def delete_nodes(self, rows: Sequence[tuple[str, datetime]]) -> None:
+        """Node, deleted_at: drops what is current of a node that was neither described nor reported since. History and
+        records stay.
+        """
+        ...
+
     async def save_conditions(self, rows: Sequence[tuple[str, NodeCondition]]) -> None:
         """Node, condition: keeps the last reported one, unchanged. There is one type."""
         ...

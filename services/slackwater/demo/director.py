@@ -27,8 +27,9 @@ from slackwater.demo.contest import BATCH_PODS, BATCH_SHARE, Contest
 from slackwater.demo.kernel import Gauge, Kernel, QuotaWatch
 from slackwater.demo.narrator import Narrator
 from slackwater.demo.reaction import PressureSample, reaction
-from slackwater.demo.scenes.memory import LIMIT_MIB, MemoryStage
+from slackwater.demo.scenes.memory import LIMIT_MIB, MEMORY, PROD_END_MIB
 from slackwater.demo.scenes.memory_result import MemoryScene
+from slackwater.demo.scenes.scene import Stage
 from slackwater.demo.summary import ALONE, PAIRS, PLAIN, SLACKWATER, WEIGHTS, OfferLine, RunCounts, RunSummary, nth
 from slackwater.demo.workloads import Load, Workloads
 from slackwater.runtime.state import Endpoint, write_atomically
@@ -145,10 +146,13 @@ class Production:
         """Run the memory scene, if it was asked for and there is time."""
         if self.scene == summary.CPU_SCENE:
             return None
-        stage = MemoryStage(self.api, self.narrator, self.workloads, self.kernel.hierarchy)
         if self.scene != summary.MEMORY_SCENE and not schedule.has_memory(self.seconds):
-            return stage.left_out(f"skipped: it needs SECONDS={schedule.MEMORY_SECONDS} or more, or SCENE=memory")
-        return await stage.perform(schedule.memory_pairs(self.seconds, alone=self.scene == summary.MEMORY_SCENE))
+            why = f"skipped: it needs SECONDS={schedule.MEMORY_SECONDS} or more, or SCENE=memory"
+            return MemoryScene(limit_mib=LIMIT_MIB, prod_end_mib=PROD_END_MIB, left_out=why)
+        stage = Stage(self.api, self.narrator, self.workloads, self.kernel)
+        return await MEMORY.perform(
+            stage, schedule.memory_pairs(self.seconds, alone=self.scene == summary.MEMORY_SCENE)
+        )
 
     async def _memory_alone(self) -> int:
         found = self._summary(RunCounts(), (), summary.Reaction(), {}, PolicyComparison())

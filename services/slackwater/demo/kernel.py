@@ -59,6 +59,12 @@ class Kernel:
         """The file with the CPU limit of each batch pod, by name."""
         return {one["name"]: self._cpu_folder(f"batch/{one['uid']}") for one in self._entries("batch")}
 
+    def memory_folder(self, tier: str, name: str) -> Path | None:
+        """The memory cgroup of a live pod; None if it has none."""
+        memory = self.hierarchy.tree("memory")
+        uid = next((one["uid"] for one in self._entries(tier) if one["name"] == name), None)
+        return None if memory is None or uid is None else memory / self.root / tier / uid
+
     def limits_of(self, folders: Mapping[str, Path]) -> dict[str, int | None]:
         """The limits as in `batch_limits`, without discovery of pods; ended pods are omitted."""
         limits: dict[str, int | None] = {}

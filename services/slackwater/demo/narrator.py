@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.status import Status
 
 from slackwater.demo.reaction import PressureSample
-from slackwater.model.quantities import format_cpu
+from slackwater.model.quantities import format_cpu, format_memory
 from slackwater.runtime.state import Endpoint
 
 _ONE_BY_ONE = 2
@@ -77,6 +77,9 @@ def actions_words(actions: Sequence[Mapping[str, Any]]) -> list[str]:
     def change(before: int | None, after: int | None) -> str:
         return f"{limit_words(before)} -> {limit_words(after)}"
 
+    of_memory = [action for action in actions if action.get("memory")]
+    if of_memory:
+        return [f"{action['tier']}/{action['pod_name']} {_memory_change(action['memory'])}" for action in of_memory]
     limits = [(action["cpu_limit_before_milli"], action["cpu_limit_after_milli"]) for action in actions]
     if len(actions) <= _ONE_BY_ONE:
         return [
@@ -85,6 +88,13 @@ def actions_words(actions: Sequence[Mapping[str, Any]]) -> list[str]:
         ]
     before, after = (_sum(list(side)) for side in zip(*limits, strict=True))
     return [f"{len(actions)} {actions[0]['tier']} pods {change(before, after)} in total"]
+
+
+def _memory_change(limit: Mapping[str, Any]) -> str:
+    before, after = (
+        "unlimited" if limit[name] is None else format_memory(limit[name]) for name in ("before_bytes", "after_bytes")
+    )
+    return f"memory {before} -> {after}"
 
 
 def limits_words(limits: Mapping[str, int | None]) -> list[str]:

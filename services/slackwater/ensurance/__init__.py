@@ -9,6 +9,7 @@ from __future__ import annotations
 
 CONSUMES = (
     "node.described",
+    "node.deleted",
     "usage.reported",
     "waterline.crossed",
     "intent.observed",

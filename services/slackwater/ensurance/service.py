@@ -18,6 +18,7 @@ from slackwater.ensurance.usecases.follow_rules import FollowRules
 from slackwater.ensurance.usecases.guard_node import GuardNode
 from slackwater.ensurance.usecases.keep_leases import KeepLeases
 from slackwater.ensurance.usecases.node_cache import GuardedNodeCache
+from slackwater.ensurance.usecases.on_deleted import OnDeleted
 from slackwater.ensurance.usecases.on_described import OnDescribed
 from slackwater.ensurance.usecases.on_evicted import OnEvicted
 from slackwater.ensurance.usecases.on_observed import OnObserved
@@ -90,7 +91,7 @@ class EnsuranceService(ReplicatedService):
             replica,
             load=[partial(book.load, ())],
             state=OwnedNodes(book, clock, meter, follow, reconcile),
-            consumers=consumers(book, guard, described, observed, evicted),
+            consumers=consumers(book, guard, described, observed, evicted, OnDeleted(book, meter)),
             loops={
                 "leases": Repeat(
                     work=KeepLeases(book, clock, meter, renew, reconcile, pools, silent),

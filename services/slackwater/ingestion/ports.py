@@ -35,7 +35,9 @@ class UsageLedger(Protocol):
         ...
 
     async def describe(self, facts: NodeFacts, boot_epoch: str, described_at: datetime) -> bool:
-        """Stores a node's description. Returns False if a newer one is stored."""
+        """Stores a node's description. Returns False if a newer one is stored. One that is newer than the node's
+        deletion ends it.
+        """
         ...
 
     async def append(self, history: HistoryColumns) -> None:
@@ -59,8 +61,20 @@ class UsageLedger(Protocol):
     async def count_by_liveness(self, lost_since: datetime) -> Mapping[str, int]:
         """Counts the nodes that are `fresh`, `stale`, `lost`, or `silent` (described, never reported).
 
-        A lost node whose last report is older than `lost_since` is not counted.
+        Deleted nodes, and a lost one whose last report is older than `lost_since`, are not counted.
         """
+        ...
+
+    async def gone_nodes(
+        self, since: datetime, limit: int, partitions: Collection[int] = ALL_PARTITIONS
+    ) -> Sequence[KnownNode]:
+        """Returns nodes of these partitions that are lost, or were described and never reported, since before then.
+        Deleted ones are left out.
+        """
+        ...
+
+    async def description(self, node: str) -> tuple[NodeFacts, str] | None:
+        """Returns the facts and the boot epoch of a node's last description; None if it was never described."""
         ...
 
     async def gone_pods(self, since: datetime, partitions: Collection[int] = ALL_PARTITIONS) -> Sequence[PodPresence]:
@@ -111,7 +125,7 @@ class UsageLedger(Protocol):
         ...
 
     async def delete_before(self, day: date) -> None:
-        """Drops the history of all days before `day`, and pods last seen before it."""
+        """Drops the history of all days before `day`, pods last seen before it, and nodes deleted before it."""
         ...
 
 

@@ -17,6 +17,7 @@ from slackwater.ingestion.edge.block_routes import block_router
 from slackwater.ingestion.edge.checks import dependencies
 from slackwater.ingestion.edge.events import ON_REPORTED, accepting, consumers
 from slackwater.ingestion.edge.http import window_router
+from slackwater.ingestion.edge.node_routes import node_router
 from slackwater.ingestion.settings import IngestionSettings
 from slackwater.ingestion.usecases.accept_reports import AcceptReports
 from slackwater.ingestion.usecases.block_agents import AnnounceBlocks, BlockAgents
@@ -24,6 +25,7 @@ from slackwater.ingestion.usecases.close_due_windows import CloseDueWindows
 from slackwater.ingestion.usecases.close_windows import CloseWindows
 from slackwater.ingestion.usecases.consumer_lag import ConsumerLag
 from slackwater.ingestion.usecases.count_nodes import CountNodes
+from slackwater.ingestion.usecases.delete_nodes import DeleteNodes, ExpireNodes
 from slackwater.ingestion.usecases.describe_node import DescribeNode
 from slackwater.ingestion.usecases.keep_history import KeepHistory
 from slackwater.ingestion.usecases.read_windows import ReadWindows
@@ -35,7 +37,7 @@ from slackwater.runtime.platform import Platform
 from slackwater.runtime.replicated import Replica, ReplicatedService
 from slackwater.telemetry.metrics import process_meters
 
-HISTORY_SECONDS, COUNT_SECONDS, ANNOUNCE_SECONDS = 3600.0, 10.0, 60.0
+HISTORY_SECONDS, COUNT_SECONDS, ANNOUNCE_SECONDS, EXPIRE_SECONDS = 3600.0, 10.0, 60.0, 10.0
 
 
 class IngestionService(ReplicatedService):
@@ -45,7 +47,7 @@ class IngestionService(ReplicatedService):
         replica = Replica("ingestion", platform)
         database, clock, quarantine = replica.database, replica.clock, replica.quarantine
         working, seconds, days = replica.partitions.working, settings.window_seconds, settings.retention_days
-        gone = max(settings.gone_seconds, settings.lost_seconds)
+        gone = timedelta(seconds=max(settings.gone_seconds, settings.lost_seconds))
         meter, ledgers = IngestionMetrics(process_meters()), PostgresUsageLedger.remembering(quarantine)
         limits = ReportLimits(settings.clock_ahead_seconds, settings.clock_behind_seconds)
         silent = LivenessLimits(settings.report_interval_seconds, settings.stale_intervals, settings.lost_seconds)
@@ -71,6 +73,7 @@ class IngestionService(ReplicatedService):
         accept = AcceptReports(database, ledgers, clock, limits, meter, due.on_report, lag.record, quarantine)
         reports = accepting(accept, traces, clock)
         read = ReadWindows(database, ledgers, clock, seconds=seconds, retention_days=days, phase=phase)
+        delete = DeleteNodes(replica.unfenced, ledgers, clock, silent.lost_seconds)
         blocks = BlockAgents(replica.unfenced, PostgresBlockBook, ledgers, clock)
         self.announce = announce = AnnounceBlocks(database, PostgresBlockBook, working, quarantine)
 
@@ -96,12 +99,13 @@ class IngestionService(ReplicatedService):
                 "blocks": every(ANNOUNCE_SECONDS, announce),
                 "counts": every(
                     COUNT_SECONDS,
-                    CountNodes(database, ledgers, meter, clock=clock, lost_for=timedelta(seconds=gone)),
+                    CountNodes(database, ledgers, meter, clock=clock, lost_for=gone),
                 ),
+                "expiry": every(EXPIRE_SECONDS, ExpireNodes(database, ledgers, clock, working, gone)),
                 "history": every(HISTORY_SECONDS, KeepHistory(database, ledgers, clock, days)),
             },
             dependencies=partial(dependencies, replica),
-            routers=lambda: [window_router(read), block_router(blocks)],
+            routers=lambda: [window_router(read), block_router(blocks), node_router(delete)],
         )
 
 

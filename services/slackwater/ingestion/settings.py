@@ -18,9 +18,7 @@ class IngestionSettings(BaseSettings):
     lost_seconds: float = Field(default=60.0, gt=0)
     """A node is lost after this many seconds without a report."""
     gone_seconds: float = Field(default=3600.0, gt=0)
-    """A lost node is taken for removed after this many seconds without a report: its alert ends. A report counts it
-    again.
-    """
+    """A lost node is deleted after this many seconds without a report, and its alert ends. A report brings it back."""
     liveness_tick_seconds: float = Field(default=2.0, gt=0)
     window_seconds: int = Field(default=60, ge=1, le=3600)
     stagger_windows: bool = True

@@ -4,7 +4,7 @@ Folds every usage.windowed exactly once, in order of arrival, into the models th
 Publishes peak.predicted on a timer, with one decision record each for the CPU and the memory peak of tier prod.
 """
 
-CONSUMES = ("node.described", "usage.windowed", "agent.block_changed")
+CONSUMES = ("node.described", "node.deleted", "usage.windowed", "agent.block_changed")
 PUBLISHES = (
     "peak.predicted",
     "decision.recorded",

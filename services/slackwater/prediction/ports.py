@@ -42,6 +42,10 @@ class PredictionTransaction(Protocol):
         """Stores a node's description. Returns False if a newer one is stored."""
         ...
 
+    async def remove(self, node: str, deleted_at: datetime) -> bool:
+        """Deletes a node's description. Returns False if it is newer than the deletion."""
+        ...
+
 
 class PredictionStore(Protocol):
     """Methods raise Unavailable while the store does not answer."""

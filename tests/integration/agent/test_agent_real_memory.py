@@ -77,7 +77,9 @@ async def test_the_memory_of_a_bounded_node_is_that_of_its_pods(machine: Machine
 
     def is_reported() -> bool:
         reports = machine.published(UsageReported)
-        return bool(reports) and 100 * MIB < reports[-1].data.node_usage.memory_bytes.last < 200 * MIB
+        if not reports or (free := reports[-1].data.node_free_bytes) is None:
+            return False
+        return 100 * MIB < reports[-1].data.node_usage.memory_bytes.last < 200 * MIB and 0 < free < 200 * MIB
 
     async with machine.agent(memory_bytes=300 * MIB):
         await until(is_reported)

@@ -52,7 +52,7 @@ class Server(Protocol):
         """From now on, `lose_power` finds the disk as it is now."""
 
     async def lose_power(self, *, keeps_consumers: bool = False) -> None: ...
-    def freeze(self) -> None: ...
+    async def freeze(self) -> None: ...
     def resume(self) -> None: ...
 
 
@@ -84,8 +84,11 @@ class RealServer:
                 shutil.rmtree(stream / part)
                 shutil.copytree(older / part, stream / part)
 
-    def freeze(self) -> None:
-        os.kill(self._server.pid or 0, signal.SIGSTOP)
+    async def freeze(self) -> None:
+        pid = self._server.pid or 0
+        os.kill(pid, signal.SIGSTOP)
+        threads = Path(f"/proc/{pid}/task")
+        await until(lambda: all(") T " in (thread / "stat").read_text() for thread in threads.iterdir()))
 
     def resume(self) -> None:
         os.kill(self._server.pid or 0, signal.SIGCONT)
@@ -112,7 +115,7 @@ class TwinServer:
     async def lose_power(self, *, keeps_consumers: bool = False) -> None:
         self._broker.power_failure(keeps_consumers=keeps_consumers)
 
-    def freeze(self) -> None:
+    async def freeze(self) -> None:
         self._broker.freeze()
 
     def resume(self) -> None:

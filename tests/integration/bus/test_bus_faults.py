@@ -269,7 +269,7 @@ async def test_declaring_again_changes_nothing_and_a_changed_limit_is_applied(ki
 async def test_a_broker_that_answers_late_is_asked_again(killable: Server) -> None:
     """A request has three seconds. At load 10 a broker took longer for one consumer, and a start failed."""
     async with killable.connect(name="test") as bus:
-        killable.freeze()
+        await killable.freeze()
         declaring = asyncio.create_task(bus.declare())
         try:
             await asyncio.sleep(4)
@@ -280,7 +280,7 @@ async def test_a_broker_that_answers_late_is_asked_again(killable: Server) -> No
 
 async def test_a_publish_to_a_broker_that_stands_still_fails_and_may_have_been_stored(killable: Server) -> None:
     async with killable.connect(name="test") as bus:
-        killable.freeze()
+        await killable.freeze()
         try:
             with pytest.raises(Unavailable, match="did not confirm"):
                 await bus.publish(event := effect("d"))

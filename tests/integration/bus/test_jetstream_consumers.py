@@ -227,6 +227,7 @@ async def test_a_waiting_request_learns_that_its_consumer_was_deleted(lab: Lab, 
     await lab.stream()
     await lab.consumer()
     pull = await lab.pull()
+    await until_waiting(lab, 1)  # the server takes requests up after it has answered a ping
     if ending == "consumer":
         await lab.js.delete_consumer("T", "c")
     else:
@@ -332,7 +333,7 @@ async def test_an_open_request_keeps_its_reader(lab: Lab) -> None:
     config = ConsumerConfig(ack_policy=AckPolicy.NONE, mem_storage=True, inactive_threshold=0.2)
     name = (await lab.js.add_consumer("T", config)).name
     pull: Pull = await lab.pull(name, expires=20)
-    await asyncio.sleep(2)
+    await asyncio.sleep(0.8)
     await lab.publish("t.a")
     await until(lambda: pull.brought == [(1, 1)])
 

@@ -190,7 +190,7 @@ async def test_a_server_that_stood_still_handles_what_was_sent_meanwhile(fragile
     await fragile.consumer()
     await fragile.publish("t.a")
     (held,) = (await fragile.fetch()).messages
-    fragile.server.freeze()
+    await fragile.server.freeze()
     await fragile.client.publish(held.reply, b"+ACK")
     await fragile.client.publish("t.b", b"x")
     await asyncio.sleep(2 * ACK_WAIT_SECONDS)

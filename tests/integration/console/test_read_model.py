@@ -234,6 +234,18 @@ async def test_decisions_are_filtered_and_paged_newest_first(model: ReadModel) -
     assert [newest.relieved, older.relieved] == [True, False]
 
 
+async def test_the_steps_of_an_episode_are_found(model: ReadModel) -> None:
+    memory = MemoryReadModel()
+    await tell(memory, story(END))
+    record = await memory.decision(identifier("edge-7", "throttle", SURGE[0] + 10))
+    assert record is not None
+    steps = [record.model_copy(update={"id": f"step-{step}", "episode": "step-1", "step": step}) for step in (1, 2)]
+    await model.save_decisions([record, *steps])
+    found = await model.decisions(DecisionFilter(episode="step-1"))
+    assert [(step.id, step.episode, step.step) for step in found] == [("step-2", "step-1", 2), ("step-1", "step-1", 1)]
+    assert await model.decisions(DecisionFilter(episode="step-2")) == []
+
+
 async def test_events_are_listed_newest_first_the_first_of_an_id_stays_and_the_old_are_pruned(model: ReadModel) -> None:
     rows = [
         ListedEvent(name, "claim.admitted", "quota", node, at, None, trace, {"claim": name, "position": 2**40})

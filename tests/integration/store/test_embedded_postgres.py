@@ -6,16 +6,16 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
-from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import asyncpg
 import pytest
 
 from slackwater.model.errors import Conflict, Unavailable
-from slackwater.runtime.embedded_postgres import EmbeddedPostgres
+from slackwater.runtime import embedded_postgres
+from slackwater.runtime.embedded_postgres import EmbeddedPostgres, installed_binaries
 
 
 async def query(server: EmbeddedPostgres, statement: str = "SELECT 1") -> object:
@@ -51,36 +51,44 @@ async def test_it_survives_stop_kill_and_a_stale_pid_file(closed_directory: Path
         assert await query(server, "SHOW fsync") == "on"
 
 
+def binaries_killed_at_start(folder: Path, kills: int) -> Path:
+    """Returns a `bin` directory whose server is killed at its first `kills` starts, as the kernel does for memory."""
+    installed, counter, binaries = installed_binaries(), folder / "starts", folder / "bin"
+    binaries.mkdir()
+    for binary in installed.iterdir():
+        if binary.name != "postgres":
+            (binaries / binary.name).symlink_to(binary)
+    (binaries / "postgres").write_text(
+        f'#!/bin/sh\nif [ "$1" = -D ]; then echo >> "{counter}"\n'
+        f'[ "$(wc -l < "{counter}")" -gt {kills} ] || kill -KILL $$; fi\n'
+        f'exec "{installed}/postgres" "$@"\n'
+    )
+    (binaries / "postgres").chmod(0o755)
+    for path in (folder, counter):
+        path.touch()
+        path.chmod(0o777)
+    return binaries
+
+
 @pytest.mark.parametrize("kills", [2, 100])
-def test_a_server_killed_while_it_starts_is_started_again(closed_directory: Path, kills: int) -> None:
-    """As the kernel does for memory: within the recovery after a crash, again and again."""
+def test_a_server_killed_while_it_starts_is_started_again(
+    closed_directory: Path, kills: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     server = EmbeddedPostgres(closed_directory)
     server.start()
     server.kill()
-    killed, ended = set[int](), threading.Event()
-
-    def kill() -> None:
-        while not ended.is_set() and len(killed) < kills:
-            for entry in Path("/proc").glob("[0-9]*"):
-                with suppress(OSError):
-                    mine = (entry / "comm").read_text().strip() == "postgres"
-                    if mine and (entry / "cwd").readlink().is_relative_to(closed_directory):
-                        os.kill(int(entry.name), signal.SIGKILL)
-                        killed.add(int(entry.name))
-
-    killer = threading.Thread(target=kill)
-    killer.start()
-    try:
+    with monkeypatch.context() as patched, TemporaryDirectory() as folder:
+        binaries = binaries_killed_at_start(Path(folder), kills)
+        patched.setattr(embedded_postgres, "installed_binaries", lambda: binaries)
         if kills > 2:
             with pytest.raises(Unavailable, match="was killed 5 times while it started; nothing committed is lost"):
                 server.start()
         else:
             server.start()
             assert server.running
-    finally:
-        ended.set()
-        killer.join()
-    assert len(killed) >= 2
+        starts = len((Path(folder) / "starts").read_text().splitlines())
+    assert starts == min(kills + 1, 5)
+    server.stop()
     server.start()
     server.stop()
 
@@ -114,7 +122,8 @@ def test_two_checkouts_run_side_by_side(tmp_path: Path) -> None:
 _OWNER = """
 import sys, time
 from pathlib import Path
-from slackwater.runtime.embedded_postgres import EmbeddedPostgres
+from slackwater.runtime import embedded_postgres
+from slackwater.runtime.embedded_postgres import EmbeddedPostgres, installed_binaries
 server = EmbeddedPostgres(Path(sys.argv[1]), durable=False)
 server.start()
 print(server._process.pid, flush=True)

@@ -63,6 +63,8 @@ class Step:
                 return await rows.column(self.keys[0], "amount")
             case "lock":
                 return dict(await rows.lock(self.keys))
+            case "remove":
+                return await rows.remove(self.keys)
             case "write":
                 return await rows.write([self.shaped(row) for row in self.rows()])
             case _:
@@ -84,13 +86,14 @@ reads = st.builds(
     keys,
 )
 writes = st.builds(Step, st.sampled_from([LOCKED, NEWER]), st.sampled_from(["write", "lock"]), keys, st.integers(0, 2))
+removals = st.builds(Step, st.sampled_from(TABLES), st.just("remove"), keys)
 replaces = st.builds(
     Step, st.sampled_from([VERSIONED, SHARED]), st.just("replace"), keys, st.integers(0, 2), st.integers(0, 2)
 )
 last = st.builds(Step, st.just(VERSIONED), st.just("replace last"), keys, st.integers(0, 2), st.integers(1, 2))
 units: st.SearchStrategy[Unit] = st.tuples(
     st.sampled_from([False, False, False, True]),
-    st.tuples(st.lists(reads | writes | replaces, max_size=5), st.lists(last, max_size=1)).map(
+    st.tuples(st.lists(reads | writes | replaces | removals, max_size=5), st.lists(last, max_size=1)).map(
         lambda both: [*both[0], *both[1]]
     ),
 )

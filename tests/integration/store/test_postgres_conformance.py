@@ -119,7 +119,7 @@ async def test_a_row_that_was_deleted_meanwhile_is_not_locked(server: ServerUnde
 
 async def test_a_rollback_lets_the_other_go_on_as_if_nothing_had_been(server: ServerUnderTest) -> None:
     one, other = await two(server)
-    with pytest.raises(RuntimeError, match="on purpose"):
+    with pytest.raises(RuntimeError, match="on purpose"):  # noqa: PT012 - the unit of work is the statement
         async with one.transaction():
             await one.execute(ADD, "a")
             waiting = asyncio.create_task(other.execute("UPDATE facts SET value = 7 WHERE name = 'a' AND value = 1"))
@@ -162,7 +162,7 @@ async def test_of_a_deadlock_the_one_that_waited_longest_is_ended(server: Server
     started, go_on = asyncio.Event(), asyncio.Event()
     task = asyncio.create_task(second())
     await started.wait()
-    with pytest.raises(asyncpg.DeadlockDetectedError):
+    with pytest.raises(asyncpg.DeadlockDetectedError):  # noqa: PT012 - the unit of work is the statement
         async with one.transaction():
             await one.execute(ADD, "a")
             first = asyncio.create_task(one.execute(ADD, "b"))
@@ -331,7 +331,7 @@ async def test_after_all_sessions_have_ended_committed_rows_are_there_and_the_po
     server: ServerUnderTest,
 ) -> None:
     database = server.database
-    with pytest.raises(Unavailable):
+    with pytest.raises(Unavailable):  # noqa: PT012 - the unit of work is the statement
         async with database.unit_of_work() as unit:
             await unit.connection.execute(text("UPDATE facts SET value = 5 WHERE name = 'a'"))
             await unit.publish(liveness("a"))
@@ -344,7 +344,7 @@ async def test_after_all_sessions_have_ended_committed_rows_are_there_and_the_po
 
 async def test_a_commit_without_an_answer_is_applied_and_an_outage_for_its_caller(server: ServerUnderTest) -> None:
     async with server.lost_answer() as database:
-        with pytest.raises(Unavailable):
+        with pytest.raises(Unavailable):  # noqa: PT012 - the unit of work is the statement
             async with database.unit_of_work() as unit:
                 await unit.connection.execute(text("UPDATE facts SET value = 5 WHERE name = 'a'"))
                 await unit.publish(liveness("a"))
@@ -392,7 +392,7 @@ async def test_the_second_handler_of_an_event_waits_and_learns_how_the_first_end
 
     async def handle() -> bool:
         async with database.unit_of_work() as unit:
-            return await unit.first_time("consumer", identifier)
+            return bool(await unit.first_time("consumer", identifier))
 
     with suppress(Undone):
         async with database.unit_of_work() as unit:
@@ -435,7 +435,7 @@ async def test_a_lost_transaction_is_a_conflict_for_its_unit_of_work(server: Ser
     started, go_on = asyncio.Event(), asyncio.Event()
     task = asyncio.create_task(second())
     await started.wait()
-    with pytest.raises(Conflict, match="lost against another"):
+    with pytest.raises(Conflict, match="lost against another"):  # noqa: PT012 - the unit of work is the statement
         async with database.unit_of_work() as unit:
             await unit.connection.execute(change, {"name": "a"})
             first = asyncio.create_task(unit.connection.execute(change, {"name": "b"}))

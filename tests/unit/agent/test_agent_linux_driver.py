@@ -14,7 +14,13 @@ from slackwater.agent.adapters.linux.hierarchy import Hierarchy, hierarchy_of
 from slackwater.agent.adapters.linux.layout import Layout
 from slackwater.agent.adapters.linux.lock import AgentLock, agent_runs
 from slackwater.agent.adapters.linux.machine import cpu_list, numa_nodes, topology
-from slackwater.agent.adapters.linux.meters import busy_ns, memory_in_use, pressure_total_us
+from slackwater.agent.adapters.linux.meters import (
+    busy_ns,
+    free_memory,
+    kept_free_bytes,
+    memory_in_use,
+    pressure_total_us,
+)
 from slackwater.agent.adapters.linux.processes import Process, process_of
 from slackwater.agent.adapters.linux.registry import Entry, PodRegistry
 from slackwater.agent.domain.controls.cpu_limit import CPU_LIMIT
@@ -256,8 +262,35 @@ def test_meters_read_what_the_kernel_prints() -> None:
     assert busy_ns(None) is None
     assert memory_in_use(b"MemTotal: 100 kB\nMemFree: 1 kB\nMemAvailable: 60 kB\n") == 40 * 1024
     assert memory_in_use(b"MemTotal: 100 kB\n") is None
+    assert free_memory(b"MemTotal: 100 kB\nMemFree: 7 kB\n") == 7 * 1024
+    assert free_memory(b"MemTotal: 100 kB\n") is None
+    zones = b"Node 0, zone DMA\n        low      2\n        high     3\n              high:  9\nzone Normal\n high 4\n"
+    assert kept_free_bytes(zones) == 7 * os.sysconf("SC_PAGE_SIZE")
+    assert kept_free_bytes(None) == 0
     assert pressure_total_us(b"some avg10=0.00 avg60=0.00 avg300=0.00 total=42\nfull ...\n") == 42
     assert pressure_total_us(b"") is None
+
+
+def test_free_memory_is_what_the_bound_leaves_or_what_the_kernel_does_not_keep(
+    driver: LinuxDriver, tmp_path: Path
+) -> None:
+    hierarchy = driver.layout.hierarchy
+    tree = Path(f"{hierarchy.memory}/{driver.layout.root}")
+    limit, used = (
+        ("memory.max", "memory.current") if hierarchy.pure_v2 else ("memory.limit_in_bytes", "memory.usage_in_bytes")
+    )
+    driver.measure_own_tree(True)
+    for shown, free in (("900", 600), ("100", 0), ("max" if hierarchy.pure_v2 else str(2**63 - 4096), None)):
+        (tree / limit).write_text(f"{shown}\n")
+        (tree / used).write_text("300\n")
+        assert driver.sample().node_free_bytes == free
+    driver.measure_own_tree(False)
+    driver._gauges.proc = tmp_path
+    (tmp_path / "meminfo").write_text("MemTotal: 100 kB\nMemFree: 50 kB\nMemAvailable: 60 kB\n")
+    (tmp_path / "zoneinfo").write_text("        high     2\n")
+    assert driver.sample().node_free_bytes == 50 * 1024 - 2 * os.sysconf("SC_PAGE_SIZE")
+    (tmp_path / "meminfo").write_text("MemTotal: 100 kB\nMemFree: 1 kB\nMemAvailable: 60 kB\n")
+    assert driver.sample().node_free_bytes == 0
 
 
 def test_topology_counts_cores_and_sockets(tmp_path: Path) -> None:

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from slackwater.charts import axes, svg
 from slackwater.charts.bars import share_bar, tank, waterfall_bar, waterfall_range
-from slackwater.charts.level_chart import LevelSample, level_chart, runs
+from slackwater.charts.level_chart import LevelSample, level_chart, runs, thinned
 from slackwater.charts.line_charts import above, forecast_chart, limit_lane, pressure_chart
 from slackwater.charts.marks import ChartMark
 from slackwater.charts.stacks import LAYERS, stacked, water_level
-from slackwater.charts.svg import Frame
+from slackwater.charts.svg import Frame, Scale
 
 START = datetime(2026, 1, 5, 10, tzinfo=UTC)
 END = START + timedelta(minutes=15)
@@ -210,3 +210,20 @@ def test_what_was_below_the_forecast_in_between_is_not_drawn_over() -> None:
     assert runs == [[(*actual[0], 6.0)], [(*actual[2], 6.0)]]
     drawn = forecast_chart(FRAMES[0], START, END, actual, [(at[0], 6.0)])
     assert drawn.count("edge over") == 2, "each rises from what was expected to what came"
+
+
+def test_in_a_sum_over_nodes_what_runs_beyond_offers_leaves_other_offers_unused() -> None:
+    """One node borrows 2 of 5, another uses 4 without an offer: 3 are unused, although 6 are used of 5 offered."""
+    layers = {layer.name: layer.amount for layer in water_level({"batch": 6}, 5, 16, beyond=4)}
+    assert layers["offered"] == 3
+    assert layers["margin"] == 16 - 6 - 3
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=900))
+def test_a_chart_of_many_reports_keeps_the_extremes_and_few_points(usage: list[int]) -> None:
+    start = datetime(2026, 1, 5, tzinfo=UTC)
+    samples = [LevelSample(start + timedelta(seconds=at), {"batch": used}, None) for at, used in enumerate(usage)]
+    kept = thinned(samples, Scale(start.timestamp(), start.timestamp() + 900, 40, 870))
+    assert len(kept) <= 2 * 140
+    assert kept == sorted(kept, key=lambda sample: sample.at)
+    assert {max(usage), min(usage)} <= {sample.used["batch"] for sample in kept}

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 import typer
 
+from slackwater.cli.decision_list import question
+from slackwater.cli.list_kinds import kind_of, split_target
 from slackwater.cli.main import app
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -25,7 +27,7 @@ _QUOTED = re.compile(r"`(slackwater [a-z][^`]*)`")
 FRAGMENTS = frozenset(
     {
         *("slackwater apply -f", "slackwater diff -f", "slackwater delete -f", "slackwater run --help"),
-        *("slackwater backup --dated", "slackwater simulate --since"),
+        *("slackwater backup --dated", "slackwater block NODE", "slackwater simulate --since"),
         *("slackwater simulate -o json", "slackwater backtest -o json"),
     }
 )
@@ -43,16 +45,26 @@ def commands() -> Iterator[tuple[str, str]]:
     for source in SOURCES:
         for text in texts(source):
             for found in _QUOTED.findall(" ".join(text.split())):
-                if found not in FRAGMENTS and len(found.split()) > 2 and not any(sign in found for sign in _NO_COMMAND):
+                if is_whole(found):
                     yield source.name, found
 
 
 def _of_pages() -> Iterator[tuple[str, str]]:
     for page in PAGES:
-        for block in _BLOCK.findall(page.read_text()):
+        text = page.read_text()
+        for block in _BLOCK.findall(text):
             for line in block.replace("\\\n", " ").splitlines():
                 if line.startswith("slackwater ") and not any(sign in line for sign in _NO_COMMAND):
                     yield page.name, line
+        for found in _QUOTED.findall(_BLOCK.sub("", text)):
+            command = " ".join(found.split())
+            if is_whole(command):
+                yield page.name, command
+
+
+def is_whole(text: str) -> bool:
+    """Whether quoted text is a command to paste, and not the name of one or a template."""
+    return text not in FRAGMENTS and len(text.split()) > 2 and not any(sign in text for sign in _NO_COMMAND)
 
 
 def texts(source: Path) -> Iterator[str]:
@@ -67,13 +79,19 @@ def texts(source: Path) -> Iterator[str]:
 
 
 def parse(arguments: Sequence[str]) -> None:
-    """Raises click's UsageError for a command line that would be refused."""
+    """Raises click's UsageError, or InvalidInput of a filter, for a command line that would be refused."""
     group = typer.main.get_command(app)
     with group.make_context("slackwater", list(arguments)) as context:
         name, command, rest = group.resolve_command(context, [*context._protected_args, *context.args])  # type: ignore[attr-defined]  # a click group
         assert name is not None
-        with command.make_context(name, rest, parent=context):
-            pass
+        try:
+            made = command.make_context(name, rest, parent=context)
+        except typer.Exit:  # an option that prints a list and ends
+            return
+        with made:
+            if name == "get" and made.params["where"]:
+                path = kind_of(split_target(made.params["what"], None)[0]).path
+                question(path, made.params["node"], made.params["pool"], made.params["where"], 1)
 
 
 @pytest.mark.parametrize(("file", "line"), sorted(set(commands())), ids=lambda text: text[:60])

@@ -110,9 +110,10 @@ def test_an_episode_is_one_group_however_long_it_lasts() -> None:
     assert (group["steps"], group["kinds"], group["id"]) == (2, ["throttle", "restore"], "9000")
 
 
-@pytest.mark.parametrize(("steps", "count"), [(7, 7), ([{}, {}], 2), ([], 1), (None, 1)])
-def test_steps_that_the_server_folded_count(steps: Any, count: int) -> None:
-    assert grouped([_decision(0, steps=steps)])[0]["steps"] == count
+@pytest.mark.parametrize(("numbers", "count"), [((9, 4, 1), 9), ((9,), 9), ((1,), 1), ((0, 0), 2)])
+def test_steps_without_a_record_of_their_own_count(numbers: tuple[int, ...], count: int) -> None:
+    steps = [_decision(100 - place, episode="e1", step=step) for place, step in enumerate(numbers)]
+    assert [group["steps"] for group in grouped(steps)] == [count]
 
 
 def test_cells_of_milli_cores_are_below_a_core() -> None:

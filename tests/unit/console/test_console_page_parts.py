@@ -2,24 +2,38 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from datetime import datetime, timedelta
+from html import unescape
 from itertools import pairwise
+from typing import Any
 
+import httpx2
 from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.bus.admin.broker_admin import ClosedAdmin
 from slackwater.console.adapters.memory import MemoryReadModel
-from slackwater.console.domain.views import UsagePoint
+from slackwater.console.domain.views import DecisionFilter, UsagePoint
+from slackwater.console.edge.stream import Streams
+from slackwater.console.service import routers_of
+from slackwater.console.usecases.decision_pages import PAGE, READ, decision_list
 from slackwater.console.usecases.node_page import limit_spans, node_page
 from slackwater.console.usecases.overview import overview_page
 from slackwater.console.usecases.pictures import LEAST_SPAN, SPAN, begin_of
 from slackwater.decisions.reasons import DecisionKind, Reason
 from slackwater.decisions.record import DecisionRecord, Replay
 from slackwater.model.quantities import Resources
-from slackwater.testing.clock import EPOCH
+from slackwater.runtime.http import build_app
+from slackwater.runtime.settings import HttpSettings
+from slackwater.testing.clock import EPOCH, FakeClock
 
 NOW = EPOCH + timedelta(hours=1)
+
+
+async def no_checks() -> Sequence[Any]:
+    return []
 
 
 def report(second: float, limit: int | None) -> UsagePoint:
@@ -100,10 +114,11 @@ async def test_the_feed_of_a_node_has_what_was_done_there_newest_first(model: Me
     await model.save_decisions([decision(number, kind) for number, kind in enumerate(kinds)])
     await model.save_liveness([("n", "fresh", NOW)])
     found = (await node_page(model, ClosedAdmin(), "n", NOW)).decisions
-    assert {each.kind for each in found} == {DecisionKind.THROTTLE}, "offers have a chart of their own"
-    assert [each.id for each in found] == sorted((each.id for each in found), reverse=True)
-    assert found[0].id == "028"
-    assert {each.kind for each in (await overview_page(model, NOW)).actions} == {DecisionKind.THROTTLE}
+    newest = [row.newest for row in found]
+    assert {each.kind for each in newest} == {DecisionKind.THROTTLE}, "offers have a chart of their own"
+    assert [each.id for each in newest] == sorted((each.id for each in newest), reverse=True)
+    assert newest[0].id == "028"
+    assert {row.newest.kind for row in (await overview_page(model, NOW)).actions} == {DecisionKind.THROTTLE}
 
 
 async def test_a_mark_is_not_pushed_off_the_timeline_by_decisions_that_are_no_actions(model: MemoryReadModel) -> None:
@@ -119,3 +134,37 @@ async def test_a_mark_is_not_pushed_off_the_timeline_by_decisions_that_are_no_ac
 
 def replaced(record: DecisionRecord, at: datetime) -> DecisionRecord:
     return record.model_copy(update={"decided_at": at})
+
+
+def step(number: int, episode: str, kind: DecisionKind = DecisionKind.THROTTLE) -> DecisionRecord:
+    return decision(number, kind).model_copy(update={"episode": episode, "step": number})
+
+
+async def test_an_episode_is_one_row_that_links_to_its_steps(
+    model: MemoryReadModel, streams: Streams, clock: FakeClock
+) -> None:
+    steps = [step(number, "001") for number in range(1, 60)]
+    await model.save_decisions([*steps, decision(60, DecisionKind.EVICT), step(62, "061")])
+    app = build_app(routers_of(model, streams, clock), no_checks, HttpSettings(host="127.0.0.1", port=0))
+    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://127.0.0.1") as client:
+        body = (await client.get("/decisions")).text
+        assert body.count('<th scope="row">') == 3
+        assert "59 steps</a> in 58 s: 59 \N{MULTIPLICATION SIGN} throttle" in body
+        (address,) = re.findall(r'href="([^"]+)">59 steps', body)
+        listed = (await client.get(unescape(address))).text
+        assert listed.count('<th scope="row">') == PAGE, "of one episode every step has a row"
+        assert "/decisions/060" not in listed
+        assert "Older" in listed
+        items = (await client.get("/v1/decisions?limit=1")).json()["items"]
+        assert (items[0]["episode"], items[0]["step"]) == ("061", 62)
+
+
+async def test_a_page_of_the_longest_episode_goes_on_behind_what_it_has_read(model: MemoryReadModel) -> None:
+    await model.save_decisions([step(number, "000") for number in range(READ + 30)])
+    first = await decision_list(model, DecisionFilter(), NOW)
+    (row,) = first.rows
+    assert len(row.steps) == READ
+    assert first.older == row.steps[-1]
+    second = await decision_list(model, DecisionFilter(before=(first.older.decided_at, first.older.id)), NOW)
+    assert [len(row.steps) for row in second.rows] == [30]
+    assert second.older is None

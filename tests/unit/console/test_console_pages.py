@@ -91,7 +91,7 @@ async def test_a_rate_that_is_clearly_missed_stands_out(
     missed = replace(latest.calibrations["cpu"], measured_rate=0.03)
     await told_anew.save_forecasts([replace(latest, event_id="missed", calibrations={"cpu": missed})])
     async with client_of(told_anew, streams, clock) as client:
-        assert '<td class="num bad">3.00 %</td>' in await text(client, "/nodes/edge-7")
+        assert '<td class="num bad" data-name="Measured">3.00 %</td>' in await text(client, "/nodes/edge-7")
     few = replace(missed, machine_days=20.0)
     assert (missed.is_too_low, few.is_too_low) == (True, False)
 

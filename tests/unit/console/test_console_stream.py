@@ -226,6 +226,7 @@ def test_types_are_chosen_by_name_and_pattern_and_reports_only_on_request() -> N
     assert chosen(("*",), KNOWN, BY_REQUEST) == chosen((), KNOWN, BY_REQUEST)
     assert chosen(("usage.reported",), KNOWN, BY_REQUEST) == ("usage.reported",)
     assert chosen(("node.*", "usage.*"), KNOWN, BY_REQUEST) == (
+        "node.deleted",
         "node.described",
         "node.liveness_changed",
         "node.scheduling_changed",

@@ -103,10 +103,10 @@ def test_a_pod_that_was_just_restored_is_not_held() -> None:
     assert held_pods([replace(pod(400), reported_at=EPOCH + timedelta(seconds=19))], history) == []
 
 
-def test_a_pod_still_limited_long_after_its_restore_is_held_by_that_restore() -> None:
+def test_a_pod_limited_long_after_its_recorded_restore_is_held_without_a_record() -> None:
     late = replace(pod(400), reported_at=EPOCH + timedelta(seconds=20) + FRESH + timedelta(seconds=1))
     (guard,) = held_pods([late], [action(1, None, 400), action(20, 400, None, "restore")])
-    assert (guard.since, guard.decision_id) == (EPOCH + timedelta(seconds=1), "d20")
+    assert (guard.since, guard.after, guard.decision_id) == (None, EPOCH + timedelta(seconds=20), "d20")
 
 
 def test_a_decision_that_was_only_told_holds_no_pod() -> None:
@@ -204,13 +204,13 @@ def lines(
 
 def test_the_agents_lines_say_what_is_wanted_done_and_until_when() -> None:
     found = lines(NodeView("n", usage=report(1, throttled=1)), INTENT, SEEN)
-    assert found["Wanted"][0] == "generation 7 of ensurance: 1 limit"
-    assert found["Done"] == ("generation 7 is in force", "good")
+    assert found["Desired"][0] == "generation 7 of ensurance: 1 limit"
+    assert found["Observed"] == ("generation 7 is in force", "good")
     assert found["Lease"] == ("15 s, renewed while ensurance reads the node's reports", "")
     assert "values before 1 throttle " in found["Journal"][0]
     late = replace(INTENT, generation=9, lease_seconds=0.0)
     found = lines(NodeView("n"), late, replace(SEEN, foreign_writers=("kubelet",)))
-    assert found["Done"] == ("generation 7 is in force, 9 is wanted", "bad")
+    assert found["Observed"] == ("generation 7 is in force, 9 is desired", "bad")
     assert found["Lease"][1] == "bad"
     assert found["Foreign writers"] == ("kubelet", "bad")
 
@@ -218,7 +218,7 @@ def test_the_agents_lines_say_what_is_wanted_done_and_until_when() -> None:
 def test_the_agents_lines_say_what_is_unknown() -> None:
     found = lines(NodeView("n"), None, None)
     assert {title for title, (_, tone) in found.items() if tone == "unknown"} == set(found)
-    assert "broker" in lines(NodeView("n"), None, None, broker=False)["Wanted"][0]
+    assert "broker" in lines(NodeView("n"), None, None, broker=False)["Desired"][0]
 
 
 async def test_levels_are_kept_on_round_times_and_only_when_a_node_reports(model: MemoryReadModel) -> None:

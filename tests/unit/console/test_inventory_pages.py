@@ -33,10 +33,10 @@ async def get(client: httpx2.AsyncClient, path: str, status: int = 200) -> str:
 async def test_pods_show_memory_beside_cpu_and_are_sorted_by_the_server(told_client: httpx2.AsyncClient) -> None:
     page = await get(told_client, "/pods?sort=-cpu")
     rows = cells(page)
-    used = [float(row[4]) for row in rows]
+    used = [float(row[5]) for row in rows]
     assert used == sorted(used, reverse=True)
     assert len(set(used)) > 3
-    assert {row[7] for row in rows} == {"1Gi"}
+    assert {row[8] for row in rows} == {"1.00"}
     assert '<th scope="col" class="num" aria-sort="descending"><a href="/pods?sort=cpu">CPU used</a></th>' in page
     assert page.count("aria-sort") == 1
 
@@ -52,7 +52,7 @@ async def test_workloads_sum_their_pods_and_lead_to_them(told_client: httpx2.Asy
     rows = {row[0]: row for row in cells(page)}
     pods = cells(await get(told_client, "/pods?workload=encode-video&namespace=media"))
     assert rows["encode-video media"][2] == str(len(pods))
-    assert float(rows["encode-video media"][5]) == pytest.approx(sum(float(pod[4]) for pod in pods), abs=0.005 * 9)
+    assert float(rows["encode-video media"][5]) == pytest.approx(sum(float(pod[5]) for pod in pods), abs=0.005 * 9)
     assert "/pods?workload=encode-video&amp;namespace=media&amp;tier=batch" in page
 
 

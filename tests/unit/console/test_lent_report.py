@@ -53,7 +53,7 @@ async def test_pods_beyond_a_withdrawn_offer_are_named(model: MemoryReadModel) -
         names = {pod.name for pod in await model.pods(one.node) if pod.tier in ("batch", "free")}
         assert 0 < len(one.pods) <= NAMED_PODS
         assert set(one.pods) <= names
-    assert report.why.startswith("nothing is offered: ")
+    assert report.why.startswith("no CPU is offered: ")
     assert sum(report.no_offer.values()) == len(nodes)
 
 

@@ -64,9 +64,10 @@ async def test_an_overview_without_reports_shows_a_note_and_no_zeros(
     """It said `Used 0.0 of 0.0 cores`, and in green that no pod is held back."""
     async with client_of(told, streams, At(clock.now() + timedelta(minutes=5))) as client:
         body = await text(client, "/")
-    assert f"Used {NOTHING} of {NOTHING} cores {NOTHING} of {NOTHING} GiB" in body
     both = f"{NOTHING} cores {NOTHING} GiB"
-    assert f"Offered to batch {both} Borrowed {both} Throttled now {NOTHING} pods" in body
+    for title in ("Used", "Offered to batch", "Borrowed, within offers", "Beyond offers"):
+        assert f"{title} {both}" in body
+    assert f"Throttled now {NOTHING} pods {NOTHING} nodes above the waterline" in body
     assert "No node reports now: whether pods are throttled is unknown." in body
     assert "No pod is held back" not in body
 

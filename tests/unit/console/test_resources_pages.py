@@ -59,7 +59,7 @@ def rows(page: str) -> list[list[str]]:
 
 async def test_the_kinds_are_counted(client: httpx2.AsyncClient) -> None:
     page = (await client.get("/resources")).text
-    counted = {row[0]: row[1] for row in rows(page)[1:]}
+    counted = {row[0]: row[3] for row in rows(page)[1:]}
     assert list(counted) == [kind.name for kind in catalog.KINDS]
     assert counted == {**dict.fromkeys(counted, "0"), "Autonomy": "1", "PredictPolicy": "1", "ColocationStrategy": "2"}
 

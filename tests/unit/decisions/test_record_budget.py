@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from slackwater.decisions.reasons import DecisionKind, Reason
 from slackwater.decisions.record import Alternative, DecisionRecord, Replay
 from slackwater.decisions.record_budget import (
     MOST_LISTED,
+    STEP_SPACING,
     RecordAccount,
     RecordBudget,
     Recorded,
@@ -127,6 +129,49 @@ def test_the_bucket_never_overflows_and_never_shrinks_by_time(left: int, seconds
     left = min(left, budget.burst_bytes)
     held = left_bytes(RecordAccount(left_bytes=left, at=START), budget, START + timedelta(seconds=seconds))
     assert left <= held <= budget.burst_bytes
+
+
+def test_a_node_that_is_throttled_without_end_has_a_record_every_two_hours() -> None:
+    """With all of its listed steps, a record waited for seven hours of the default budget."""
+    budget, pause = RecordBudget(131_072, 3_500), timedelta(seconds=15)
+    account, at, records = RecordAccount(), START, list[tuple[datetime, DecisionRecord]]()
+    for number in range(int(timedelta(days=1) / pause)):
+        step = recorded(account, decision(number, at), budget, at, lambda r: size_of(r) + 1700, continues=True)
+        account, at = step.account, at + pause
+        if step.record is not None:
+            records.append((at, step.record))
+    late = [(at, record) for at, record in records if at > START + timedelta(hours=2)]
+    assert late
+    assert max(b[0] - a[0] for a, b in pairwise(late)) <= timedelta(hours=2)
+    assert all(record.listed and record.listed[-1].decided_at == record.decided_at - pause for _, record in late)
+
+
+def test_half_of_the_burst_lasts_a_record_a_minute() -> None:
+    """Minutes after the first throttle, records show what happened since, and not only its first seconds."""
+    budget, pause = RecordBudget(131_072, 3_500), timedelta(seconds=1.5)
+    account, at, times = RecordAccount(), START, list[datetime]()
+    while at < START + timedelta(minutes=10):
+        step = recorded(account, decision(len(times), at), budget, at, lambda r: size_of(r) + 1700, continues=True)
+        account, at = step.account, at + pause
+        if step.record is not None:
+            times.append(at)
+    assert max(after - before for before, after in pairwise(times)) <= STEP_SPACING + pause
+    assert START + timedelta(minutes=5) < times[-1]
+
+
+@pytest.mark.parametrize("reason", [Reason.RESTORE_COMPLETE, Reason.RESTORE_WITHOUT_EFFECT])
+def test_the_end_of_an_episode_is_recorded_at_once_with_its_steps(reason: Reason) -> None:
+    budget, account = RecordBudget(20_000, 0), RecordAccount()
+    forms = list[RecordForm]()
+    for number in range(8):
+        at = START + timedelta(seconds=number)
+        step = recorded(account, decision(number, at), budget, at, lambda _: 3_000, continues=number > 0)
+        account, forms = step.account, [*forms, step.form]
+    assert forms == [RecordForm.FULL] * 3 + [RecordForm.LISTED] * 5
+    end = decision(8, START + timedelta(seconds=8), kind=DecisionKind.RESTORE).model_copy(update={"reason": reason})
+    made = recorded(account, end, budget, START + timedelta(seconds=8), lambda _: 3_000, continues=True)
+    assert made.record is not None
+    assert ([one.id for one in made.record.listed], made.record.step) == (["d3", "d4", "d5", "d6", "d7"], 9)
 
 
 def test_listed_steps_are_bounded_and_the_rest_is_counted() -> None:

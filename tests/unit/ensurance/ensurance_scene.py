@@ -17,6 +17,7 @@ from slackwater.ensurance.usecases.documents_in_force import KINDS, DocumentsInF
 from slackwater.ensurance.usecases.follow_rules import FollowRules
 from slackwater.ensurance.usecases.guard_node import GuardNode
 from slackwater.ensurance.usecases.node_cache import GuardedNodeCache
+from slackwater.ensurance.usecases.on_deleted import OnDeleted
 from slackwater.ensurance.usecases.on_described import OnDescribed
 from slackwater.ensurance.usecases.on_evicted import OnEvicted
 from slackwater.ensurance.usecases.on_observed import OnObserved
@@ -153,6 +154,7 @@ class Scene:
         self.describe = OnDescribed(book, intents)
         self.observe = OnObserved(book, intents)
         self.evicted = OnEvicted(book, meter, intents)
+        self.delete = OnDeleted(book, meter)
         self.reconcile = ReconcileIntents(book, intents, self.settings.silent_seconds)
         self.renew = RenewLeases(
             ENSURANCE,

@@ -12,6 +12,7 @@ import pytest
 from ensurance_scene import pod_usage, usage
 from guard_documents import DocumentScene
 
+from slackwater.console.domain.arithmetic import working_of
 from slackwater.events.effect_measured import EffectMeasured
 from slackwater.events.envelope import event_of
 from slackwater.events.intent_observed import IntentObserved, ObservedMemoryLimit
@@ -51,7 +52,12 @@ async def opened(*rules: Mapping[str, Any]) -> DocumentScene:
 
 
 async def report(
-    scene: DocumentScene, refaults: float | None, *, used: int = GIB, caches: Mapping[str, int | None] | None = None
+    scene: DocumentScene,
+    refaults: float | None,
+    *,
+    used: int = GIB,
+    caches: Mapping[str, int | None] | None = None,
+    free: int | None = None,
 ) -> None:
     await scene.clock.advance(1)
     scene.sequence += 1
@@ -70,6 +76,7 @@ async def report(
             *(cached(uid, cache=cache, at=at) for uid, cache in known.items()),
         ),
         prod_refault_bytes_per_second=refaults,
+        node_free_bytes=free,
     )
     await scene.guard(event_of(body, source="agent", time=at))
 
@@ -110,6 +117,22 @@ async def test_prods_refaults_lower_the_memory_of_batch_and_the_record_adds_up()
     assert (inputs["lacking"], inputs["gap"], inputs["horizon"]) == (500 * MIB, 550 * MIB, 10)
     spared = {one.pod_uid: one.rejected_because for one in record.alternatives if one.pod_uid}
     assert spared == {"p1": "tier prod is protected", "b2": "the gap is closed"}
+
+
+async def test_free_memory_is_deducted_and_the_record_says_so() -> None:
+    scene = await opened(REREAD)
+    await report(scene, 50 * MIB, free=500 * MIB)
+    assert scene.records() == []
+    await report(scene, 50 * MIB, free=100 * MIB)
+    assert highs(scene) == {"b1": 3 * GIB - 440 * MIB}
+    record = scene.records()[-1]
+    inputs = {one.name: one.value for one in record.inputs}
+    assert (inputs["free_memory"], inputs["lacking"], inputs["gap"]) == (100 * MIB, 400 * MIB, 440 * MIB)
+    [shown] = [line for line in working_of(record) if line.startswith("lacking")]
+    assert shown.replace("\u202f", " ") == (
+        "lacking = reading x horizon - free_memory, not below 0 = 419 430 400 bytes, where free_memory is 104 857 600 "
+        "bytes, horizon is 10 seconds, reading is 52 428 800 bytes/s"
+    )
 
 
 async def test_a_record_is_replayed() -> None:

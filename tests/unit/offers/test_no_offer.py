@@ -34,5 +34,5 @@ def test_exactly_the_nodes_without_cpu_have_a_reason(
 def test_the_most_frequent_reason_is_first() -> None:
     found = [NoOffer.DEGRADED, NoOffer.NO_PREDICTION, NoOffer.NO_PREDICTION]
     assert no_offer_line(found) == (
-        "nothing is offered: 2 nodes without a prediction yet, 1 node degraded, because usage is old or missing"
+        "no CPU is offered: 2 nodes without a prediction yet, 1 node degraded, because usage is old or missing"
     )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from waterline_crowd import use, view
 from waterline_rules import EXACT, THROTTLE, at, policies, rule
@@ -87,6 +87,59 @@ def test_what_prod_reads_again_is_its_gap_within_what_batch_holds() -> None:
     huge = guarded(rules, [cached("a")], prod_memory_refaults=50 * GIB)
     (left,) = huge.cycle.plan.remaining
     assert left.gap == 4 * GIB - floor_bytes(cached("a"), BOUNDS)
+
+
+@given(st.integers(0, 100), st.integers(0, 1000))
+def test_what_is_free_is_no_lack_of_prod(refaults: int, free: int) -> None:
+    done = guarded(
+        ruled(REFAULTS, MIB), [cached("a")], prod_memory_refaults=refaults * MIB, node_memory_free=free * MIB
+    )
+    lacking = max(0, 10 * refaults - free) * MIB if refaults > 1 else 0
+    assert highs(done) == ({"a": 4 * GIB - lacking} if lacking else {})
+
+
+def thrash(rules: Policies, seconds: int, spare: int, demand: int, touched: int) -> Iterator[tuple[float, float]]:
+    """Returns the MiB of prod and of batch, second by second. Prod touches so many MiB/s of 1,000; two pods with a
+    demand push it out as far as they do not fit into `spare` beside it.
+    """
+    state, prod = GuardState(), 1000.0
+    for second in range(seconds):
+        known = {one.uid: one.high_bytes / MIB for one in state.memory}
+        held = {uid: min(demand, known.get(uid, demand)) for uid in ("a", "b")}
+        free = 1000 + spare - prod - sum(held.values())
+        prod, free = prod + min(0.0, free), max(0.0, free)
+        yield prod, sum(held.values())
+        refaults = touched * (1000 - prod) / 1000
+        pods = [cached(uid, usage=0, cache=int(mib * MIB)) for uid, mib in held.items()]
+        readings = {"prod_memory_refaults": int(refaults * MIB), "node_memory_free": int(free * MIB)}
+        state = guarded(rules, pods, state, when=second, **readings).state
+        prod += min(refaults, free)
+
+
+SPARE, DEMAND, TOUCHED = st.integers(200, 1000), st.integers(200, 800), st.integers(200, 500)
+
+
+@settings(max_examples=25)
+@given(SPARE, DEMAND, TOUCHED, st.integers(1, 5))
+def test_the_loop_lowers_batch_until_prod_fits_and_no_further(
+    spare: int, demand: int, touched: int, horizon: int
+) -> None:
+    bounds = replace(BOUNDS, min_bytes=64 * MIB, horizon_seconds=D(horizon))
+    rules = ruled(REFAULTS, MIB, replace(THROTTLE, memory=bounds), cool_down_seconds=600)
+    *_, (prod, batch) = thrash(rules, 60, spare, demand, touched)
+    assert prod >= 1000 - 1000 / touched - 5, "what is left is below the waterline, or below the smallest change"
+    assert batch >= min(2 * demand, spare) - touched * horizon - 2
+
+
+@settings(max_examples=25)
+@given(SPARE, DEMAND, TOUCHED)
+def test_raises_cost_prod_little_and_give_batch_what_fits(spare: int, demand: int, touched: int) -> None:
+    """A raise goes into what is free, or by a tenth: prod never loses more than that again."""
+    bounds = replace(BOUNDS, min_bytes=64 * MIB, horizon_seconds=D(2))
+    rules = ruled(REFAULTS, MIB, replace(THROTTLE, memory=bounds), cool_down_seconds=5)
+    settled = list(thrash(rules, 300, spare, demand, touched))[60:]
+    assert min(prod for prod, _ in settled) >= 1000 - 0.1 * spare - 1000 / touched - 10
+    assert max(batch for _, batch in settled) >= min(2 * demand, spare) - 5
 
 
 def test_pressure_takes_a_small_step_of_a_few_pods() -> None:

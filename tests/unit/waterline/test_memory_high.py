@@ -104,6 +104,19 @@ def test_a_raise_stays_within_headroom_and_original(
     assert change.amount_bytes >= 0
 
 
+@given(pods().filter(is_memory_throttled), bounds, st.integers(0, 32 * GIB).map(D))
+def test_a_raise_that_binds_is_within_what_is_free_or_small(pod: PodUse, limits: MemoryBounds, free: Decimal) -> None:
+    change = restore_memory(pod, limits, None, None, free)
+    before = pod.memory_high_bytes
+    assert before is not None
+    if change is None or change.amount_bytes == 0:
+        return
+    assert change.amount_bytes <= max(free, D("0.1") * before, D(limits.min_change_bytes + PAGE_BYTES))
+    known = restore_memory(pod, limits, None, None)
+    assert known is not None
+    assert change.amount_bytes <= known.amount_bytes
+
+
 @given(pods().filter(is_memory_throttled), bounds)
 def test_raises_reach_exactly_the_original(pod: PodUse, limits: MemoryBounds) -> None:
     for _ in range(5000):

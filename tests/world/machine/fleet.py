@@ -39,9 +39,16 @@ def draw_sizes(rng: Random, horizon_seconds: float) -> FleetSizes:
 
 
 def draw_hardware(rng: Random) -> Hardware:
-    cpus = rng.choice((2, 4, 8, 16))
-    memory = cpus * rng.choice((1, 2, 4)) * _GIB
-    return Hardware(cpus, memory, rng.random() < 0.6, rng.choice((50, 200)), rng.choice((_GIB // 4, _GIB // 2)))
+    """Small machines with little memory are frequent, because something happens on them."""
+    cpus = rng.choice((2, 4, 8))
+    return Hardware(
+        cpus,
+        memory_bytes=cpus * rng.choice((_GIB // 2, _GIB, 4 * _GIB)),
+        pure_v2=rng.random() < 0.6,
+        system_milli=rng.choice((50, 200)),
+        neighbour_pressure=rng.choice((0.3, 0.8, 2.0)),
+        system_bytes=rng.choice((_GIB // 8, _GIB // 4)),
+    )
 
 
 @dataclass(slots=True)
@@ -119,7 +126,7 @@ class Workload:
 
     def _prod_request(self) -> Resources:
         hardware = self.machine.hardware
-        share = self.rng.uniform(0.1, 0.5) / max(1, self.sizes.prod[1])
+        share = self.rng.uniform(0.2, 0.7) / max(1, self.sizes.prod[1])
         return Resources(
             max(100, int(hardware.cpus * 1000 * share)), max(64 * _MIB, int(hardware.memory_bytes * share))
         )
@@ -127,7 +134,8 @@ class Workload:
     def _batch_request(self) -> Resources:
         hardware = self.machine.hardware
         return Resources(
-            self.rng.choice((100, 500, hardware.cpus * 250)), self.rng.choice((64 * _MIB, hardware.memory_bytes // 16))
+            self.rng.choice((100, 500, hardware.cpus * 250)),
+            self.rng.choice((64 * _MIB, hardware.memory_bytes // 16, hardware.memory_bytes // 5)),
         )
 
 

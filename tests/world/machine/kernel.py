@@ -61,12 +61,12 @@ class Kernel:
         if number is not None:
             raise refused(number, path)
         directory, _, name = path.rpartition("/")
+        if name.startswith("memory."):
+            self.settle()  # its pod may end in this
         place = self._places.get(directory)
         reader = None if place is None else place[1].readers.get(name)
         if place is None or reader is None:
             raise refused(errno.ENOENT, path)
-        if name.startswith("memory."):
-            self.settle()
         return reader(place[0])
 
     def write(self, path: str, text: str) -> None:
@@ -84,6 +84,7 @@ class Kernel:
 
     def write_as(self, by: str, path: str, text: str) -> None:
         """Write a file as one program or another. Raises OSError as the kernel does."""
+        self.settle()  # its pod may end in this
         directory, _, name = path.rpartition("/")
         place = self._places.get(directory)
         if place is None or name not in place[1].readers:
@@ -92,7 +93,6 @@ class Kernel:
         writer = controller.writers.get(name)
         if writer is None:
             raise refused(errno.EACCES, path)
-        self.settle()
         before = {file: controller.readers[file](group) for file in _changed_with(name, controller.readers)}
         writer(group, text.strip())
         for file, old in before.items():

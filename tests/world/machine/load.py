@@ -68,7 +68,7 @@ def draw_load(rng: Random, tier: Tier, request_milli: int, request_bytes: int, n
         )
         return Load(
             rng.randrange(1 << 16),
-            request_milli * rng.uniform(0.15, 0.5),
+            request_milli * rng.uniform(0.2, 0.9),
             swing=rng.uniform(0.0, 0.8),
             day_seconds=rng.uniform(60, 600),
             phase=rng.uniform(0, 2 * math.pi),
@@ -76,7 +76,7 @@ def draw_load(rng: Random, tier: Tier, request_milli: int, request_bytes: int, n
             anonymous_bytes=int(request_bytes * rng.uniform(0.2, 0.6)),
             growth_per_second=rng.choice((0, 0, 0, request_bytes // 900)),
             most_bytes=int(request_bytes * rng.uniform(0.7, 1.0)),
-            cache_bytes=int(request_bytes * rng.uniform(0.0, 0.5)),
+            cache_bytes=int(request_bytes * rng.uniform(0.0, 1.0)),
             kill_seconds=rng.choice((0.0, 0.0, 0.3)),
         )
     return Load(

@@ -24,7 +24,7 @@ from slackwater.model.time import Clock
 from slackwater.waterline.facts.eviction_marks import AGENT as AGENT_MARK
 from slackwater.waterline.facts.eviction_marks import PROTECTED
 
-_OWN_PRESSURE, _NEIGHBOUR_PRESSURE = 0.02, 0.30
+_OWN_PRESSURE = 0.02
 """As in slackwater.agent.adapters.simulated: what prod waits although it gets what it wants."""
 _REREAD_PER_SECOND = 0.2
 """Share of the missing page cache that a pod reads again in a second."""
@@ -41,6 +41,9 @@ class Hardware:
     memory_bytes: int = 32 * _GIB
     pure_v2: bool = True
     system_milli: int = 200
+    neighbour_pressure: float = 0.30
+    """What the presence of others costs prod, as in slackwater.agent.adapters.simulated; caches and memory bandwidth
+    differ by machine."""
     system_bytes: int = _GIB
 
 
@@ -280,7 +283,7 @@ class Machine:
         own, beside = prod_used / capacity, (total - prod_used) / capacity
         if prod_wanted > 0:
             unmet = max(0.0, prod_wanted - prod_used) / prod_wanted
-            pressure = min(1.0, unmet + _OWN_PRESSURE * own + _NEIGHBOUR_PRESSURE * own * beside)
+            pressure = min(1.0, unmet + _OWN_PRESSURE * own + self.hardware.neighbour_pressure * own * beside)
             self.prod_waited_us += pressure * seconds * 1e6
         self.node_waited_us += min(1.0, max(0.0, own + beside - 0.9) * 5) * seconds * 1e6
 

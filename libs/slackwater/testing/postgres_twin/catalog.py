@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from slackwater.testing.postgres_twin.syntax import ColumnDefinition, Query
 from slackwater.testing.postgres_twin.values import cast_to
-
-if TYPE_CHECKING:
-    from slackwater.testing.postgres_twin.plans import Plan
 
 
 @dataclass(slots=True)
@@ -42,7 +39,7 @@ class Catalog:
     tables: dict[str, TableDefinition] = field(default_factory=dict)
     views: dict[str, Query] = field(default_factory=dict)
     index_names: dict[str, tuple[str, tuple[tuple[int, ...], bool]]] = field(default_factory=dict)
-    plans: dict[str, Plan] = field(default_factory=dict)
+    plans: dict[str, Any] = field(default_factory=dict)
     """Compiled statements by their text."""
 
     def changed(self) -> Catalog:

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import asyncpg
 
 from slackwater.testing.postgres_twin.catalog import TableDefinition
 from slackwater.testing.postgres_twin.expressions import function_of
 from slackwater.testing.postgres_twin.outputs import builder, output_columns
-from slackwater.testing.postgres_twin.rows import Index, Row, Table, Values
-from slackwater.testing.postgres_twin.scopes import EXECUTION, Execution, Frame, Function, Relation, Scope
+from slackwater.testing.postgres_twin.rows import Index, Row, StoredTable, Values
+from slackwater.testing.postgres_twin.scopes import (
+    EXECUTION,
+    CompiledQuery,
+    Execution,
+    Frame,
+    Function,
+    Relation,
+    Rows,
+    Scope,
+)
 from slackwater.testing.postgres_twin.sources import Scan, conjuncts, joined, table_scan
 from slackwater.testing.postgres_twin.syntax import Delete, Expression, Insert, Update
 from slackwater.testing.postgres_twin.transactions import ROW_EXCLUSIVE, Blocked, Transaction
 
-if TYPE_CHECKING:
-    from slackwater.testing.postgres_twin.queries import CompiledQuery
-
-Rows = list[tuple[Any, ...]]
 Parts = tuple[Sequence[str], Sequence[str], Callable[[Frame], Rows]]
 """Names and types of the columns, and the function that runs the statement."""
 
@@ -93,7 +98,7 @@ def _refuse_unpartitioned(execution: Execution, definition: TableDefinition, val
     raise asyncpg.CheckViolationError(f'no partition of relation "{definition.name}" found for row')
 
 
-def insert_row(execution: Execution, table: Table, values: Values) -> Row | None:
+def insert_row(execution: Execution, table: StoredTable, values: Values) -> Row | None:
     """Inserts a row; returns the present one if a unique key is taken. Raises Blocked while that is not known yet."""
     transaction = execution.transaction
     for index in table.indexes:
@@ -172,7 +177,7 @@ def _place_of(definition: TableDefinition, name: str) -> int:
 
 def _resolution(
     insert: Insert, definition: TableDefinition, relation: Relation, fill: RowBuilder, scope: Scope
-) -> Callable[[Frame, Table, Row, Values], bool]:
+) -> Callable[[Frame, StoredTable, Row, Values], bool]:
     """Returns what happens if a row is there already; it returns whether the row was written."""
     if insert.on_conflict == "nothing":
         return lambda *_: False
@@ -185,7 +190,7 @@ def _resolution(
     where = None if insert.where is None else function_of(insert.where, scope)
     place, proposed_place = relation.place, excluded.place
 
-    def update(frame: Frame, table: Table, row: Row, proposed: Values) -> bool:
+    def update(frame: Frame, table: StoredTable, row: Row, proposed: Values) -> bool:
         execution = frame[EXECUTION]
         transaction = execution.transaction
         transaction.lock_row(row)
@@ -204,7 +209,7 @@ def _resolution(
     return update
 
 
-def _violated(_: Frame, table: Table, __: Row, proposed: Values) -> bool:
+def _violated(_: Frame, table: StoredTable, __: Row, proposed: Values) -> bool:
     raise asyncpg.UniqueViolationError(
         f'duplicate key value violates unique constraint of "{table.definition.name}": {proposed[:2]}'
     )
@@ -220,9 +225,7 @@ def _assignments(
     return found
 
 
-def _changed(
-    frame: Frame, values: Values, assigned: Sequence[tuple[int, Function, Callable[[Any], Any]]]
-) -> list[Any]:
+def _changed(frame: Frame, values: Values, assigned: Sequence[tuple[int, Function, Callable[[Any], Any]]]) -> list[Any]:
     new = list(values)
     for place, function, store in assigned:
         value = function(frame)
@@ -230,7 +233,7 @@ def _changed(
     return new
 
 
-def change_row(execution: Execution, table: Table, row: Row, old: Values, new: Values) -> None:
+def change_row(execution: Execution, table: StoredTable, row: Row, old: Values, new: Values) -> None:
     """Writes new values of a locked row. Raises UniqueViolationError, and Blocked as an insertion does."""
     moved = [index for index in table.indexes if index.key_of(old) != index.key_of(new)]
     for index in moved:

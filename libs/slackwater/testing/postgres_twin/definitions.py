@@ -14,8 +14,9 @@ import asyncpg
 
 from slackwater.testing.postgres_twin.catalog import Catalog, TableDefinition
 from slackwater.testing.postgres_twin.changes import RowBuilder
-from slackwater.testing.postgres_twin.plans import Plan, Result
-from slackwater.testing.postgres_twin.rows import Partition, Table
+from slackwater.testing.postgres_twin.plan import CompiledStatement, StatementResult
+from slackwater.testing.postgres_twin.queries import compiled_query
+from slackwater.testing.postgres_twin.rows import Partition, StoredTable
 from slackwater.testing.postgres_twin.scopes import Execution, Scope, Statement
 from slackwater.testing.postgres_twin.syntax import (
     AlterTable,
@@ -31,15 +32,15 @@ from slackwater.testing.postgres_twin.transactions import ACCESS_EXCLUSIVE
 from slackwater.testing.postgres_twin.values import cast_to
 
 
-def definition_plan(parsed: Any) -> Plan:
+def definition_plan(parsed: Any) -> CompiledStatement:
     """Returns the plan of a definition."""
     apply = _APPLIED[type(parsed)]
 
-    def run(execution: Execution, _: Any) -> Result:
+    def run(execution: Execution, _: Any) -> StatementResult:
         apply(parsed, execution)
-        return Result((), [], 0, "DEFINITION")
+        return StatementResult((), [], 0, "DEFINITION")
 
-    return Plan(run, writes=True)
+    return CompiledStatement(run, writes=True)
 
 
 def _create_table(parsed: CreateTable, execution: Execution) -> None:
@@ -57,7 +58,7 @@ def _redefine(execution: Execution, definition: TableDefinition, convert: Callab
     catalog = execution.session.changed_catalog()
     catalog.tables[definition.name] = definition
     tables = execution.session.tables
-    old, new = tables.get(definition.name), Table.of(definition)
+    old, new = tables.get(definition.name), StoredTable.of(definition)
     if old is not None:
         execution.transaction.lock_table(old, ACCESS_EXCLUSIVE)
         new.sequence, new.partitions = old.sequence, old.partitions
@@ -68,7 +69,7 @@ def _redefine(execution: Execution, definition: TableDefinition, convert: Callab
     tables[definition.name] = new
 
 
-def _put(table: Table, values: Any) -> None:
+def _put(table: StoredTable, values: Any) -> None:
     row = table.new_row()
     row.values = values
     for index in table.indexes:
@@ -127,7 +128,7 @@ def _drop(parsed: Drop, execution: Execution) -> None:
         raise asyncpg.UndefinedTableError(f'table "{parsed.table}" does not exist')
 
 
-def _drop_partition(table: Table, name: str, execution: Execution) -> None:
+def _drop_partition(table: StoredTable, name: str, execution: Execution) -> None:
     transaction = execution.transaction
     transaction.lock_table(table, ACCESS_EXCLUSIVE)
     part, place = table.partitions[name], table.definition.partitioned_by
@@ -168,7 +169,7 @@ def _alter(parsed: AlterTable, execution: Execution) -> None:
 
 def _add(execution: Execution, old: TableDefinition, _: str, column: ColumnDefinition) -> None:
     definition = TableDefinition(old.name, [*old.columns, column], old.indexes, old.partitioned_by)
-    scope = Scope(Statement(execution.catalog))
+    scope = Scope(Statement(execution.catalog, compiled_query))
     builder = RowBuilder(definition, scope)
     default = builder.default_of(len(definition.columns) - 1, scope)
 
@@ -210,10 +211,10 @@ def _rename(execution: Execution, old: TableDefinition, name: str, new: str) -> 
 
 
 def _renamed(expression: Any, name: str, new: str) -> Any:
-    from slackwater.testing.postgres_twin.syntax import Column, Operation
+    from slackwater.testing.postgres_twin.syntax import ColumnName, Operation
 
-    if isinstance(expression, Column) and expression.name == name:
-        return Column(new)
+    if isinstance(expression, ColumnName) and expression.name == name:
+        return ColumnName(new)
     if isinstance(expression, Operation):
         return Operation(expression.name, [_renamed(argument, name, new) for argument in expression.arguments])
     return expression
@@ -238,6 +239,6 @@ _APPLIED: dict[type, Callable[[Any, Execution], None]] = {
 }
 
 
-def empty_tables(catalog: Catalog) -> dict[str, Table]:
+def empty_tables(catalog: Catalog) -> dict[str, StoredTable]:
     """Returns the tables of a catalog without rows."""
-    return {name: Table.of(definition) for name, definition in catalog.tables.items()}
+    return {name: StoredTable.of(definition) for name, definition in catalog.tables.items()}

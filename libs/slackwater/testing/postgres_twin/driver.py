@@ -13,13 +13,14 @@ import asyncpg
 from slackwater.model.errors import Unavailable
 from slackwater.testing.link import Link
 from slackwater.testing.postgres_twin.copy_format import decoded_rows
-from slackwater.testing.postgres_twin.plans import Result
-from slackwater.testing.postgres_twin.server import Running, Server, Session
+from slackwater.testing.postgres_twin.plan import StatementResult
+from slackwater.testing.postgres_twin.server import Server
+from slackwater.testing.postgres_twin.session import Running, Session
 
 Listener = Callable[["Connection", int, str, object], None]
 
 
-class Record(tuple[Any, ...]):
+class NamedRow(tuple[Any, ...]):
     """The part of asyncpg.Record that Slackwater uses: values by position and by name."""
 
     names: Sequence[str] = ()
@@ -29,8 +30,8 @@ class Record(tuple[Any, ...]):
 
 
 @cache
-def _record_class(names: tuple[str, ...]) -> type[Record]:
-    return type("Record", (Record,), {"names": names})
+def _record_class(names: tuple[str, ...]) -> type[NamedRow]:
+    return type("Record", (NamedRow,), {"names": names})
 
 
 class Connection:
@@ -51,13 +52,11 @@ class Connection:
     def is_in_transaction(self) -> bool:
         return self.session.transaction is not None
 
-    async def run(self, sql: str, parameters: Any, *, begins: bool = False) -> Result:
+    async def run(self, sql: str, parameters: Any, *, begins: bool = False) -> StatementResult:
         """Runs one statement; waits for the locks that it needs."""
-        return await self._exchange(
-            lambda: self._server.execute(self.session, sql, parameters, begins=begins)
-        )
+        return await self._exchange(lambda: self._server.execute(self.session, sql, parameters, begins=begins))
 
-    async def _exchange(self, start: Callable[[], Running]) -> Result:
+    async def _exchange(self, start: Callable[[], Running]) -> StatementResult:
         running = None
         self._refuse_if_closed()
         try:
@@ -122,7 +121,7 @@ class Connection:
 
     # asyncpg's methods
 
-    async def fetch(self, sql: str, *values: Any) -> list[Record]:
+    async def fetch(self, sql: str, *values: Any) -> list[NamedRow]:
         result = await self.run(sql, values)
         return list(map(_record_class(tuple(result.names)), result.rows))
 
@@ -164,7 +163,12 @@ class Connection:
         await self._exchange(lambda: self._server.copy(self.session, table, columns, records))
 
     async def copy_to_table(
-        self, table: str, *, source: AsyncIterable[memoryview], columns: Sequence[str], format: str
+        self,
+        table: str,
+        *,
+        source: AsyncIterable[memoryview],
+        columns: Sequence[str],
+        format: str,  # noqa: A002 - asyncpg names it so
     ) -> None:
         assert format == "binary"  # noqa: S101 - Slackwater has no other
         body = b"".join([bytes(chunk) async for chunk in source])
@@ -173,9 +177,7 @@ class Connection:
         await self.copy_records_to_table(table, records=decoded_rows(body, kinds), columns=columns)
 
 
-async def connect(
-    server: Server, service: str, link: Link, process: str, settings: Mapping[str, float]
-) -> Connection:
+async def connect(server: Server, service: str, link: Link, process: str, settings: Mapping[str, float]) -> Connection:
     """Opens a session. Raises as asyncpg.connect does, and Unavailable for what the link loses."""
     session = await link.call(lambda: server.connect(service, process, settings))
     return Connection(server, session, link)

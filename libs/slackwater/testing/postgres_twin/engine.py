@@ -18,7 +18,7 @@ from sqlalchemy.pool import QueuePool
 
 from slackwater.model.time import Clock
 from slackwater.testing.postgres_twin.driver import Connection
-from slackwater.testing.postgres_twin.plans import Result
+from slackwater.testing.postgres_twin.plan import StatementResult
 from slackwater.testing.postgres_twin.results import TwinResult
 
 _REST_SECONDS = 1.0
@@ -58,7 +58,7 @@ class TwinPool(QueuePool):
     def checkedin(self) -> int:
         return len(self._idle)
 
-    async def take(self) -> Connection:
+    async def acquire(self) -> Connection:
         """Raises sqlalchemy.exc.TimeoutError, and what connecting raises."""
         while self._in_use >= self._size:
             await self._turn()
@@ -95,7 +95,7 @@ class TwinPool(QueuePool):
             if waiting in self._waiting:
                 self._waiting.remove(waiting)
 
-    def give_back(self, connection: Connection) -> None:
+    def release(self, connection: Connection) -> None:
         if not connection.is_closed():
             self._idle.append((connection, self._clock.monotonic()))
         self._leave()
@@ -129,7 +129,7 @@ class TwinConnection:
         return self._driver
 
     async def __aenter__(self) -> TwinConnection:
-        self._driver = await self._pool.take()
+        self._driver = await self._pool.acquire()
         self.closed = False
         return self
 
@@ -150,7 +150,7 @@ class TwinConnection:
     def _end(self) -> None:
         driver, self.closed = self._driver, True
         if driver is not None:
-            self._pool.give_back(driver)
+            self._pool.release(driver)
 
     def in_transaction(self) -> bool:
         return self._is_open
@@ -168,10 +168,10 @@ class TwinConnection:
             count = 0
             for one in values:
                 count += (await self._run(sql, one)).count
-            return TwinResult(Result((), [], count, ""))
+            return TwinResult(StatementResult((), [], count, ""))
         return TwinResult(await self._run(sql, values))
 
-    async def _run(self, sql: str, values: Any) -> Result:
+    async def _run(self, sql: str, values: Any) -> StatementResult:
         assert self._driver is not None  # noqa: S101 - it is open
         begins = not self._commits_itself
         self._is_open = self._is_open or begins

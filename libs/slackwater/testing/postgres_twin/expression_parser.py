@@ -10,7 +10,7 @@ from slackwater.testing.postgres_twin.syntax import (
     Call,
     Case,
     Cast,
-    Column,
+    ColumnName,
     Const,
     Expression,
     InList,
@@ -24,7 +24,7 @@ from slackwater.testing.postgres_twin.syntax import (
     Subquery,
     Subscript,
 )
-from slackwater.testing.postgres_twin.tokens import Token, tokens_of
+from slackwater.testing.postgres_twin.tokens import SqlToken, tokens_of
 
 T = TypeVar("T")
 
@@ -43,10 +43,10 @@ class ExpressionParser:
         self._place = 0
 
     @property
-    def token(self) -> Token:
+    def token(self) -> SqlToken:
         return self._tokens[self._place]
 
-    def next(self) -> Token:
+    def next(self) -> SqlToken:
         token = self.token
         self._place += 1
         return token
@@ -242,14 +242,15 @@ class ExpressionParser:
 
     def _word(self) -> Expression:
         name = self.name()
-        special = {
+        specials: dict[str, Callable[[], Expression]] = {
             "case": self._case,
             "cast": self._cast,
             "exists": lambda: self._subquery("exists"),
             "array": self._array,
             "extract": self._extract,
             "interval": lambda: Cast(Const(self.next().value), "interval"),
-        }.get(name)
+        }
+        special = specials.get(name)
         if name == "not":  # NOT EXISTS
             return Operation("not", (self._word(),))
         if special is not None and not self.at("."):
@@ -261,8 +262,8 @@ class ExpressionParser:
         if self.at("("):
             return self._call(name)
         if self.skip("."):
-            return Star(name) if self.skip("*") else Column(self.name(), name)
-        return Column(name)
+            return Star(name) if self.skip("*") else ColumnName(self.name(), name)
+        return ColumnName(name)
 
     def _case(self) -> Expression:
         whens = []

@@ -20,7 +20,7 @@ from slackwater.testing.postgres_twin.syntax import (
     Call,
     Case,
     Cast,
-    Column,
+    ColumnName,
     Const,
     Expression,
     InList,
@@ -76,7 +76,7 @@ def _param(node: Param, _: Scope) -> Compiled:
     return Compiled(lambda frame: frame[PARAMETERS][name], "")
 
 
-def _column(node: Column, scope: Scope) -> Compiled:
+def _column(node: ColumnName, scope: Scope) -> Compiled:
     found = scope.find(node.name, node.table)
     if found is None:
         raise asyncpg.UndefinedColumnError(f'column "{node.name}" does not exist')
@@ -267,9 +267,7 @@ def _subscript(node: Subscript, scope: Scope) -> Compiled:
 
 
 def _subquery(node: Subquery, scope: Scope) -> Compiled:
-    from slackwater.testing.postgres_twin.queries import compiled_query  # it compiles expressions in turn
-
-    query = compiled_query(node.query, scope)
+    query = scope.statement.compile_query(node.query, scope)
     rows = query.run
     if node.kind == "exists":
         return Compiled(lambda frame: bool(rows(frame)), "boolean")
@@ -371,7 +369,7 @@ SESSION: dict[str, Callable[..., Any]] = {
 _COMPILERS: dict[type, Callable[[Any, Scope], Compiled]] = {
     Const: _const,
     Param: _param,
-    Column: _column,
+    ColumnName: _column,
     Operation: _operation,
     Call: _call,
     Cast: _cast,

@@ -41,7 +41,9 @@ def _minus(left: Any, right: Any) -> Any:
 
 def _joined(left: Any, right: Any) -> Any:
     if isinstance(left, Json):
-        return Json({**left.content, **right.content} if isinstance(left.content, dict) else left.content + right.content)
+        return Json(
+            {**left.content, **right.content} if isinstance(left.content, dict) else left.content + right.content
+        )
     return left + right
 
 
@@ -237,4 +239,4 @@ SETS: Mapping[str, Callable[..., Sequence[Any]]] = {
     "generate_subscripts": _subscripts,
     "jsonb_array_elements_text": _texts_of,
 }
-"""Functions that return several rows of one column; `unnest` of several arrays and jsonb_to_record are in sources.py."""
+"""Functions that return several rows of one column. Several arrays for `unnest`, and jsonb_to_record: sources.py."""

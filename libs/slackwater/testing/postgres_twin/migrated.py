@@ -12,7 +12,8 @@ from slackwater.store.migrations import Schema as Migrations
 from slackwater.testing.clock import FakeClock
 from slackwater.testing.postgres_twin.catalog import Catalog
 from slackwater.testing.postgres_twin.results import TwinResult
-from slackwater.testing.postgres_twin.server import Contents, Schema, Server, Session
+from slackwater.testing.postgres_twin.server import Server
+from slackwater.testing.postgres_twin.session import Contents, ServiceSchema, Session
 
 _LONG_AGO = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -37,7 +38,7 @@ class _Operations:
 def migrated(migrations: Migrations) -> Contents:
     """Returns the schema that the migrations leave; all servers share its catalog and its plans."""
     server = Server(FakeClock(_LONG_AGO))
-    server.schemas[migrations.service] = Schema(Catalog(), {})
+    server.schemas[migrations.service] = ServiceSchema(Catalog(), {})
     session = server.connect(migrations.service, "", {})
     operations = _Operations(server, session)
     for path in sorted(migrations.versions.glob("[0-9]*_*.py")):

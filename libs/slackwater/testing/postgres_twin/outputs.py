@@ -5,34 +5,34 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from slackwater.testing.postgres_twin.expressions import compiled
-from slackwater.testing.postgres_twin.scopes import Function, Output, Scope
+from slackwater.testing.postgres_twin.scopes import Function, OutputColumn, Scope
 from slackwater.testing.postgres_twin.syntax import Expression, Star
 
 
-def output_columns(columns: Sequence[tuple[Expression, str]], scope: Scope) -> list[Output]:
+def output_columns(columns: Sequence[tuple[Expression, str]], scope: Scope) -> list[OutputColumn]:
     """Compiles the columns of a query or of RETURNING."""
-    outputs = []
+    outputs: list[OutputColumn] = []
     for value, alias in columns:
         if isinstance(value, Star):
             outputs += _all_columns(value, scope)
         else:
             found = compiled(value, scope)
-            outputs.append(Output(alias, found.of, found.type))
+            outputs.append(OutputColumn(alias, found.of, found.type))
     return outputs
 
 
-def _all_columns(star: Star, scope: Scope) -> Iterator[Output]:
+def _all_columns(star: Star, scope: Scope) -> Iterator[OutputColumn]:
     for relation in scope.relations:
         if not star.table or star.table == relation.alias:
             for position, (name, kind) in enumerate(zip(relation.names, relation.types, strict=True)):
-                yield Output(name, _at(relation.place, position), kind)
+                yield OutputColumn(name, _at(relation.place, position), kind)
 
 
 def _at(place: int, position: int) -> Function:
     return lambda frame: frame[place][position]
 
 
-def builder(outputs: Sequence[Output]) -> Function:
+def builder(outputs: Sequence[OutputColumn]) -> Function:
     functions = [output.of for output in outputs]
     if len(functions) == 1:
         (only,) = functions

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from slackwater.testing.postgres_twin.aggregates import grouped, numbered
@@ -12,34 +11,30 @@ from slackwater.testing.postgres_twin.expressions import function_of
 from slackwater.testing.postgres_twin.functions import SETS
 from slackwater.testing.postgres_twin.outputs import builder, output_columns
 from slackwater.testing.postgres_twin.rows import Row
-from slackwater.testing.postgres_twin.scopes import EXECUTION, Frame, Function, Named, Output, Scope
+from slackwater.testing.postgres_twin.scopes import (
+    EXECUTION,
+    CompiledQuery,
+    Frame,
+    Function,
+    Named,
+    OutputColumn,
+    Rows,
+    Scope,
+)
 from slackwater.testing.postgres_twin.sources import Scan, joined
 from slackwater.testing.postgres_twin.syntax import (
     Call,
-    Column,
+    ColumnName,
     Const,
     Delete,
     Expression,
+    FromItem,
     Insert,
     Query,
     Select,
     SortKey,
-    Source,
     Update,
 )
-
-Rows = list[tuple[Any, ...]]
-
-
-@dataclass(slots=True)
-class CompiledQuery:
-    """A query: its columns, and the function that runs it."""
-
-    names: Sequence[str]
-    types: Sequence[str]
-    run: Callable[[Frame], Rows]
-    counts: bool = False
-    """It changes rows and returns none: `run` gives one empty tuple for each changed row."""
 
 
 def compiled_query(query: Query, parent: Scope) -> CompiledQuery:
@@ -109,34 +104,36 @@ def _select(select: Select, scope: Scope) -> CompiledQuery:
 
 def _with_sets(select: Select) -> list[tuple[Expression, str]]:
     """Returns the columns; a function that returns a set becomes a source."""
-    columns = []
+    columns: list[tuple[Expression, str]] = []
     for number, (value, alias) in enumerate(select.columns):
         if isinstance(value, Call) and value.name in SETS:
             name = f" set {number}"
-            select.sources = [*select.sources, Source(function=value, alias=name)]
-            columns.append((Column(name, name), alias))
+            select.sources = [*select.sources, FromItem(function=value, alias=name)]
+            columns.append((ColumnName(name, name), alias))
         else:
             columns.append((value, alias))
     return columns
 
 
-def _sort_key(key: SortKey, outputs: Sequence[Output], scope: Scope) -> tuple[Function, bool]:
-    return _by_position(key.value, outputs) or _by_name(key.value, outputs) or function_of(key.value, scope), key.descends
+def _sort_key(key: SortKey, outputs: Sequence[OutputColumn], scope: Scope) -> tuple[Function, bool]:
+    return _by_position(key.value, outputs) or _by_name(key.value, outputs) or function_of(
+        key.value, scope
+    ), key.descends
 
 
-def _group_key(value: Expression, outputs: Sequence[Output], scope: Scope) -> Function:
+def _group_key(value: Expression, outputs: Sequence[OutputColumn], scope: Scope) -> Function:
     found = _by_position(value, outputs)
-    if found is None and isinstance(value, Column) and scope.find(value.name, value.table) is None:
+    if found is None and isinstance(value, ColumnName) and scope.find(value.name, value.table) is None:
         found = _by_name(value, outputs)
     return found or function_of(value, scope)
 
 
-def _by_position(value: Expression, outputs: Sequence[Output]) -> Function | None:
+def _by_position(value: Expression, outputs: Sequence[OutputColumn]) -> Function | None:
     return outputs[value.value - 1].of if isinstance(value, Const) and isinstance(value.value, int) else None
 
 
-def _by_name(value: Expression, outputs: Sequence[Output]) -> Function | None:
-    if not isinstance(value, Column) or value.table:
+def _by_name(value: Expression, outputs: Sequence[OutputColumn]) -> Function | None:
+    if not isinstance(value, ColumnName) or value.table:
         return None
     return next((output.of for output in outputs if output.name == value.name), None)
 
@@ -163,9 +160,7 @@ def _plain(
     keys = [key for key, _ in order]
 
     def run(frame: Frame) -> Rows:
-        found = [
-            (build(frame), [key(frame) for key in keys], [one(frame) for one in distinct]) for _ in scan(frame)
-        ]
+        found = [(build(frame), [key(frame) for key in keys], [one(frame) for one in distinct]) for _ in scan(frame)]
         _sort(found, order)
         rows = [row for row, _, _ in found]
         if distinct:

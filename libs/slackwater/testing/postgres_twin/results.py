@@ -7,7 +7,7 @@ from functools import cache
 from operator import itemgetter
 from typing import Any
 
-from slackwater.testing.postgres_twin.plans import Result
+from slackwater.testing.postgres_twin.plan import StatementResult
 
 
 @cache
@@ -23,7 +23,7 @@ class TwinResult:
 
     __slots__ = ("_names", "_rows", "rowcount")
 
-    def __init__(self, result: Result) -> None:
+    def __init__(self, result: StatementResult) -> None:
         self._names = result.names
         self._rows: Sequence[Any] = result.rows
         if result.rows and result.names:

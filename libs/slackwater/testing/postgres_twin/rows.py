@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from slackwater.testing.postgres_twin.catalog import TableDefinition
-    from slackwater.testing.postgres_twin.transactions import Transaction
+from slackwater.testing.postgres_twin.catalog import TableDefinition
 
 Values = tuple[Any, ...]
+Owner = Any
+"""A transaction, of transactions.py, which imports this module."""
 
 
 class Row:
@@ -24,19 +24,19 @@ class Row:
         self.number = number
         self.values: Values | None = None
         """Committed; None before the commit of its insertion, and after that of its deletion."""
-        self.writer: Transaction | None = None
+        self.writer: Owner | None = None
         """The transaction with an uncommitted change."""
         self.pending: Values | None = None
         """What the writer has written; None if it has deleted the row."""
         self.previous: Values | None = None
         """What the writer saw before the command of its last write."""
         self.command = 0
-        self.owner: Transaction | None = None
-        self.sharers: set[Transaction] | None = None
+        self.owner: Owner | None = None
+        self.sharers: set[Owner] | None = None
         self.history: list[tuple[int, Values | None]] | None = None
         """Values that commits replaced while a statement waited, with the numbers of those commits."""
 
-    def visible(self, transaction: Transaction, command: int, snapshot: int | None) -> Values | None:
+    def visible(self, transaction: Owner, command: int, snapshot: int | None) -> Values | None:
         """Returns what a command of a transaction sees: never its own writes."""
         if self.writer is transaction:
             return self.pending if self.command < command else self.previous
@@ -44,7 +44,7 @@ class Row:
             return self.values
         return next((values for commit, values in self.history if commit > snapshot), self.values)
 
-    def latest(self, transaction: Transaction) -> Values | None:
+    def latest(self, transaction: Owner) -> Values | None:
         return self.pending if self.writer is transaction else self.values
 
 
@@ -81,19 +81,19 @@ class Partition:
 
     since: datetime
     until: datetime
-    maker: Transaction | None = None
+    maker: Owner | None = None
     """The transaction that has created or dropped it without a commit so far."""
     is_dropped: bool = False
 
 
 @dataclass(slots=True, eq=False)
-class Table:
+class StoredTable:
     """The rows of a table on one server."""
 
     definition: TableDefinition
     rows: dict[int, Row] = field(default_factory=dict)
     indexes: list[Index] = field(default_factory=list)
-    locks: dict[Transaction, int] = field(default_factory=dict)
+    locks: dict[Owner, int] = field(default_factory=dict)
     """Modes of table locks, as bits of transactions.Mode."""
     partitions: dict[str, Partition] = field(default_factory=dict)
     sequence: int = 0
@@ -101,7 +101,7 @@ class Table:
     numbers: int = 0
 
     @classmethod
-    def of(cls, definition: TableDefinition) -> Table:
+    def of(cls, definition: TableDefinition) -> StoredTable:
         table = cls(definition)
         table.indexes = [Index(columns, is_unique=unique) for columns, unique in definition.indexes]
         return table
@@ -115,7 +115,7 @@ class Table:
         """Yields the committed rows, in the order of their insertion."""
         return (row.values for row in self.rows.values() if row.values is not None)
 
-    def settle(self, row: Row, transaction: Transaction, *, commits: bool, number: int, keeps_history: bool) -> None:
+    def settle(self, row: Row, transaction: Owner, *, commits: bool, number: int, keeps_history: bool) -> None:
         """Makes the writer's change of a row final, or takes it back."""
         old, new = (row.values, row.pending) if commits else (row.pending, row.values)
         if commits:

@@ -9,18 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from slackwater.testing.postgres_twin.syntax import Call
-
-if TYPE_CHECKING:
-    from slackwater.testing.postgres_twin.catalog import Catalog
-    from slackwater.testing.postgres_twin.rows import Table
-    from slackwater.testing.postgres_twin.server import Server, Session
-    from slackwater.testing.postgres_twin.transactions import Transaction
+from slackwater.testing.postgres_twin.catalog import Catalog
+from slackwater.testing.postgres_twin.rows import StoredTable
+from slackwater.testing.postgres_twin.syntax import Call, Query
+from slackwater.testing.postgres_twin.transactions import Transaction
 
 Frame = list[Any]
 Function = Callable[[Frame], Any]
+Rows = list[tuple[Any, ...]]
 PARAMETERS, EXECUTION, FIRST_PLACE = 0, 1, 2
 
 
@@ -31,7 +29,7 @@ class Compiled(NamedTuple):
     type: str
 
 
-class Output(NamedTuple):
+class OutputColumn(NamedTuple):
     """A column of a query."""
 
     name: str
@@ -40,13 +38,25 @@ class Output(NamedTuple):
 
 
 @dataclass(slots=True)
+class CompiledQuery:
+    """A query: its columns, and the function that runs it."""
+
+    names: Sequence[str]
+    types: Sequence[str]
+    run: Callable[[Frame], Rows]
+    counts: bool = False
+    """It changes rows and returns none: `run` gives one empty tuple for each changed row."""
+
+
+@dataclass(slots=True)
 class Execution:
     """One execution of a statement."""
 
-    server: Server
-    session: Session
+    server: Any
+    """Of server.py, which imports this module; so is the session."""
+    session: Any
     transaction: Transaction
-    tables: Mapping[str, Table]
+    tables: Mapping[str, StoredTable]
     catalog: Catalog
     command: int
     snapshot: int | None = None
@@ -59,7 +69,7 @@ class Execution:
     def now(self) -> datetime:
         return self.transaction.now
 
-    def draw(self, table: Table) -> int:
+    def draw(self, table: StoredTable) -> int:
         """Returns the next number of the table's sequence."""
         if self.draws == len(self.drawn):
             table.sequence += 1
@@ -94,6 +104,8 @@ class Statement:
     """What is common to all queries of a statement while it is compiled."""
 
     catalog: Catalog
+    compile_query: Callable[[Query, Scope], CompiledQuery]
+    """queries.compiled_query, for subqueries."""
     places: int = FIRST_PLACE
     writes: bool = False
     locks: bool = False

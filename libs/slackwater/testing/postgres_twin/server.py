@@ -9,119 +9,28 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 
 import asyncpg
 
 from slackwater.model.time import Clock
-from slackwater.testing.postgres_twin.catalog import Catalog
-from slackwater.testing.postgres_twin.definitions import empty_tables
-from slackwater.testing.postgres_twin.plans import Plan, Result, plan_of
-from slackwater.testing.postgres_twin.rows import Row, Table, Values
+from slackwater.testing.postgres_twin.planner import plan_of
+from slackwater.testing.postgres_twin.rows import Row, StoredTable
 from slackwater.testing.postgres_twin.scopes import Execution
+from slackwater.testing.postgres_twin.session import Contents, Running, ServiceSchema, Session
 from slackwater.testing.postgres_twin.transactions import Blocked, Transaction
 
 DEADLOCK_SECONDS = 1.0
 _MOST_SESSIONS = 100
 
 Schedule = Callable[[float, Callable[[], None]], object]
-Deliver = Callable[[Callable[[], None]], None]
 
 
 def call_later(seconds: float, action: Callable[[], None]) -> object:
     """Runs an action of the server in the running loop, outside of the context of the process that caused it."""
     return asyncio.get_running_loop().call_later(seconds, action, context=contextvars.Context())
-
-
-@dataclass(slots=True)
-class Schema:
-    """One service's tables on the server."""
-
-    catalog: Catalog
-    tables: dict[str, Table]
-
-
-@dataclass(frozen=True, slots=True)
-class Contents:
-    """The catalog and the rows with which a schema begins: what its migrations leave."""
-
-    catalog: Catalog
-    rows: Mapping[str, Iterable[Values]] = field(default_factory=dict)
-
-    def schema(self) -> Schema:
-        tables = empty_tables(self.catalog)
-        for name, rows in self.rows.items():
-            for values in rows:
-                row = tables[name].new_row()
-                row.values = values
-                for index in tables[name].indexes:
-                    index.add(index.key_of(values), row)
-        return Schema(self.catalog, tables)
-
-
-class Session:
-    """The server's side of one connection."""
-
-    def __init__(
-        self, server: Server, pid: int, service: str, schema: Schema, process: str, settings: Mapping[str, float]
-    ) -> None:
-        self.server = server
-        self.pid = pid
-        self.service = service
-        self.process = process
-        self.schema = schema
-        self.idle_seconds = settings.get("idle", 0.0)
-        """Limit of an open transaction without a statement; 0 for none."""
-        self.statement_seconds = settings.get("statement", 0.0)
-        self.transaction: Transaction | None = None
-        self.running: Running | None = None
-        self.keys: set[int] = set()
-        self.channels: dict[str, Callable[[str, str, int], None]] = {}
-        self.deliver: Deliver = lambda receive: receive()
-        self.ended: Callable[[], None] = lambda: None
-        self.is_open = True
-        self.used_at = server.clock.now()
-
-    @property
-    def tables(self) -> dict[str, Table]:
-        return self.schema.tables
-
-    @property
-    def catalog(self) -> Catalog:
-        return self.schema.catalog
-
-    def changed_catalog(self) -> Catalog:
-        """Returns a catalog of this server's own, which a definition may change."""
-        self.schema.catalog = self.schema.catalog.changed()
-        return self.schema.catalog
-
-
-class Running:
-    """One statement: done, or waiting for a lock."""
-
-    __slots__ = ("blockers", "error", "execution", "future", "parameters", "plan", "result", "session", "since")
-
-    def __init__(self, session: Session, plan: Plan, parameters: Any, execution: Execution) -> None:
-        self.session = session
-        self.plan = plan
-        self.parameters = parameters
-        self.execution = execution
-        self.result: Result | None = None
-        self.error: BaseException | None = None
-        self.future: asyncio.Future[None] | None = None
-        """Done when the statement is; None if it did not wait."""
-        self.blockers: list[Transaction] = []
-        self.since: datetime | None = None
-
-    def outcome(self) -> Result:
-        """Returns the result, or raises the statement's error."""
-        if self.error is not None:
-            raise self.error
-        assert self.result is not None  # noqa: S101 - the caller has waited
-        return self.result
 
 
 class Server:
@@ -130,7 +39,7 @@ class Server:
     def __init__(self, clock: Clock, schedule: Schedule = call_later) -> None:
         self.clock = clock
         self.schedule = schedule
-        self.schemas: dict[str, Schema] = {}
+        self.schemas: dict[str, ServiceSchema] = {}
         self.sessions: dict[int, Session] = {}
         self.takes_writes = True
         self.is_up = True
@@ -144,7 +53,7 @@ class Server:
         """How long the server keeps the session of a client that it cannot reach any more."""
         self._keys: dict[int, Transaction | Session] = {}
         self._waiting: dict[Running, None] = {}
-        self._old: list[tuple[Table, Row]] = []
+        self._old: list[tuple[StoredTable, Row]] = []
         self._sweeps = False
 
     # Sessions
@@ -255,7 +164,7 @@ class Server:
             if transaction.is_implicit:
                 self._commit(transaction)
         except Blocked as blocked:
-            transaction.take_back(mark)
+            transaction.revert(mark)
             execution.draws = 0
             self._wait(running, blocked.blockers)
         except (asyncpg.PostgresError, ValueError, OverflowError) as error:
@@ -280,13 +189,13 @@ class Server:
 
     def _retry(self, running: Running) -> None:
         """Starts a statement again that has waited."""
-        if running.session.running is not running or running.result is not None or running.error is not None:
+        if running.session.running is not running or running.is_done():
             return
         for blocker in running.blockers:
             blocker.waiters.pop(running, None)
         running.blockers = []
         self._attempt(running)
-        if running.result is not None or running.error is not None:
+        if running.is_done():
             self._done(running)
 
     def _done(self, running: Running) -> None:
@@ -479,7 +388,5 @@ class Server:
         self.lost_answers += commits
 
 
-def _notice(
-    receive: Callable[[str, str, int], None], channel: str, payload: str, pid: int
-) -> Callable[[], None]:
+def _notice(receive: Callable[[str, str, int], None], channel: str, payload: str, pid: int) -> Callable[[], None]:
     return lambda: receive(channel, payload, pid)

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import asyncpg
 
+from slackwater.testing.postgres_twin.catalog import TableDefinition
 from slackwater.testing.postgres_twin.expressions import compiled, function_of
 from slackwater.testing.postgres_twin.functions import SETS
 from slackwater.testing.postgres_twin.rows import Row, Values
 from slackwater.testing.postgres_twin.scopes import EXECUTION, Frame, Function, Relation, Scope
-from slackwater.testing.postgres_twin.syntax import Call, Column, Expression, Operation, Quantified, Source
+from slackwater.testing.postgres_twin.syntax import Call, ColumnName, Expression, FromItem, Operation, Quantified
 from slackwater.testing.postgres_twin.system_tables import SYSTEM_TABLES
 from slackwater.testing.postgres_twin.transactions import ACCESS_SHARE
 from slackwater.testing.postgres_twin.values import Json, cast_to
-
-if TYPE_CHECKING:
-    from slackwater.testing.postgres_twin.catalog import TableDefinition
 
 Scan = Callable[[Frame], Iterator[None]]
 Candidates = Callable[[Frame], Iterable[Row]]
@@ -29,7 +27,7 @@ def once(_: Frame) -> Iterator[None]:
     yield None
 
 
-def joined(sources: Sequence[Source], where: Expression | None, scope: Scope) -> Scan:
+def joined(sources: Sequence[FromItem], where: Expression | None, scope: Scope) -> Scan:
     """Compiles the sources of FROM in their order, and adds them to the scope."""
     conditions = conjuncts(where)
     scan: Scan = once
@@ -38,7 +36,9 @@ def joined(sources: Sequence[Source], where: Expression | None, scope: Scope) ->
         relation, rows = compiled_source(source, scope, bound)
         scope.relations.append(relation)
         on = None if source.on is None else function_of(source.on, scope)
-        scan = rows if number == 0 else _join(scan, rows, on, relation.place if source.join == "left" else None, relation)
+        scan = (
+            rows if number == 0 else _join(scan, rows, on, relation.place if source.join == "left" else None, relation)
+        )
     return scan
 
 
@@ -68,7 +68,7 @@ def conjuncts(condition: Expression | None) -> list[Expression]:
     return [condition]
 
 
-def compiled_source(source: Source, scope: Scope, conditions: Sequence[Expression]) -> tuple[Relation, Scan]:
+def compiled_source(source: FromItem, scope: Scope, conditions: Sequence[Expression]) -> tuple[Relation, Scan]:
     if source.function is not None:
         return _function(source, source.function, scope)
     if source.query is not None:
@@ -82,7 +82,7 @@ def compiled_source(source: Source, scope: Scope, conditions: Sequence[Expressio
         return _system(source, scope)
     catalog = scope.statement.catalog
     if name in catalog.views:
-        return _query(Source(query=catalog.views[name], alias=source.alias or name), scope)
+        return _query(FromItem(query=catalog.views[name], alias=source.alias or name), scope)
     return _table(source, scope, conditions)
 
 
@@ -95,7 +95,7 @@ def _from_place(rows_place: int, place: int) -> Scan:
     return scan
 
 
-def _system(source: Source, scope: Scope) -> tuple[Relation, Scan]:
+def _system(source: FromItem, scope: Scope) -> tuple[Relation, Scan]:
     names, rows = SYSTEM_TABLES[source.table]
     relation = Relation(source.alias or source.table, names, [""] * len(names), scope.statement.place())
     place = relation.place
@@ -108,11 +108,9 @@ def _system(source: Source, scope: Scope) -> tuple[Relation, Scan]:
     return relation, scan
 
 
-def _query(source: Source, scope: Scope) -> tuple[Relation, Scan]:
-    from slackwater.testing.postgres_twin.queries import compiled_query  # it compiles sources in turn
-
+def _query(source: FromItem, scope: Scope) -> tuple[Relation, Scan]:
     assert source.query is not None  # noqa: S101 - the caller has checked
-    query = compiled_query(source.query, scope)
+    query = scope.statement.compile_query(source.query, scope)
     relation = Relation(source.alias, source.columns or query.names, query.types, scope.statement.place())
     run, place = query.run, relation.place
 
@@ -124,7 +122,7 @@ def _query(source: Source, scope: Scope) -> tuple[Relation, Scan]:
     return relation, scan
 
 
-def _function(source: Source, call: Call, scope: Scope) -> tuple[Relation, Scan]:
+def _function(source: FromItem, call: Call, scope: Scope) -> tuple[Relation, Scan]:
     arguments = [compiled(argument, scope) for argument in call.arguments]
     place = scope.statement.place()
     if call.name == "jsonb_to_record":
@@ -152,7 +150,7 @@ def _function(source: Source, call: Call, scope: Scope) -> tuple[Relation, Scan]
     return relation, scan
 
 
-def _record(source: Source, document: Function, place: int) -> Scan:
+def _record(source: FromItem, document: Function, place: int) -> Scan:
     pairs = list(zip(source.columns, source.types, strict=True))
 
     def scan(frame: Frame) -> Iterator[None]:
@@ -175,7 +173,7 @@ def _member(value: Json, name: str, kind: str) -> Any:
     return cast_to(kind)(content if isinstance(content, str) else Json(content).text)
 
 
-def _table(source: Source, scope: Scope, conditions: Sequence[Expression]) -> tuple[Relation, Scan]:
+def _table(source: FromItem, scope: Scope, conditions: Sequence[Expression]) -> tuple[Relation, Scan]:
     definition = scope.statement.catalog.tables.get(source.table)
     if definition is None:
         raise asyncpg.UndefinedTableError(f'relation "{source.table}" does not exist')
@@ -186,9 +184,7 @@ def _table(source: Source, scope: Scope, conditions: Sequence[Expression]) -> tu
     return relation, table_scan(definition, relation, scope, conditions)
 
 
-def table_scan(
-    definition: TableDefinition, relation: Relation, scope: Scope, conditions: Sequence[Expression]
-) -> Scan:
+def table_scan(definition: TableDefinition, relation: Relation, scope: Scope, conditions: Sequence[Expression]) -> Scan:
     """Returns a scan that puts the values of a row, and the row itself, at the relation's place."""
     candidates, place = _access(definition, relation, scope, conditions), relation.place
 
@@ -255,14 +251,15 @@ def _by_key(name: str, number: int, keys: Sequence[tuple[Function, bool]]) -> Ca
 def _given(condition: Expression, relation: Relation, scope: Scope) -> tuple[str, Function, bool] | None:
     """Returns a column of the relation that must equal a value known before the scan, or one of many values."""
     if isinstance(condition, Quantified):
-        if condition.operator == "=" and not condition.is_all and _names(condition.value, relation):
-            value = _before(condition.array, scope)
-            return None if value is None else (condition.value.name, value, True)  # type: ignore[union-attr] # a column
-        return None
+        column = condition.value
+        if condition.operator != "=" or condition.is_all or not isinstance(column, ColumnName):
+            return None
+        value = _before(condition.array, scope) if _names(column, relation) else None
+        return None if value is None else (column.name, value, True)
     if not isinstance(condition, Operation) or condition.name != "=":
         return None
     for column, other in (condition.arguments, tuple(reversed(condition.arguments))):
-        if isinstance(column, Column) and _names(column, relation) and not _names(other, relation):
+        if isinstance(column, ColumnName) and _names(column, relation) and not _names(other, relation):
             value = _before(other, scope)
             if value is not None:
                 return column.name, value, False
@@ -271,7 +268,7 @@ def _given(condition: Expression, relation: Relation, scope: Scope) -> tuple[str
 
 def _names(expression: Expression, relation: Relation) -> bool:
     return (
-        isinstance(expression, Column)
+        isinstance(expression, ColumnName)
         and expression.name in relation.names
         and expression.table in ("", relation.alias)
     )

@@ -7,21 +7,50 @@ from slackwater.testing.postgres_twin.syntax import (
     Body,
     Call,
     Cast,
-    Column,
+    ColumnName,
     Delete,
     Expression,
+    FromItem,
     Insert,
     Query,
     Select,
-    Source,
     Star,
     Statement,
     Update,
 )
 
 _ENDS_NAME = frozenset(
-    "from where group order limit offset for union returning on left cross join inner set values select as using"
-    " lateral with and or when then else end into default".split()
+    [
+        "from",
+        "where",
+        "group",
+        "order",
+        "limit",
+        "offset",
+        "for",
+        "union",
+        "returning",
+        "on",
+        "left",
+        "cross",
+        "join",
+        "inner",
+        "set",
+        "values",
+        "select",
+        "as",
+        "using",
+        "lateral",
+        "with",
+        "and",
+        "or",
+        "when",
+        "then",
+        "else",
+        "end",
+        "into",
+        "default",
+    ]
 )
 
 
@@ -100,7 +129,7 @@ class StatementParser(DefinitionParser):
             alias = self.name()
         return value, alias or _title_of(value)
 
-    def _sources(self) -> list[Source]:
+    def _sources(self) -> list[FromItem]:
         sources = [self._source("cross")]
         while True:
             if self.skip(",") or self.skip("cross", "join"):
@@ -114,9 +143,9 @@ class StatementParser(DefinitionParser):
             else:
                 return sources
 
-    def _source(self, join: str) -> Source:
+    def _source(self, join: str) -> FromItem:
         self.skip("lateral")
-        source = Source(join=join)
+        source = FromItem(join=join)
         if self.skip("("):
             source.query = self.query()
             self.expect(")")
@@ -131,7 +160,7 @@ class StatementParser(DefinitionParser):
         self._alias(source)
         return source
 
-    def _alias(self, source: Source) -> None:
+    def _alias(self, source: FromItem) -> None:
         if self.skip("as") or (self.token.kind in ("word", "name") and self.token.text not in _ENDS_NAME):
             source.alias = self.name()
             if self.at("("):
@@ -193,7 +222,7 @@ def _title_of(value: Expression) -> str:
     if isinstance(value, Cast):
         inner = _title_of(value.value)
         return value.type if inner == "?column?" else inner
-    if isinstance(value, Column):
+    if isinstance(value, ColumnName):
         return value.name
     if isinstance(value, Call):
         return "extract" if value.name.startswith("extract_") else value.name

@@ -18,7 +18,7 @@ class Param:
 
 
 @dataclass(slots=True)
-class Column:
+class ColumnName:
     name: str
     table: str = ""
 
@@ -105,7 +105,7 @@ class Subscript:
 Expression: TypeAlias = (
     Const
     | Param
-    | Column
+    | ColumnName
     | Star
     | Operation
     | Call
@@ -127,7 +127,7 @@ class SortKey:
 
 
 @dataclass(slots=True)
-class Source:
+class FromItem:
     """An item of FROM: a table, a query or a function, joined to the items before it."""
 
     table: str = ""
@@ -144,7 +144,7 @@ class Source:
 class Select:
     columns: list[tuple[Expression, str]] = field(default_factory=list)
     distinct_on: Sequence[Expression] = ()
-    sources: list[Source] = field(default_factory=list)
+    sources: list[FromItem] = field(default_factory=list)
     where: Expression | None = None
     group: Sequence[Expression] = ()
     order: Sequence[SortKey] = ()
@@ -175,7 +175,7 @@ class Update:
     table: str
     alias: str
     assignments: Sequence[tuple[str, Expression]]
-    sources: list[Source]
+    sources: list[FromItem]
     where: Expression | None
     returning: list[tuple[Expression, str]]
 

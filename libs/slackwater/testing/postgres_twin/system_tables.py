@@ -39,5 +39,8 @@ def _sessions(execution: Execution) -> Iterator[tuple[Any, ...]]:
 SYSTEM_TABLES: Mapping[str, tuple[Sequence[str], Rows]] = {
     "pg_inherits": (("inhrelid", "inhparent"), _partitions),
     "pg_class": (("oid", "relname", "relnamespace", "relpartbound"), _classes),
-    "pg_stat_activity": (("pid", "usename", "datname", "state", "wait_event_type", "wait_event", "query_start"), _sessions),
+    "pg_stat_activity": (
+        ("pid", "usename", "datname", "state", "wait_event_type", "wait_event", "query_start"),
+        _sessions,
+    ),
 }

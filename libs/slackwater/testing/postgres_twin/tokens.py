@@ -23,36 +23,36 @@ _TOKEN = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class SqlToken:
     kind: str
     text: str
     """Lower case for words and operators."""
     value: Any = None
 
 
-def tokens_of(sql: str) -> list[Token]:
+def tokens_of(sql: str) -> list[SqlToken]:
     """Returns the tokens of a statement, the last one of kind `end`. Raises AssertionError for unknown characters."""
-    tokens, place = list[Token](), 0
+    tokens, place = list[SqlToken](), 0
     while place < len(sql):
         match = _TOKEN.match(sql, place)
         assert match is not None, f"the PostgreSQL twin cannot read: {sql[place : place + 40]!r}"  # noqa: S101
         place = match.end()
         if match.lastgroup != "space":
             tokens.append(_token(str(match.lastgroup), match.group()))
-    return [*tokens, Token("end", "")]
+    return [*tokens, SqlToken("end", "")]
 
 
-def _token(kind: str, text: str) -> Token:
+def _token(kind: str, text: str) -> SqlToken:
     if kind == "string":
-        return Token("string", "", text[1:-1].replace("''", "'"))
+        return SqlToken("string", "", text[1:-1].replace("''", "'"))
     if kind == "quoted":
-        return Token("name", text[1:-1])
+        return SqlToken("name", text[1:-1])
     if kind == "number":
-        return Token("number", "", float(text) if "." in text else int(text))
+        return SqlToken("number", "", float(text) if "." in text else int(text))
     if kind == "position":
-        return Token("parameter", "", int(text[1:]) - 1)
+        return SqlToken("parameter", "", int(text[1:]) - 1)
     if kind == "parameter":
-        return Token("parameter", "", text[1:])
+        return SqlToken("parameter", "", text[1:])
     if kind == "colon":
-        return Token("operator", ":")
-    return Token(kind, text.lower())
+        return SqlToken("operator", ":")
+    return SqlToken(kind, text.lower())

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from slackwater.testing.postgres_twin.rows import Row, Table, Values
-
-if TYPE_CHECKING:
-    from slackwater.testing.postgres_twin.server import Session
+from slackwater.testing.postgres_twin.rows import Row, StoredTable, Values
 
 ACCESS_SHARE: Final = 1
 ROW_EXCLUSIVE: Final = 2
@@ -39,17 +36,17 @@ class Transaction:
         "undo", "waiters",
     )  # fmt: skip
 
-    def __init__(self, session: Session, now: datetime, *, is_implicit: bool) -> None:
+    def __init__(self, session: Any, now: datetime, *, is_implicit: bool) -> None:
         self.session = session
         self.now = now
         self.is_implicit = is_implicit
         """It is one statement, which commits by itself."""
         self.command = 0
         self.has_failed = False
-        self.log: list[tuple[Table, Row, Any, Any, Any, int]] = []
+        self.log: list[tuple[StoredTable, Row, Any, Any, Any, int]] = []
         """Written rows, with what the write replaced."""
         self.locked: list[Row] = []
-        self.tables: list[Table] = []
+        self.tables: list[StoredTable] = []
         self.advisory: set[int] = set()
         self.notices: dict[tuple[str, str], None] = {}
         """Channels and payloads; PostgreSQL sends equal ones once."""
@@ -58,7 +55,7 @@ class Transaction:
         self.waiters: dict[Any, None] = {}
         """Statements that wait for this transaction, in their order."""
 
-    def lock_table(self, table: Table, mode: int) -> None:
+    def lock_table(self, table: StoredTable, mode: int) -> None:
         """Raises Blocked."""
         held = table.locks.get(self, 0)
         if held & mode or held > mode:
@@ -94,13 +91,13 @@ class Transaction:
             row.owner = self
         self.locked.append(row)
 
-    def write(self, table: Table, row: Row, values: Values | None) -> None:
+    def write(self, table: StoredTable, row: Row, values: Values | None) -> None:
         """Writes a row that this transaction has locked; None deletes it."""
         self.log.append((table, row, row.writer, row.pending, row.previous, row.command))
         row.previous = row.pending if row.writer is self else row.values
         row.writer, row.pending, row.command = self, values, self.command
 
-    def take_back(self, mark: int) -> None:
+    def revert(self, mark: int) -> None:
         """Undoes the writes of the current command, of which `mark` were before; its locks stay."""
         while len(self.log) > mark:
             table, row, writer, pending, previous, command = self.log.pop()

@@ -217,6 +217,5 @@ def _array(value: Any, item: Cast) -> Any:
     if isinstance(value, WireArray):
         return value
     return [
-        None if part is None else _array(part, item) if isinstance(part, list | tuple) else item(part)
-        for part in value
+        None if part is None else _array(part, item) if isinstance(part, list | tuple) else item(part) for part in value
     ]

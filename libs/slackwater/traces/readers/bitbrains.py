@@ -64,7 +64,8 @@ def _read_published(path: Path, resource: TraceResource) -> Trace:
     used, limit, unit = _CSV_COLUMNS[resource]
     rows, numbers = SampleAccumulator(), SeriesNumbers()
     for file in required(path, FILES, *_PUBLISHED):
-        if not first_line(file).startswith(_TIME + ";"):
+        titles = [title.strip() for title in first_line(file).split(";")]
+        if tuple(titles[: len(LAYOUT.columns)]) != LAYOUT.columns:
             raise InvalidInput(f"{file}, line 1: expected {LAYOUT.description}; found {first_line(file)[:80]!r}")
         vm = numbers.of([f"vm-{file.stem}"], np.zeros(1, np.intp))[0]
         for batch in batches(file, LAYOUT, (_TIME, used, limit)):

@@ -22,6 +22,10 @@ CREDIT_SECONDS: Final = 10.0
 BINDING_RATIO: Final = Decimal("0.9")
 """A pod that holds less than this share of its limit is not bound by it: removing the limit costs nothing."""
 
+PROBE_RATIO: Final = Decimal("0.1")
+"""Where nothing is free, a limit that prod's refaults lowered rises by this share: prod loses little if it is too much,
+and page cache without use does not hold the limit down for good."""
+
 
 @dataclass(frozen=True, slots=True)
 class MemoryBounds:
@@ -113,11 +117,16 @@ def throttle_memory(pod: PodUse, bounds: MemoryBounds, gap_bytes: Decimal | None
 
 
 def restore_memory(
-    pod: PodUse, bounds: MemoryBounds, headroom_bytes: Decimal | None, capacity_bytes: int | None
+    pod: PodUse,
+    bounds: MemoryBounds,
+    headroom_bytes: Decimal | None,
+    capacity_bytes: int | None,
+    free_bytes: Decimal | None = None,
 ) -> MemoryChange | None:
     """Returns the raise of a pod by a step within the headroom (None: no bound), at most to the exact original.
 
-    A limit that does not bind the pod goes back at once.
+    With `free_bytes` known, a step beyond what is free is a small one. A limit that does not bind the pod goes back at
+    once.
     """
     before, original = pod.memory_high_bytes, pod.original_memory_high_bytes
     if before is None or (original is not None and before >= original):
@@ -125,7 +134,10 @@ def restore_memory(
     held = held_bytes(pod)
     if held is not None and held < BINDING_RATIO * before:
         return MemoryChange(pod.uid, before, original, ZERO)
-    raised = max(before * bounds.restore_step_ratio, Decimal(bounds.min_change_bytes + PAGE_BYTES))
+    least = Decimal(bounds.min_change_bytes + PAGE_BYTES)
+    raised = max(before * bounds.restore_step_ratio, least)
+    if free_bytes is not None:
+        raised = min(raised, max(free_bytes, before * PROBE_RATIO, least))
     if headroom_bytes is not None:
         raised = min(raised, headroom_bytes)
     top = capacity_bytes if original is None else original

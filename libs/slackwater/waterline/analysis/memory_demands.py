@@ -14,13 +14,14 @@ from slackwater.waterline.facts.amounts import ZERO
 from slackwater.waterline.facts.node import NodeReadings
 from slackwater.waterline.facts.pods import PodUse
 from slackwater.waterline.policies.values import PolicyAction
+from slackwater.waterline.registry.memory import free_memory
 from slackwater.waterline.registry.metric import Metric, MetricResource
 
 
 @record(frozen=True, slots=True)
 class RestorableMemory:
     """A pod whose memory limit may rise: by `headroom` bytes in total, or (None) by a step. Without `is_covered` no
-    rule throttles its memory any more.
+    rule throttles its memory any more. `free`: what is free on the node, where a rule compares prod's refaults with it.
     """
 
     pod: PodUse
@@ -28,6 +29,7 @@ class RestorableMemory:
     bounds: MemoryBounds
     cool_down_seconds: float = 0.0
     is_covered: bool = True
+    free: Decimal | None = None
 
 
 def acts_on_memory(action: PolicyAction, metric: Metric) -> bool:
@@ -188,7 +190,12 @@ def _restorable(
         _most_careful(bounds) if bounds else MemoryBounds(),
         max((each.rule.cool_down_seconds for each in own), default=0.0),
         bool(own),
+        free_memory(view) if any(_is_estimated(each.metric) for each in own) else None,
     )
+
+
+def _is_estimated(metric: Metric | None) -> bool:
+    return metric is not None and metric.memory is not None and metric.memory.is_bounded
 
 
 def memory_headroom(verdict: RuleVerdict, view: NodeReadings) -> Decimal | None:

@@ -154,7 +154,8 @@ def restore_memory_limits(
     for keys, pod in reversed(chain.ranked(one.pod for one in restorable)):
         one = by_uid[pod.uid]
         left = None if one.headroom is None else max(ZERO, one.headroom - given)
-        change = None if pod.uid in refused else _raise(one, left, capacity_bytes)
+        free = None if one.free is None else max(ZERO, one.free - given)
+        change = None if pod.uid in refused else _raise(one, left, free, capacity_bytes)
         if change is None:
             because = refused.get(pod.uid, "the headroom is too small for its limit to rise")
             spared.append(Spared(ActionKind.RESTORE_MEMORY, pod.uid, pod.name, because))
@@ -165,11 +166,13 @@ def restore_memory_limits(
     return tuple(steps), tuple(spared)
 
 
-def _raise(one: RestorableMemory, left: Decimal | None, capacity_bytes: int | None) -> MemoryChange | None:
+def _raise(
+    one: RestorableMemory, left: Decimal | None, free: Decimal | None, capacity_bytes: int | None
+) -> MemoryChange | None:
     pod = one.pod
     if not one.is_covered and pod.memory_high_bytes is not None:
         return MemoryChange(pod.uid, pod.memory_high_bytes, pod.original_memory_high_bytes, ZERO)
-    return restore_memory(pod, one.bounds, left, capacity_bytes)
+    return restore_memory(pod, one.bounds, left, capacity_bytes, free)
 
 
 def _why_nothing(pod: PodUse, bounds: MemoryBounds) -> str:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Final
 
-from slackwater.waterline.facts.amounts import exact
+from slackwater.waterline.facts.amounts import ZERO, exact
 from slackwater.waterline.facts.node import NodeReadings
 from slackwater.waterline.facts.pods import PodUse
 from slackwater.waterline.ordering import chains
 from slackwater.waterline.registry.metric import Dimension, Fact, MemoryThrottling, Metric, MetricResource
+
+FREE_MEMORY: Final = "node_memory_free"
+"""The reading of free memory: no metric of a rule, because page cache fills what is free on any healthy node."""
 
 
 def memory_of(pod: PodUse) -> Decimal | None:
@@ -32,9 +35,22 @@ def _above_of_capacity(view: NodeReadings, reading: Decimal, target: Decimal, _h
     return _of_capacity(view, reading, target)
 
 
-def _refaulted(_view: NodeReadings, reading: Decimal, _target: Decimal, horizon: Decimal) -> Decimal | None:
-    """Returns what prod reads again within the horizon: the page cache that it lacks."""
-    return (reading * horizon).to_integral_value()
+def free_memory(view: NodeReadings) -> Decimal | None:
+    """Returns the bytes that nothing uses, page cache neither; None if they were not measured."""
+    series = view.readings.get(FREE_MEMORY, ())
+    return exact(series[0].value) if series else None
+
+
+def _refaulted(view: NodeReadings, reading: Decimal, _target: Decimal, horizon: Decimal) -> Decimal | None:
+    """Returns the page cache that prod lacks: what it reads again within the horizon, beyond what is free for it. After
+    a cut prod reads again what it has lost, and that is no reason for the next cut."""
+    again = (reading * horizon).to_integral_value()
+    return max(ZERO, again - (free_memory(view) or ZERO))
+
+
+def _free_in_bytes(view: NodeReadings) -> tuple[Fact, ...]:
+    free = free_memory(view)
+    return () if free is None else (Fact("free_memory", free, Dimension.MEMORY),)
 
 
 NODE_MEMORY_USAGE: Final = Metric(
@@ -72,7 +88,8 @@ PROD_MEMORY_REFAULTS: Final = Metric(
     MetricResource.MEMORY,
     sort=chains.MEMORY,
     evictable=True,
-    memory=MemoryThrottling(_refaulted, "reading x horizon", is_bounded=True),
+    basis=_free_in_bytes,
+    memory=MemoryThrottling(_refaulted, "reading x horizon - free_memory, not below 0", is_bounded=True),
 )
 
 MEMORY: Final = (

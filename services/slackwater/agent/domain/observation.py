@@ -78,6 +78,7 @@ class ObservedWindow:
     links: tuple[LinkUse, ...] = ()
     host_apps: tuple[HostWindow, ...] = ()
     prod_refaults: float | None = None
+    node_free_bytes: int | None = None
 
 
 class _Series:
@@ -205,6 +206,7 @@ class Observation:
                 for pod in pods
                 if pod.uid in self._pods
             ),
+            node_free_bytes=last.node_free_bytes,
             prod_refaults=per_second(opened.prod_refault_bytes, last.prod_refault_bytes, seconds),
             disks=disk_uses(opened.disks, last.disks, seconds),
             links=link_uses(opened.links, last.links, seconds),

@@ -79,5 +79,7 @@ class RawSample:
     disks: tuple[DiskSample, ...] = ()
     links: tuple[LinkSample, ...] = ()
     host_apps: tuple[HostSample, ...] = ()
+    node_free_bytes: int | None = None
+    """Memory that nothing uses, page cache neither."""
     prod_refault_bytes: int | None = None
     """Cumulative bytes of file pages that prod pods read again after the kernel had dropped them."""

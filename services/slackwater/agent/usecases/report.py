@@ -53,6 +53,7 @@ class ReportUsage:
             disks=window.disks,
             links=window.links,
             prod_refault_bytes_per_second=window.prod_refaults,
+            node_free_bytes=window.node_free_bytes,
             host_apps=tuple(HostAppUsage(app.name, app.tier, usage(app.cpu, app.memory)) for app in window.host_apps),
         )
 

@@ -71,6 +71,11 @@ class ColocationUnit:
     async def save(self, state: NodeState) -> None:
         self._states[state.node] = self._changed[state.node] = state
 
+    async def remove(self, node: str) -> None:
+        self._states.pop(node, None)
+        self._changed.pop(node, None)
+        await self._rows.remove([node])
+
     async def publish(self, event: Event[Any]) -> None:
         await self._unit.publish(event)
 

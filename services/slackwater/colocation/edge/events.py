@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from slackwater.bus.consume.handlers import Consumer
+from slackwater.bus.consume.handlers import Consumer, each
 from slackwater.bus.port import Done, Received, Settlement
+from slackwater.colocation.usecases.drop_node import drop_node
 from slackwater.colocation.usecases.node_updates import apply_description, apply_liveness, apply_peaks, apply_usage
 from slackwater.colocation.usecases.recompute_offer import News, Offering, apply_news
 from slackwater.events.envelope import Event
+from slackwater.events.node_deleted import NodeDeleted
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.events.peak_predicted import PeakPredicted
@@ -17,6 +19,7 @@ from slackwater.events.usage_windowed import UsageWindowed
 
 ON_DESCRIBED = "colocation-node-described"
 ON_LIVENESS = "colocation-node-liveness-changed"
+ON_DELETED = "colocation-node-deleted"
 ON_USAGE = "colocation-usage-windowed"
 ON_PEAKS = "colocation-peak-predicted"
 
@@ -33,6 +36,9 @@ class ColocationEvents:
     async def on_liveness(self, batch: Sequence[Received[NodeLivenessChanged]]) -> Sequence[Settlement]:
         return await self._apply(ON_LIVENESS, [_liveness(received.event) for received in batch])
 
+    async def on_deleted(self, received: Received[NodeDeleted]) -> None:
+        await drop_node(self._offering, ON_DELETED, received.event)
+
     async def on_usage(self, batch: Sequence[Received[UsageWindowed]]) -> Sequence[Settlement]:
         return await self._apply(ON_USAGE, [_usage(received.event) for received in batch])
 
@@ -48,6 +54,7 @@ class ColocationEvents:
         return (
             Consumer(NodeDescribed, ON_DESCRIBED, self.on_described),
             Consumer(NodeLivenessChanged, ON_LIVENESS, self.on_liveness),
+            Consumer(NodeDeleted, ON_DELETED, each(self.on_deleted)),
             Consumer(UsageWindowed, ON_USAGE, self.on_usage),
             Consumer(PeakPredicted, ON_PEAKS, self.on_peaks),
         )

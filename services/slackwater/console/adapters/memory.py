@@ -33,6 +33,7 @@ from slackwater.console.domain.views import (
 )
 from slackwater.decisions.reasons import DecisionKind
 from slackwater.decisions.record import DecisionRecord
+from slackwater.events.node_deleted import NodeDeleted
 from slackwater.model.nodes import NodeFacts
 
 
@@ -57,12 +58,26 @@ class MemoryReadModel(MemoryEvents, MemoryFleet, MemoryLoop, MemoryStrategies, M
 
     async def save_liveness(self, rows: Sequence[tuple[str, str, datetime]]) -> None:
         for name, liveness, at in rows:
+            if liveness != "fresh" and not self._may_appear(name):
+                continue
             node = self._node(name)
             if node.liveness_changed_at is None or at >= node.liveness_changed_at:
                 self._nodes[name] = replace(node, liveness=liveness, liveness_changed_at=at)
 
+    async def delete_nodes(self, rows: Sequence[tuple[str, datetime]]) -> None:
+        for name, deleted_at in rows:
+            node = self._nodes.get(name)
+            if node is None:
+                continue
+            signs = (node.described_at, node.usage.sampled_at if node.usage else None)
+            if all(at is None or at <= deleted_at for at in signs):
+                for part in (self._nodes, self._pods, self._latest):
+                    part.pop(name, None)
+
     async def save_conditions(self, rows: Sequence[tuple[str, NodeCondition]]) -> None:
         for name, condition in rows:
+            if not self._may_appear(name):
+                continue
             node = self._node(name)
             if not node.conditions or condition.told_at >= node.conditions[0].told_at:
                 self._nodes[name] = replace(node, conditions=(condition,))
@@ -77,7 +92,7 @@ class MemoryReadModel(MemoryEvents, MemoryFleet, MemoryLoop, MemoryStrategies, M
 
     async def save_forecasts(self, rows: Sequence[ForecastView]) -> None:
         self._forecasts.update((row.event_id, row) for row in rows)
-        for row in rows:
+        for row in filter(lambda row: self._may_appear(row.node), rows):
             self._node(row.node)
             if row.node not in self._latest or row.predicted_at >= self._latest[row.node].predicted_at:
                 self._latest[row.node] = row
@@ -85,6 +100,8 @@ class MemoryReadModel(MemoryEvents, MemoryFleet, MemoryLoop, MemoryStrategies, M
     async def save_offers(self, rows: Sequence[OfferView]) -> None:
         for row in rows:
             self._offers[row.event_id] = row
+            if not self._may_appear(row.node):
+                continue
             node = self._node(row.node)
             if node.offer is None or row.offered_at >= node.offer.offered_at:
                 self._nodes[row.node] = replace(node, offer=row)
@@ -111,6 +128,7 @@ class MemoryReadModel(MemoryEvents, MemoryFleet, MemoryLoop, MemoryStrategies, M
         self._effects = {k: v for k, v in self._effects.items() if v.measured_at >= decisions_before}
         self._observations = {k: v for k, v in self._observations.items() if v.observed_at >= decisions_before}
         self._evictions = {k: v for k, v in self._evictions.items() if v.completed_at >= decisions_before}
+        await self.delete_nodes([(v.node, v.time) for v in self._listed.values() if v.type == NodeDeleted.TYPE])
         self._listed = {k: v for k, v in self._listed.items() if v.time >= decisions_before}
 
     async def nodes(self) -> Sequence[NodeView]:
@@ -232,6 +250,12 @@ class MemoryReadModel(MemoryEvents, MemoryFleet, MemoryLoop, MemoryStrategies, M
     async def subjects(self, node: str) -> Sequence[str]:
         return sorted({record.subject for record in self._decisions.values() if record.node == node})
 
+    def _may_appear(self, name: str) -> bool:
+        """Whether an event may list a node: a deleted one appears again with its description or a report."""
+        return name in self._nodes or not any(
+            event.type == NodeDeleted.TYPE and event.node == name for event in self._listed.values()
+        )
+
     def _node(self, name: str) -> NodeView:
         return self._nodes.setdefault(name, NodeView(name))
 
@@ -245,6 +269,7 @@ def _matches(record: DecisionRecord, wanted: DecisionFilter) -> bool:
         and (wanted.pod is None or _concerns(record, wanted.pod, spared=wanted.spared))
         and (wanted.carried_out is None or wanted.carried_out is is_carried_out(record))
         and wanted.subject in (None, record.subject)
+        and wanted.episode in (None, record.episode)
         and (wanted.since is None or record.decided_at >= wanted.since)
         and (wanted.until is None or record.decided_at <= wanted.until)
         and (wanted.before is None or (record.decided_at, record.id) < wanted.before)

@@ -77,6 +77,10 @@ class PostgresReadModel(PostgresEvents, PostgresFleet, PostgresLoop, PostgresStr
             )
         )
 
+    async def delete_nodes(self, rows: Sequence[tuple[str, datetime]]) -> None:
+        newest = _newest(rows, key=lambda row: row[0], time=lambda row: row[1])
+        await self._write((sql.DELETE_NODES, [{"name": name, "deleted_at": _iso(at)} for name, at in newest]))
+
     async def save_conditions(self, rows: Sequence[tuple[str, NodeCondition]]) -> None:
         newest = _newest(rows, key=lambda row: row[0], time=lambda row: row[1].told_at)
         await self._write(
@@ -151,6 +155,7 @@ class PostgresReadModel(PostgresEvents, PostgresFleet, PostgresLoop, PostgresStr
             for statement in (*sql.PRUNE_USAGE, PRUNE_WINDOWS):
                 await unit.connection.execute(statement, {"before": usage_before})
             await unit.connection.execute(PRUNE_LEVELS, {"before": decisions_before})
+            await unit.connection.execute(sql.PRUNE_NODES)
             for statement in (*sql.PRUNE_DECISIONS, PRUNE_EVENTS):
                 await unit.connection.execute(statement, {"before": decisions_before})
 
@@ -194,6 +199,7 @@ class PostgresReadModel(PostgresEvents, PostgresFleet, PostgresLoop, PostgresStr
             pool=wanted.pool,
             carried_out=wanted.carried_out,
             subject=wanted.subject,
+            episode=wanted.episode,
             since=wanted.since,
             until=wanted.until,
             before_at=before_at,

@@ -6,6 +6,14 @@ from __future__ import annotations
 
 from sqlalchemy import text
 
+_MAY_APPEAR = """(
+    EXISTS (SELECT FROM node k WHERE k.name = r.name)
+    OR NOT EXISTS (SELECT FROM event e WHERE e.node = r.name AND e.type = 'node.deleted')
+)"""
+"""A node that was deleted appears again with its description or a report. A prediction or an offer may come after the
+deletion, because they are published for what was reported before it.
+"""
+
 SAVE_FACTS = text("""
     INSERT INTO node AS n (name, facts, boot_epoch, described_at)
     SELECT * FROM jsonb_to_recordset(CAST(:rows AS jsonb))
@@ -15,21 +23,36 @@ SAVE_FACTS = text("""
     WHERE n.described_at IS NULL OR excluded.described_at >= n.described_at
 """)
 
-SAVE_LIVENESS = text("""
+SAVE_LIVENESS = text(f"""
     INSERT INTO node AS n (name, liveness, liveness_changed_at)
     SELECT * FROM jsonb_to_recordset(CAST(:rows AS jsonb)) AS r(name text, liveness text, changed_at timestamptz)
+    WHERE r.liveness = 'fresh' OR {_MAY_APPEAR}
     ON CONFLICT (name) DO UPDATE
     SET liveness = excluded.liveness, liveness_changed_at = excluded.liveness_changed_at
     WHERE n.liveness_changed_at IS NULL OR excluded.liveness_changed_at >= n.liveness_changed_at
-""")
+""")  # noqa: S608 - constants
 
-SAVE_CONDITIONS = text("""
+_GONE_AT = "coalesce(greatest(n.described_at, n.sampled_at) <= r.deleted_at, true)"
+"""Whether nothing newer than its deletion is known of a node: else it is back."""
+DELETE_NODES = text(f"""
+    DELETE FROM node n USING jsonb_to_recordset(CAST(:rows AS jsonb)) AS r(name text, deleted_at timestamptz)
+    WHERE n.name = r.name AND {_GONE_AT}
+""")  # noqa: S608 - constants
+PRUNE_NODES = text(f"""
+    DELETE FROM node n USING (
+        SELECT node AS name, max(time) AS deleted_at FROM event WHERE type = 'node.deleted' GROUP BY node
+    ) r WHERE n.name = r.name AND {_GONE_AT}
+""")  # noqa: S608 - constants
+"""Nodes that an event brought back which had been published before their deletion, and came after it."""
+
+SAVE_CONDITIONS = text(f"""
     INSERT INTO node AS n (name, conditions, conditions_told_at)
     SELECT * FROM jsonb_to_recordset(CAST(:rows AS jsonb)) AS r(name text, conditions jsonb, told_at timestamptz)
+    WHERE {_MAY_APPEAR}
     ON CONFLICT (name) DO UPDATE
     SET conditions = excluded.conditions, conditions_told_at = excluded.conditions_told_at
     WHERE n.conditions_told_at IS NULL OR excluded.conditions_told_at >= n.conditions_told_at
-""")
+""")  # noqa: S608 - constants
 
 SAVE_LATEST_USAGE = text("""
     INSERT INTO node AS n (name, sampled_at, usage, reported_pods, amounts)
@@ -50,12 +73,13 @@ SAVE_USAGE = text("""
     ON CONFLICT (event_id) DO NOTHING
 """)
 
-SAVE_LATEST_OFFER = text("""
+SAVE_LATEST_OFFER = text(f"""
     INSERT INTO node AS n (name, offered_at, offer)
     SELECT * FROM jsonb_to_recordset(CAST(:rows AS jsonb)) AS r(name text, offered_at timestamptz, offer jsonb)
+    WHERE {_MAY_APPEAR}
     ON CONFLICT (name) DO UPDATE SET offered_at = excluded.offered_at, offer = excluded.offer
     WHERE n.offered_at IS NULL OR excluded.offered_at >= n.offered_at
-""")
+""")  # noqa: S608 - constants
 
 SAVE_OFFERS = text("""
     INSERT INTO offer (event_id, node, offered_at, generation, body)
@@ -71,12 +95,13 @@ SAVE_FORECASTS = text("""
     ON CONFLICT (event_id) DO NOTHING
 """)
 
-SAVE_LATEST_FORECAST = text("""
+SAVE_LATEST_FORECAST = text(f"""
     INSERT INTO node AS n (name, predicted_at, prod_peak)
     SELECT * FROM jsonb_to_recordset(CAST(:rows AS jsonb)) AS r(name text, predicted_at timestamptz, prod_peak bigint[])
+    WHERE {_MAY_APPEAR}
     ON CONFLICT (name) DO UPDATE SET predicted_at = excluded.predicted_at, prod_peak = excluded.prod_peak
     WHERE n.predicted_at IS NULL OR excluded.predicted_at >= n.predicted_at
-""")
+""")  # noqa: S608 - constants
 
 SAVE_DECISIONS = text("""
     INSERT INTO decision (id, node, kind, subject, reason, decided_at, pods, spared, carried_out, body)
@@ -176,6 +201,7 @@ DECISIONS = text(
       AND (CAST(:pool AS text) IS NULL OR n.facts ->> 'pool' = :pool)
       AND (CAST(:carried_out AS boolean) IS NULL OR d.carried_out = :carried_out)
       AND (CAST(:subject AS text) IS NULL OR d.subject = :subject)
+      AND (CAST(:episode AS text) IS NULL OR d.body ->> 'episode' = :episode)
       AND (CAST(:since AS timestamptz) IS NULL OR d.decided_at >= :since)
       AND (CAST(:until AS timestamptz) IS NULL OR d.decided_at <= :until)
       AND (CAST(:before_at AS timestamptz) IS NULL

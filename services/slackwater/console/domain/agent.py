@@ -58,22 +58,22 @@ def _report(node: NodeView) -> AgentLine:
 
 def _intent(intent: IntentView | None, observed: ObservationView | None, broker: bool) -> tuple[AgentLine, ...]:
     if not broker:
-        return (AgentLine("Wanted", "unknown: the broker does not answer", "unknown"),)
+        return (AgentLine("Desired", "unknown: the broker does not answer", "unknown"),)
     if intent is None:
-        return (AgentLine("Wanted", "nothing: no service has declared an intent for this node", "unknown"),)
+        return (AgentLine("Desired", "nothing: no service has declared an intent for this node", "unknown"),)
     limits = f"{len(intent.limits)} limit{'s' if len(intent.limits) != 1 else ''}" if intent.limits else "no limits"
     evictions = f", {intent.evictions} to evict" if intent.evictions else ""
     wanted = f"generation {intent.generation} of {intent.writer}: {limits}{evictions}"
-    return AgentLine("Wanted", wanted, at=intent.declared_at), _converged(intent, observed), _lease(intent)
+    return AgentLine("Desired", wanted, at=intent.declared_at), _converged(intent, observed), _lease(intent)
 
 
 def _converged(intent: IntentView, observed: ObservationView | None) -> AgentLine:
     if observed is None:
-        return AgentLine("Done", "the agent has not answered any generation yet", "unknown")
+        return AgentLine("Observed", "the agent has not answered any generation yet", "unknown")
     if observed.generation >= intent.generation:
-        return AgentLine("Done", f"generation {observed.generation} is in force", "good", observed.observed_at)
-    behind = f"generation {observed.generation} is in force, {intent.generation} is wanted"
-    return AgentLine("Done", behind, "bad", observed.observed_at)
+        return AgentLine("Observed", f"generation {observed.generation} is in force", "good", observed.observed_at)
+    behind = f"generation {observed.generation} is in force, {intent.generation} is desired"
+    return AgentLine("Observed", behind, "bad", observed.observed_at)
 
 
 def _lease(intent: IntentView) -> AgentLine:
@@ -81,7 +81,7 @@ def _lease(intent: IntentView) -> AgentLine:
     in its intent.
     """
     if intent.lease_seconds <= 0:
-        said = f"none: {intent.writer} does not hear the node, so its agent gives back what it took and acts alone"
+        said = f"none: {intent.writer} receives no reports of the node: its agent restores limits and acts alone"
         return AgentLine("Lease", said, "bad", intent.declared_at)
     return AgentLine(
         "Lease", f"{seconds(intent.lease_seconds)}, renewed while {intent.writer} reads the node's reports"

@@ -163,7 +163,8 @@ def shown(node: NodeView, wanted: NodeQuery, now: datetime, waterline: float) ->
 class HeldPod:
     """A throttled pod: since when, its limit, the reason; `decision_id` is the record in force.
 
-    `since`, `reason` and `decision_id` are None when no decision about it is stored.
+    `since`, `reason` and `decision_id` are None when no decision about it is stored. `after` is the time of a restore
+    long before the pod's last report: what throttles it now has no record yet.
     """
 
     pod: PodView
@@ -171,6 +172,7 @@ class HeldPod:
     reason: Reason | None
     decision_id: str | None
     relieved: bool | None
+    after: datetime | None = None
 
 
 def held_pods(pods: Iterable[PodView], actions: Sequence[DecisionSummary]) -> list[HeldPod]:
@@ -207,7 +209,9 @@ def _guard(pod: PodView, newest_first: Sequence[DecisionSummary]) -> HeldPod:
     since: datetime | None = None
     in_force: DecisionSummary | None = None
     for decision, action in _limits_of(pod, newest_first):
-        if in_force is not None and action.cpu_limit_after_milli == pod.original_cpu_limit_milli:
+        if action.cpu_limit_after_milli == pod.original_cpu_limit_milli:
+            if in_force is None:
+                return HeldPod(pod, None, decision.reason, decision.id, decision.relieved, after=decision.decided_at)
             break  # fully restored here, so earlier decisions do not concern this throttle
         in_force = in_force or decision
         since = decision.decided_at

@@ -25,4 +25,6 @@ def summary_of(record: DecisionRecord, effect: EffectView | None) -> DecisionSum
         actions=record.actions,
         relieved=effect.relieved if effect else None,
         seconds_to_actuation=effect.seconds_to_actuation if effect else None,
+        episode=record.episode,
+        step=record.step,
     )

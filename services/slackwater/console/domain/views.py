@@ -297,7 +297,10 @@ class IntentView:
 
 @dataclass(frozen=True, slots=True)
 class DecisionSummary:
-    """A decision as a list shows it; `relieved` and `seconds_to_actuation` are None until its effect is measured."""
+    """A decision as a list shows it; `relieved` and `seconds_to_actuation` are None until its effect is measured.
+
+    Steps without a record of their own count in `step`, too.
+    """
 
     id: str
     kind: DecisionKind
@@ -315,6 +318,10 @@ class DecisionSummary:
     actions: tuple[Action, ...]
     relieved: bool | None = None
     seconds_to_actuation: float | None = None
+    episode: str = ""
+    """The first decision of its episode; empty where decisions have none."""
+    step: int = 0
+    """Its number within the episode, from 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -424,6 +431,7 @@ class DecisionFilter:
     pool: str | None = None
     carried_out: bool | None = None
     subject: str | None = None
+    episode: str | None = None
     since: datetime | None = None
     until: datetime | None = None
     before: tuple[datetime, str] | None = None

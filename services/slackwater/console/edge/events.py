@@ -18,6 +18,7 @@ from slackwater.events.envelope import Event, Payload
 from slackwater.events.eviction_completed import EvictionCompleted
 from slackwater.events.health_reported import HealthReported
 from slackwater.events.intent_observed import IntentObserved
+from slackwater.events.node_deleted import NodeDeleted
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
@@ -76,6 +77,7 @@ def projections(record: RecordEvents) -> dict[type[Payload], Record]:
     return {
         NodeDescribed: record.described,
         NodeLivenessChanged: record.liveness_changed,
+        NodeDeleted: record.node_deleted,
         NodeSchedulingChanged: record.scheduling_changed,
         UsageReported: record.usage_reported,
         WaterlineCrossed: record.waterline_crossed,

@@ -13,7 +13,8 @@ from slackwater.decisions.reasons import DecisionKind, Reason
 from slackwater.model.errors import InvalidInput
 
 ANY = "any"
-NAMES = ("node", "pool", "pod", "spared", "kind", "done", "reason", "since", "until")
+NAMES = ("node", "pool", "pod", "spared", "kind", "done", "reason", "since", "until", "steps", "episode")
+EACH_STEP = "each"
 DONE = {"": None, "carried-out": True, "only-told": False}
 
 
@@ -30,7 +31,14 @@ class FilterForm:
     reason: str = ""
     since: str = ""
     until: str = ""
+    steps: str = ""
+    episode: str = ""
     cursor: str = ""
+
+    @property
+    def each_step(self) -> bool:
+        """Whether every decision has a row, instead of every episode."""
+        return self.steps == EACH_STEP
 
     @property
     def given(self) -> Mapping[str, str]:
@@ -48,6 +56,7 @@ class FilterForm:
             carried_out=_done(self.done),
             kinds=_kinds(self.kind),
             reason=_reason(self.reason),
+            episode=self.episode.strip() or None,
             since=since,
             until=until,
             before=decode_cursor(self.cursor) if self.cursor else None,

@@ -119,7 +119,7 @@ def _decision_routes(router: Routes, pages: Pages, reads: ReadQueries, clock: Cl
     async def decisions(asked: Annotated[FilterForm, Depends()]) -> HTMLResponse:
         now = clock.now()
         try:
-            view = await decision_list(reads, asked.question(now), now)
+            view = await decision_list(reads, asked.question(now), now, asked.each_step)
         except InvalidInput as error:
             return pages("decisions.html", status=400, page=None, error=error.message, asked=asked, **_CHOICES)
         return pages("decisions.html", page=view, error="", asked=asked, **_CHOICES, **_cursors(view))
@@ -139,8 +139,8 @@ def _decision_routes(router: Routes, pages: Pages, reads: ReadQueries, clock: Cl
 
 def _cursors(view: DecisionList) -> dict[str, Any]:
     """Cursors of the page: of the first decision for newer ones, of the last one for older ones."""
-    first, last = (view.items[0], view.items[-1]) if view.items else (None, None)
+    first = view.rows[0].newest if view.rows else None
     return {
         "first": encode_cursor(first.decided_at, first.id) if first else "",
-        "older": encode_cursor(last.decided_at, last.id) if last and view.older else "",
+        "older": encode_cursor(view.older.decided_at, view.older.id) if view.older else "",
     }

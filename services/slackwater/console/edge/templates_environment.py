@@ -20,6 +20,7 @@ from slackwater.charts.stacks import StackLayer
 from slackwater.charts.units import amount, bare, cores, gibibytes, percent, seconds
 from slackwater.console.domain.formatting import outcome, short, shortfall
 from slackwater.console.domain.marks import css_of
+from slackwater.console.usecases.pictures import episode_href
 from slackwater.model.errors import InvalidInput, NotFound, Unavailable
 from slackwater.model.quantities import format_memory
 
@@ -94,7 +95,10 @@ def environment() -> jinja2.Environment:
         stamp=_stamp,
         number=_number,
         seconds=lambda value: NOTHING if value is None else seconds(value),
-        gib=lambda count: NOTHING if count is None else gibibytes(count),
+        gib=_gib,
+        whole_gib=lambda count: NOTHING if count is None else gibibytes(count),
+        whole_cores=lambda milli: NOTHING if milli is None else cores(milli),
+        span=_span,
         capitalize_first=lambda text: text[:1].upper() + text[1:],
         mark=css_of,
         named=_named,
@@ -102,13 +106,31 @@ def environment() -> jinja2.Environment:
         words=lambda text: str(text).replace("_", " "),
         drawing=Markup,  # drawings escape their own text
     )
-    jinja_environment.globals.update(signed=_signed, parts=tier_parts, pool_parts=pool_parts, link=link, share=_share)
+    jinja_environment.globals.update(
+        signed=_signed, parts=tier_parts, pool_parts=pool_parts, link=link, share=_share, episode_href=episode_href
+    )
     return jinja_environment
 
 
 def _cores(milli: int | None, digits: int = 1) -> str:
     """Cores with a fixed number of digits, so that columns align."""
     return NOTHING if milli is None else f"{milli / 1000:.{digits}f}"
+
+
+def _gib(count: int | None, digits: int = 1) -> str:
+    """GiB with a fixed number of digits, so that columns align; an amount that they round to nothing is not zero."""
+    if count is None:
+        return NOTHING
+    text, least = f"{count / 2**30:.{digits}f}", f"{10**-digits:.{digits}f}"
+    return f"<{least}" if count > 0 and float(text) == 0 else text
+
+
+def _span(seconds: float) -> str:
+    """A duration in its largest unit of which it has two: `90 s`, `12 min`, `3 h`."""
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"
 
 
 def _named(name: str) -> Markup:

@@ -8,6 +8,7 @@ from datetime import datetime
 
 from slackwater.charts.bars import effect_bar
 from slackwater.console.domain.arithmetic import reading, unit_of
+from slackwater.console.domain.episodes import DecisionRow, last_of, rows_of
 from slackwater.console.domain.views import Chain, DecisionFilter, DecisionSummary, EffectView
 from slackwater.console.ports import ReadQueries
 from slackwater.console.usecases.explain import chain, existing_decision
@@ -15,16 +16,18 @@ from slackwater.console.usecases.pictures import Waterfall, drawn
 from slackwater.decisions.record import Alternative
 
 PAGE = 40
+READ = 240
+"""Most decisions read for one page: an episode has many."""
 
 
 @dataclass(frozen=True, slots=True)
 class DecisionList:
-    """`/decisions`: one page, newest first; `older` says whether there are more behind the last one."""
+    """`/decisions`: one page, newest first; `older` is the last decision of the page if there are more behind it."""
 
     now: datetime
     asked: DecisionFilter
-    items: Sequence[DecisionSummary]
-    older: bool
+    rows: Sequence[DecisionRow]
+    older: DecisionSummary | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +43,18 @@ class DecisionPageView:
     """The alternatives that are no pods; pods are among the candidates."""
 
 
-async def decision_list(reads: ReadQueries, asked: DecisionFilter, now: datetime) -> DecisionList:
-    decisions = await reads.decisions(replace(asked, limit=PAGE + 1))
-    return DecisionList(now, asked, decisions[:PAGE], len(decisions) > PAGE)
+async def decision_list(
+    reads: ReadQueries, asked: DecisionFilter, now: datetime, each_step: bool = False
+) -> DecisionList:
+    """A page of episodes, or with `each_step` of decisions."""
+    if each_step:
+        decisions = await reads.decisions(replace(asked, limit=PAGE + 1))
+        rows = tuple(DecisionRow((decision,)) for decision in decisions[:PAGE])
+        return DecisionList(now, asked, rows, last_of(rows) if len(decisions) > PAGE else None)
+    decisions = await reads.decisions(replace(asked, limit=READ + 1))
+    rows = rows_of(decisions[:READ], PAGE)
+    older = len(decisions) > sum(len(row.steps) for row in rows)
+    return DecisionList(now, asked, rows, last_of(rows) if older else None)
 
 
 async def newer(reads: ReadQueries, asked: DecisionFilter, than: tuple[datetime, str]) -> int:

@@ -49,13 +49,13 @@ PODS: Sequence[Heading[PodView]] = (
     Heading("workload", "Workload", lambda pod: (pod.workload, pod.namespace), numeric=False),
     Heading("node", "Node", lambda pod: pod.node, numeric=False),
     Heading("tier", "Tier", lambda pod: -pod.priority, numeric=False),
+    Heading("started", "Started", lambda pod: pod.started_at),
     Heading("cpu", "CPU used", lambda pod: pod.usage.cpu_milli),
     Heading("cpu-request", "CPU requested", lambda pod: pod.request.cpu_milli),
-    Heading("limit", "CPU limit", lambda pod: pod.cpu_limit_milli),
     Heading("memory", "Memory used", lambda pod: pod.usage.memory_bytes),
     Heading("memory-request", "Memory requested", lambda pod: pod.request.memory_bytes),
+    Heading("limit", "CPU limit", lambda pod: pod.cpu_limit_milli),
     Heading("pressure", "CPU pressure", lambda pod: pod.cpu_pressure),
-    Heading("started", "Started", lambda pod: pod.started_at),
 )
 WORKLOADS: Sequence[Heading[WorkloadView]] = (
     Heading("name", "Workload", lambda row: (row.name, row.namespace), numeric=False),

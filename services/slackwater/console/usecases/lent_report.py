@@ -43,6 +43,8 @@ class LentReport:
     borrowed: Resources = field(default_factory=Resources)
     beyond: Resources = field(default_factory=Resources)
     exceeding: tuple[NodeBeyond, ...] = ()
+    more_exceed: bool = False
+    """Whether more nodes than those named are beyond their offers."""
     no_offer: dict[NoOffer, int] = field(default_factory=dict)
     why: str = ""
 
@@ -50,12 +52,18 @@ class LentReport:
 async def lent_report(reads: ReadQueries, now: datetime, level: FleetLevel | None = None) -> LentReport:
     """The report of now; `level` saves a read where it is known."""
     level = level or await reads.level(now, now - FRESH)
-    nodes = await reads.nodes_beyond(now - FRESH, NAMED_NODES) if level.beyond != Resources() else ()
-    exceeding = [await _node_beyond(reads, node) for node in nodes]
+    nodes = await reads.nodes_beyond(now - FRESH, NAMED_NODES + 1) if level.beyond != Resources() else ()
+    exceeding = [await _node_beyond(reads, node) for node in nodes[:NAMED_NODES]]
     reasons = [] if level.offered.cpu_milli else await _reasons(reads, now)
     counts = Counter(reason for reason in reasons if reason is not None)
     return LentReport(
-        level.offered, level.borrowed, level.beyond, tuple(exceeding), dict(counts), no_offer_line(reasons)
+        lent=level.offered,
+        borrowed=level.borrowed,
+        beyond=level.beyond,
+        exceeding=tuple(exceeding),
+        more_exceed=len(nodes) > NAMED_NODES,
+        no_offer=dict(counts),
+        why=no_offer_line(reasons),
     )
 
 

@@ -6,7 +6,6 @@ import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from urllib.parse import urlencode
 
 from slackwater.bus.admin.broker_admin import BrokerAdmin
 from slackwater.charts.level_chart import GAP_SECONDS, LevelSample, level_chart
@@ -15,6 +14,7 @@ from slackwater.charts.marks import ChartMark, ListHref
 from slackwater.charts.stacks import StackLayer, water_level
 from slackwater.console.domain.agent import AgentLine, agent_lines
 from slackwater.console.domain.conditions import as_of, closing
+from slackwater.console.domain.episodes import DecisionRow
 from slackwater.console.domain.fleet import state_of
 from slackwater.console.domain.marks import WaterlineMark as Waterline
 from slackwater.console.domain.marks import cpu_lines, marks_of, memory_lines
@@ -43,6 +43,7 @@ from slackwater.console.usecases.pictures import (
     both,
     feed,
     memory_by_layer,
+    steps_href,
     used_by_layer,
 )
 from slackwater.model.errors import Unavailable
@@ -96,7 +97,7 @@ class NodePage:
     latest_forecast: ForecastView | None
     offers: OfferPart
     pods: Sequence[PodView]
-    decisions: Sequence[DecisionSummary]
+    decisions: Sequence[DecisionRow]
     agent: tuple[AgentLine, ...]
     waterline: float | None
     closing: NodeCondition | None
@@ -226,9 +227,7 @@ def decisions_of(node: str) -> ListHref:
     """The address of the list of a node's decisions between two times: whole seconds that contain them."""
 
     def href(first: datetime, last: datetime) -> str:
-        until = last + timedelta(seconds=1)
-        span = {"node": node, "since": f"{first:%Y-%m-%dT%H:%M:%SZ}", "until": f"{until:%Y-%m-%dT%H:%M:%SZ}"}
-        return f"/decisions?{urlencode(span)}"
+        return steps_href(node, first, last)
 
     return href
 

@@ -17,6 +17,7 @@ from slackwater.charts.level_chart import LevelSample
 from slackwater.charts.stacks import StackLayer, water_level
 from slackwater.charts.units import cores, gibibytes
 from slackwater.console.domain.conditions import as_of, closing
+from slackwater.console.domain.episodes import DecisionRow
 from slackwater.console.domain.fleet import (
     DEFAULT_WATERLINE,
     FRESH,
@@ -31,7 +32,7 @@ from slackwater.console.domain.fleet import (
 )
 from slackwater.console.domain.pools import PoolRow
 from slackwater.console.domain.summary import summary_of
-from slackwater.console.domain.views import DecisionSummary, NodeView
+from slackwater.console.domain.views import NodeView
 from slackwater.console.ports import ReadQueries
 from slackwater.console.usecases.lent_report import LentReport, lent_report
 from slackwater.console.usecases.pictures import ACTIONS, LEAST_SPAN, Picture, both, feed, used_by_layer
@@ -94,7 +95,7 @@ class OverviewPage:
     pool_levels: PoolLevels
     attention: Sequence[NodeRow]
 
-    actions: Sequence[DecisionSummary]
+    actions: Sequence[DecisionRow]
 
 
 class Overview:
@@ -131,7 +132,7 @@ async def overview_page(reads: ReadQueries, now: datetime, span: str = "1h", res
         span=span,
         resource=resource,
         level=level,
-        layers=water_level(used_of(level, resource), in_unit(level.offered, resource), capacity),
+        layers=fleet_layers(level, resource),
         capacity=capacity,
         requested=in_unit(level.requested, resource),
         picture=picture,
@@ -215,9 +216,15 @@ def used_of(level: FleetLevel, resource: str) -> dict[str, int]:
     return {name: in_unit(part, resource) for name, part in [*level.tiers.items(), ("system", level.system)]}
 
 
+def fleet_layers(level: FleetLevel, resource: str) -> tuple[StackLayer, ...]:
+    """The fleet's level. The unused offer is the sum of what each node leaves of its own offer."""
+    offered, beyond = in_unit(level.offered, resource), in_unit(level.beyond, resource)
+    return water_level(used_of(level, resource), offered, in_unit(level.capacity, resource), beyond)
+
+
 def sample_of(level: FleetLevel, resource: str) -> FleetSample:
     offered = in_unit(level.offered, resource)
-    drawn = LevelSample(level.at, used_of(level, resource), offered)
+    drawn = LevelSample(level.at, used_of(level, resource), offered, in_unit(level.beyond, resource))
     return FleetSample(drawn, in_unit(level.capacity, resource), in_unit(level.requested, resource))
 
 

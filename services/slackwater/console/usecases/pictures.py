@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from urllib.parse import urlencode
 
 from slackwater.charts.bars import waterfall_bar, waterfall_range
 from slackwater.charts.svg import Frame
+from slackwater.console.domain.episodes import DecisionRow, rows_of
 from slackwater.console.domain.formatting import equation
-from slackwater.console.domain.views import DecisionFilter, DecisionSummary, UsagePoint, WaterfallRow
+from slackwater.console.domain.views import DecisionFilter, UsagePoint, WaterfallRow
 from slackwater.console.domain.waterfall import adds_up, waterfall_of
 from slackwater.console.ports import ReadQueries
 from slackwater.decisions.reasons import DecisionKind
 from slackwater.decisions.record import DecisionRecord
 
 SPAN, LEAST_SPAN = timedelta(minutes=15), timedelta(minutes=3)
-FEED_LENGTH = 9
+FEED_LENGTH, FEED_READ = 8, 80
+"""Rows of a feed, and the most decisions read for them."""
 WHOLE, HALF = 880.0, 580.0
 """Widths of charts in SVG units, close to their width in pixels, so that text keeps its size."""
 ACTIONS = (DecisionKind.THROTTLE, DecisionKind.RESTORE, DecisionKind.EVICT, DecisionKind.SCHEDULING)
@@ -85,11 +88,23 @@ def begin_of(now: datetime, samples: Sequence[datetime]) -> datetime:
     return min([now - LEAST_SPAN, *samples[:1]])
 
 
+def steps_href(node: str, first: datetime, last: datetime) -> str:
+    """The address of the list of a node's decisions from one to another time, each with a row; in whole seconds."""
+    until = last + timedelta(seconds=1)
+    span = {"node": node, "since": f"{first:%Y-%m-%dT%H:%M:%SZ}", "until": f"{until:%Y-%m-%dT%H:%M:%SZ}"}
+    return f"/decisions?{urlencode({**span, 'steps': 'each'})}"
+
+
+def episode_href(row: DecisionRow) -> str:
+    """The address of the list of the steps of a row."""
+    return steps_href(row.newest.node, row.since, row.newest.decided_at) + "&" + urlencode({"episode": row.episode})
+
+
 async def feed(
     reads: ReadQueries, node: str | None = None, kinds: tuple[DecisionKind, ...] = WITHOUT_PREDICTIONS
-) -> Sequence[DecisionSummary]:
-    """The newest decisions. Predictions are left out, because the offers made from them link to them."""
-    return await reads.decisions(DecisionFilter(node=node, kinds=kinds, limit=FEED_LENGTH))
+) -> Sequence[DecisionRow]:
+    """The newest episodes. Predictions are left out, because the offers made from them link to them."""
+    return rows_of(await reads.decisions(DecisionFilter(node=node, kinds=kinds, limit=FEED_READ)), FEED_LENGTH)
 
 
 def drawn(record: DecisionRecord) -> Waterfall:

@@ -17,6 +17,7 @@ from slackwater.events.envelope import Event
 from slackwater.events.eviction_completed import EvictionCompleted
 from slackwater.events.health_reported import HealthReported
 from slackwater.events.intent_observed import IntentObserved
+from slackwater.events.node_deleted import NodeDeleted
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
@@ -57,6 +58,9 @@ class RecordEvents:
 
     async def liveness_changed(self, events: Sequence[Event[NodeLivenessChanged]]) -> None:
         await self._writes.save_liveness([(e.data.node, str(e.data.liveness), e.data.changed_at) for e in events])
+
+    async def node_deleted(self, events: Sequence[Event[NodeDeleted]]) -> None:
+        await self._writes.delete_nodes([(e.data.node, e.data.deleted_at) for e in events])
 
     async def scheduling_changed(self, events: Sequence[Event[NodeSchedulingChanged]]) -> None:
         await self._writes.save_conditions([(e.data.node, translate.scheduling_condition(e.data)) for e in events])

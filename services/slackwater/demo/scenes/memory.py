@@ -17,12 +17,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from slackwater.agent.adapters.linux.hierarchy import Hierarchy
-from slackwater.demo.api import Api
-from slackwater.demo.narrator import Narrator
+from slackwater.demo.scenes import memory_picture, memory_result
 from slackwater.demo.scenes.memory_result import PLAIN, SLACKWATER, Ending, MemoryScene, MemoryTurn
+from slackwater.demo.scenes.other_work import measured
 from slackwater.demo.scenes.parent import ParentGroup
-from slackwater.demo.workloads import Workloads
+from slackwater.demo.scenes.result import interleaved
+from slackwater.demo.scenes.scene import Scene, Stage
 from slackwater.model.errors import Misconfigured, Unavailable
 
 MIB: Final = 1 << 20
@@ -33,6 +33,7 @@ GRACE_SECONDS = 5
 NEEDED_MIB: Final = LIMIT_MIB + 1000
 """Available memory from which the machine itself is not in want."""
 _START_SECONDS, _GROW_SECONDS, _STEP_SECONDS = 40.0, 25.0, 0.1
+_TURN_PAIR_SECONDS: Final = 25.0
 
 Start = Callable[[str, Sequence[str]], Any]
 
@@ -64,41 +65,37 @@ class Program:
 
 
 @dataclass(slots=True)
-class MemoryStage:
+class MemoryTurns:
     """Runs the turns."""
 
-    api: Api
-    narrator: Narrator
-    workloads: Workloads
-    hierarchy: Hierarchy
+    stage: Stage
     turns: list[MemoryTurn] = field(default_factory=list)
 
-    async def perform(self, pairs: int) -> MemoryScene:
-        """Run `pairs` turns of each variant, alternately."""
-        if (available := _available_mib()) < NEEDED_MIB:
-            return self.left_out(f"skipped: {available} MiB are available, it needs {NEEDED_MIB}")
-        before = [(kind, name, await self.api.document(kind, name)) for kind, name, _ in documents()]
+    async def perform(self, turns: int) -> MemoryScene:
+        """Run so many turns of each variant, interleaved."""
+        if (available := available_mib()) < NEEDED_MIB:
+            return self._left_out(f"{available} MiB are available, it needs {NEEDED_MIB}")
+        before = [(kind, name, await self.stage.api.document(kind, name)) for kind, name, _ in documents()]
         try:
-            for _ in range(pairs):
-                self.turns.append(await self._plain())
-                self.turns.append(await self._guarded())
+            for variant in interleaved((PLAIN, SLACKWATER), turns):
+                self.turns.append(await (self._plain() if variant == PLAIN else self._guarded()))
         except Misconfigured as error:
-            return self.left_out(f"skipped: {error.message}")
+            return self._left_out(error.message)
         finally:
             for kind, name, document in before:
-                await self.api.put_back(kind, name, document)
+                await self.stage.api.put_back(kind, name, document)
         return MemoryScene(limit_mib=LIMIT_MIB, prod_end_mib=PROD_END_MIB, turns=tuple(self.turns))
 
-    def left_out(self, why: str) -> MemoryScene:
+    def _left_out(self, why: str) -> MemoryScene:
         return MemoryScene(limit_mib=LIMIT_MIB, prod_end_mib=PROD_END_MIB, left_out=why)
 
     async def _plain(self) -> MemoryTurn:
-        self.narrator.write_line(
+        self.stage.narrator.write_line(
             f"memory without Slackwater: prod grows to {PROD_END_MIB} MiB beside {BATCH_PODS} batch pods of "
             f"{BATCH_MIB} MiB in a parent of {LIMIT_MIB} MiB"
         )
         name = f"slackwater-plain-{time.monotonic_ns()}"
-        with ParentGroup.limited(self.hierarchy, name, LIMIT_MIB * MIB) as parent:
+        with ParentGroup.limited(self.stage.kernel.hierarchy, name, LIMIT_MIB * MIB) as parent:
 
             async def start(_name: str, command: Sequence[str]) -> Process:
                 return await parent.start(*command)
@@ -106,14 +103,14 @@ class MemoryStage:
             return await self._turn(PLAIN, start)
 
     async def _guarded(self) -> MemoryTurn:
-        self.narrator.write_line(
+        self.stage.narrator.write_line(
             f"memory with Slackwater: the same under a waterline of {WATERLINE:.0%} of the parent, batch may be evicted"
         )
         await self._apply()
 
         async def start(name: str, command: Sequence[str]) -> Process:
             tier = "prod" if name == "prod" else "batch"
-            return await self.workloads.pod(tier, f"memory-{name}", 100, _request(tier), *command)
+            return await self.stage.workloads.pod(tier, f"memory-{name}", 100, _request(tier), *command)
 
         return await self._turn(SLACKWATER, start)
 
@@ -124,10 +121,12 @@ class MemoryStage:
             await self._until(lambda: all(one.state["done"] for one in batch), _START_SECONDS, "batch did not start")
             prod = await self._program(start, "prod", PROD_START_MIB, PROD_END_MIB)
             programs.append(prod)
-            levels = await self._watched(prod, batch)
+            with measured() as other:
+                levels = await self._watched(prod, batch)
             state = prod.state
             return MemoryTurn(
                 variant=variant,
+                other=other.found,
                 prod_finished=bool(state["done"]) and prod.is_running,
                 prod_mib=int(state["mib"]),
                 slowest_mib_ms=float(state["slowest_ms"]),
@@ -135,7 +134,7 @@ class MemoryStage:
                 levels=tuple(levels),
             )
         finally:
-            await asyncio.gather(*(self.workloads.stop(one.process) for one in programs))
+            await asyncio.gather(*(self.stage.workloads.stop(one.process) for one in programs))
 
     async def _watched(self, prod: Program, batch: Sequence[Program]) -> list[tuple[float, int, int]]:
         """Follow the growth until prod is done or dead; returns seconds, MiB of prod, MiB of running batch pods."""
@@ -143,15 +142,16 @@ class MemoryStage:
         while prod.is_running and not prod.state["done"] and time.monotonic() - began < _GROW_SECONDS:
             held = sum(int(one.state["mib"]) for one in batch if one.is_running)
             levels.append((round(time.monotonic() - began, 1), int(prod.state["mib"]), held))
-            self.narrator.now(f"prod holds {levels[-1][1]} MiB, batch {held} MiB", None, {})
+            self.stage.narrator.now(f"prod holds {levels[-1][1]} MiB, batch {held} MiB", None, {})
             await asyncio.sleep(_STEP_SECONDS)
         await asyncio.sleep(_STEP_SECONDS)
         return levels
 
     async def _program(self, start: Start, name: str, start_mib: int, end_mib: int) -> Program:
-        self.workloads.folder.mkdir(parents=True, exist_ok=True)
+        folder = self.stage.workloads.folder
+        folder.mkdir(parents=True, exist_ok=True)
         stem = f"memory-{name}-{time.monotonic_ns()}"
-        out, checkpoint = self.workloads.folder / f"{stem}.json", self.workloads.folder / f"{stem}.checkpoint"
+        out, checkpoint = folder / f"{stem}.json", folder / f"{stem}.checkpoint"
         command = (
             *(sys.executable, "-m", "slackwater.demo.scenes.growth", "--start", str(start_mib), "--end", str(end_mib)),
             *("--per-second", str(PROD_MIB_PER_SECOND), "--out", str(out), "--checkpoint", str(checkpoint)),
@@ -167,7 +167,7 @@ class MemoryStage:
 
     async def _apply(self) -> None:
         for kind, name, spec in documents():
-            await self.api.put(kind, name, spec)
+            await self.stage.api.put(kind, name, spec)
 
 
 def _request(tier: str) -> str:
@@ -175,7 +175,7 @@ def _request(tier: str) -> str:
     return f"{PROD_END_MIB if tier == 'prod' else BATCH_MIB + 50}Mi"
 
 
-def _available_mib() -> int:
+def available_mib() -> int:
     for line in Path("/proc/meminfo").read_text().splitlines():
         if line.startswith("MemAvailable:"):
             return int(line.split()[1]) >> 10
@@ -200,3 +200,21 @@ def documents() -> list[tuple[str, str, dict[str, Any]]]:
         ("podqos", "default", pods),
         ("nodeqos", "default", {"mode": "evict", "weights": "by-tier-idle", "rules": [rule]}),
     ]  # fmt: skip
+
+
+async def perform(stage: Stage, turns: int) -> MemoryScene:
+    """Runs the scene."""
+    return await MemoryTurns(stage).perform(turns)
+
+
+MEMORY: Final = Scene(
+    name="memory",
+    plan=f"prod grows in a full parent cgroup of {LIMIT_MIB} MiB; plain, the kernel kills; with Slackwater, batch is "
+    "evicted with grace",
+    turns=1,
+    seconds=lambda turns: _TURN_PAIR_SECONDS * turns,
+    result=MemoryScene,
+    perform=perform,
+    report=memory_result.report,
+    picture=memory_picture.picture,
+)

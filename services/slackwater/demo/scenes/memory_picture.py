@@ -1,20 +1,15 @@
 """The memory scene as a picture: what prod and batch held, without Slackwater and with it. Pure.
 
-    python -m slackwater.demo.scenes.memory_picture .slackwater/run-summary.json docs/images/memory-scene.svg
-
 It stands alone (its own colours, light and dark), so that a README and the console can show it.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Final
 
 from slackwater.charts.svg import Frame, Point, Scale, line, number, polygon, rect, text
 from slackwater.demo.scenes.memory_result import PLAIN, SLACKWATER, MemoryScene, MemoryTurn
-from slackwater.demo.summary import RunSummary
 from slackwater.model.plurals import counted
 
 WIDTH, HEIGHT, GAP = 840.0, 300.0, 20.0
@@ -87,17 +82,3 @@ def _outcome(turn: MemoryTurn, frame: Frame) -> str:
         said = f"prod finished, {counted(turn.ended('checkpoint'), 'batch pod')} evicted with grace"
         return text(frame.x0, 39, said, "good")
     return text(frame.x0, 39, f"prod was killed at {turn.prod_mib} MiB", "bad")
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Write the picture of a run's summary."""
-    found = RunSummary.model_validate_json(Path(arguments[0]).read_text()).memory
-    if found is None or not found.turns:
-        sys.stderr.write(f"{arguments[0]}: has no turn of the memory scene; run make run SCENE=memory\n")
-        return 2
-    Path(arguments[1]).write_text(picture(found))
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, Literal
 
-from pydantic import BaseModel, ConfigDict
-
+from slackwater.demo.scenes.result import Report, Result, Turn
 from slackwater.model.plurals import counted
 
 PLAIN, SLACKWATER = "plain", "slackwater"
+TITLES: Final = {PLAIN: "plain", SLACKWATER: "Slackwater"}
 Ending = Literal["running", "checkpoint", "killed"]
 ENDINGS: Final[tuple[Ending, ...]] = ("running", "checkpoint", "killed")
 
 
-class MemoryTurn(BaseModel):
+class MemoryTurn(Turn):
     """One turn. `batch` is how each batch pod ended: still running, with a checkpoint, or killed without one."""
-
-    model_config = ConfigDict(frozen=True)
 
     variant: Literal["plain", "slackwater"]
     prod_finished: bool
@@ -31,24 +29,36 @@ class MemoryTurn(BaseModel):
         return sum(1 for one in self.batch if one == how)
 
 
-class MemoryScene(BaseModel):
+class MemoryScene(Result):
     """The scene: the same growth in a parent of `limit_mib`, with and without Slackwater, as often."""
-
-    model_config = ConfigDict(frozen=True)
 
     limit_mib: int
     prod_end_mib: int
     turns: tuple[MemoryTurn, ...] = ()
-    left_out: str = ""
 
     def of(self, variant: str) -> tuple[MemoryTurn, ...]:
         return tuple(turn for turn in self.turns if turn.variant == variant)
 
 
+def report(scene: MemoryScene) -> Report:
+    """Returns a table with a row per turn, and what it says."""
+    return Report(
+        title=f"memory: prod grows to {scene.prod_end_mib} MiB in a parent of {scene.limit_mib} MiB",
+        columns=("", "prod", "MiB\nheld", "slowest\nMiB ms", "batch\nrunning", "ended with\na checkpoint", "killed"),
+        rows=tuple(_row(turn) for turn in scene.turns),
+        sentences=tuple(sentences(scene)),
+        failures=tuple(failures(scene)),
+    )
+
+
+def _row(turn: MemoryTurn) -> tuple[str, ...]:
+    prod = "finished" if turn.prod_finished else "killed"
+    ends = (str(turn.ended(how)) for how in ENDINGS)
+    return (TITLES[turn.variant], prod, str(turn.prod_mib), f"{turn.slowest_mib_ms:.1f}", *ends)
+
+
 def sentences(scene: MemoryScene) -> list[str]:
     """Returns what the table says in words: one sentence per variant, with its numbers and no more."""
-    if scene.left_out:
-        return [f"memory: {scene.left_out}"]
     return [text for variant, name in ((PLAIN, "without Slackwater"), (SLACKWATER, "with Slackwater"))
             if (text := _sentence(name, scene.of(variant)))]  # fmt: skip
 
@@ -71,8 +81,6 @@ def _sentence(name: str, turns: Sequence[MemoryTurn]) -> str:
 
 def failures(scene: MemoryScene) -> list[str]:
     """Returns what the scene promises and did not show."""
-    if scene.left_out:
-        return []
     found = []
     ours = scene.of(SLACKWATER)
     if not all(turn.prod_finished for turn in ours):

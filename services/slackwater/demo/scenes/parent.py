@@ -57,10 +57,16 @@ class ParentGroup:
                 file.write_text(str(value))
             elif not place:
                 raise Misconfigured(f"{file} does not exist: the controller is not enabled there")
+        if pure_v2:
+            (self.directory / "cgroup.subtree_control").write_text("+memory")
 
-    async def start(self, *command: str) -> Process:
+    def child(self, name: str) -> Path:
+        """The group of a program of this name."""
+        return self.directory / name
+
+    async def start(self, *command: str, name: str = "") -> Process:
         """Start a program in a group of its own below this one, as a plain orchestrator would: no tiers, no scores."""
-        child = self.directory / f"p{len(list(self.directory.iterdir()))}-{time.monotonic_ns()}"
+        child = self.child(name or f"p{len(list(self.directory.iterdir()))}-{time.monotonic_ns()}")
         child.mkdir()
         enter = f'echo 0 > "{child}/cgroup.procs" && exec "$@"'
         return await asyncio.create_subprocess_exec(

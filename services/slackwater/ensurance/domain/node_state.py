@@ -170,7 +170,7 @@ class GuardedNode:
 
     `decisions` maps the limits in force (`limit_key`) to the decisions that set them. `pool`, `labels` and
     `capacity_bytes` are as the node was described, and empty in rows from before they were stored. `closed` is the
-    cordon as last published; None: the node is schedulable.
+    cordon as last published; None: the node is schedulable. `described_at` is the time of its newest description.
     """
 
     node: str
@@ -188,6 +188,7 @@ class GuardedNode:
     capacity_bytes: int | None = None
     closed: CordonNotice | None = None
     records: RecordAccount = field(default_factory=RecordAccount)
+    described_at: datetime | None = None
 
     @property
     def is_in_episode(self) -> bool:

@@ -9,6 +9,7 @@ from slackwater.bus.consume.handlers import Consumer, Each, each
 from slackwater.bus.port import Received
 from slackwater.ensurance.usecases.guard_node import GuardNode
 from slackwater.ensurance.usecases.node_cache import GuardedNodeCache
+from slackwater.ensurance.usecases.on_deleted import OnDeleted
 from slackwater.ensurance.usecases.on_described import OnDescribed
 from slackwater.ensurance.usecases.on_evicted import OnEvicted
 from slackwater.ensurance.usecases.on_observed import OnObserved
@@ -16,6 +17,7 @@ from slackwater.events.codec.deferred_pods import DeferredReader
 from slackwater.events.envelope import Event, Payload
 from slackwater.events.eviction_completed import EvictionCompleted
 from slackwater.events.intent_observed import IntentObserved
+from slackwater.events.node_deleted import NodeDeleted
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.usage_reported import UsageReported
 from slackwater.events.waterline_crossed import WaterlineCrossed, report_of
@@ -37,7 +39,12 @@ def of_event(use_case: Callable[[Event[P]], Awaitable[None]]) -> Each[P]:
 
 
 def consumers(
-    book: GuardedNodeCache, guard: GuardNode, described: OnDescribed, seen: OnObserved, evicted: OnEvicted
+    book: GuardedNodeCache,
+    guard: GuardNode,
+    described: OnDescribed,
+    seen: OnObserved,
+    evicted: OnEvicted,
+    deleted: OnDeleted,
 ) -> Sequence[Consumer[Any]]:
     """Nodes first, so that their reports find them known."""
 
@@ -50,6 +57,7 @@ def consumers(
 
     return (
         Consumer(NodeDescribed, "ensurance-node-described", of_event(described)),
+        Consumer(NodeDeleted, "ensurance-node-deleted", of_event(deleted)),
         Consumer(IntentObserved, "ensurance-intent-observed", of_event(seen)),
         Consumer(EvictionCompleted, "ensurance-eviction-completed", of_event(evicted)),
         Consumer(WaterlineCrossed, URGENT_CONSUMER, of_event(urgent)),

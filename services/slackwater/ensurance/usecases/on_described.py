@@ -36,6 +36,8 @@ class OnDescribed:
             known = self._book.node(facts.name)
             first = GuardedNode(facts.name, capacity_milli, generation=1, policy_generation=self._book.rules.revision)
             after = _as_described(known or first, facts)
+            described_at = max(event.data.described_at, after.described_at or event.data.described_at)
+            after = replace(after, described_at=described_at)
             async with self._book.transaction() as unit:
                 await unit.publish(self._intents.event(after, now, event))
                 if after != known:

@@ -12,6 +12,7 @@ from slackwater.waterline.facts.node import BestEffortCpu, MetricSeries, NodeRea
 from slackwater.waterline.facts.pods import PodUse
 from slackwater.waterline.loop.applied_limits import Throttled, pod_view
 from slackwater.waterline.loop.applied_memory import MemoryThrottled, with_limit
+from slackwater.waterline.registry.memory import FREE_MEMORY
 
 
 def partial_view(report: UsageReported, guarded: GuardedNode) -> NodeReadings:
@@ -80,6 +81,8 @@ def _readings(report: UsageReported, guarded: GuardedNode) -> Mapping[str, tuple
         series["node_io_pressure"] = (MetricSeries(node.io_some_avg),)
     if report.prod_refault_bytes_per_second is not None:
         series["prod_memory_refaults"] = (MetricSeries(report.prod_refault_bytes_per_second),)
+    if report.node_free_bytes is not None:
+        series[FREE_MEMORY] = (MetricSeries(report.node_free_bytes),)
     return series
 
 

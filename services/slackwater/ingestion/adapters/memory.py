@@ -26,6 +26,8 @@ class Books:
     nodes: dict[str, KnownNode] = field(default_factory=dict)
     described_at: dict[str, datetime] = field(default_factory=dict)
     facts: dict[str, NodeFacts] = field(default_factory=dict)
+    epochs: dict[str, str] = field(default_factory=dict)
+    """The boot epoch of each node's description, by node."""
     pods: dict[str, PodPresence] = field(default_factory=dict)
     present: dict[str, frozenset[str]] = field(default_factory=dict)
     """The pods of each node's last report, by node."""
@@ -58,7 +60,9 @@ class MemoryUsageLedger:
 
         def write() -> None:
             node = self._books.nodes.get(facts.name, KnownNode(facts.name))
-            self._books.nodes[facts.name] = replace(node, capacity=facts.capacity)
+            still = node.deleted_at if node.deleted_at and node.deleted_at >= described_at else None
+            self._books.nodes[facts.name] = replace(node, capacity=facts.capacity, deleted_at=still)
+            self._books.epochs[facts.name] = boot_epoch
             self._books.described_at[facts.name] = described_at
             self._books.facts[facts.name] = facts
 
@@ -100,7 +104,7 @@ class MemoryUsageLedger:
         return [
             node
             for _, node in sorted(self._books.nodes.items())
-            if node.last_report_at and node.last_report_at < since and node.liveness is not Liveness.LOST
+            if node.last_report_at and node.last_report_at < since and node.liveness not in (None, Liveness.LOST)
             if partition_of(node.name) in partitions
         ]
 
@@ -108,8 +112,25 @@ class MemoryUsageLedger:
         return Counter(
             "silent" if node.liveness is None else str(node.liveness)
             for node in self._books.nodes.values()
+            if node.deleted_at is None
             if node.liveness is not Liveness.LOST or (node.last_report_at and node.last_report_at >= lost_since)
         )
+
+    async def gone_nodes(
+        self, since: datetime, limit: int, partitions: Collection[int] = ALL_PARTITIONS
+    ) -> Sequence[KnownNode]:
+        def is_gone(node: KnownNode) -> bool:
+            if node.last_report_at is None:
+                described_at = self._books.described_at.get(node.name)
+                return described_at is not None and described_at < since
+            return node.liveness is Liveness.LOST and node.last_report_at < since
+
+        nodes = (node for _, node in sorted(self._books.nodes.items()) if node.deleted_at is None)
+        return [node for node in nodes if partition_of(node.name) in partitions and is_gone(node)][:limit]
+
+    async def description(self, node: str) -> tuple[NodeFacts, str] | None:
+        facts = self._books.facts.get(node)
+        return None if facts is None else (facts, self._books.epochs[node])
 
     async def gone_pods(self, since: datetime, partitions: Collection[int] = ALL_PARTITIONS) -> Sequence[PodPresence]:
         gone = (pod for pod in await self.pods() if not self._is_present(pod) and partition_of(pod.node) in partitions)
@@ -192,5 +213,8 @@ class MemoryUsageLedger:
             books.days = {kept for kept in books.days if kept >= day}
             books.rows = [row for row in books.rows if row.report.midpoint_at.date() >= day]
             books.pods = {uid: pod for uid, pod in books.pods.items() if pod.last_seen_at.date() >= day}
+            for name, node in list(books.nodes.items()):
+                if node.deleted_at is not None and node.deleted_at.date() < day:
+                    del books.nodes[name]
 
         self._later(write)

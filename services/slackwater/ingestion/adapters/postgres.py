@@ -13,6 +13,7 @@ from sqlalchemy.exc import DBAPIError
 
 from slackwater.events.state_quarantined import QuarantineReason
 from slackwater.ingestion.adapters import binary
+from slackwater.ingestion.adapters import node_statements as nodes_sql
 from slackwater.ingestion.adapters.pod_presence import Memory, see
 from slackwater.ingestion.adapters.rows import (
     FACTS,
@@ -49,65 +50,6 @@ _UNSEARCHED = {
 CPU time (3 of 5.8 s in 130 s at 310 reports/s), up to a second of a core at a time.
 """
 
-_TIMES = ("last_report_at", "newest_at", "closed_until", "hole_from", "hole_seen_at")
-_TELLABLE = ", ".join(
-    f"CASE WHEN {name} NOT BETWEEN '1970-01-01' AND '9999-12-01' THEN '9999-12-01' ELSE {name} END AS {name}"
-    for name in _TIMES
-)
-"""Replaces a time outside Python's range, which would fail the whole statement; `known_node` refuses the
-replacement.
-"""
-_NODE = (
-    "SELECT name, cpu_capacity_milli, memory_capacity_bytes, boot_epoch, previous_epoch, last_sequence, missing,"  # noqa: S608 - constants
-    f" {_TELLABLE}, liveness, gaps FROM nodes"
-)
-"""All columns of a node except `facts`, which is long and not needed here."""
-_NODES = text(f"{_NODE} WHERE name = ANY(:names) ORDER BY name FOR UPDATE")
-_SILENT_NODES = text(
-    f"{_NODE} WHERE last_report_at < :since AND liveness <> 'lost'"
-    f" AND {partition_of_sql('name')} = ANY(CAST(:partitions AS int[])) ORDER BY name FOR UPDATE"
-)
-_COUNT_BY_LIVENESS = text(
-    "SELECT coalesce(CAST(liveness AS text), 'silent') AS liveness, count(*) AS nodes FROM nodes"
-    " WHERE liveness IS DISTINCT FROM 'lost' OR last_report_at >= :lost_since GROUP BY 1"
-)
-_OPEN = (
-    " newest_at IS NOT NULL AND name > :after AND name <> ALL(CAST(:without AS text[])) AND (closed_until IS NULL OR ("
-    " newest_at >= closed_until + make_interval(secs => :seconds)"
-    " AND (hole_from IS NULL OR closed_until + make_interval(secs => :seconds) <= :until)"
-    ") OR ("
-    " newest_at >= closed_until AND last_report_at <= :silent_since"
-    " AND closed_until + make_interval(secs => :seconds) <= :until))"
-    f" AND {partition_of_sql('name')} = ANY(CAST(:partitions AS int[])) ORDER BY name LIMIT :limit FOR UPDATE"
-)
-_OPEN_NODES = text(f"{_NODE} WHERE{_OPEN}")
-_OPEN_AMONG = text(f"{_NODE} WHERE name = ANY(CAST(:among AS text[])) AND{_OPEN}")
-"""Uses the index on names: scanning all of 10,000 nodes takes 30 ms, and windows end continuously."""
-_DESCRIBE = text("""
-INSERT INTO nodes (name, facts, described_epoch, described_at, cpu_capacity_milli, memory_capacity_bytes)
-VALUES (:name, CAST(:facts AS jsonb), :epoch, :described_at, :cpu, :memory)
-ON CONFLICT (name) DO UPDATE SET facts = excluded.facts, described_epoch = excluded.described_epoch,
-    described_at = excluded.described_at, cpu_capacity_milli = excluded.cpu_capacity_milli,
-    memory_capacity_bytes = excluded.memory_capacity_bytes
-WHERE nodes.described_at IS NULL OR nodes.described_at <= excluded.described_at
-RETURNING 1
-""")
-_SAVE_NODES = text("""
-INSERT INTO nodes (name, boot_epoch, previous_epoch, last_sequence, missing, last_report_at, liveness, newest_at,
-    closed_until, gaps, hole_from, hole_seen_at)
-SELECT name, boot_epoch, previous_epoch, last_sequence, CAST(missing AS bigint[]), last_report_at, liveness, newest_at,
-    closed_until, gaps, hole_from, hole_seen_at
-FROM unnest(CAST(:name AS text[]), CAST(:boot_epoch AS text[]), CAST(:previous_epoch AS text[]),
-    CAST(:last_sequence AS bigint[]), CAST(:missing AS text[]), CAST(:last_report_at AS timestamptz[]),
-    CAST(:liveness AS text[]), CAST(:newest_at AS timestamptz[]), CAST(:closed_until AS timestamptz[]),
-    CAST(:gaps AS bigint[]), CAST(:hole_from AS timestamptz[]), CAST(:hole_seen_at AS timestamptz[]))
-    AS saved(name, boot_epoch, previous_epoch, last_sequence, missing, last_report_at, liveness, newest_at,
-    closed_until, gaps, hole_from, hole_seen_at)
-ON CONFLICT (name) DO UPDATE SET boot_epoch = excluded.boot_epoch, previous_epoch = excluded.previous_epoch,
-    last_sequence = excluded.last_sequence, missing = excluded.missing, last_report_at = excluded.last_report_at,
-    liveness = excluded.liveness, newest_at = excluded.newest_at, closed_until = excluded.closed_until,
-    gaps = excluded.gaps, hole_from = excluded.hole_from, hole_seen_at = excluded.hole_seen_at
-""")
 _SEEN = "CASE WHEN p.present THEN greatest(p.last_seen_at, n.last_report_at) ELSE p.last_seen_at END"
 """A pod that is present was last seen with the last report of its node (adapters/presence)."""
 _LIVENESS = "CASE WHEN p.present THEN coalesce(n.liveness, p.liveness) ELSE p.liveness END"
@@ -209,7 +151,7 @@ class PostgresUsageLedger:
         return lambda unit: cls(unit, memory, aside)
 
     async def nodes(self, names: Sequence[str]) -> Mapping[str, KnownNode]:
-        rows = await self._connection.execute(_NODES, {"names": list(names)})
+        rows = await self._connection.execute(nodes_sql.NODES, {"names": list(names)})
         nodes = {node.name: node for node in self._known(rows.mappings())}
         self._loaded.update(nodes)
         return nodes
@@ -234,7 +176,7 @@ class PostgresUsageLedger:
         self._unit.concerns(facts.name)
         with _storable():
             done = await self._connection.execute(
-                _DESCRIBE,
+                nodes_sql.DESCRIBE,
                 {
                     "name": facts.name,
                     "facts": FACTS.dump_json(facts).decode(),
@@ -257,7 +199,9 @@ class PostgresUsageLedger:
     async def save(self, nodes: Sequence[KnownNode]) -> None:
         if nodes:
             self._unit.concerns(*(node.name for node in nodes))
-            await self._connection.execute(_SAVE_NODES, node_columns(sorted(nodes, key=lambda node: node.name)))
+            await self._connection.execute(
+                nodes_sql.SAVE_NODES, node_columns(sorted(nodes, key=lambda node: node.name))
+            )
 
     async def count_refusals(self, counts: Mapping[tuple[str, Refusal], int], at: datetime) -> None:
         await self._connection.execute(
@@ -274,12 +218,26 @@ class PostgresUsageLedger:
         return {(row[0], Refusal(row[1])): row[2] for row in rows}
 
     async def silent_nodes(self, since: datetime, partitions: Collection[int] = ALL_PARTITIONS) -> Sequence[KnownNode]:
-        rows = await self._connection.execute(_SILENT_NODES, {"since": since, "partitions": list(partitions)})
+        rows = await self._connection.execute(nodes_sql.SILENT_NODES, {"since": since, "partitions": list(partitions)})
         return self._known(rows.mappings())
 
     async def count_by_liveness(self, lost_since: datetime) -> Mapping[str, int]:
-        rows = await self._connection.execute(_COUNT_BY_LIVENESS, {"lost_since": lost_since})
+        rows = await self._connection.execute(nodes_sql.COUNT_BY_LIVENESS, {"lost_since": lost_since})
         return {row.liveness: row.nodes for row in rows}
+
+    async def gone_nodes(
+        self, since: datetime, limit: int, partitions: Collection[int] = ALL_PARTITIONS
+    ) -> Sequence[KnownNode]:
+        rows = await self._connection.execute(
+            nodes_sql.GONE_NODES, {"since": since, "limit": limit, "partitions": list(partitions)}
+        )
+        return self._known(rows.mappings())
+
+    async def description(self, node: str) -> tuple[NodeFacts, str] | None:
+        row = (await self._connection.execute(nodes_sql.FACTS, {"name": node})).first()
+        if row is None or row.facts is None:
+            return None
+        return FACTS.validate_json(row.facts), row.described_epoch
 
     async def gone_pods(self, since: datetime, partitions: Collection[int] = ALL_PARTITIONS) -> Sequence[PodPresence]:
         rows = await self._connection.execute(_GONE_PODS, {"since": since, "partitions": list(partitions)})
@@ -316,9 +274,9 @@ class PostgresUsageLedger:
         parameters |= {"after": after, "limit": limit, "partitions": list(partitions)}
         parameters["without"] = list(self._quarantine.nodes)
         if among is None:
-            rows = await self._connection.execute(_OPEN_NODES, parameters)
+            rows = await self._connection.execute(nodes_sql.OPEN_NODES, parameters)
         else:
-            rows = await self._connection.execute(_OPEN_AMONG, parameters | {"among": list(among)})
+            rows = await self._connection.execute(nodes_sql.OPEN_AMONG, parameters | {"among": list(among)})
         return self._known(rows.mappings())
 
     async def history(self, nodes: Sequence[str], since: datetime, until: datetime) -> Sequence[HistoryRow]:
@@ -429,6 +387,9 @@ class PostgresUsageLedger:
             " (SELECT FROM nodes n WHERE n.name = pods.node AND n.last_report_at >= :day))"
         )
         await self._connection.execute(gone, {"day": datetime.combine(day, time(), UTC)})
+        await self._connection.execute(
+            text("DELETE FROM nodes WHERE deleted_at < :day"), {"day": datetime.combine(day, time(), UTC)}
+        )
 
 
 def _place(row: RowMapping) -> str:

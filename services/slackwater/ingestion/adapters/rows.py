@@ -84,7 +84,7 @@ def report_pods(row: HistoryRow) -> Sequence[Any]:
 
 def known_node(row: RowMapping) -> KnownNode:
     """Builds a node from one row of `nodes`. Raises ValueError, TypeError or LookupError for an invalid row."""
-    for name in ("last_report_at", "newest_at", "closed_until", "hole_from", "hole_seen_at"):
+    for name in ("last_report_at", "newest_at", "closed_until", "hole_from", "hole_seen_at", "deleted_at"):
         if row[name] is not None and row[name].year >= _LAST_YEAR:
             raise ValueError(f"{name}: {row[name]} must be before the year {_LAST_YEAR}")
     if not 0 <= (row["cpu_capacity_milli"] or 0) < _MOST or not 0 <= (row["memory_capacity_bytes"] or 0) < _MOST:
@@ -104,6 +104,7 @@ def known_node(row: RowMapping) -> KnownNode:
         gaps=row["gaps"],
         hole_from=row["hole_from"],
         hole_seen_at=row["hole_seen_at"],
+        deleted_at=row["deleted_at"],
     )
 
 
@@ -122,6 +123,7 @@ def node_columns(nodes: Sequence[KnownNode]) -> dict[str, list[Any]]:
         "gaps": [node.gaps for node in nodes],
         "hole_from": [node.hole_from for node in nodes],
         "hole_seen_at": [node.hole_seen_at for node in nodes],
+        "deleted_at": [node.deleted_at for node in nodes],
     }
 
 

@@ -111,7 +111,7 @@ class KnownNode:
     `capacity` is None until the node was described. `newest_at` is the latest midpoint in history, `closed_until` the
     end of the last closed window; windows before it are never reopened. `gaps` counts missing reports. While reports
     are missing, `hole_from` is the midpoint after which the first of them belongs, and `hole_seen_at` is when the
-    newest hole was noticed.
+    newest hole was noticed. `deleted_at` is when the node was deleted; a report brings it back.
     """
 
     name: str
@@ -124,6 +124,7 @@ class KnownNode:
     gaps: int = 0
     hole_from: datetime | None = None
     hole_seen_at: datetime | None = None
+    deleted_at: datetime | None = None
 
 
 @record(frozen=True, slots=True)

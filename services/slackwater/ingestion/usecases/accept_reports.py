@@ -18,7 +18,8 @@ from slackwater.ingestion.domain.fast_validation import Descriptions, valid_repo
 from slackwater.ingestion.domain.reports import Arrival, HistoryRow, KnownNode, Report
 from slackwater.ingestion.domain.validation import Accepted, Refusal, RefusedReport, ReportLimits, bounds_of, judge
 from slackwater.ingestion.domain.windowing import is_late
-from slackwater.ingestion.ports import IngestionMeter, Ledgers
+from slackwater.ingestion.ports import IngestionMeter, Ledgers, UsageLedger
+from slackwater.ingestion.usecases.delete_nodes import described_again
 from slackwater.ingestion.usecases.report_mapping import history_from, report_from
 from slackwater.model.errors import InvalidInput
 from slackwater.model.nodes import Liveness
@@ -107,7 +108,7 @@ class AcceptReports:
                 await ledger.keep_days(sorted({row.report.midpoint_at.date() for row in rows.values()}))
                 await ledger.append(history.only(rows))
             await ledger.save([node for name, node in nodes.items() if node != before[name]])
-            await self._announce(unit, before, nodes, batch, now)
+            await self._announce(unit, ledger, before, nodes, batch, now)
             refusals = _refusals(batch, verdicts)
             if refusals:
                 await ledger.count_refusals(refusals, now)
@@ -166,6 +167,7 @@ class AcceptReports:
             track=verdict.track,
             last_report_at=now,
             liveness=Liveness.FRESH,
+            deleted_at=None,
             newest_at=max(known.newest_at or report.midpoint_at, report.midpoint_at),
             gaps=known.gaps + verdict.gap_delta,
         )
@@ -174,15 +176,22 @@ class AcceptReports:
     async def _announce(
         self,
         unit: UnitOfWork,
+        ledger: UsageLedger,
         before: dict[str, KnownNode],
         nodes: dict[str, KnownNode],
         batch: Sequence[Received[UsageReported]],
         now: datetime,
     ) -> None:
-        """Publishes liveness changes of nodes that were not fresh and have reported."""
+        """Publishes liveness changes of nodes that were not fresh and have reported. A node that was deleted is
+        described again first.
+        """
         causes: dict[str, Event[UsageReported]] = {received.subject_key: received.event for received in batch}
         for name, node in nodes.items():
             was = before[name].liveness
+            if before[name].deleted_at is not None and node.deleted_at is None:
+                described = await described_again(ledger, name, now)
+                if described is not None:
+                    await unit.publish(described)
             if node.liveness is not was:
                 await unit.publish(liveness_changed(node, was, now, causes[name]))
 

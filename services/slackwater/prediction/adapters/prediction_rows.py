@@ -142,6 +142,13 @@ class PredictionUnit:
     async def describe(self, node: str, described: DescribedNode, described_at: datetime) -> bool:
         return bool(await self._described.write([DescribedRow(node, described, described_at)]))
 
+    async def remove(self, node: str, deleted_at: datetime) -> bool:
+        described_at = await self._described.column(node, "described_at")
+        if described_at is not None and described_at > deleted_at:
+            return False
+        await self._described.remove([node])
+        return True
+
 
 class KeyedPredictionStore:
     """Implements slackwater.prediction.ports.PredictionStore."""

@@ -8,14 +8,17 @@ from typing import Any
 
 from slackwater.bus.consume.handlers import Consumer, each
 from slackwater.bus.port import Bus, Done, Received, Settlement
+from slackwater.events.node_deleted import NodeDeleted
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.usage_windowed import UsageWindowed
 from slackwater.prediction.usecases.describe_node import describe_node
+from slackwater.prediction.usecases.drop_node import drop_node
 from slackwater.prediction.usecases.fold_windows import fold_windows
 from slackwater.prediction.usecases.owned_partitions import OwnedPartitions, Reading
 from slackwater.prediction.usecases.partition_store import LivingState
 
 ON_DESCRIBED = "prediction-node-described"
+ON_DELETED = "prediction-node-deleted"
 
 
 class WindowsOf:
@@ -51,4 +54,11 @@ def consumers(shares: OwnedPartitions) -> Sequence[Consumer[Any]]:
         described = received.event.data
         await describe_node(shares.of(described.facts.name), described)
 
-    return (Consumer(NodeDescribed, ON_DESCRIBED, each(on_described)),)
+    async def on_deleted(received: Received[NodeDeleted]) -> None:
+        deleted = received.event.data
+        await drop_node(shares.of(deleted.node), deleted)
+
+    return (
+        Consumer(NodeDescribed, ON_DESCRIBED, each(on_described)),
+        Consumer(NodeDeleted, ON_DELETED, each(on_deleted)),
+    )

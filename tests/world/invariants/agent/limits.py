@@ -78,7 +78,7 @@ class LimitsAreWanted(Invariant):
         """Whether its agent samples: one that is dead or stopped by a signal gives nothing back now."""
         name = next(name for name, one in self.world.stations.items() if one is station)
         process, service = self.world.places[name].process, station.service
-        if process is None or process.state is not State.RUNNING or service is None or not service.desired_states():
+        if process is None or process.state is not State.RUNNING or service is None:
             return False
         age = service.sample_age_seconds()
         return age is not None and age <= service.settings.sample_seconds

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tests.world.invariants import Invariant, Violation
 from tests.world.invariants.payloads import payload_of
 from tests.world.trace import Kind, Step
 
-from slackwater.decisions.reasons import DecisionKind
+from slackwater.decisions.reasons import DecisionKind, Reason
 from slackwater.decisions.record import DecisionRecord
 from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.resources_offered import ResourcesOffered
-from slackwater.model.quantities import Resources
 from slackwater.offers.mid import node_offers
 from slackwater.offers.snapshot_json import snapshot_from_json
 from slackwater.offers.strategy import strategy_from_json
@@ -20,7 +19,7 @@ from slackwater.offers.strategy import strategy_from_json
 if TYPE_CHECKING:
     from tests.world.world import World
 
-OLD = ("usage is old", "node is lost")
+DEGRADED = (Reason.OFFER_DEGRADED,)
 
 
 class OffersFollowTheFormulas(Invariant):
@@ -54,33 +53,48 @@ class OffersFollowTheFormulas(Invariant):
 
 
 class OldOffersShrink(Invariant):
-    """While a node's usage is old or the node is lost, no published amount is above the one before."""
+    """Time alone lets no offer grow: where only the age of the inputs has changed, the amount is at most the one
+    before; and a lost node offers nothing."""
 
     NAME = "old offers shrink"
     KINDS: ClassVar = (Kind.STORED,)
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
-        self._last: dict[str, ResourcesOffered] = {}
+        self._last: dict[tuple[str, str], DecisionRecord] = {}
 
     def on_step(self, step: Step) -> None:
-        offer = payload_of(step, ResourcesOffered)
-        if offer is None:
+        recorded = payload_of(step, DecisionRecorded)
+        if recorded is None or recorded.record.kind is not DecisionKind.OFFER:
             return
-        before = self._last.get(offer.node)
-        if before is not None and offer.generation <= before.generation:
-            return
-        self._last[offer.node] = offer
-        if before is not None and offer.degraded in OLD:
-            check_shrinks(before, offer)
+        record = recorded.record
+        key = (record.node, record.subject)
+        before = self._last.get(key)
+        if before is not None and record.decided_at >= before.decided_at:
+            check_shrinks(before, record)
+        self._last[key] = record
 
 
-def check_shrinks(before: ResourcesOffered, offer: ResourcesOffered) -> None:
+def check_shrinks(before: DecisionRecord, record: DecisionRecord) -> None:
     """Raises Violation."""
-    amounts = (("batch", before.batch, offer.batch), ("mid and batch", _all(before), _all(offer)))
-    for name, old, new in amounts:
-        if new.cpu_milli > old.cpu_milli or new.memory_bytes > old.memory_bytes:
-            raise Violation(f"{offer.node}: {name} grew from {old} to {new} while {offer.degraded}")
+    if record.replay.arguments["snapshot"]["lost"] and record.result:
+        raise Violation(f"{record.node} is lost and offers {record.result} of {record.subject}")
+    is_older = _age(record) >= _age(before)
+    if is_older and record.reason in DEGRADED and _inputs(before) == _inputs(record) and record.result > before.result:
+        grown = f"from {before.result} to {record.result} while its inputs aged"
+        raise Violation(f"{record.node}: {record.subject} grew {grown} from {_age(before):.0f} to {_age(record):.0f} s")
+
+
+def _age(record: DecisionRecord) -> float:
+    age: float = record.replay.arguments["snapshot"]["age_seconds"]
+    return age
+
+
+def _inputs(record: DecisionRecord) -> dict[str, Any]:
+    """Everything but time and gate."""
+    arguments = record.replay.arguments
+    snapshot = {name: value for name, value in arguments["snapshot"].items() if name not in ("age_seconds", "lost")}
+    return {**{name: arguments[name] for name in ("strategy", "window")}, "snapshot": snapshot}
 
 
 def check_ceiling(record: DecisionRecord) -> None:
@@ -100,10 +114,6 @@ def amount_of(offer: ResourcesOffered, subject: str) -> int:
     tier, _, resource = subject.partition("-")
     amounts = offer.mid if tier == "mid" else offer.batch
     return amounts.cpu_milli if resource == "cpu" else amounts.memory_bytes
-
-
-def _all(offer: ResourcesOffered) -> Resources:
-    return offer.mid + offer.batch
 
 
 INVARIANTS = (OffersFollowTheFormulas, OldOffersShrink)

@@ -11,6 +11,7 @@ from slackwater.agent.adapters.linux.devices import Devices
 from slackwater.agent.adapters.linux.files import KeptFiles
 from slackwater.agent.adapters.linux.hierarchy import Hierarchy
 from slackwater.agent.adapters.linux.layout import Layout
+from slackwater.agent.domain.controls.node_memory import UNLIMITED_V1
 from slackwater.agent.domain.host_apps import HostApplication
 from slackwater.agent.domain.samples import HostSample
 from slackwater.agent.ports import PodSample, PsiTotals, RawSample
@@ -58,6 +59,8 @@ class Gauges:
     is_bounded: bool = False
     """Whether the node's memory is what its pods use, because they have a hard limit together."""
     _files: KeptFiles = field(default_factory=KeptFiles)
+    _kept_free: int | None = None
+    """What the kernel keeps free, read once."""
     _pods: dict[str, PodFiles] = field(default_factory=dict)
     _apps: tuple[tuple[HostApplication, PodFiles], ...] = field(init=False)
 
@@ -70,11 +73,13 @@ class Gauges:
             self.close_pod(uid)
         proc = str(self.proc)
         disks, links = self.devices.read()
+        in_use, free = self._node_memory()
         return RawSample(
             stamp.monotonic,
             stamp.at,
             node_cpu_busy_ns=meters.busy_ns(self._files.read(f"{proc}/stat")),
-            node_memory_bytes=self._node_memory(),
+            node_memory_bytes=in_use,
+            node_free_bytes=free,
             node_psi=self._psi((f"{proc}/pressure/cpu", self._node_pressure(), f"{proc}/pressure/io")),
             tier_psi={tier: self._psi(_pressures(self.layout.hierarchy, self.layout.tier(tier))) for tier in _REPORTED},
             pods=tuple(self._pod(pod) for pod in pods),
@@ -113,14 +118,34 @@ class Gauges:
     def _psi(self, paths: tuple[str, str, str] | None) -> PsiTotals:
         return meters.psi(self._files, *paths) if paths is not None else PsiTotals()
 
-    def _node_memory(self) -> int | None:
-        """What is in use and cannot be dropped: of the machine, or of all pods where they have a limit together."""
+    def _node_memory(self) -> tuple[int | None, int | None]:
+        """What is in use and cannot be dropped, and what is free: of the machine, or of all pods where they have a
+        limit together."""
         if not self.is_bounded:
-            return meters.memory_in_use(self._files.read(f"{self.proc}/meminfo"))
+            meminfo = self._files.read(f"{self.proc}/meminfo")
+            return meters.memory_in_use(meminfo), self._free_of_machine(meminfo)
         hierarchy = self.layout.hierarchy
         tree, pure_v2 = f"{hierarchy.memory}/{self.layout.root}", hierarchy.pure_v2
         used = self._files.read(f"{tree}/{'memory.current' if pure_v2 else 'memory.usage_in_bytes'}")
-        return meters.tree_memory(used, self._files.read(f"{tree}/memory.stat"), b"" if pure_v2 else b"total_")
+        stat = self._files.read(f"{tree}/memory.stat")
+        whole = meters.whole_number(used)
+        limit = meters.whole_number(self._files.read(f"{tree}/{'memory.max' if pure_v2 else 'memory.limit_in_bytes'}"))
+        is_known = whole is not None and limit is not None and limit < UNLIMITED_V1
+        free = max(0, (limit or 0) - (whole or 0)) if is_known else None
+        return meters.tree_memory(used, stat, b"" if pure_v2 else b"total_"), free
+
+    def _free_of_machine(self, meminfo: bytes | None) -> int | None:
+        """MemFree beyond what the kernel keeps free for itself."""
+        if self._kept_free is None:
+            self._kept_free = meters.kept_free_bytes(self._zoneinfo())
+        free = meters.free_memory(meminfo)
+        return None if free is None else max(0, free - self._kept_free)
+
+    def _zoneinfo(self) -> bytes | None:
+        try:
+            return (self.proc / "zoneinfo").read_bytes()
+        except OSError:
+            return None
 
     def _prod_refaults(self) -> int | None:
         hierarchy = self.layout.hierarchy

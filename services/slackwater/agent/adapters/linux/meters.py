@@ -68,6 +68,21 @@ def memory_in_use(meminfo: bytes | None) -> int | None:
     return max(0, values[b"MemTotal"] - values[b"MemAvailable"])
 
 
+def free_memory(meminfo: bytes | None) -> int | None:
+    """MemFree of /proc/meminfo, in bytes."""
+    for line in (meminfo or b"").splitlines()[:8]:
+        name, _, rest = line.partition(b":")
+        if name == b"MemFree":
+            return int(rest.split()[0]) * 1024
+    return None
+
+
+def kept_free_bytes(zoneinfo: bytes | None) -> int:
+    """What the kernel keeps free: it reclaims page cache up to the high watermark of every zone (/proc/zoneinfo)."""
+    words = (line.split() for line in (zoneinfo or b"").splitlines())
+    return _PAGE_BYTES * sum(int(one[1]) for one in words if len(one) == 2 and one[0] == b"high")
+
+
 def memory_parts(stat: bytes | None, prefix: bytes) -> tuple[int | None, int | None]:
     """What a pod holds that cannot be dropped, and its page cache; the text is read once for both."""
     names = (b"inactive_anon", b"active_anon", b"unevictable", b"inactive_file", b"active_file")

@@ -1,16 +1,17 @@
-"""Compiled statements, and the results that they give."""
+"""Compiles statements to plans."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from slackwater.testing.postgres_twin.catalog import Catalog
 from slackwater.testing.postgres_twin.changes import compiled_insert
+from slackwater.testing.postgres_twin.definitions import definition_plan
 from slackwater.testing.postgres_twin.functions import elements_of
-from slackwater.testing.postgres_twin.queries import CompiledQuery, compiled_query
-from slackwater.testing.postgres_twin.scopes import PARAMETERS, Execution, Frame, Scope, Statement
+from slackwater.testing.postgres_twin.plan import CompiledStatement, StatementResult
+from slackwater.testing.postgres_twin.queries import compiled_query
+from slackwater.testing.postgres_twin.scopes import PARAMETERS, CompiledQuery, Execution, Frame, Scope, Statement
 from slackwater.testing.postgres_twin.statement_parser import parse_statement
 from slackwater.testing.postgres_twin.syntax import Copy, Insert, LockTable, Nothing, Query, Select, Update
 from slackwater.testing.postgres_twin.syntax import Statement as Parsed
@@ -23,28 +24,7 @@ from slackwater.testing.postgres_twin.values import Json, WireArray
 _MODES = {"share row exclusive": SHARE_ROW_EXCLUSIVE, "access exclusive": ACCESS_EXCLUSIVE}
 
 
-@dataclass(slots=True)
-class Result:
-    """Rows with the names of their columns, and how many rows were returned or changed."""
-
-    names: Sequence[str]
-    rows: list[tuple[Any, ...]]
-    count: int
-    tag: str
-
-
-@dataclass(slots=True)
-class Plan:
-    """A statement that can be run many times, on every server with the same catalog."""
-
-    run: Callable[[Execution, Any], Result]
-    tables: Sequence[tuple[str, int]] = ()
-    """Tables with the modes of the locks that it takes first."""
-    writes: bool = False
-    """Refused by a server that takes no writes; row locks count as writes."""
-
-
-def plan_of(sql: str, catalog: Catalog) -> Plan:
+def plan_of(sql: str, catalog: Catalog) -> CompiledStatement:
     """Returns the plan of a statement, compiled at its first use."""
     plan = catalog.plans.get(sql)
     if plan is None:
@@ -52,37 +32,37 @@ def plan_of(sql: str, catalog: Catalog) -> Plan:
     return plan
 
 
-def _compiled(parsed: Parsed, catalog: Catalog) -> Plan:
+def _compiled(parsed: Parsed, catalog: Catalog) -> CompiledStatement:
     if isinstance(parsed, Query):
         return _query_plan(parsed, catalog)
     if isinstance(parsed, Copy):
         return _copy_plan(parsed, catalog)
     if isinstance(parsed, Nothing):
-        return Plan(lambda *_: Result((), [], 0, "SET"))
+        return CompiledStatement(lambda *_: StatementResult((), [], 0, "SET"))
     if isinstance(parsed, LockTable):
-        return Plan(lambda *_: Result((), [], 0, "LOCK TABLE"), [(parsed.table, _MODES[parsed.mode])], writes=True)
-    from slackwater.testing.postgres_twin.definitions import definition_plan  # it compiles views in turn
-
+        return CompiledStatement(
+            lambda *_: StatementResult((), [], 0, "LOCK TABLE"), [(parsed.table, _MODES[parsed.mode])], writes=True
+        )
     return definition_plan(parsed)
 
 
-def _query_plan(parsed: Query, catalog: Catalog) -> Plan:
-    statement = Statement(catalog)
+def _query_plan(parsed: Query, catalog: Catalog) -> CompiledStatement:
+    statement = Statement(catalog, compiled_query)
     query = compiled_query(parsed, Scope(statement))
     converters = [(n, convert) for n, kind in enumerate(query.types) if (convert := _converter(kind)) is not None]
     names, run, counts, tag = query.names, query.run, query.counts, _tag(parsed)
     size = statement.places + 1
     blank: Frame = [None] * (size - 2)
 
-    def execute(execution: Execution, parameters: Any) -> Result:
+    def execute(execution: Execution, parameters: Any) -> StatementResult:
         rows = run([parameters, execution, *blank])
         if counts:
-            return Result((), [], len(rows), tag)
+            return StatementResult((), [], len(rows), tag)
         if converters:
             rows = [_converted(row, converters) for row in rows]
-        return Result(names, rows, len(rows), tag)
+        return StatementResult(names, rows, len(rows), tag)
 
-    return Plan(execute, _strongest(statement), statement.writes or statement.locks)
+    return CompiledStatement(execute, _strongest(statement), statement.writes or statement.locks)
 
 
 def _strongest(statement: Statement) -> list[tuple[str, int]]:
@@ -90,18 +70,18 @@ def _strongest(statement: Statement) -> list[tuple[str, int]]:
     return [(name, 1 << modes.bit_length() - 1) for name, modes in statement.tables.items()]
 
 
-def _copy_plan(parsed: Copy, catalog: Catalog) -> Plan:
+def _copy_plan(parsed: Copy, catalog: Catalog) -> CompiledStatement:
     """The rows to insert are the statement's parameters."""
-    statement = Statement(catalog)
+    statement = Statement(catalog, compiled_query)
     source = CompiledQuery((), (), lambda frame: frame[PARAMETERS])
     insert = Insert(parsed.table, parsed.columns, Query(Select()))
     _, _, run = compiled_insert(insert, Scope(statement), source)
     blank: Frame = [None] * (statement.places - 1)
 
-    def execute(execution: Execution, parameters: Any) -> Result:
-        return Result((), [], len(run([parameters, execution, *blank])), "COPY")
+    def execute(execution: Execution, parameters: Any) -> StatementResult:
+        return StatementResult((), [], len(run([parameters, execution, *blank])), "COPY")
 
-    return Plan(execute, _strongest(statement), writes=True)
+    return CompiledStatement(execute, _strongest(statement), writes=True)
 
 
 def _tag(parsed: Query) -> str:

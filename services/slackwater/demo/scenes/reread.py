@@ -1,0 +1,80 @@
+"""A program that rereads a file: it reads it once, then a random block at a steady pace, and notes how long each took.
+
+    python -m slackwater.demo.scenes.reread --file FILE --per-second 500 --out OUT
+
+OUT gets a line per read: the monotonic time at its start and the seconds that it took. The first line is the read of
+the whole file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+MIB = 1 << 20
+BLOCK_BYTES = 1 << 20
+_WRITE_SECONDS = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class BlockRead:
+    """One read of a block: monotonic seconds at its start, and the seconds that it took."""
+
+    at: float
+    seconds: float
+
+
+def read_once(descriptor: int) -> int:
+    """Read the file from begin to end; returns its bytes."""
+    total = 0
+    while block := os.read(descriptor, MIB):
+        total += len(block)
+    return total
+
+
+def reread(descriptor: int, per_second: float, out: Path) -> None:
+    """Read everything, then random blocks until the process is stopped. A late read delays the following ones."""
+    dice, written, began = random.Random(1), 0.0, time.monotonic()
+    blocks = read_once(descriptor) // BLOCK_BYTES
+    lines = [f"{began:.6f} {time.monotonic() - began:.7f}\n"]
+    with out.open("w") as file:
+        due = time.monotonic()
+        while True:
+            time.sleep(max(0.0, due - time.monotonic()))
+            place = dice.randrange(blocks) * BLOCK_BYTES
+            began = time.monotonic()
+            os.pread(descriptor, BLOCK_BYTES, place)
+            ended = time.monotonic()
+            lines.append(f"{began:.6f} {ended - began:.7f}\n")
+            due = max(due + 1 / per_second, ended)
+            if ended - written >= _WRITE_SECONDS:
+                file.write("".join(lines))
+                file.flush()
+                lines, written = [], ended
+
+
+def reads_of(out: Path) -> tuple[BlockRead | None, list[BlockRead]]:
+    """The read of the whole file, and those of blocks noted so far; a line that is still being written is left out."""
+    text = out.read_text() if out.exists() else ""
+    fields = (line.split() for line in text[: text.rfind("\n") + 1].splitlines())
+    reads = [BlockRead(float(at), float(seconds)) for at, seconds in fields]
+    return (reads[0] if reads else None), reads[1:]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Slackwater's demo: a service that rereads a file.")
+    parser.add_argument("--file", type=Path, required=True)
+    parser.add_argument("--per-second", type=float, default=500.0, help="reads of a block per second")
+    parser.add_argument("--out", type=Path, required=True)
+    given = parser.parse_args()
+    reread(os.open(given.file, os.O_RDONLY), given.per_second, given.out)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,49 @@
+"""What a scene is: one situation in turns of two or more variants. A scene is one record `Scene` in the catalog."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from slackwater.demo.api import Api
+from slackwater.demo.kernel import Kernel
+from slackwater.demo.narrator import Narrator
+from slackwater.demo.scenes.result import Report, Result, judge
+from slackwater.demo.workloads import Workloads
+
+
+@dataclass(slots=True)
+class Stage:
+    """What a scene works with: the running stack, its workloads and cgroups, and the terminal."""
+
+    api: Api
+    narrator: Narrator
+    workloads: Workloads
+    kernel: Kernel
+
+
+R = TypeVar("R", bound=Result)
+
+
+@dataclass(frozen=True, slots=True)
+class Scene(Generic[R]):
+    """A scene. `seconds` and `turns` let a run of limited time choose its scenes before it begins."""
+
+    name: str
+    plan: str
+    """What it will do, in one line without its name."""
+    turns: int
+    """Turns of each variant in a full run."""
+    seconds: Callable[[int], float]
+    """Upper estimate of its duration with so many turns of each variant."""
+    result: type[R]
+    perform: Callable[[Stage, int], Awaitable[R]]
+    """Runs so many turns of each variant, interleaved; leaves no pod and no policy behind."""
+    report: Callable[[R], Report]
+    picture: Callable[[R], str]
+    """Draws a result that has turns, as an SVG that stands alone."""
+
+    def judged(self, result: R) -> Report:
+        """Returns the report, without comparisons where a turn was disturbed."""
+        return judge(self.name, self.report(result), result)

@@ -1,0 +1,31 @@
+"""On node.deleted: drop the node's state, its lease and its gauges. Its decisions and effects are kept."""
+
+from __future__ import annotations
+
+from slackwater.ensurance.ports import EnsuranceMeter
+from slackwater.ensurance.usecases.node_cache import GuardedNodeCache
+from slackwater.events.envelope import Event
+from slackwater.events.node_deleted import NodeDeleted
+
+
+class OnDeleted:
+    """A node that was described after its deletion is back, and stays as it is."""
+
+    def __init__(self, book: GuardedNodeCache, meter: EnsuranceMeter) -> None:
+        self._book = book
+        self._meter = meter
+
+    async def __call__(self, event: Event[NodeDeleted]) -> None:
+        """Raises Unavailable, Fenced."""
+        node = event.data.node
+        if self._book.quarantine.holds_node(node):
+            self._book.quarantine.left_out(NodeDeleted.TYPE)
+            return
+        async with self._book.lock(node):
+            known = self._book.node(node)
+            if known is None or (known.described_at and known.described_at > event.data.deleted_at):
+                return
+            async with self._book.transaction() as unit:
+                await unit.remove(node)
+            self._book.remove(node)
+            self._meter.standing(node, 0, 0)
