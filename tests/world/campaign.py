@@ -21,6 +21,8 @@ from slackwater.store.migrations import Schema
 from slackwater.testing.postgres_twin.migrated import migrated
 
 PROGRESS_SECONDS = 10.0
+NODES, SECONDS = 10, 600.0
+"""Of a seed, unless the command line says otherwise."""
 
 
 def show(text: str) -> None:
@@ -87,8 +89,16 @@ def campaign(options: argparse.Namespace) -> int:
             lines.close()
     show(progress.text())
     for outcome in progress.failures:
-        show(f'seed {outcome.seed}: {outcome.failure}\n  replay: make world ARGS="--seed {outcome.seed}"')
+        show(f"seed {outcome.seed}: {outcome.failure}\n  replay: {command(outcome.seed, options)}")
     return 1 if progress.failures else 0
+
+
+def command(seed: int, options: argparse.Namespace) -> str:
+    """The command line that replays a seed."""
+    given = [f"--seed {seed}"]
+    given += [f"--nodes {options.nodes}"] if options.nodes != NODES else []
+    given += [f"--seconds {options.seconds:g}"] if options.seconds != SECONDS else []
+    return f'make world ARGS="{" ".join(given)}"'
 
 
 def performed(seeds: range, options: argparse.Namespace) -> Iterator[Outcome]:

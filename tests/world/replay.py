@@ -7,7 +7,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.world.campaign import listed, prepare, show
+from tests.world.campaign import command, listed, prepare, show
 from tests.world.plan import Plan
 from tests.world.run import Child, Outcome, Wanted, described, perform
 from tests.world.shrinking.forked import ForkedRunner
@@ -63,18 +63,10 @@ def _performed(plan: Plan, options: argparse.Namespace) -> Outcome:
 
 def _page(plan: Plan, outcome: Outcome, history: History, options: argparse.Namespace) -> str:
     phases = (("faults", plan.fault_seconds), ("quiet", plan.quiet_seconds), ("rest", plan.rest_seconds))
-    facts = Facts(plan.seed, outcome.digest, size(plan), plan.seconds, phases, command(options))
+    file = options.plan_file
+    replay_command = command(options.seed, options) if file is None else f'make world ARGS="--plan-file {file}"'
+    facts = Facts(plan.seed, outcome.digest, size(plan), plan.seconds, phases, replay_command)
     return render_page(history, facts)
-
-
-def command(options: argparse.Namespace) -> str:
-    """The command line that replays the run."""
-    if options.plan_file is not None:
-        return f'make world ARGS="--plan-file {options.plan_file}"'
-    given = [f"--seed {options.seed}"]
-    given += [f"--nodes {options.nodes}"] if options.nodes != 10 else []
-    given += [f"--seconds {options.seconds:g}"] if options.seconds != 600.0 else []
-    return f'make world ARGS="{" ".join(given)}"'
 
 
 def _shrink(plan: Plan, outcome: Outcome, options: argparse.Namespace) -> None:
