@@ -81,10 +81,10 @@ def fewer_processes(plan: Plan) -> Iterator[Plan]:
 
 def milder_network(plan: Plan) -> Iterator[Plan]:
     """A network and a scheduler that keep order, and clocks that agree."""
-    calm = {"in_order": True, "reorders": False, "delay_seconds": 0.0001, "spread_seconds": 0.0}
-    exact = {"clock_offsets": {}, "clock_rates": {}}
+    calm: dict[str, object] = {"in_order": True, "reorders": False, "delay_seconds": 0.0001, "spread_seconds": 0.0}
+    exact: dict[str, object] = {"clock_offsets": {}, "clock_rates": {}}
     every = calm | exact
-    singles = ({name: value} for name, value in every.items())
+    singles: Iterator[dict[str, object]] = ({name: value} for name, value in every.items())
     for changed in (every, calm, exact, *singles):
         yield replace(plan, **changed)  # type: ignore[arg-type]  # names and values of fields
 
