@@ -1,4 +1,5 @@
-"""The kernel of one simulated machine: cgroup trees as files, who wrote them, and what an untouched file would hold."""
+"""The kernel of one simulated machine: cgroup trees as files, the programs that wrote
+them, and what an untouched file would hold."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ class Machine:
         return running
 
     def make_tiers(self) -> None:
-        """The instance's root and tiers, whoever needs them first."""
+        """The instance's root and tiers, if they are not there."""
         if self.kernel.group(ROOT) is None:
             root = self.kernel.make(ROOT)
             root.shares = min(262_144, 1024 * self.hardware.cpus)

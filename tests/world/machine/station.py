@@ -79,7 +79,7 @@ class Station:
         self.workload.begin()
 
     def rest(self) -> None:
-        """Demand stays as it is from here on, and nobody starts or ends pods."""
+        """Demand stays as it is from here on, and no pod is started or ended."""
         self.workload.is_quiet = True
         self.machine.hold_load()
 

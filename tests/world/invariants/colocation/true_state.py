@@ -33,14 +33,15 @@ class OffersAreOfTheTrueState(Invariant):
         if self.world.plan.changes:  # strategies of operators are not followed here
             return
         known = {row["node"]: row for row in self._rows()}
-        for name, station in self.world.stations.items():
-            process = self.world.places[name].process
+        for place, station in self.world.stations.items():
+            process = self.world.places[place].process
             if process is None or process.state is not State.RUNNING:
                 continue
             row = known.get(station.node)
             if row is None:
                 raise Violation(f"colocation does not know {station.node}")
-            self.check(station, state_of(row["facts"], row["held"]))
+            facts, held = (getattr(row[column], "text", row[column]) for column in ("facts", "held"))  # jsonb or text
+            self.check(station, state_of(facts, held))
 
     def check(self, station: Station, state: NodeState) -> None:
         """Raises Violation."""
