@@ -43,7 +43,7 @@ bench: environment-dev ## the figures: delays, memory, CPU; written to .slackwat
 faults: environment-dev ## kills, partitions, poison, full disks: all, or ARGS="kill-* poison"; ARGS=--list
 	@exec $(VENV_PYTHON) -m tests.faults $(ARGS)
 
-world: environment-dev ## 200 seeded histories of the whole control plane; ARGS="--seeds 2000", ARGS="--seed 4711"
+world: environment-dev ## 200 seeded histories of the control plane; ARGS="--seeds 2000", ARGS="--seed 4711 --shrink"
 	@exec $(VENV_PYTHON) -m tests.world $(ARGS)
 
 sbom: environment-dev ## what the image contains, as CycloneDX: .slackwater/sbom.cdx.json

@@ -66,6 +66,8 @@ BUSIEST_LAST = (
     "conformance/test_total_adaptors.py",
     "unit/cli/test_backtest_verb.py",
     "unit/simulation/test_assess_verb.py",
+    "unit/world/test_planted_violation.py",
+    "unit/world/test_world_seeds.py",
     "unit/world/test_agent_histories.py",
     "unit/peaks/test_model_properties.py",
     "contract/test_hostile_requests.py",
