@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from urllib.parse import urlsplit
 
 from sqlalchemy import event, text
@@ -22,6 +23,7 @@ from slackwater.store.leases import PostgresLeases
 from slackwater.store.names import schema_of
 from slackwater.store.outbox import BACKLOG, OutboxRelay
 from slackwater.store.port import Backlog, Fence, Publish
+from slackwater.store.server_watch import ServerWatch, answers
 from slackwater.store.sessions import engine_of, session_of
 from slackwater.store.unit_of_work import FenceCheck, PostgresUnitOfWork
 
@@ -75,9 +77,11 @@ class PostgresDatabase:
         dsn: str,
         service: str,
         clock: Clock,
+        watch: ServerWatch,
         fence: Fence | None = None,
         notifier: CommitNotifier | None = None,
     ) -> None:
+        self._watch = watch
         self._fence = fence
         self._notifier = notifier or CommitNotifier()
         self._engine = engine
@@ -94,7 +98,7 @@ class PostgresDatabase:
         async with AsyncExitStack() as stack:
             stack.enter_context(translated())
             with connecting():
-                connection = await stack.enter_async_context(session_of(self._engine))
+                connection = await stack.enter_async_context(session_of(self._engine, self._watch))
             unit = PostgresUnitOfWork(connection, self._service, self._notifier, guard)
             yield unit
             await unit.flush()
@@ -104,7 +108,7 @@ class PostgresDatabase:
     async def ping(self) -> bool:
         try:
             with connecting():
-                async with session_of(self._engine) as connection:
+                async with session_of(self._engine, self._watch) as connection:
                     return bool((await connection.execute(_TAKES_WRITES)).scalar())
         except Unavailable:
             return False
@@ -112,7 +116,7 @@ class PostgresDatabase:
     async def backlog(self) -> Backlog | None:
         """Returns the outbox backlog; None for a schema without an outbox. Raises Unavailable."""
         with connecting():
-            async with session_of(self._engine) as connection:
+            async with session_of(self._engine, self._watch) as connection:
                 self._has_outbox = self._has_outbox or bool((await connection.execute(_HAS_OUTBOX)).scalar())
                 if not self._has_outbox:
                     return None
@@ -132,9 +136,10 @@ class PostgresDatabase:
         return PostgresLeases(self._dsn, self._service, member)
 
     def fenced(self, fence: Fence) -> PostgresDatabase:
-        return PostgresDatabase(self._engine, self._dsn, self._service, self._clock, fence, self._notifier)
+        return PostgresDatabase(self._engine, self._dsn, self._service, self._clock, self._watch, fence, self._notifier)
 
     async def close(self) -> None:
+        await self._watch.close()
         await self._engine.dispose()
 
 
@@ -146,8 +151,10 @@ def connect_database(dsn: str, service: str, clock: Clock) -> PostgresDatabase:
     """
     if urlsplit(dsn).scheme not in ("postgresql", "postgres"):
         raise InvalidInput("dsn: must begin with postgresql://", field="dsn")
+    watch = ServerWatch(partial(answers, dsn), clock)
     engine = engine_of(
         dsn,
+        watch=watch,
         timeout_seconds=_CONNECT_SECONDS,
         settings=session_settings(service),
         pool_size=_POOL_SIZE,
@@ -156,7 +163,7 @@ def connect_database(dsn: str, service: str, clock: Clock) -> PostgresDatabase:
         pool_use_lifo=True,
     )
     _ask_after_a_rest(engine)
-    return PostgresDatabase(engine, dsn, service, clock)
+    return PostgresDatabase(engine, dsn, service, clock, watch)
 
 
 def _ask_after_a_rest(engine: AsyncEngine) -> None:
