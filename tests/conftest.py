@@ -37,7 +37,9 @@ LONGEST_FIRST = (
     "scenario/test_backup_rehearsal.py",
     "browser/test_console_in_a_browser.py",
     "integration/test_runners_leave_nothing.py",
+    "integration/agent/test_driver_conformance.py",
     "integration/bus/test_bus_faults.py",
+    "integration/bus/test_jetstream_consumers.py",
     "integration/deploy/test_kubernetes_rehearsal.py",
     "integration/cli/test_backup_and_restore.py",
     "scenario/test_one_trace_and_its_figures.py",
@@ -64,6 +66,7 @@ BUSIEST_LAST = (
     "conformance/test_total_adaptors.py",
     "unit/cli/test_backtest_verb.py",
     "unit/simulation/test_assess_verb.py",
+    "unit/world/test_agent_histories.py",
     "unit/peaks/test_model_properties.py",
     "contract/test_hostile_requests.py",
 )

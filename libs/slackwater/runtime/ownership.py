@@ -16,6 +16,19 @@ from datetime import datetime
 
 
 @dataclass(frozen=True, slots=True)
+class Timing:
+    """Timing in seconds. A dead member is detected after `ttl` and replaced within one further `beat`.
+
+    `hand_over`: drain time of an orderly hand-over; then the partition is dropped, and its work is
+    redelivered elsewhere.
+    """
+
+    beat: float = 1.0
+    ttl: float = 5.0
+    hand_over: float = 5.0
+
+
+@dataclass(frozen=True, slots=True)
 class Lease:
     """Ownership of one partition. `epoch` grows with every claim, across restarts and restores of
     the database.

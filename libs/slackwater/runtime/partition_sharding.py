@@ -11,24 +11,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from typing import Protocol
 
 import anyio
 
 from slackwater.model.errors import Conflict, SlackwaterError, Unavailable
 from slackwater.model.time import Clock
-from slackwater.runtime.ownership import Lease, MemberView, View, living, plan, unowned
+from slackwater.runtime.ownership import Lease, MemberView, Timing, View, living, plan, unowned
 from slackwater.telemetry.logs import get_logger
 
 log = get_logger(__name__)
-
-BEAT_SECONDS = 1.0
-TTL_SECONDS = 5.0
-HAND_OVER_SECONDS = 5.0
-"""Drain time of an orderly hand-over; then the partition is dropped, and its work is redelivered
-elsewhere.
-"""
 
 
 class LeaseStore(Protocol):
@@ -95,17 +87,6 @@ class OwnershipMeter(Protocol):
     def fenced(self) -> None:
         """Count a transaction refused because its partitions were not held."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class Timing:
-    """Timing in seconds. A dead member is detected after `ttl` and replaced within one further
-    `beat`.
-    """
-
-    beat: float = BEAT_SECONDS
-    ttl: float = TTL_SECONDS
-    hand_over: float = HAND_OVER_SECONDS
 
 
 class Ownership:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from slackwater.bus.port import Bus
 from slackwater.model.time import Clock
+from slackwater.runtime.ownership import Timing
 
 if TYPE_CHECKING:  # an agent has no database and must not load SQLAlchemy
     from slackwater.store.port import Database
@@ -39,3 +40,5 @@ class Platform:
     """This process among the replicas of its services: `instance/incarnation`
     (slackwater.runtime.ownership).
     """
+    timing: Timing = field(default_factory=Timing)
+    """Heartbeats and leases of partitions; the same for all replicas of a service."""

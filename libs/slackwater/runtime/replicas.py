@@ -74,7 +74,7 @@ class OwnershipMetrics:
 def ownership_of(platform: Platform, service: str, database: Database) -> Ownership:
     """Returns this process's ownership of a service's partitions."""
     metrics = OwnershipMetrics(service, process_meters())
-    return Ownership(database.leases(platform.member), service, platform.clock, metrics)
+    return Ownership(database.leases(platform.member), service, platform.clock, metrics, platform.timing)
 
 
 def ownership_check(ownership: Ownership) -> Check:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from urllib.parse import urlsplit
 
+import asyncpg
 from sqlalchemy import event, text
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import DisconnectionError
@@ -24,7 +25,7 @@ from slackwater.store.names import schema_of
 from slackwater.store.outbox import BACKLOG, OutboxRelay
 from slackwater.store.port import Backlog, Fence, Publish
 from slackwater.store.server_watch import ServerWatch, answers
-from slackwater.store.sessions import engine_of, session_of
+from slackwater.store.sessions import Dial, engine_of, session_of
 from slackwater.store.unit_of_work import FenceCheck, PostgresUnitOfWork
 
 _POOL_SIZE, _POOL_OVERFLOW = 4, 2
@@ -68,7 +69,8 @@ def session_settings(service: str) -> dict[str, str]:
 
 class PostgresDatabase:
     """slackwater.store.port.Database on PostgreSQL. Connects on first use, and again after the
-    server returns.
+    server returns. `dial` opens the sessions of relays and leases, which are not of the pool; `watch` (None: none)
+    ends the sessions of the pool when the server is silent.
     """
 
     def __init__(
@@ -77,12 +79,14 @@ class PostgresDatabase:
         dsn: str,
         service: str,
         clock: Clock,
-        watch: ServerWatch,
         fence: Fence | None = None,
         notifier: CommitNotifier | None = None,
+        dial: Dial = asyncpg.connect,
+        watch: ServerWatch | None = None,
     ) -> None:
         self._watch = watch
         self._fence = fence
+        self._dial = dial
         self._notifier = notifier or CommitNotifier()
         self._engine = engine
         self._dsn = dsn
@@ -130,16 +134,21 @@ class PostgresDatabase:
         return Connections(pool.checkedout(), pool.checkedin())
 
     def relay(self, publish: Publish) -> OutboxRelay:
-        return OutboxRelay(self._dsn, self._service, publish, self._clock, self._fence, self.backlog, self._notifier)
+        return OutboxRelay(
+            self._dsn, self._service, publish, self._clock, self._fence, self.backlog, self._notifier, self._dial
+        )
 
     def leases(self, member: str) -> PostgresLeases:
-        return PostgresLeases(self._dsn, self._service, member)
+        return PostgresLeases(self._dsn, self._service, member, self._dial)
 
     def fenced(self, fence: Fence) -> PostgresDatabase:
-        return PostgresDatabase(self._engine, self._dsn, self._service, self._clock, self._watch, fence, self._notifier)
+        return PostgresDatabase(
+            self._engine, self._dsn, self._service, self._clock, fence, self._notifier, self._dial, self._watch
+        )
 
     async def close(self) -> None:
-        await self._watch.close()
+        if self._watch is not None:
+            await self._watch.close()
         await self._engine.dispose()
 
 
@@ -163,7 +172,7 @@ def connect_database(dsn: str, service: str, clock: Clock) -> PostgresDatabase:
         pool_use_lifo=True,
     )
     _ask_after_a_rest(engine)
-    return PostgresDatabase(engine, dsn, service, clock, watch)
+    return PostgresDatabase(engine, dsn, service, clock, watch=watch)
 
 
 def _ask_after_a_rest(engine: AsyncEngine) -> None:

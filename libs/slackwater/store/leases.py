@@ -20,6 +20,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from slackwater.runtime.ownership import Lease, LeaseRow, ReplicaMember, View, instance_of
 from slackwater.store.driver_errors import connecting
 from slackwater.store.names import news_channel, readable_time, schema_of
+from slackwater.store.sessions import Dial
 
 _BEAT = f"""
 WITH renewed AS (
@@ -77,8 +78,9 @@ class PostgresLeases:
     after a loss.
     """
 
-    def __init__(self, dsn: str, service: str, member: str) -> None:
+    def __init__(self, dsn: str, service: str, member: str, dial: Dial = asyncpg.connect) -> None:
         self.member = member
+        self._dial = dial
         self._dsn = dsn
         self._service = service
         self._connection: asyncpg.Connection[Any] | None = None
@@ -144,7 +146,7 @@ class PostgresLeases:
             "timezone": "UTC",
             "jit": "off",
         }
-        self._connection = await asyncpg.connect(self._dsn, timeout=3, command_timeout=3, server_settings=settings)
+        self._connection = await self._dial(self._dsn, timeout=3, command_timeout=3, server_settings=settings)
         await self._connection.add_listener(news_channel(self._service), self._on_notice)
         self._news.set()  # notifications may have been missed while disconnected
         return self._connection

@@ -37,6 +37,7 @@ from slackwater.store.outbox_sender import (
     SendOutcome,
 )
 from slackwater.store.port import Backlog, Fence, Publish
+from slackwater.store.sessions import Dial
 from slackwater.store.tables import HAS_SHARD, PARTITION_OF_ROW
 from slackwater.telemetry.metrics import process_meters
 
@@ -95,7 +96,9 @@ class OutboxRelay:
         fence: Fence | None,
         ask: AskBacklog,
         notifier: CommitNotifier,
+        dial: Dial = asyncpg.connect,
     ) -> None:
+        self._dial = dial
         self._fence = fence
         self._ask = ask
         self._dsn = dsn
@@ -138,7 +141,7 @@ class OutboxRelay:
             "timezone": "UTC",
             "jit": "off",
         }
-        return await asyncpg.connect(self._dsn, timeout=5, command_timeout=30, server_settings=settings)
+        return await self._dial(self._dsn, timeout=5, command_timeout=30, server_settings=settings)
 
     async def _session(self) -> None:
         connection = await self._connect()

@@ -44,6 +44,8 @@ class SendOutcome:
 class _Rest:
     pause: float
     until: float
+    is_over: bool = False
+    """Whether the last read could have returned rows of the subject."""
 
 
 class OutboxSender:
@@ -72,18 +74,25 @@ class OutboxSender:
         self._outcome = SendOutcome()
 
     def busy(self, *, but: Collection[str] = ()) -> list[str]:
-        """Returns subjects that must not start now; those in `but` are about to be forgotten."""
+        """Returns subjects that must not start now; those in `but` are about to be forgotten.
+
+        The others may start: their backoff no longer shortens the wait, because nothing says that they have a row to
+        send. Another replica may have sent it.
+        """
         now = self._clock.monotonic()
-        resting = (name for name, rest in self._resting.items() if rest.until > now)
+        for rest in self._resting.values():
+            rest.is_over = rest.until <= now
+        resting = (name for name, rest in self._resting.items() if not rest.is_over)
         return [*(name for name in self._flying if name not in but), *resting]
 
     def flying(self, *, but: Collection[str] = ()) -> int:
         return len(self._flying) - len(but)
 
     def rest_seconds(self, longest: float) -> float:
-        """Returns the seconds until the first subject's backoff ends."""
+        """Returns the seconds until the first subject's backoff ends, of those that `busy` has held back."""
         now = self._clock.monotonic()
-        return max(0.0, min((rest.until - now for rest in self._resting.values()), default=longest))
+        ends = (rest.until - now for rest in self._resting.values() if not rest.is_over)
+        return max(0.0, min(ends, default=longest))
 
     def begin(self, rows: Sequence[Any]) -> None:
         """Start these rows, none of a busy subject."""

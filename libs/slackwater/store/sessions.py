@@ -6,14 +6,17 @@ pass the query string to the driver as unknown arguments.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any
+from typing import Any, TypeAlias
 
 import asyncpg
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from slackwater.store.server_watch import ServerWatch
+
+Dial: TypeAlias = "Callable[..., Awaitable[asyncpg.Connection[Any]]]"
+"""asyncpg.connect, or its double in a simulated world."""
 
 
 def engine_of(

@@ -39,6 +39,8 @@ def _last_exchange(update: str | None, tells: bool, is_fenced: bool) -> TextClau
 
     Alone it is a whole transaction, so it writes nothing unless every lease is held and the row
     exists. The row comes first, so that the positions of its events follow the order of its locks.
+    An event whose id already waits in the outbox was committed before, by a transaction whose answer
+    was lost.
     """
     steps, columns = [], []
     if is_fenced:
@@ -52,7 +54,7 @@ def _last_exchange(update: str | None, tells: bool, is_fenced: bool) -> TextClau
         condition = f" WHERE {_ALL_HELD}" if is_fenced and update is None else ""
         steps.append(
             "written AS (INSERT INTO outbox (id, type, subject, headers, payload)"  # noqa: S608 - constants
-            f" SELECT given.* FROM {source}{condition})"
+            f" SELECT given.* FROM {source}{condition} ON CONFLICT (id) DO NOTHING)"
         )
         columns.append("pg_notify(:channel, :token)")
     return text(f"WITH {', '.join(steps)} SELECT {', '.join(columns)}")

@@ -10,40 +10,27 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from slackwater.bus.admin.broker_admin import ConsumerState
+from slackwater.bus.admin.stream_setup import stream_config
 from slackwater.bus.admin.streams import Topology, durable_name, durable_names, load
-from slackwater.bus.codec.cloudevents import MESSAGE_ID, Message
+from slackwater.bus.codec.cloudevents import Message
 from slackwater.bus.consume.dead_letters import DeadLetter
 from slackwater.bus.read.broadcast import BroadcastSubscription
 from slackwater.events.envelope import Payload, partition_in
 from slackwater.model.errors import Unavailable
 from slackwater.model.identifiers import PARTITIONS
 from slackwater.model.time import Clock, SystemClock
+from slackwater.testing.jetstream.api_errors import JetStreamError
+from slackwater.testing.jetstream.stream import MemoryStream
 
 P = TypeVar("P", bound=Payload)
 
 
-@dataclass(slots=True)
-class _Stream:
-    keep_per_subject: int | None
-    messages: dict[int, Message] = field(default_factory=dict)
-    stored_at: dict[int, datetime] = field(default_factory=dict)
-    last_sequence: int = 0
-    ids: dict[str, int] = field(default_factory=dict)
+class StreamRefusal(Unavailable):
+    """A stream refuses a message; the bus reports the broker's answer."""
 
-    def store(self, message: Message, now: datetime) -> int:
-        identity = message.headers.get(MESSAGE_ID)
-        if identity is not None and identity in self.ids:
-            return self.ids[identity]
-        self.last_sequence += 1
-        if identity is not None:
-            self.ids[identity] = self.last_sequence
-        self.messages[self.last_sequence] = message
-        self.stored_at[self.last_sequence] = now
-        if self.keep_per_subject is not None:
-            same = [sequence for sequence, old in self.messages.items() if old.subject == message.subject]
-            for sequence in same[: -self.keep_per_subject]:
-                del self.messages[sequence]
-        return self.last_sequence
+    def __init__(self, refused: JetStreamError, message: str) -> None:
+        super().__init__(message)
+        self.refused = refused
 
 
 @dataclass(slots=True)
@@ -69,28 +56,49 @@ class MemoryBroker:
     def __init__(self, *, clock: Clock | None = None, topology: Topology | None = None) -> None:
         self.clock: Clock = clock or SystemClock()
         self.topology = topology or load()
-        self.away = False
+        self._is_away = False
         self.refuses_to_store = False
         self.epoch = "first"
         self.dead_letters: list[DeadLetter] = []
         self.ears: list[tuple[str, BroadcastSubscription[Any]]] = []
         """Subscribers by subject."""
-        self._streams = {name: _Stream(spec.max_messages_per_subject) for name, spec in self.topology.streams.items()}
+        self._streams = {
+            name: MemoryStream(name, stream_config(name, spec).as_dict(), self.clock.now())
+            for name, spec in self.topology.streams.items()
+        }
         self._consumers: dict[str, _Consumer] = {}
         for name, spec in self.topology.consumers.items():
             self._consumers[name] = _Consumer(f"sw.v1.{spec.event}.", 0)
             for partition in range(PARTITIONS) if spec.partitioned else ():
                 durable = durable_name(name, partition)
                 self._consumers[durable] = _Consumer(f"sw.v1.{spec.event}.", 0, partition)
-        self._listeners: set[asyncio.Event] = set()
+        self._listeners: dict[asyncio.Event, None] = {}
+
+    @property
+    def away(self) -> bool:
+        """Whether the broker cannot be reached."""
+        return self._is_away
+
+    @away.setter
+    def away(self, is_away: bool) -> None:
+        self._is_away = is_away
 
     def store(self, stream: str, message: Message) -> int:
-        """Append a message, well-formed or not. Returns its position."""
+        """Append a message, well-formed or not. Returns its position, or that of the same message stored before."""
         if self.away or self.refuses_to_store:
             raise Unavailable(f"the bus is unavailable: {message.subject} was not published")
-        position = self._streams[stream].store(message, self.clock.now())
-        self.wake()
+        kept = self._streams[stream]
+        try:
+            position, is_known = kept.store(message, self.clock.monotonic(), self.clock.now())
+        except JetStreamError as refused:
+            raise StreamRefusal(refused, f"stream {stream} refused {message.subject}: {refused}") from refused
+        if not is_known:
+            self.stored(kept, position, message)
         return position
+
+    def stored(self, stream: MemoryStream, sequence: int, message: Message) -> None:
+        """A stream has stored a message that it did not have."""
+        self.wake()
 
     async def broadcast(self, message: Message) -> None:
         """Deliver to the current subscribers, without storing."""
@@ -112,49 +120,52 @@ class MemoryBroker:
     @asynccontextmanager
     async def listening(self) -> AsyncIterator[asyncio.Event]:
         event = asyncio.Event()
-        self._listeners.add(event)
+        self._listeners[event] = None
         try:
             yield event
         finally:
-            self._listeners.discard(event)
+            self._listeners.pop(event, None)
 
     def after(self, stream: str, prefix: str, sequence: int, partition: int | None = None) -> list[tuple[int, Message]]:
         """Messages of a type (in one partition) after a position, in order."""
-        messages = self._streams[stream].messages
+        kept = self._streams[stream]
+        kept.expire(self.clock.monotonic())
         return [
-            (at, message)
-            for at, message in messages.items()
+            (at, stored.message)
+            for at, stored in kept.messages.items()
             if at > sequence
-            and message.subject.startswith(prefix)
-            and (partition is None or partition_in(message.subject) == partition)
+            and stored.message.subject.startswith(prefix)
+            and (partition is None or partition_in(stored.message.subject) == partition)
         ]
 
     def ends(self, stream: str) -> tuple[int, int]:
         """First and last position of a stream, as JetStream reports them."""
         kept = self._streams[stream]
-        return min(kept.messages, default=kept.last_sequence + 1), kept.last_sequence
+        kept.expire(self.clock.monotonic())
+        return kept.first_sequence, kept.last_sequence
 
     def position_at(self, stream: str, moment: datetime) -> int:
         """The last position stored before a time."""
-        earlier = [at for at, stored in self._streams[stream].stored_at.items() if stored < moment]
+        earlier = [at for at, stored in self._streams[stream].messages.items() if stored.at < moment]
         return max([*earlier, self.ends(stream)[0] - 1])
 
     def begin_anew(self, stream: str) -> None:
         """Replace the stream by an empty one of the same name, as after the loss of a broker's store."""
-        self._streams[stream] = _Stream(self._streams[stream].keep_per_subject)
+        self._streams[stream] = MemoryStream(stream, self._streams[stream].config, self.clock.now())
         self.epoch = f"after {self.epoch}"
 
     def truncate(self, stream: str, before: int) -> None:
         """Remove every message before a position, as retention does."""
-        kept = self._streams[stream]
-        kept.messages = {at: message for at, message in kept.messages.items() if at >= before}
+        self._streams[stream].purge(before)
 
     def fetch(self, name: str, batch: int, partition: int | None = None) -> list[MemoryDelivery]:
         """The messages due for a durable consumer (or one partition of it): redeliveries first, then new ones."""
         stream, spec, now = self.topology.stream_of(name), self.topology.consumers[name], self.clock.monotonic()
         name = name if partition is None else durable_name(name, partition)
         consumer = self._consumers[name]
-        messages = self._streams[stream].messages
+        kept = self._streams[stream]
+        kept.expire(now)
+        messages = kept.messages
         for sequence in [sequence for sequence in consumer.unsettled if sequence not in messages]:
             del consumer.unsettled[sequence]  # removed from the stream, as JetStream does
         due = [sequence for sequence, unsettled in sorted(consumer.unsettled.items()) if unsettled.due <= now]
@@ -167,10 +178,11 @@ class MemoryBroker:
             )
             consumer.position = max(consumer.position, sequence)
         left = len(due) + len(fresh) - len(taken)
-        ack_wait, stored_at = spec.ack_wait_seconds, self._streams[stream].stored_at
         return [
-            MemoryDelivery(self, name, delivery, messages[delivery], left, ack_wait, stored_at[delivery].timestamp())
-            for delivery in taken
+            MemoryDelivery(
+                self, name, at, messages[at].message, left, spec.ack_wait_seconds, messages[at].at.timestamp()
+            )
+            for at in taken
         ]
 
     def seconds_to_next(self, name: str, partitions: Collection[int] | None = None) -> float | None:

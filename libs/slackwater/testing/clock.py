@@ -47,6 +47,22 @@ class FakeClock:
         await _settle()
 
 
+class LoopClock:
+    """The time of the running event loop, which may be virtual; the wall clock stands at `start` at its zero."""
+
+    def __init__(self, start: datetime = EPOCH) -> None:
+        self._start = start
+
+    def now(self) -> datetime:
+        return self._start + timedelta(seconds=self.monotonic())
+
+    def monotonic(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
 async def _settle(turns: int = 20) -> None:
     """Let started and woken tasks run until they sleep. A chain of more than `turns` steps needs another call."""
     for _ in range(turns):

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from slackwater.testing.nats_server import bus, nats_url
+from slackwater.testing.open_database import open_database
 from slackwater.testing.postgres_server import fresh_database, postgres_dsn, postgres_server, postgres_templates
 from slackwater.testing.servers import servers_home, test_servers
 from slackwater.testing.spans import exporter
@@ -16,6 +17,7 @@ __all__ = [
     "exporter",
     "fresh_database",
     "nats_url",
+    "open_database",
     "postgres_dsn",
     "postgres_server",
     "postgres_templates",

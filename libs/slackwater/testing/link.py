@@ -6,6 +6,7 @@ simulated world (tests/world) delays, loses and reorders there, and cuts one dir
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
@@ -22,8 +23,18 @@ class Link(Protocol):
         """
         ...
 
+    def send(self, operation: Callable[[], None]) -> None:
+        """Carry a message to the server, which applies `operation`. It may be late, reordered or lost; nothing is
+        answered, and a server that is down gets nothing."""
+        ...
+
     def deliver(self, receive: Callable[[], None]) -> None:
         """Carry a message of the server to the process, which runs `receive`. It may be late, reordered or lost."""
+        ...
+
+    def on_close(self, closed: Callable[[], None]) -> None:
+        """Have the server run `closed` when the connection has ended, because the process has crashed or stopped: it
+        rolls back the transactions and drops the subscriptions and requests of this connection."""
         ...
 
 
@@ -33,5 +44,35 @@ class DirectLink:
     async def call(self, operation: Callable[[], T]) -> T:
         return operation()
 
+    def send(self, operation: Callable[[], None]) -> None:
+        operation()
+
     def deliver(self, receive: Callable[[], None]) -> None:
         receive()
+
+    def on_close(self, closed: Callable[[], None]) -> None:
+        """Never: the process ends with the test."""
+
+
+class SoonLink(DirectLink):
+    """As DirectLink, but everything arrives later: when the event loop has run, or after a delay in each direction."""
+
+    def __init__(self, delay_seconds: float = 0.0) -> None:
+        self._delay_seconds = delay_seconds
+
+    async def call(self, operation: Callable[[], T]) -> T:
+        await asyncio.sleep(2 * self._delay_seconds)
+        return operation()
+
+    def send(self, operation: Callable[[], None]) -> None:
+        self._later(operation)
+
+    def deliver(self, receive: Callable[[], None]) -> None:
+        self._later(receive)
+
+    def _later(self, run: Callable[[], None]) -> None:
+        loop = asyncio.get_running_loop()
+        if self._delay_seconds:
+            loop.call_later(self._delay_seconds, run)
+        else:
+            loop.call_soon(run)

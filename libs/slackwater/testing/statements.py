@@ -79,8 +79,12 @@ class MemoryConnection:
         return self._answers.of(self._unit, str(statement), values or {})
 
 
-def answer_common(answers: Answers, announce: Callable[[], None]) -> None:
-    """Add answers for the statements of every service. `announce` notifies its replicas."""
+def system_now() -> datetime:
+    return datetime.now(UTC)
+
+
+def answer_common(answers: Answers, announce: Callable[[], None], now: Callable[[], datetime] = system_now) -> None:
+    """Add answers for the statements of every service. `announce` notifies its replicas, `now` is the server's time."""
 
     def notify(unit: StatementUnit, _: re.Match[str], __: Mapping[str, Any]) -> Sequence[Any]:
         unit.on_commit(announce)
@@ -88,11 +92,11 @@ def answer_common(answers: Answers, announce: Callable[[], None]) -> None:
 
     answers.add(r"pg_notify", notify)
     answers.add(r"FROM outbox", lambda _, __, ___: ())
-    _answer_documents(answers)
+    _answer_documents(answers, now)
     _answer_quarantine(answers)
 
 
-def _answer_documents(answers: Answers) -> None:
+def _answer_documents(answers: Answers, now: Callable[[], datetime]) -> None:
     """By kind: its rows by name, and its history by name and generation."""
     kinds: dict[str, dict[str, SimpleNamespace]] = defaultdict(dict)
     histories: dict[str, dict[tuple[str, int], SimpleNamespace]] = defaultdict(dict)
@@ -111,7 +115,7 @@ def _answer_documents(answers: Answers) -> None:
             generation=values["generation"],
             document=document,
             author=values["author"],
-            changed_at=datetime.now(UTC),
+            changed_at=now(),
         )
         unit.on_commit(lambda: rows.update({name: row}))
         unit.on_commit(lambda: past.update({(name, row.generation): row}))

@@ -9,12 +9,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from slackwater.agent.adapters.linux.lock import AgentLock
+from slackwater.agent.adapters.disk_files import OS_FILES, DiskFiles
 from slackwater.agent.adapters.memory import MemoryIntents
 from slackwater.agent.adapters.metrics import AgentMetrics
 from slackwater.agent.adapters.report_file import keep_report
 from slackwater.agent.domain.controls.catalog import CONTROLS
 from slackwater.agent.domain.controls.control import Control
+from slackwater.agent.domain.desired_state import DesiredState
 from slackwater.agent.domain.observation import Observation
 from slackwater.agent.domain.stored_reports import StoredReports
 from slackwater.agent.domain.tracing import TraceBudget
@@ -22,7 +23,7 @@ from slackwater.agent.edge.events import Envelopes
 from slackwater.agent.edge.publisher import BusPublisher
 from slackwater.agent.edge.send_queue import Outgoing
 from slackwater.agent.edge.subscriptions import Subscriptions
-from slackwater.agent.ports import Driver, EvictionLedger, IntentFile, JournalFile
+from slackwater.agent.ports import Driver, EvictionLedger, IntentFile, JournalFile, Lock
 from slackwater.agent.settings import AgentSettings
 from slackwater.agent.usecases.actuate import Actuator, RestoreReport
 from slackwater.agent.usecases.agent_loop import AgentLoop
@@ -58,9 +59,11 @@ class AgentService:
     driver: Driver
     journal: JournalFile
     ledger: EvictionLedger
-    lock: AgentLock | None = None
+    lock: Lock | None = None
     report_file: Path | None = None
     intents: IntentFile = field(default_factory=MemoryIntents)
+    disk: DiskFiles = OS_FILES
+    """Where the report file is written."""
     controls: Sequence[Control[Any]] = CONTROLS
     restore_report: RestoreReport | None = None
     metrics: AgentMetrics = field(default_factory=lambda: AgentMetrics(process_meters(), STANDS_IN_FOR))
@@ -97,6 +100,18 @@ class AgentService:
             if self.lock is not None:
                 self.lock.release()
 
+    def desired_states(self) -> Sequence[DesiredState]:
+        """What the running agent is asked for: the newest document of each writer, and in disconnected mode its own
+        decisions. None before and after `run`."""
+        if self._running is None:
+            return ()
+        converge = self._running.converge
+        return (*(held.desired for held in converge.held.values()), *(() if converge.own is None else (converge.own,)))
+
+    def sample_age_seconds(self) -> float | None:
+        """How long ago the running agent sampled; None if it has not."""
+        return None if self._running is None else self._running.sample_age_seconds()
+
     async def checks(self) -> Sequence[Check]:
         if self._running is None or self._outgoing is None:
             return (Check("agent samples", False, "not started"),)
@@ -115,7 +130,7 @@ class AgentService:
         self.restore_report = actuator.restore_all()
         self._running = self._outgoing = None
         if self.report_file is not None:
-            keep_report(self.report_file, self.restore_report)
+            keep_report(self.report_file, self.restore_report, self.disk)
         if not self.restore_report.exact:
             _log.warning("restore not exact", report=str(self.report_file))
         self.driver.close()

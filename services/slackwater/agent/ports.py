@@ -142,6 +142,16 @@ class IntentFile(Protocol):
         ...
 
 
+class Lock(Protocol):
+    """One agent per machine and state: held from open to close, and free again when the process ends."""
+
+    def acquire(self) -> None:
+        """Raises Conflict when another live agent has it."""
+        ...
+
+    def release(self) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Observed:
     """A payload to publish, and the event that led to it."""

@@ -2,20 +2,48 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from slackwater.agent.adapters.disk_files import OS_FILES, DiskFiles
 from slackwater.agent.adapters.intents_file import JsonIntents
 from slackwater.agent.adapters.journal_file import LinesJournal
 from slackwater.agent.adapters.ledger_file import JsonLedger
 from slackwater.agent.adapters.linux.driver import LinuxDriver, linux_driver
 from slackwater.agent.adapters.linux.lock import AgentLock
-from slackwater.agent.adapters.memory import MemoryJournal, MemoryLedger
+from slackwater.agent.adapters.memory import MemoryIntents, MemoryJournal, MemoryLedger
 from slackwater.agent.adapters.report_file import keep_report
 from slackwater.agent.adapters.simulated import SimulatedDriver
 from slackwater.agent.fleet import FleetService
 from slackwater.agent.node_agent import AgentService
-from slackwater.agent.ports import Driver
+from slackwater.agent.ports import Driver, EvictionLedger, IntentFile, JournalFile, Lock
 from slackwater.agent.settings import AgentSettings
 from slackwater.runtime.platform import Platform
 from slackwater.runtime.state import StateDir
+
+
+@dataclass(frozen=True, slots=True)
+class AgentState:
+    """What one agent keeps over a restart. The default keeps it in this process, for machines that end with it."""
+
+    journal: JournalFile = field(default_factory=MemoryJournal)
+    ledger: EvictionLedger = field(default_factory=MemoryLedger)
+    intents: IntentFile = field(default_factory=MemoryIntents)
+    lock: Lock | None = None
+    report_file: Path | None = None
+    disk: DiskFiles = OS_FILES
+
+
+def state_in(folder: Path, lock: Lock | None = None, disk: DiskFiles = OS_FILES) -> AgentState:
+    """The state of an agent in files of a folder."""
+    return AgentState(
+        LinesJournal(folder / "journal", disk),
+        JsonLedger(folder / "evictions.json", disk),
+        JsonIntents(folder / "intents.json", disk),
+        lock,
+        folder / "restore-report.json",
+        disk,
+    )
 
 
 def build(settings: AgentSettings, platform: Platform, driver: Driver | None = None) -> AgentService | FleetService:
@@ -38,25 +66,28 @@ def build_fleet(settings: AgentSettings, platform: Platform) -> FleetService:
     return FleetService(agents, report_file, keep_report, settings.sample_seconds)
 
 
-def build_agent(settings: AgentSettings, platform: Platform, driver: Driver | None = None) -> AgentService:
-    """The agent of this machine, or of the given one. Only a real machine gets a journal and a ledger on disk.
+def build_agent(
+    settings: AgentSettings, platform: Platform, driver: Driver | None = None, state: AgentState | None = None
+) -> AgentService:
+    """The agent of this machine, or of the given one. Without `state`, only a real machine keeps it on disk.
 
     Of the platform the bus, the clock and the state directory are used; the database is not.
     """
-    if driver is not None and not isinstance(driver, LinuxDriver):
-        return AgentService(settings, platform, driver, MemoryJournal(), MemoryLedger())
     if driver is None:
         instance = settings.instance or StateDir(platform.state_dir).instance_id()
         driver = linux_driver(platform.state_dir, instance, platform.clock, host_apps=settings.host_applications)
         driver.measure_own_tree(settings.memory_bytes is not None)
-    folder = driver.layout.agent_dir
+    if state is None:
+        folder = driver.layout.agent_dir if isinstance(driver, LinuxDriver) else None
+        state = AgentState() if folder is None else state_in(folder, AgentLock(folder))
     return AgentService(
         settings,
         platform,
         driver,
-        LinesJournal(folder / "journal"),
-        JsonLedger(folder / "evictions.json"),
-        AgentLock(folder),
-        folder / "restore-report.json",
-        JsonIntents(folder / "intents.json"),
+        state.journal,
+        state.ledger,
+        state.lock,
+        state.report_file,
+        state.intents,
+        state.disk,
     )

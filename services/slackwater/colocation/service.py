@@ -48,6 +48,7 @@ class ColocationService(ReplicatedService):
         news = StrategyNews(offering, strategies, nodes, working)
         replica.partitions.on_news(news.notify)
         change = ChangeResources(COLOCATION_STRATEGY, documents, strategies, hooks)
+        self.changes = {COLOCATION_STRATEGY: change}
         passes = RunFullPasses(full_pass, offering, working, settings.full_pass_seconds, metrics.passed)
 
         async def age() -> None:

@@ -59,6 +59,9 @@ class PredictionService(ReplicatedService):
         snapshots = KeepSnapshots(shares, clock, settings.snapshot_seconds, reports.kept)
         publish = PublishDue(shares, clock, calibration)
 
+        change = ChangeResources(PREDICT_POLICY, documents, policies, hooks)
+        self.changes = {PREDICT_POLICY: change}
+
         def checks() -> Sequence[Check]:
             pools = f"{len(policies.policies.pools)} pools with a policy of their own{unusable_text(policies.problems)}"
             return [
@@ -89,7 +92,7 @@ class PredictionService(ReplicatedService):
             close=holder.close,
             checks=checks,
             routers=lambda: [
-                resource_router(ChangeResources(PREDICT_POLICY, documents, policies, hooks)),
+                resource_router(change),
                 predictor_router(catalogue),
             ],
         )

@@ -9,13 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jetstream_lab import Lab, RealServer, Server, TwinServer, real_lab, twin_lab
 
 from slackwater.bus.admin.streams import Topology, load
 from slackwater.bus.codec.cloudevents import Message
 from slackwater.bus.connect.nats_bus import NatsBus, connect_bus
+from slackwater.model.time import SystemClock
 from slackwater.runtime.embedded_nats import EmbeddedNats
 from slackwater.testing.broker import MemoryBroker
 from slackwater.testing.bus import MemoryBus
+from slackwater.testing.jetstream.broker import JetStreamBroker
+from slackwater.testing.jetstream.client import connect_memory_bus
 from slackwater.testing.nats_server import purge_broker
 
 
@@ -50,9 +54,52 @@ async def server(tmp_path: Path) -> AsyncIterator[EmbeddedNats]:
     await server.stop()
 
 
-@pytest.fixture(params=["memory", "nats"])
+TWIN_AND_NATS = [pytest.param("twin", marks=pytest.mark.looptime), "nats"]
+
+
+@pytest.fixture(params=TWIN_AND_NATS)
+def lab_url(request: pytest.FixtureRequest) -> str | None:
+    return None if request.param == "twin" else request.getfixturevalue("nats_url")
+
+
+@pytest.fixture
+async def lab(lab_url: str | None) -> AsyncIterator[Lab]:
+    """nats-server, or its twin in virtual time, at the level of messages."""
+    async with twin_lab() if lab_url is None else real_lab(lab_url) as open_lab:
+        yield open_lab
+
+
+@pytest.fixture(params=TWIN_AND_NATS)
+async def fragile(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Lab]:
+    """As `lab`, with a server that the test may kill."""
+    if request.param == "twin":
+        async with twin_lab() as open_lab:
+            yield open_lab
+        return
+    server = EmbeddedNats(tmp_path / "nats")
+    await server.start()
+    async with real_lab(server.url, RealServer(server, tmp_path / "nats")) as open_lab:
+        yield open_lab
+    await server.stop()
+
+
+@pytest.fixture(params=TWIN_AND_NATS)
+async def killable(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Server]:
+    """A server of the test's own, for the real bus: nats-server, or its twin in virtual time."""
+    if request.param == "twin":
+        yield TwinServer(JetStreamBroker(is_declared=False))
+        return
+    server = EmbeddedNats(tmp_path / "nats")
+    await server.start()
+    yield RealServer(server, tmp_path / "nats")
+    await server.stop()
+
+
+@pytest.fixture(params=["memory", pytest.param("twin", marks=pytest.mark.looptime), "nats"])
 def url_or_memory(request: pytest.FixtureRequest) -> str | None:
-    return None if request.param == "memory" else request.getfixturevalue("nats_url")
+    """The real server's URL, "twin" for the real bus on the in-memory server, or None for the in-memory bus."""
+    known = {"memory": None, "twin": "twin"}
+    return known[request.param] if request.param in known else request.getfixturevalue("nats_url")
 
 
 @pytest.fixture
@@ -60,6 +107,9 @@ async def given(url_or_memory: str | None) -> AsyncIterator[Given]:
     url = url_or_memory
     if url is None:
         yield _memory()
+        return
+    if url == "twin":
+        yield _twin()
         return
     async with connect_bus(url, name="given", topology=impatient(), declares=False) as bus:
         await purge_broker(bus)
@@ -73,6 +123,16 @@ def _memory() -> Given:
     @asynccontextmanager
     async def process() -> AsyncIterator[MemoryBus]:
         yield MemoryBus(broker, name="test")
+
+    return _in_memory(broker, process)
+
+
+def _twin() -> Given:
+    broker = JetStreamBroker(topology=impatient(), clock=SystemClock())
+    return _in_memory(broker, lambda: connect_memory_bus(broker, name="test", declares=False))
+
+
+def _in_memory(broker: MemoryBroker, process: Callable[[], AbstractAsyncContextManager[Any]]) -> Given:
 
     async def letters() -> list[Message]:
         return [message for _, message in broker.after("DLQ", "sw.v1.dlq.", 0)]

@@ -7,10 +7,10 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
+from jetstream_lab import Server
 
 from slackwater.bus.codec.cloudevents import encode
 from slackwater.bus.connect.nats_bus import connect_bus
@@ -19,7 +19,6 @@ from slackwater.events.lease_renewed import LeaseRenewed
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.model.errors import Unavailable
 from slackwater.model.nodes import Liveness
-from slackwater.runtime.embedded_nats import EmbeddedNats
 
 NOW = datetime(2026, 1, 5, tzinfo=UTC)
 
@@ -134,17 +133,15 @@ async def test_an_unreadable_broadcast_is_skipped_and_the_next_is_delivered(
     assert set(listener.heard) == {(3, 1)}
 
 
-async def test_subscribers_continue_after_a_broker_restart(tmp_path: Path) -> None:
-    server, listener = EmbeddedNats(tmp_path / "nats"), Listener()
-    await server.start()
-    async with connect_bus(server.url, name="test") as bus, bus.subscribe(LeaseRenewed, listener, partition=3):
+async def test_subscribers_continue_after_a_broker_restart(killable: Server) -> None:
+    listener = Listener()
+    async with killable.connect(name="test") as bus, bus.subscribe(LeaseRenewed, listener, partition=3):
         await told_until(bus, renewed(3), lambda: bool(listener.heard))
-        await server.kill()
+        await killable.kill()
         await until(lambda: not bus.client.is_connected)
         with pytest.raises(Unavailable):
             await bus.broadcast(renewed(3, 2))
-        await server.start()
+        await killable.start()
         await until(lambda: bus.client.is_connected)
         await told_until(bus, renewed(3, 3), lambda: (3, 3) in listener.heard)
-    await server.stop()
     assert (3, 2) not in listener.heard, "a broadcast that failed is not repeated later"

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import shutil
-import signal
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
+from jetstream_lab import Server
 
 from slackwater.bus.admin.streams import load
 from slackwater.bus.connect.connections import ended
@@ -79,9 +76,9 @@ async def publish_for_ever(bus: object, ledger: Ledger) -> None:
 
 
 @pytest.mark.parametrize("reader", ["consume", "replay", "watch"])
-async def test_killed_and_restarted_nothing_acknowledged_is_lost(server: EmbeddedNats, reader: str) -> None:
+async def test_killed_and_restarted_nothing_acknowledged_is_lost(killable: Server, reader: str) -> None:
     ledger = Ledger()
-    async with connect_bus(server.url, name="test") as bus:
+    async with killable.connect(name="test") as bus:
         opened = {
             "consume": lambda: bus.consume(EffectMeasured, CONSUMER, ledger.handle),
             "replay": lambda: bus.replay(EffectMeasured, ledger.handle, after_sequence=0),
@@ -91,9 +88,9 @@ async def test_killed_and_restarted_nothing_acknowledged_is_lost(server: Embedde
             publisher = asyncio.create_task(publish_for_ever(bus, ledger))
             for _ in range(2):
                 await asyncio.sleep(0.3)
-                await server.kill()
+                await killable.kill()
                 assert not await bus.connected()
-                await server.start()
+                await killable.start()
                 before = len(ledger.acked)
                 async with asyncio.timeout(30):
                     while len(ledger.acked) < before + 20:
@@ -108,12 +105,10 @@ async def test_killed_and_restarted_nothing_acknowledged_is_lost(server: Embedde
 
 @pytest.mark.parametrize("reader", ["replay", "watch"])
 async def test_what_a_broker_showed_and_then_lost_is_given_once_and_what_took_its_place_is_given(
-    tmp_path: Path, reader: str
+    killable: Server, reader: str
 ) -> None:
-    server = EmbeddedNats(tmp_path / "nats")
-    await server.start()
     ledger = Ledger()
-    async with connect_bus(server.url, name="test") as bus:
+    async with killable.connect(name="test") as bus:
         opened = {
             "replay": lambda: bus.replay(EffectMeasured, ledger.handle, after_sequence=0),
             "watch": lambda: bus.watch(EffectMeasured, ledger.watched),
@@ -122,16 +117,13 @@ async def test_what_a_broker_showed_and_then_lost_is_given_once_and_what_took_it
             kept = [effect(f"kept{number}") for number in range(3)]
             lost = [effect(f"lost{number}") for number in range(3)]
             await publish_and_await(bus, ledger, kept)
-            await server.kill()
-            shutil.copytree(tmp_path / "nats", tmp_path / "before")
-            await server.start()
+            await killable.kill()
+            await killable.keep_disk()
+            await killable.start()
             await publish_and_await(bus, ledger, lost)
-            await server.kill()
-            shutil.rmtree(tmp_path / "nats")
-            shutil.copytree(tmp_path / "before", tmp_path / "nats")
-            await server.start()
+            await killable.lose_power()
+            await killable.start()
             await publish_and_await(bus, ledger, [effect("other"), *lost, effect("last")])
-    await server.stop()
     assert ledger.handled == ["kept0", "kept1", "kept2", "lost0", "lost1", "lost2", "other", "last"]
 
 
@@ -166,13 +158,13 @@ async def test_while_the_broker_is_away_consumers_wait_instead_of_spinning(serve
     assert used < 0.75, "half a core for nothing would be a busy loop; a few milliseconds are expected"
 
 
-async def test_leaving_while_the_broker_is_away_does_not_hang(server: EmbeddedNats) -> None:
+async def test_leaving_while_the_broker_is_away_does_not_hang(killable: Server) -> None:
     async with (
         asyncio.timeout(30),
-        connect_bus(server.url, name="test") as bus,
+        killable.connect(name="test") as bus,
         bus.consume(EffectMeasured, CONSUMER, Ledger().handle),
     ):
-        await server.kill()
+        await killable.kill()
 
 
 async def test_leaving_just_when_the_broker_goes_is_no_failure() -> None:
@@ -191,9 +183,9 @@ async def test_leaving_just_when_the_broker_goes_is_no_failure() -> None:
     assert going.closed == 2, "what it left undone is done"
 
 
-async def test_a_broker_that_lost_its_streams_gets_them_declared_again(server: EmbeddedNats) -> None:
+async def test_a_broker_that_lost_its_streams_gets_them_declared_again(killable: Server) -> None:
     ledger = Ledger()
-    async with connect_bus(server.url, name="test") as bus, bus.consume(EffectMeasured, CONSUMER, ledger.handle):
+    async with killable.connect(name="test") as bus, bus.consume(EffectMeasured, CONSUMER, ledger.handle):
         await bus.publish(effect("before"))
         ledger.acked.append("before")
         await ledger.all_handled()
@@ -209,8 +201,8 @@ async def test_a_broker_that_lost_its_streams_gets_them_declared_again(server: E
         await ledger.all_handled()
 
 
-async def test_a_publisher_recreates_a_stream_without_readers(server: EmbeddedNats) -> None:
-    async with connect_bus(server.url, name="test") as bus:
+async def test_a_publisher_recreates_a_stream_without_readers(killable: Server) -> None:
+    async with killable.connect(name="test") as bus:
         await bus.jetstream.delete_stream("DECISIONS")
         with pytest.raises(Unavailable, match="no stream takes"):
             await bus.publish(effect("first"))
@@ -221,8 +213,8 @@ async def test_a_publisher_recreates_a_stream_without_readers(server: EmbeddedNa
         assert (await bus.jetstream.stream_info("DECISIONS")).config.storage == "file"
 
 
-async def test_an_account_that_may_not_create_streams_names_the_missing_one(server: EmbeddedNats) -> None:
-    async with connect_bus(server.url, name="test", declares=False) as bus:
+async def test_an_account_that_may_not_create_streams_names_the_missing_one(killable: Server) -> None:
+    async with killable.connect(name="test", declares=False) as bus:
         assert not await published(bus, effect("first"))
         assert "sw.v1.effect.measured" in bus.missing
         await bus.declare()
@@ -238,10 +230,10 @@ async def published(bus: NatsBus, event: Event[EffectMeasured]) -> bool:
     return True
 
 
-async def test_a_stream_with_another_configuration_stops_no_reader_permanently(server: EmbeddedNats) -> None:
+async def test_a_stream_with_another_configuration_stops_no_reader_permanently(killable: Server) -> None:
     """What cannot be declared is the operator's to mend; when it is mended, readers go on without a restart."""
     ledger = Ledger()
-    async with connect_bus(server.url, name="test") as bus, bus.consume(EffectMeasured, CONSUMER, ledger.handle):
+    async with killable.connect(name="test") as bus, bus.consume(EffectMeasured, CONSUMER, ledger.handle):
         await publish_and_await(bus, ledger, [effect("before")])
         await bus.jetstream.delete_stream("WINDOWS")
         await bus.jetstream.add_stream(name="WINDOWS", subjects=["sw.v1.usage.windowed.>"], storage="memory")
@@ -251,49 +243,63 @@ async def test_a_stream_with_another_configuration_stops_no_reader_permanently(s
         await publish_and_await(bus, ledger, [effect("after")])
 
 
-async def test_a_full_stream_refuses_with_a_clear_message(server: EmbeddedNats) -> None:
+async def test_a_full_stream_refuses_with_a_clear_message(killable: Server) -> None:
     topology = load()
     tiny = topology.streams["DECISIONS"].model_copy(update={"max_bytes": 2000})
     small = topology.model_copy(update={"streams": {**topology.streams, "DECISIONS": tiny}})
-    async with connect_bus(server.url, name="test", topology=small) as bus:
+    async with killable.connect(name="test", topology=small) as bus:
         with pytest.raises(Unavailable, match=r"DECISIONS refused sw\.v1\.effect\.measured.*maximum bytes"):
             await asyncio.gather(*(bus.publish(effect(f"d{number}")) for number in range(20)))
 
 
-async def test_declaring_again_changes_nothing_and_a_changed_limit_is_applied(server: EmbeddedNats) -> None:
+async def test_declaring_again_changes_nothing_and_a_changed_limit_is_applied(killable: Server) -> None:
     topology = load()
     larger = topology.streams["WINDOWS"].model_copy(update={"max_bytes": 2_000_000})
     changed = topology.model_copy(update={"streams": {**topology.streams, "WINDOWS": larger}})
-    async with connect_bus(server.url, name="test") as bus:
+    async with killable.connect(name="test") as bus:
         await bus.publish(effect("kept"))
         await bus.declare()
-        async with connect_bus(server.url, name="other", topology=changed):
+        async with killable.connect(name="other", topology=changed):
             pass
         info = await bus.jetstream.stream_info("WINDOWS")
         assert info.config.max_bytes == 2_000_000
         assert (await bus.jetstream.stream_info("DECISIONS")).state.messages == 1
 
 
-async def test_a_broker_that_answers_late_is_asked_again(server: EmbeddedNats) -> None:
+async def test_a_broker_that_answers_late_is_asked_again(killable: Server) -> None:
     """A request has three seconds. At load 10 a broker took longer for one consumer, and a start failed."""
-    async with connect_bus(server.url, name="test") as bus:
-        assert server.pid is not None
-        os.kill(server.pid, signal.SIGSTOP)
+    async with killable.connect(name="test") as bus:
+        await killable.freeze()
         declaring = asyncio.create_task(bus.declare())
         try:
             await asyncio.sleep(4)
         finally:
-            os.kill(server.pid, signal.SIGCONT)
+            killable.resume()
         await declaring
 
 
-async def test_a_change_that_jetstream_cannot_make_is_explained(server: EmbeddedNats) -> None:
+async def test_a_publish_to_a_broker_that_stands_still_fails_and_may_have_been_stored(killable: Server) -> None:
+    async with killable.connect(name="test") as bus:
+        await killable.freeze()
+        try:
+            with pytest.raises(Unavailable, match="did not confirm"):
+                await bus.publish(event := effect("d"))
+            assert not await bus.connected()
+        finally:
+            killable.resume()
+        async with asyncio.timeout(30):
+            while not await bus.connected():
+                await asyncio.sleep(0.05)
+        assert await bus.publish(event) == 1, "the repeated publish is answered with the first position"
+
+
+async def test_a_change_that_jetstream_cannot_make_is_explained(killable: Server) -> None:
     topology = load()
     moved = topology.streams["WINDOWS"].model_copy(update={"storage": "memory"})
     changed = topology.model_copy(update={"streams": {**topology.streams, "WINDOWS": moved}})
-    async with connect_bus(server.url, name="test"):
+    async with killable.connect(name="test"):
         with pytest.raises(Misconfigured, match=r"stream WINDOWS"):
-            async with connect_bus(server.url, name="other", topology=changed):
+            async with killable.connect(name="other", topology=changed):
                 pass
 
 

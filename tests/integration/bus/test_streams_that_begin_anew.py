@@ -6,13 +6,14 @@ import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from slackwater.bus.connect.nats_bus import NatsBus, connect_bus
+from jetstream_lab import Server
+
+from slackwater.bus.connect.nats_bus import NatsBus
 from slackwater.bus.port import Done, Received, Settlement
 from slackwater.events.effect_measured import EffectMeasured
 from slackwater.events.envelope import event_of
 from slackwater.events.usage_reported import UsageReported
 from slackwater.model.errors import Unavailable
-from slackwater.runtime.embedded_nats import EmbeddedNats
 from slackwater.testing.reports import report
 
 NOW = datetime(2026, 1, 5, tzinfo=UTC)
@@ -49,20 +50,20 @@ async def told(bus: NatsBus, first: int, last: int) -> None:
 
 
 async def test_what_a_stream_in_memory_holds_after_a_restart_is_not_taken_for_redeliveries(
-    server: EmbeddedNats,
+    killable: Server,
 ) -> None:
     noted = Noted()
-    async with connect_bus(server.url, name="test") as bus, bus.consume(UsageReported, CONSUMER, noted, batch=16):
+    async with killable.connect(name="test") as bus, bus.consume(UsageReported, CONSUMER, noted, batch=16):
         await told(bus, 1, 40)
         await noted.up_to(40)
-        await server.kill()
-        await server.start()
+        await killable.kill()
+        await killable.start()
         await told(bus, 41, 50)
         await noted.up_to(50)
     assert [one for one in noted.seen if one[0] > 40] == [(number, 1) for number in range(41, 51)]
 
 
-async def test_a_reader_with_an_old_position_reads_a_wiped_stream_from_its_start(server: EmbeddedNats) -> None:
+async def test_a_reader_with_an_old_position_reads_a_wiped_stream_from_its_start(killable: Server) -> None:
     """A snapshot outlives the broker's store: what it names is far beyond the new stream's end."""
     handled: list[str] = []
 
@@ -70,7 +71,7 @@ async def test_a_reader_with_an_old_position_reads_a_wiped_stream_from_its_start
         handled.extend(received.event.data.decision_id for received in batch)
         return [Done()] * len(batch)
 
-    async with connect_bus(server.url, name="test") as bus:
+    async with killable.connect(name="test") as bus:
         numbers = range(700)
         await asyncio.gather(*(bus.publish(event_of(effect(number), source="test", time=NOW)) for number in numbers))
         async with bus.replay(EffectMeasured, take, after_sequence=1_000_000), asyncio.timeout(30):

@@ -21,6 +21,7 @@ from slackwater.offers.reserved_amounts import ThirdParty
 from slackwater.offers.snapshot import PodInput, Zone
 from slackwater.store.engine import connect_database
 from slackwater.testing.postgres_server import FreshDatabase
+from slackwater.testing.postgres_twin.database import twin_of
 from slackwater.testing.windows import START
 
 FULL = NodeState(
@@ -58,12 +59,15 @@ FULL = NodeState(
 )
 
 
-@pytest.fixture(params=["memory", "postgres"])
+@pytest.fixture(params=["memory", "twin", "postgres"])
 async def store(request: pytest.FixtureRequest, fresh_database: FreshDatabase) -> AsyncIterator[ColocationStore]:
     if request.param == "memory":
         yield MemoryColocationStore()
         return
-    database = connect_database((await fresh_database(["colocation"]))["colocation"], "colocation", SystemClock())
+    if request.param == "twin":
+        database = twin_of("colocation")
+    else:
+        database = connect_database((await fresh_database(["colocation"]))["colocation"], "colocation", SystemClock())
     yield PostgresColocationStore(database)
     await database.close()
 

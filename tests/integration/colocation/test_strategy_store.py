@@ -46,6 +46,7 @@ from slackwater.store.engine import connect_database
 from slackwater.store.migrations import Schema
 from slackwater.store.resource_table import PostgresResourceStore
 from slackwater.testing.postgres_server import FreshDatabase
+from slackwater.testing.postgres_twin.database import twin_of
 from slackwater.testing.resources import MemoryResourceStore
 from slackwater.testing.windows import START, described, window
 
@@ -68,13 +69,16 @@ class Stores:
     followers: FollowerStore
 
 
-@pytest.fixture(params=["memory", "postgres"])
+@pytest.fixture(params=["memory", "twin", "postgres"])
 async def stores(request: pytest.FixtureRequest, fresh_database: FreshDatabase) -> AsyncIterator[Stores]:
     if request.param == "memory":
         nodes = MemoryColocationStore()
         yield Stores(nodes, followers_of(nodes))
         return
-    database = connect_database((await fresh_database(["colocation"]))["colocation"], "colocation", SystemClock())
+    if request.param == "twin":
+        database = twin_of("colocation")
+    else:
+        database = connect_database((await fresh_database(["colocation"]))["colocation"], "colocation", SystemClock())
     yield Stores(PostgresColocationStore(database), PostgresFollowerStore(database))
     await database.close()
 

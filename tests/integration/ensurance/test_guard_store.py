@@ -18,6 +18,7 @@ from slackwater.model.time import SystemClock
 from slackwater.store.engine import connect_database
 from slackwater.testing.clock import EPOCH
 from slackwater.testing.postgres_server import FreshDatabase
+from slackwater.testing.postgres_twin.database import twin_of
 from slackwater.testing.store import MemoryDatabase
 from slackwater.waterline.analysis.analyzer import AnalyzerState
 from slackwater.waterline.analysis.demands import ActionKind
@@ -70,13 +71,16 @@ OLD_STATE = {
 """As the planner with two metrics stored it."""
 
 
-@pytest_asyncio.fixture(params=["memory", "postgres"])
+@pytest_asyncio.fixture(params=["memory", "twin", "postgres"])
 async def store(request: pytest.FixtureRequest, fresh_database: FreshDatabase) -> AsyncIterator[GuardStore]:
     if request.param == "memory":
         yield KeyedGuardStore(MemoryDatabase())
         return
-    addresses = await fresh_database(["ensurance"])
-    database = connect_database(addresses["ensurance"], "ensurance", SystemClock())
+    if request.param == "twin":
+        database = twin_of("ensurance")
+    else:
+        addresses = await fresh_database(["ensurance"])
+        database = connect_database(addresses["ensurance"], "ensurance", SystemClock())
     yield KeyedGuardStore(database)
     await database.close()
 

@@ -28,6 +28,7 @@ from slackwater.store.engine import connect_database
 from slackwater.store.port import Database
 from slackwater.testing.clock import EPOCH
 from slackwater.testing.postgres_server import FreshDatabase
+from slackwater.testing.postgres_twin.database import twin_of
 from slackwater.testing.reports import described, host_app, pod_usage, report
 from slackwater.testing.store import MemoryDatabase
 
@@ -40,12 +41,15 @@ class Kept:
     ledgers: Any
 
 
-@pytest.fixture(params=["memory", "postgres"])
+@pytest.fixture(params=["memory", "twin", "postgres"])
 async def kept(request: pytest.FixtureRequest, fresh_database: FreshDatabase) -> AsyncIterator[Kept]:
     if request.param == "memory":
         yield Kept(MemoryDatabase(), Books().ledgers())
         return
-    database = connect_database((await fresh_database(["ingestion"]))["ingestion"], "ingestion", SystemClock())
+    if request.param == "twin":
+        database = twin_of("ingestion")
+    else:
+        database = connect_database((await fresh_database(["ingestion"]))["ingestion"], "ingestion", SystemClock())
     yield Kept(database, PostgresUsageLedger.remembering())
     await database.close()
 

@@ -34,6 +34,7 @@ from slackwater.store.engine import connect_database
 from slackwater.store.migrations import Schema
 from slackwater.store.resource_table import PostgresResourceStore
 from slackwater.testing.postgres_server import FreshDatabase
+from slackwater.testing.postgres_twin.database import twin_of
 from slackwater.testing.resources import MemoryResourceStore
 from slackwater.testing.windows import described, window
 
@@ -44,12 +45,15 @@ if TYPE_CHECKING:
 TABLES = text("SELECT relname FROM pg_class WHERE relnamespace = to_regnamespace(current_schema()) AND relkind = 'r'")
 
 
-@pytest.fixture(params=["memory", "postgres"])
+@pytest.fixture(params=["memory", "twin", "postgres"])
 async def store(request: pytest.FixtureRequest, fresh_database: FreshDatabase) -> AsyncIterator[ResourceStore]:
     if request.param == "memory":
         yield MemoryResourceStore()
         return
-    database = connect_database((await fresh_database(["prediction"]))["prediction"], "prediction", SystemClock())
+    if request.param == "twin":
+        database = twin_of("prediction")
+    else:
+        database = connect_database((await fresh_database(["prediction"]))["prediction"], "prediction", SystemClock())
     yield PostgresResourceStore(database, PREDICT_POLICY)
     await database.close()
 

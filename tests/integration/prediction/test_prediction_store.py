@@ -17,15 +17,19 @@ from slackwater.prediction.domain.snapshot import Snapshot
 from slackwater.prediction.ports import DescribedNode, PredictionStore
 from slackwater.store.engine import connect_database
 from slackwater.testing.postgres_server import FreshDatabase
+from slackwater.testing.postgres_twin.database import twin_of
 from slackwater.testing.windows import START
 
 
-@pytest.fixture(params=["memory", "postgres"])
+@pytest.fixture(params=["memory", "twin", "postgres"])
 async def store(request: pytest.FixtureRequest, fresh_database: FreshDatabase) -> AsyncIterator[PredictionStore]:
     if request.param == "memory":
         yield MemoryPredictionStore()
         return
-    database = connect_database((await fresh_database(["prediction"]))["prediction"], "prediction", SystemClock())
+    if request.param == "twin":
+        database = twin_of("prediction")
+    else:
+        database = connect_database((await fresh_database(["prediction"]))["prediction"], "prediction", SystemClock())
     yield KeyedPredictionStore(database, PostgresSnapshots())
     await database.close()
 

@@ -25,6 +25,7 @@ from slackwater.store.port import Database, UnitOfWork
 from slackwater.store.quarantine import Quarantine, Unreadable
 from slackwater.store.quarantine_memory import unstored
 from slackwater.testing.postgres_server import FreshDatabase
+from slackwater.testing.postgres_twin.database import twin_of
 from slackwater.testing.store import MemoryDatabase
 
 KEYS = ("a", "b", "Ä/1", "n.1")
@@ -128,17 +129,20 @@ async def address(fresh_database: FreshDatabase) -> str:
 
 def test_any_history_has_the_same_answers_in_memory_and_in_postgresql(address: str) -> None:
     loop = asyncio.new_event_loop()
-    real = connect_database(address, "ensurance", SystemClock())
+    real, twin = connect_database(address, "ensurance", SystemClock()), twin_of("ensurance")
+    loop.run_until_complete(create_tables(twin))
 
     @settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
     @given(st.lists(units, min_size=1, max_size=6))
     def compare(history: list[Unit]) -> None:
-        async def both() -> tuple[list[Any], list[Any]]:
+        async def all_three() -> list[list[Any]]:
             await empty_tables(real)
-            return await answers(MemoryDatabase(), history), await answers(real, history)
+            await empty_tables(twin)
+            return [await answers(one, history) for one in (MemoryDatabase(), twin, real)]
 
-        in_memory, in_postgresql = loop.run_until_complete(both())
+        in_memory, in_twin, in_postgresql = loop.run_until_complete(all_three())
         assert in_memory == in_postgresql
+        assert in_twin == in_postgresql
 
     try:
         compare()
@@ -147,10 +151,15 @@ def test_any_history_has_the_same_answers_in_memory_and_in_postgresql(address: s
         loop.close()
 
 
-@pytest_asyncio.fixture(params=["memory", "postgres"])
+@pytest_asyncio.fixture(params=["memory", "twin", "postgres"])
 async def database(request: pytest.FixtureRequest, address: str) -> AsyncIterator[Database]:
     if request.param == "memory":
         yield MemoryDatabase()
+        return
+    if request.param == "twin":
+        twin = twin_of("ensurance")
+        await create_tables(twin)
+        yield twin
         return
     found = connect_database(address, "ensurance", SystemClock())
     yield found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 import pytest
 import pytest_asyncio
@@ -13,10 +13,9 @@ from slackwater.events.envelope import Event
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.model.errors import Conflict, Fenced
 from slackwater.model.identifiers import ALL_PARTITIONS, partition_of
-from slackwater.model.time import SystemClock
-from slackwater.store.engine import PostgresDatabase, connect_database
+from slackwater.store.engine import PostgresDatabase
 from slackwater.store.port import Database, RowChange, UnitOfWork
-from slackwater.testing.postgres_server import FreshDatabase
+from slackwater.testing.open_database import OpenDatabase
 
 NODE = "n1"
 
@@ -44,10 +43,9 @@ class Held:
 
 
 @pytest_asyncio.fixture
-async def database(fresh_database: FreshDatabase) -> AsyncIterator[PostgresDatabase]:
+async def database(open_database: OpenDatabase) -> PostgresDatabase:
     """Of a service with leases; its documents stand for a row that a use case changes last."""
-    addresses = await fresh_database(["ensurance"])
-    found = connect_database(addresses["ensurance"], "ensurance", SystemClock())
+    found = await open_database("ensurance")
     async with found.unit_of_work() as unit:
         await unit.connection.execute(
             text(
@@ -55,8 +53,7 @@ async def database(fresh_database: FreshDatabase) -> AsyncIterator[PostgresDatab
             ),
             {"n": NODE},
         )
-    yield found
-    await found.close()
+    return found
 
 
 def to(generation: int, version: int = 1) -> RowChange:

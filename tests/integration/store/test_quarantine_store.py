@@ -16,14 +16,18 @@ from slackwater.store.quarantine_memory import MemoryQuarantine
 from slackwater.store.quarantine_table import PostgresQuarantine
 from slackwater.testing.clock import FakeClock
 from slackwater.testing.postgres_server import FreshDatabase
+from slackwater.testing.postgres_twin.database import twin_of
 
 
-@pytest.fixture(params=["memory", "postgres"])
+@pytest.fixture(params=["memory", "twin", "postgres"])
 async def store(request: pytest.FixtureRequest, fresh_database: FreshDatabase) -> AsyncIterator[QuarantineStore]:
     if request.param == "memory":
         yield MemoryQuarantine()
         return
-    database = connect_database((await fresh_database(["colocation"]))["colocation"], "colocation", FakeClock())
+    if request.param == "twin":
+        database = twin_of("colocation")
+    else:
+        database = connect_database((await fresh_database(["colocation"]))["colocation"], "colocation", FakeClock())
     yield PostgresQuarantine(database, "colocation")
     await database.close()
 

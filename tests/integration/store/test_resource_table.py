@@ -18,6 +18,7 @@ from slackwater.store.engine import connect_database
 from slackwater.store.port import Database
 from slackwater.store.resource_table import PostgresResourceStore
 from slackwater.testing.postgres_server import FreshDatabase
+from slackwater.testing.postgres_twin.database import twin_of
 from slackwater.testing.resources import MemoryResourceStore
 
 SHARED = replace(AUTONOMY, name="MaintenanceWindow", table="")
@@ -46,13 +47,17 @@ async def database_of(fresh_database: FreshDatabase) -> AsyncIterator[Database]:
     await database.close()
 
 
-@pytest.fixture(params=["memory", "own table", "shared table"])
+@pytest.fixture(params=["memory", "twin own table", "twin shared table", "own table", "shared table"])
 async def store(request: pytest.FixtureRequest, fresh_database: FreshDatabase) -> AsyncIterator[ResourceStore]:
     if request.param == "memory":
         yield MemoryResourceStore()
         return
+    kind = AUTONOMY if request.param.endswith("own table") else SHARED
+    if request.param.startswith("twin"):
+        yield PostgresResourceStore(twin_of("ensurance"), kind)
+        return
     async with database_of(fresh_database) as database:
-        yield PostgresResourceStore(database, AUTONOMY if request.param == "own table" else SHARED)
+        yield PostgresResourceStore(database, kind)
 
 
 async def test_each_generation_is_kept_once_with_author_and_time(store: ResourceStore) -> None:

@@ -13,13 +13,17 @@ from slackwater.model.time import SystemClock
 from slackwater.store.engine import connect_database
 from slackwater.store.port import Database
 from slackwater.testing.postgres_server import FreshDatabase
+from slackwater.testing.postgres_twin.database import twin_of
 from slackwater.testing.store import MemoryDatabase
 
 
-@pytest.fixture(params=["memory", "postgres"])
+@pytest.fixture(params=["memory", "twin", "postgres"])
 async def database(request: pytest.FixtureRequest, fresh_database: FreshDatabase) -> AsyncIterator[Database]:
     if request.param == "memory":
         yield MemoryDatabase()
+        return
+    if request.param == "twin":
+        yield twin_of(PROBE)
         return
     real = connect_database((await fresh_database([PROBE]))["probe"], "probe", SystemClock())
     yield real

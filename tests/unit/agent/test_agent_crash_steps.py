@@ -238,9 +238,10 @@ def test_a_crash_between_the_files_of_one_knob_is_put_right(
     fuses = [Fuse()]
     written = knob_files._write
 
-    def stepping(file: Path, text: str) -> None:
+    def stepping(path: str, text: str) -> None:
+        file = Path(path)
         fuses[-1].step()
-        written(file, text)
+        written(path, text)
         if file.name == "cpu.idle":  # the kernel shows a weight of its own while a group is idle, then the default
             weight = file.with_name("cpu.weight" if version == "v2" else "cpu.shares")
             shown, default = ("0", "100") if version == "v2" else ("3", "1024")

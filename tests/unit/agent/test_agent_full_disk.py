@@ -4,30 +4,31 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from agent_fakes import pod
-from agent_world import World, eviction, throttle
+from agent_world import World, eviction, no_database, throttle
 
-from slackwater.agent.adapters import durable, intents_file, journal_file, ledger_file, report_file
-from slackwater.agent.adapters.intents_file import JsonIntents
+from slackwater.agent.adapters import durable
+from slackwater.agent.adapters.disk_files import OsFiles
 from slackwater.agent.adapters.journal_file import LinesJournal
-from slackwater.agent.adapters.ledger_file import JsonLedger
 from slackwater.agent.domain.journal import record
 from slackwater.agent.domain.knobs import Knob
 from slackwater.agent.node_agent import AgentService
+from slackwater.agent.service import build_agent, state_in
+from slackwater.agent.settings import AgentSettings
 from slackwater.agent.usecases.actuate import Actuator
 from slackwater.events.eviction_completed import EvictionCompleted
 from slackwater.events.intent_observed import IntentObserved
 from slackwater.model.errors import Unavailable
 from slackwater.model.tiers import Tier
+from slackwater.runtime.platform import Platform
 
 KNOB = Knob("a", "cpu_limit")
 
 
-class Disk:
+class Disk(OsFiles):
     """Takes `room` more bytes, by whatever way; then it is full, as a real one is: part of a write may still fit."""
 
     def __init__(self) -> None:
@@ -38,25 +39,12 @@ class Disk:
         if content and not taken:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         self.room -= taken
-        return _really(descriptor, content[:taken])
-
-    def replace(self, path: Path, content: bytes) -> None:
-        if len(content) > self.room:
-            raise durable.not_written(path, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
-        _replaced(path, content)
-
-
-_really, _replaced = os.write, durable.replace_synced
+        return super().write(descriptor, content[:taken])
 
 
 @pytest.fixture
-def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
-    found = Disk()
-    monkeypatch.setattr(os, "write", found.write)
-    for module in (journal_file, ledger_file, intents_file, report_file):
-        monkeypatch.setattr(module, "replace_synced", found.replace)
-    yield found
-    monkeypatch.undo()
+def disk() -> Disk:
+    return Disk()
 
 
 @pytest.fixture
@@ -66,15 +54,13 @@ def world() -> World:
     return found
 
 
-def on_disk(world: World, folder: Path) -> AgentService:
-    service = world.service()
-    service.journal, service.ledger = LinesJournal(folder / "journal"), JsonLedger(folder / "evictions.json")
-    service.intents, service.report_file = JsonIntents(folder / "intents.json"), folder / "restore-report.json"
-    return service
+def on_disk(world: World, folder: Path, disk: Disk) -> AgentService:
+    platform = Platform(world.bus, world.clock, no_database, folder)
+    return build_agent(AgentSettings(), platform, world.driver, state_in(folder, disk=disk))
 
 
 def test_a_line_that_did_not_fit_is_taken_back_and_those_after_it_are_whole(disk: Disk, tmp_path: Path) -> None:
-    file = LinesJournal(tmp_path / "journal")
+    file = LinesJournal(tmp_path / "journal", disk)
     file.append([record("claim", KNOB, "max")], sync=True)
     disk.room = 10
     with pytest.raises(Unavailable, match="No space left"):
@@ -91,7 +77,7 @@ def test_a_line_that_did_not_fit_is_taken_back_and_those_after_it_are_whole(disk
 async def test_what_cannot_be_journalled_is_not_written_and_reported_until_there_is_room(
     disk: Disk, world: World, tmp_path: Path
 ) -> None:
-    async with world.running(on_disk(world, tmp_path)):
+    async with world.running(on_disk(world, tmp_path, disk)):
         await world.declare(throttles=[throttle("a", 400)])
         disk.room = 0
         await world.declare(throttles=[throttle("a", 300), throttle("b", 200)])
@@ -108,7 +94,7 @@ async def test_what_cannot_be_journalled_is_not_written_and_reported_until_there
 
 
 async def test_what_goes_back_needs_no_room(disk: Disk, world: World, tmp_path: Path) -> None:
-    service = on_disk(world, tmp_path)
+    service = on_disk(world, tmp_path, disk)
     async with world.running(service):
         await world.declare(throttles=[throttle("a", 400), throttle("b", 200)])
         disk.room = 0
@@ -122,8 +108,8 @@ async def test_what_goes_back_needs_no_room(disk: Disk, world: World, tmp_path: 
 async def test_a_release_that_could_not_be_noted_does_not_bring_an_old_value_back(
     disk: Disk, world: World, tmp_path: Path
 ) -> None:
-    file = LinesJournal(tmp_path / "journal")
-    async with world.running(on_disk(world, tmp_path)):
+    file = LinesJournal(tmp_path / "journal", disk)
+    async with world.running(on_disk(world, tmp_path, disk)):
         await world.declare(throttles=[throttle("a", 400)])
         disk.room = 0
         await world.declare(throttles=[])
@@ -136,7 +122,7 @@ async def test_a_release_that_could_not_be_noted_does_not_bring_an_old_value_bac
 
 
 def test_an_agent_that_died_is_put_right_although_the_disk_is_full(disk: Disk, world: World, tmp_path: Path) -> None:
-    file = LinesJournal(tmp_path / "journal")
+    file = LinesJournal(tmp_path / "journal", disk)
     file.append([record("claim", KNOB, "max"), record("write", KNOB, "10")], sync=True)
     file.close()
     world.driver.knobs[KNOB] = "10"
@@ -149,7 +135,7 @@ def test_an_agent_that_died_is_put_right_although_the_disk_is_full(disk: Disk, w
 async def test_an_eviction_that_cannot_be_noted_does_not_begin_until_there_is_room(
     disk: Disk, world: World, tmp_path: Path
 ) -> None:
-    async with world.running(on_disk(world, tmp_path)):
+    async with world.running(on_disk(world, tmp_path, disk)):
         disk.room = 0
         await world.declare(evictions=[eviction(world, "a")])
         await world.clock.advance(3)
@@ -163,7 +149,7 @@ async def test_the_completion_of_an_eviction_is_published_although_it_cannot_be_
     disk: Disk, world: World, tmp_path: Path
 ) -> None:
     world.driver.stubborn.add("a")
-    async with world.running(on_disk(world, tmp_path)):
+    async with world.running(on_disk(world, tmp_path, disk)):
         await world.declare(evictions=[eviction(world, "a", grace=5.0)])
         disk.room = 0
         await world.clock.advance(8)

@@ -97,7 +97,7 @@ def v1_files(folder: Path, used: int, cache: int, *, is_paused: bool = False) ->
     (folder / "memory.usage_in_bytes").write_text(f"{used}\n")
     (folder / "memory.stat").write_text(f"cache 1\ntotal_inactive_file {cache}\ntotal_active_file 0\n")
     (folder / "memory.oom_control").write_text(f"oom_kill_disable {int(is_paused)}\nunder_oom 0\n")
-    return DirectoryFiles(folder)
+    return DirectoryFiles(str(folder))
 
 
 def test_the_pause_ends_where_the_pod_reaches_its_own_hard_limit(tmp_path: Path) -> None:

@@ -143,9 +143,9 @@ def test_a_simulated_fleet_receives_every_partition_because_its_nodes_are_in_all
     parts = [*SERVICES, fleet]
     text = accounts_config(load(), parts, AGENT, [], dict.fromkeys(users_of(parts, []), "p"))
     users = [json.loads(line.strip()) for line in text.splitlines() if line.strip().startswith('{"user"')]
-    hears = {user["user"]: user["permissions"]["subscribe"]["allow"] for user in users}
-    assert hears.pop("fleet") == ["_INBOX.fleet.>", "sw.v1.lease.renewed.*.*"]
-    assert all(heard == [f"_INBOX.{user}.>"] for user, heard in hears.items())
+    is_subscribed = {user["user"]: user["permissions"]["subscribe"]["allow"] for user in users}
+    assert is_subscribed.pop("fleet") == ["_INBOX.fleet.>", "sw.v1.lease.renewed.*.*"]
+    assert all(heard == [f"_INBOX.{user}.>"] for user, heard in is_subscribed.items())
 
 
 def config(nodes: list[str]) -> str:

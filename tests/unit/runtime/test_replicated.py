@@ -18,8 +18,7 @@ from slackwater.events.node_described import NodeDescribed
 from slackwater.model.errors import Conflict, Misconfigured, Unavailable
 from slackwater.model.identifiers import PARTITIONS
 from slackwater.runtime.loops import RETRY_SECONDS, Follow, Repeat
-from slackwater.runtime.ownership import Lease
-from slackwater.runtime.partition_sharding import TTL_SECONDS
+from slackwater.runtime.ownership import Lease, Timing
 from slackwater.runtime.platform import Platform
 from slackwater.runtime.replicated import Replica, ReplicatedService
 from slackwater.testing.broker import MemoryBroker
@@ -187,7 +186,7 @@ async def test_readiness_says_what_is_away_and_the_service_goes_on_after_it() ->
         parts = ("bus", "database", "colocationstrategies", "quarantine", "shards")
         assert names == [f"{NAME}-{part}" for part in parts], "a kind that no composition root wires is served"
         site.database.away = True
-        await site.clock.advance(TTL_SECONDS + 1)
+        await site.clock.advance(Timing().ttl + 1)
         away = {check.name for check in await one.service.checks() if not check.ok}
         assert away == {f"{NAME}-database", f"{NAME}-shards"}
         await site.describe("n1")

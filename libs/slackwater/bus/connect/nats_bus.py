@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
@@ -40,16 +39,16 @@ from slackwater.bus.consume.stats import Counters
 from slackwater.bus.port import BatchHandler, Consumption, Holds, StreamHead, Worth
 from slackwater.bus.read.broadcast import Broadcasts, T
 from slackwater.bus.read.nats_stream_reader import NatsStreamReader, StreamRequest
-from slackwater.bus.read.ordered_reader import Confined, OrderedReader, Start
+from slackwater.bus.read.ordered_reader import OrderedReader, Start, confined_to
 from slackwater.bus.read.replay import Replayer
 from slackwater.bus.read.stream_head import latest_of, stream_head
-from slackwater.bus.read.watch import deliver_watched
+from slackwater.bus.read.watch import deliver_watched, subjects_below
 from slackwater.events.codec.fast_decode import Read
 from slackwater.events.envelope import Event, Payload, partition_subjects, subjects_of
 from slackwater.events.serialized import Written, written
 from slackwater.model.errors import Misconfigured, Unavailable
 from slackwater.model.identifiers import ALL_PARTITIONS
-from slackwater.model.time import SystemClock
+from slackwater.model.time import Clock, SystemClock
 from slackwater.telemetry.logs import get_logger
 from slackwater.telemetry.metrics import process_meters
 from slackwater.telemetry.spans import exporting
@@ -81,6 +80,7 @@ class NatsBus:
         declares: bool = True,
         access: NatsAccess | None = None,
         dialer: Connector | None = None,
+        clock: Clock | None = None,
     ) -> None:
         self._client = client
         self._bulk = BulkConnection(client, dialer)
@@ -89,13 +89,13 @@ class NatsBus:
         self._js: JetStreamContext = client.jetstream(
             timeout=REQUEST_SECONDS, prefix=(access.api_prefix if access else API_PREFIX)
         )
-        self._confined = _confined(access)
+        self._confined = confined_to(access)
         self._publisher = StreamPublisher(client, PUBLISH_SECONDS)
         self._broadcasts = Broadcasts(client)
         self._counters: dict[str, Counters] = {}
         self._readers = ReaderTasks(self._heal)
         self._metrics = BusMetrics(process_meters())
-        self._dead_letters = DeadLetterStore(self._bury, SystemClock(), self._metrics)
+        self._dead_letters = DeadLetterStore(self._bury, clock or SystemClock(), self._metrics)
         self.blocks = Blocks()
         """Blocked agents; filled while this process consumes agent events."""
         self._block_watch = BlockWatch(client, self._js, self._readers, self.blocks)
@@ -145,8 +145,9 @@ class NatsBus:
         try:
             return await self._publisher.store(stream, message)
         except NotStored:
-            if time.monotonic() - self._healed_at > HEAL_PAUSE_SECONDS:
-                self._healed_at = time.monotonic()
+            now = asyncio.get_running_loop().time()
+            if now - self._healed_at > HEAL_PAUSE_SECONDS:
+                self._healed_at = now
                 await self._readers.heal()
             raise
 
@@ -220,7 +221,7 @@ class NatsBus:
     async def watch(
         self, payload: type[P], handler: Callable[[Event[P]], Awaitable[None]], *, key: str | None = None
     ) -> AsyncIterator[None]:
-        filters, start = [_filter(payload, key)], Start(None)
+        filters, start = [subjects_below(payload, key)], Start(None)
         reader = OrderedReader(
             self._client, self._js, payload.STREAM, filters, start, WATCH_BATCH, confined=self._confined
         )
@@ -404,22 +405,6 @@ class NatsBus:
                 log.error("streams cannot be declared", reason=error.message)
 
 
-def _filter(payload: type[Payload], key: str | None) -> str:
-    """Returns the subject filter of a type, restricted to keys that equal `key` or begin with it,
-    token by token.
-    """
-    if key is None:
-        return subjects_of(payload)
-    missing = payload.KEY_PARTS - len(key.split("/"))
-    return subjects_of(payload, key).removesuffix(".>") + ".*" * missing
-
-
-def _confined(access: NatsAccess | None) -> Confined | None:
-    if access is None or access.api_prefix == API_PREFIX or access.user is None:
-        return None
-    return Confined(access.user, access.api_prefix)
-
-
 @asynccontextmanager
 async def connect_bus(
     url: str,
@@ -435,8 +420,23 @@ async def connect_bus(
     streams (an agent). Raises Misconfigured for unusable credentials.
     """
     dialer = Connector(url, name, access.options(url) if access is not None else {}, wait_seconds)
+    async with open_bus(dialer, name=name, topology=topology or load(), declares=declares, access=access) as bus:
+        yield bus
+
+
+@asynccontextmanager
+async def open_bus(
+    dialer: Connector,
+    *,
+    name: str,
+    topology: Topology,
+    declares: bool,
+    access: NatsAccess | None = None,
+    clock: Clock | None = None,
+) -> AsyncIterator[NatsBus]:
+    """As `connect_bus`, with a given connector."""
     client = await dialer.dial()
-    bus = NatsBus(client, name, topology or load(), declares=declares, access=access, dialer=dialer)
+    bus = NatsBus(client, name, topology, declares=declares, access=access, dialer=dialer, clock=clock)
     dialer.on_change(bus.reconnected, bus.disconnected)
     try:
         await bus.open()

@@ -13,7 +13,6 @@ works on current state.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
@@ -122,7 +121,7 @@ class PartitionedPuller:
 
     async def next(self) -> list[NatsDelivery]:
         """Returns at least one message, or none when closed. Raises ConsumerGone, nats errors."""
-        self._throughput.handled(self._handed_out, time.monotonic() - self._handed_out_at)
+        self._throughput.handled(self._handed_out, asyncio.get_running_loop().time() - self._handed_out_at)
         self._handed_out = 0
         while not self._closed:
             self._wake.clear()
@@ -139,7 +138,7 @@ class PartitionedPuller:
 
     def _hand_out(self) -> list[NatsDelivery]:
         batch, self._buffer = self._buffer[: self._batch], self._buffer[self._batch :]
-        self._handed_out, self._handed_out_at = len(batch), time.monotonic()
+        self._handed_out, self._handed_out_at = len(batch), asyncio.get_running_loop().time()
         return [delivery for _, delivery in batch]
 
     @property
@@ -159,7 +158,7 @@ class PartitionedPuller:
             return 0.0
         if self._throughput.behind_seconds(waiting) <= jumps.behind_seconds:
             return 0.0
-        early = self._jumped_at + jumps.pause_seconds - time.monotonic()
+        early = self._jumped_at + jumps.pause_seconds - asyncio.get_running_loop().time()
         if early <= 0:
             self._jumping = asyncio.create_task(self._jump(jumps), name=f"jump of {self._consumer}")
         elif jumps.rests and not any(partition.newest for partition in self._partitions.values()):
@@ -183,7 +182,7 @@ class PartitionedPuller:
         for partition, pending in zip(partitions, left, strict=True):
             partition.pending = partition.newest = pending
             partition.requests.end()
-        self._newest, self._jumped_at = sum(left), time.monotonic()
+        self._newest, self._jumped_at = sum(left), asyncio.get_running_loop().time()
         self._wake.set()
         jumps.jumped(max(0, waited - self._newest))
 

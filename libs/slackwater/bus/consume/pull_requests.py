@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -121,7 +120,7 @@ class PullRequests:
         """Send a request for up to `batch` messages."""
         self.is_open, self._batch, self.received = True, batch, 0
         self._number += 1
-        self._last_sign = time.monotonic()
+        self._last_sign = asyncio.get_running_loop().time()
         await self._client.publish(self._subject, _request(batch, self._times), reply=f"{self._inbox}.{self._number}")
 
     def end(self) -> None:
@@ -134,11 +133,11 @@ class PullRequests:
         self.is_open = True
 
     def end_if_lost(self) -> None:
-        if time.monotonic() - self._last_sign >= self._times.quiet_seconds:
+        if asyncio.get_running_loop().time() - self._last_sign >= self._times.quiet_seconds:
             self.is_open = False
 
     async def _receive(self, message: Msg) -> None:
-        self._last_sign = time.monotonic()
+        self._last_sign = asyncio.get_running_loop().time()
         status = status_of(message)
         if status is None:
             self.received += 1

@@ -54,11 +54,12 @@ class ReaderTasks:
     def __init__(self, heal: Callable[[], Awaitable[None]]) -> None:
         self._heal = heal
         self._healing = False
-        self._readers: set[Interruptible] = set()
+        self._readers: dict[Interruptible, None] = {}
+        """In the order in which they began: that of a set would differ between two runs of a simulated history."""
 
     def interrupt(self, reason: str) -> None:
         """End the open requests of all readers: their answers may have been lost."""
-        for reader in self._readers:
+        for reader in tuple(self._readers):
             reader.interrupt(reason)
 
     def reading(self, what: str, work: Work, reader: OrderedReader) -> AbstractAsyncContextManager[None]:
@@ -114,7 +115,7 @@ class _Running(AbstractAsyncContextManager[None]):
 
     def __init__(
         self,
-        readers: set[Interruptible],
+        readers: dict[Interruptible, None],
         reader: Interruptible,
         repeat: Callable[[asyncio.Event], Coroutine[Any, Any, None]],
         close: Callable[[], Awaitable[None]] | None = None,
@@ -128,14 +129,14 @@ class _Running(AbstractAsyncContextManager[None]):
 
     async def __aenter__(self) -> None:
         self._task = asyncio.create_task(self._repeat(self._leaving))
-        self._readers.add(self._reader)
+        self._readers[self._reader] = None
 
     async def __aexit__(self, *exception: object) -> None:
         task, self._task = self._task, None
         if task is None:
             return
         self._leaving.set()
-        self._readers.discard(self._reader)
+        self._readers.pop(self._reader, None)
         self._reader.interrupt("leaving")
         try:
             await asyncio.wait({task}, timeout=DRAIN_SECONDS)

@@ -17,6 +17,7 @@ from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy, StreamState
 from nats.js.errors import NotFoundError
 
 from slackwater.bus.codec.cloudevents import MESSAGE_ID
+from slackwater.bus.connect.access import API_PREFIX, NatsAccess
 from slackwater.bus.consume.pull_requests import EXPIRES_SECONDS, ConsumerGone, Interrupted, Puller
 from slackwater.telemetry.logs import get_logger
 
@@ -43,6 +44,13 @@ class Confined:
 
     consumer: str
     api_prefix: str
+
+
+def confined_to(access: NatsAccess | None) -> Confined | None:
+    """Returns the only consumer that a client with this access may use; None if it may use any."""
+    if access is None or access.api_prefix == API_PREFIX or access.user is None:
+        return None
+    return Confined(access.user, access.api_prefix)
 
 
 class OrderedReader:

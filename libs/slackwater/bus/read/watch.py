@@ -10,13 +10,23 @@ from typing import TypeVar
 from slackwater.bus.codec.cloudevents import Message
 from slackwater.bus.codec.decoder import decode_message
 from slackwater.events.codec.body import Undecodable
-from slackwater.events.envelope import Event, Payload
+from slackwater.events.envelope import Event, Payload, subjects_of
 from slackwater.model.errors import Unavailable
 from slackwater.telemetry.logs import get_logger
 
 P = TypeVar("P", bound=Payload)
 
 log = get_logger(__name__)
+
+
+def subjects_below(payload: type[Payload], key: str | None) -> str:
+    """Returns the subject filter of a type, restricted to keys that equal `key` or begin with it,
+    token by token.
+    """
+    if key is None:
+        return subjects_of(payload)
+    missing = payload.KEY_PARTS - len(key.split("/"))
+    return subjects_of(payload, key).removesuffix(".>") + ".*" * missing
 
 
 async def deliver_watched(payload: type[P], handler: Callable[[Event[P]], Awaitable[None]], message: Message) -> None:

@@ -6,27 +6,37 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
+from slackwater.agent.adapters.disk_files import OS_FILES, DiskFiles
 from slackwater.model.errors import Unavailable
 
 NOT_WRITTEN = "journal_not_written"
 """Stable code: a record that has to be on disk before the action could not be written."""
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
 
 
-def replace_synced(path: Path, content: bytes) -> None:
+def replace_synced(path: Path, content: bytes, disk: DiskFiles = OS_FILES) -> None:
     """Write beside, sync, rename, sync the directory. Raises Unavailable where the disk is full or refuses."""
     draft = path.with_name(path.name + ".draft")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with draft.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.rename(path)
-        sync_directory(path.parent)
+        disk.make_directory(path.parent)
+        descriptor = disk.open(draft, _NEW)
+        try:
+            write_all(descriptor, content, disk)
+            disk.sync(descriptor)
+        finally:
+            disk.close(descriptor)
+        disk.rename(draft, path)
+        sync_directory(path.parent, disk)
     except OSError as error:
         with suppress(OSError):
-            draft.unlink(missing_ok=True)
+            disk.remove(draft)
         raise not_written(path, error) from error
+
+
+def write_all(descriptor: int, content: bytes, disk: DiskFiles = OS_FILES) -> None:
+    """A disk that has just become full takes a part and says so by the count alone."""
+    while content:
+        content = content[disk.write(descriptor, content) :]
 
 
 def not_written(path: Path, error: OSError) -> Unavailable:
@@ -35,10 +45,10 @@ def not_written(path: Path, error: OSError) -> Unavailable:
     )
 
 
-def sync_directory(directory: Path) -> None:
+def sync_directory(directory: Path, disk: DiskFiles = OS_FILES) -> None:
     """Make names in a directory durable."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    descriptor = disk.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        os.fsync(descriptor)
+        disk.sync(descriptor)
     finally:
-        os.close(descriptor)
+        disk.close(descriptor)

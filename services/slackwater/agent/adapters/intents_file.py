@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from slackwater.agent.adapters.disk_files import OS_FILES, DiskFiles
 from slackwater.agent.adapters.durable import replace_synced
 from slackwater.events.envelope import Event
 from slackwater.events.intent_declared import IntentDeclared
@@ -22,10 +23,11 @@ class JsonIntents:
     restores, as without any document."""
 
     path: Path
+    disk: DiskFiles = OS_FILES
 
     def load(self) -> Sequence[Event[IntentDeclared]]:
         try:
-            raw = json.loads(self.path.read_bytes())
+            raw = json.loads(self.disk.read(self.path))
             return [_Declared.model_validate(item) for item in raw]
         except FileNotFoundError:
             return []
@@ -35,4 +37,4 @@ class JsonIntents:
 
     def save(self, intents: Sequence[Event[IntentDeclared]]) -> None:
         items = [one.model_dump(mode="json") for one in intents]
-        replace_synced(self.path, json.dumps(items, separators=(",", ":")).encode())
+        replace_synced(self.path, json.dumps(items, separators=(",", ":")).encode(), self.disk)

@@ -9,7 +9,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from slackwater.agent.adapters.durable import not_written, replace_synced, sync_directory
+from slackwater.agent.adapters.disk_files import OS_FILES, DiskFiles
+from slackwater.agent.adapters.durable import not_written, replace_synced, sync_directory, write_all
 from slackwater.agent.domain.journal import Journal, replay
 
 
@@ -18,50 +19,65 @@ class LinesJournal:
     """`<agent dir>/journal`. The descriptor stays open; a torn last line of a crash is ignored and cut off."""
 
     path: Path
+    disk: DiskFiles = OS_FILES
     _descriptor: int | None = None
+    _ends_torn: bool = False
+    """Whether the torn line could not be cut off: the next record then begins a line of its own."""
 
     def load(self) -> Journal:
         try:
-            raw = self.path.read_bytes()
+            raw = self.disk.read(self.path)
         except FileNotFoundError:
             return Journal()
         whole, _, torn = raw.rpartition(b"\n")
         if torn:
-            os.truncate(self.path, len(raw) - len(torn))
+            self._cut_off(len(raw) - len(torn))
         return replay(_records(whole.splitlines()))
 
     def append(self, records: Sequence[Mapping[str, str]], *, sync: bool) -> None:
-        content = b"".join(_line(record) for record in records)
+        content = b"\n" * self._ends_torn + b"".join(_line(record) for record in records)
         try:
             descriptor = self._open()
-            before = os.fstat(descriptor).st_size
+            before = self.disk.size(descriptor)
             try:
-                _write_all(descriptor, content)
+                write_all(descriptor, content, self.disk)
                 if sync:
-                    os.fsync(descriptor)
+                    self.disk.sync(descriptor)
             except OSError:
                 with suppress(OSError):  # half a line would take the next one with it
-                    os.ftruncate(descriptor, before)
+                    self.disk.truncate(descriptor, before)
                 raise
         except OSError as error:
             raise not_written(self.path, error) from error
+        self._ends_torn = False
 
     def replace(self, journal: Journal) -> None:
         self.close()
-        replace_synced(self.path, b"".join(_line(record) for record in journal.records()))
+        replace_synced(self.path, b"".join(_line(record) for record in journal.records()), self.disk)
+        self._ends_torn = False
 
     def close(self) -> None:
         if self._descriptor is not None:
-            os.close(self._descriptor)
+            self.disk.close(self._descriptor)
             self._descriptor = None
 
     def _open(self) -> int:
         if self._descriptor is None:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-            self._descriptor = os.open(self.path, flags, 0o644)
-            sync_directory(self.path.parent)
+            self.disk.make_directory(self.path.parent)
+            self._descriptor = self.disk.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+            sync_directory(self.path.parent, self.disk)
         return self._descriptor
+
+    def _cut_off(self, size: int) -> None:
+        """A disk that refuses it (read-only, say) does not keep the agent from restoring."""
+        try:
+            descriptor = self.disk.open(self.path, os.O_WRONLY)
+            try:
+                self.disk.truncate(descriptor, size)
+            finally:
+                self.disk.close(descriptor)
+        except OSError:
+            self._ends_torn = True
 
 
 def claims_in(path: Path) -> int:
@@ -70,12 +86,6 @@ def claims_in(path: Path) -> int:
         return len(replay(_records(path.read_bytes().splitlines())))
     except OSError:
         return 0
-
-
-def _write_all(descriptor: int, content: bytes) -> None:
-    """A disk that has just become full takes a part and says so by the count alone."""
-    while content:
-        content = content[os.write(descriptor, content) :]
 
 
 def _line(record: Mapping[str, str]) -> bytes:

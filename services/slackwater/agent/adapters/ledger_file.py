@@ -6,11 +6,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from slackwater.agent.adapters.disk_files import OS_FILES, DiskFiles
 from slackwater.agent.adapters.durable import replace_synced
 from slackwater.agent.domain.ledger import EvictionRecord
 from slackwater.telemetry.logs import get_logger
@@ -25,22 +27,25 @@ class JsonLedger:
     """`<agent dir>/evictions.json`."""
 
     path: Path
+    disk: DiskFiles = OS_FILES
 
     def load(self) -> dict[str, EvictionRecord]:
         try:
-            raw: list[dict[str, Any]] = json.loads(self.path.read_bytes())
+            raw: list[dict[str, Any]] = json.loads(self.disk.read(self.path))
             return {item["id"]: _record(item) for item in raw}
         except FileNotFoundError:
             return {}
         except (ValueError, TypeError, KeyError) as error:
             aside = self.path.with_name(f"{self.path.name}.unreadable")
-            self.path.replace(aside)
+            with suppress(OSError):  # a read-only disk: the file stays where it is
+                self.disk.rename(self.path, aside)
             _log.error("ledger not readable", file=str(aside), error=repr(error))
             return {}
 
     def save(self, records: Mapping[str, EvictionRecord]) -> None:
         items = [asdict(record) for record in records.values()]
-        replace_synced(self.path, json.dumps(items, default=datetime.isoformat, indent=1).encode())
+        content = json.dumps(items, default=datetime.isoformat, indent=1).encode()
+        replace_synced(self.path, content, self.disk)
 
 
 def _record(item: dict[str, Any]) -> EvictionRecord:

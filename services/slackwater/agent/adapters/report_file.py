@@ -6,6 +6,7 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
+from slackwater.agent.adapters.disk_files import OS_FILES, DiskFiles
 from slackwater.agent.adapters.durable import replace_synced
 from slackwater.agent.usecases.actuate import RestoreReport
 from slackwater.model.errors import Unavailable
@@ -14,10 +15,10 @@ from slackwater.telemetry.logs import get_logger
 _log = get_logger(__name__)
 
 
-def keep_report(file: Path, report: RestoreReport) -> None:
+def keep_report(file: Path, report: RestoreReport, disk: DiskFiles = OS_FILES) -> None:
     """Write the report; a full disk is logged and does not delay the stop."""
-    files = [asdict(one) for one in report.files]
+    content = {"exact": report.exact, "files": [asdict(one) for one in report.files]}
     try:
-        replace_synced(file, json.dumps({"exact": report.exact, "files": files}, indent=1).encode() + b"\n")
+        replace_synced(file, json.dumps(content, indent=1).encode() + b"\n", disk)
     except Unavailable as error:
         _log.warning("restore report not written", error=error.message)

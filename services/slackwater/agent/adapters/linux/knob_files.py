@@ -7,6 +7,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 from slackwater.agent.adapters.linux.layout import Layout
 from slackwater.agent.domain.knobs import BUSY, KernelFile, Knob, KnobSpec, Value
@@ -16,25 +17,54 @@ _GONE = frozenset({errno.ENOENT, errno.ENODEV, errno.ENOTDIR})
 """What the kernel says of a cgroup that is not there any more. Anything else says nothing about the file."""
 
 
+class KernelFiles(Protocol):
+    """The files of the kernel, or of a simulated one. Raises OSError with the kernel's errno."""
+
+    def read(self, path: str) -> str: ...
+
+    def write(self, path: str, text: str) -> None: ...
+
+    def exists(self, path: str) -> bool: ...
+
+
+class MountedFiles:
+    """The cgroup trees of this machine."""
+
+    __slots__ = ()
+
+    def read(self, path: str) -> str:
+        return Path(path).read_text()
+
+    def write(self, path: str, text: str) -> None:
+        _write(path, text)
+
+    def exists(self, path: str) -> bool:
+        return Path(path).exists()
+
+
+MOUNTED_FILES = MountedFiles()
+
+
 @dataclass(frozen=True, slots=True)
 class DirectoryFiles:
     """See slackwater.agent.domain.knobs.CgroupFiles: the files of one directory."""
 
-    directory: Path
+    directory: str
+    kernel: KernelFiles = MOUNTED_FILES
 
     def read(self, name: str) -> str:
-        path = self.directory / name
+        path = f"{self.directory}/{name}"
         try:
-            return path.read_text().removesuffix("\n")
+            return self.kernel.read(path).removesuffix("\n")
         except OSError as error:
             if error.errno in _GONE:
-                raise NotFound(f"{path} is gone ({error.strerror})", field=str(path)) from error
+                raise NotFound(f"{path} is gone ({error.strerror})", field=path) from error
             raise Misconfigured(
-                f"{path} cannot be read now ({error.strerror})", code="read_refused", field=str(path)
+                f"{path} cannot be read now ({error.strerror})", code="read_refused", field=path
             ) from error
 
     def exists(self, name: str) -> bool:
-        return (self.directory / name).exists()
+        return self.kernel.exists(f"{self.directory}/{name}")
 
 
 @dataclass(slots=True)
@@ -43,6 +73,7 @@ class KnobFiles:
 
     layout: Layout
     specs: Sequence[KnobSpec]
+    kernel: KernelFiles = MOUNTED_FILES
     _files: dict[str, KernelFile] = field(init=False)
     _roots: tuple[str, ...] = field(init=False)
 
@@ -59,43 +90,47 @@ class KnobFiles:
         return Knob(f"{self.layout.directory(file.controller, cgroup)}/{file.name}", spec.name)
 
     def render(self, knob: Knob, value: Value) -> str:
-        return self._files[knob.field].render(value, DirectoryFiles(Path(knob.path).parent))
+        return self._files[knob.field].render(value, self._beside(knob.path))
 
     def parse(self, knob: Knob, text: str) -> Value:
-        return self._files[knob.field].parse(text, DirectoryFiles(Path(knob.path).parent))
+        return self._files[knob.field].parse(text, self._beside(knob.path))
 
     def read(self, knob: Knob) -> str:
         path, file = self._inside(knob), self._files.get(knob.field)
-        files = DirectoryFiles(path.parent)
-        text = files.read(path.name)
+        files = self._beside(path)
+        text = files.read(path.rpartition("/")[2])
         return text if file is None else file.shown(text, files)
 
     def write(self, knob: Knob, text: str) -> None:
         path, file = self._inside(knob), self._files.get(knob.field)
-        writes: Sequence[tuple[str, str]] = ((path.name, text),)
+        directory, _, name = path.rpartition("/")
+        writes: Sequence[tuple[str, str]] = ((name, text),)
         if file is not None and file.writes is not None:
-            writes = file.writes(text, DirectoryFiles(path.parent))
+            writes = file.writes(text, self._beside(path))
         try:
-            for name, value in writes:
-                _write(path.with_name(name), value)
+            for beside, value in writes:
+                self.kernel.write(f"{directory}/{beside}", value)
         except (FileNotFoundError, ProcessLookupError) as error:
-            raise NotFound(f"{knob.path} is gone", field=knob.path) from error
+            raise NotFound(f"{path} is gone", field=path) from error
         except OSError as error:
-            if not path.exists():
-                raise NotFound(f"{knob.path} is gone", field=knob.path) from error
+            if not self.kernel.exists(path):
+                raise NotFound(f"{path} is gone", field=path) from error
             code = BUSY if error.errno == errno.EBUSY else "write_refused"
             raise Misconfigured(
-                f"{knob.path}: the kernel refused {text!r} ({error.strerror})", code=code, field=knob.path
+                f"{path}: the kernel refused {text!r} ({error.strerror})", code=code, field=path
             ) from error
 
-    def _inside(self, knob: Knob) -> Path:
+    def _beside(self, path: str) -> DirectoryFiles:
+        return DirectoryFiles(path.rpartition("/")[0], self.kernel)
+
+    def _inside(self, knob: Knob) -> str:
         """The file, checked to lie in this instance: a journal is input, too."""
         if not knob.path.startswith(self._roots) or ".." in knob.path.split("/"):
             raise NotFound(f"{knob.path} is outside of {self.layout.root}", field=knob.path)
-        return Path(knob.path)
+        return knob.path
 
 
-def _write(file: Path, text: str) -> None:
+def _write(file: str, text: str) -> None:
     descriptor = os.open(file, os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW)
     try:
         os.write(descriptor, text.encode())

@@ -109,6 +109,8 @@ def run_child(
         _LIBC.prctl(_PR_SET_PDEATHSIG, signals.SIGKILL, 0, 0, 0)
         if os.getppid() != supervisor:  # it died before the prctl: nothing would kill this process any more
             os._exit(128 + signals.SIGKILL)
+        for number in FORWARDED:  # from the cgroup on the agent may end it: exec would lose what a handler has taken
+            signals.signal(number, signals.SIG_DFL)
         for entrance in entrances:
             with open(entrance, "w") as procs:  # noqa: PTH123 - between fork and exec, the less code the better
                 procs.write("0")

@@ -1,0 +1,59 @@
+"""Runs a service's real migrations on the twin, once for each process."""
+
+from __future__ import annotations
+
+import importlib.util
+from datetime import UTC, datetime
+from functools import cache
+from types import ModuleType
+from typing import Any
+
+from slackwater.store.migrations import Schema as Migrations
+from slackwater.testing.clock import FakeClock
+from slackwater.testing.postgres_twin.catalog import Catalog
+from slackwater.testing.postgres_twin.results import TwinResult
+from slackwater.testing.postgres_twin.server import Server
+from slackwater.testing.postgres_twin.session import Contents, ServiceSchema, Session
+
+_LONG_AGO = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class _Operations:
+    """The part of `alembic.op` that migrations use."""
+
+    def __init__(self, server: Server, session: Session) -> None:
+        self._server = server
+        self._session = session
+
+    def execute(self, statement: Any, values: Any = None) -> TwinResult:
+        sql = statement if isinstance(statement, str) else statement.text
+        running = self._server.execute(self._session, sql, values, begins=False)
+        return TwinResult(running.outcome())
+
+    def get_bind(self) -> _Operations:
+        return self
+
+
+@cache
+def migrated(migrations: Migrations) -> Contents:
+    """Returns the schema that the migrations leave; all servers share its catalog and its plans."""
+    server = Server(FakeClock(_LONG_AGO))
+    server.schemas[migrations.service] = ServiceSchema(Catalog(), {})
+    session = server.connect(migrations.service, "", {})
+    operations = _Operations(server, session)
+    for path in sorted(migrations.versions.glob("[0-9]*_*.py")):
+        module = _module(path.stem, str(path))
+        module.op = operations  # type: ignore[attr-defined] # alembic's proxy has no connection here
+        module.upgrade()
+    schema = server.schemas[migrations.service]
+    rows = {name: list(table.committed()) for name, table in schema.tables.items()}
+    return Contents(schema.catalog, rows)
+
+
+def _module(name: str, path: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"slackwater_migration_{name}", path)
+    assert spec is not None  # noqa: S101 - it is a Python file
+    assert spec.loader is not None  # noqa: S101 - as above
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

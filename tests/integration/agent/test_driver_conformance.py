@@ -1,0 +1,272 @@
+"""One suite of the Driver port: the simulated driver, the world's machine with v1 and v2 files, and real cgroups.
+
+The last tests write the same texts to the twin's files and to those of this kernel, and compare what they then show.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
+from pathlib import Path
+from random import Random
+
+import pytest
+from agent_machine import Machine as Here
+from driver_hosts import HELD_BYTES, MIB, Host, Real, ended, real, simulated, twin
+from tests.world.machine.kernel import Kernel
+
+from slackwater.agent.domain.controls.catalog import KNOBS
+from slackwater.agent.domain.controls.cpu_limit import CPU_LIMIT
+from slackwater.agent.domain.controls.cpu_weight import CPU_WEIGHT
+from slackwater.agent.domain.controls.memory_high import MEMORY_HIGH
+from slackwater.agent.domain.knobs import BUSY, Knob, KnobSpec, Target, Tree
+from slackwater.agent.domain.weights import IDLE_SHARES
+from slackwater.model.errors import Misconfigured, NotFound
+from slackwater.model.tiers import Tier
+
+
+@pytest.fixture(params=["simulated", "twin-v1", "twin-v2", pytest.param("real", marks=pytest.mark.root)])
+async def host(request: pytest.FixtureRequest) -> AsyncIterator[Host]:
+    if request.param == "real":
+        made = real(request.getfixturevalue("machine"))
+    else:
+        made = simulated() if request.param == "simulated" else twin(pure_v2=request.param == "twin-v2")
+    async with made as found:
+        yield found
+
+
+def knobs_of(host: Host, target: Target) -> Iterator[tuple[KnobSpec, Knob]]:
+    """The declared knobs that this machine has for a target and whose file is there."""
+    for spec in KNOBS:
+        with suppress(NotFound):
+            knob = host.driver.knob(spec, target)
+            host.driver.read(knob)
+            yield spec, knob
+
+
+async def test_what_was_read_can_be_written_back_and_changes_nothing(host: Host) -> None:
+    uid = await host.start(Tier.BATCH)
+    targets: tuple[Target, ...] = (uid, Tier.BATCH, Tree.ROOT)
+    found = [(spec, knob) for target in targets for spec, knob in knobs_of(host, target)]
+    assert {"cpu_limit", "cpu_weight"} <= {spec.name for spec, _ in found}
+    before = {knob: host.driver.read(knob) for _, knob in found}
+    for knob, text in before.items():
+        host.driver.parse(knob, text)
+        host.driver.write(knob, text)
+    assert {knob: host.driver.read(knob) for knob in before} == before
+
+
+@pytest.mark.parametrize("limit", [1, 9, 10, 250, 4000])
+async def test_every_limit_can_be_written_and_the_previous_text_comes_back_exactly(host: Host, limit: int) -> None:
+    knob = host.driver.knob(CPU_LIMIT, await host.start(Tier.BATCH))
+    before = host.driver.read(knob)
+    text = host.driver.render(knob, limit)
+    host.driver.write(knob, text)
+    assert host.driver.read(knob) == text
+    assert host.driver.parse(knob, text) == max(limit, 10)
+    host.driver.write(knob, before)
+    assert host.driver.read(knob) == before
+    assert host.driver.parse(knob, before) is None
+
+
+async def test_a_tier_becomes_idle_and_has_its_weight_back(host: Host) -> None:
+    await host.start(Tier.BATCH)
+    knob = host.driver.knob(CPU_WEIGHT, Tier.BATCH)
+    before = host.driver.read(knob)
+    for value in (IDLE_SHARES, 2, 4096, IDLE_SHARES, 262_144):
+        host.driver.write(knob, host.driver.render(knob, value))
+        assert abs(int(host.driver.parse(knob, host.driver.read(knob)) or 0) - value) <= 27  # one step of cpu.weight
+    host.driver.write(knob, before)
+    assert host.driver.read(knob) == before
+
+
+async def test_text_that_means_nothing_is_refused_and_not_written(host: Host) -> None:
+    knob = host.driver.knob(CPU_LIMIT, await host.start(Tier.BATCH))
+    before = host.driver.read(knob)
+    with pytest.raises(Misconfigured) as error:
+        host.driver.write(knob, "a lot")
+    assert error.value.code == "write_refused"
+    assert host.driver.read(knob) == before
+
+
+async def test_a_pod_that_has_ended_has_no_knobs_and_takes_signals_quietly(host: Host) -> None:
+    uid = await host.start(Tier.BATCH)
+    knob = host.driver.knob(CPU_LIMIT, uid)
+    host.driver.terminate(uid, signal.SIGTERM)
+    await ended(host, uid)
+    if isinstance(host, Real):
+        host.jobs[uid].wait()
+    assert uid not in {pod.uid for pod in host.driver.pods()}
+    for act in (lambda: host.driver.read(knob), lambda: host.driver.write(knob, "1000")):
+        with pytest.raises(NotFound):
+            act()
+    with pytest.raises(NotFound):
+        host.driver.knob(CPU_LIMIT, uid)
+    host.driver.terminate(uid, signal.SIGKILL)
+    assert not host.driver.alive(uid)
+    assert host.driver.protected(uid) is None
+
+
+async def test_a_pod_that_ignores_sigterm_ends_with_sigkill(host: Host) -> None:
+    uid = await host.start_deaf()
+    host.driver.terminate(uid, signal.SIGTERM)
+    await host.pass_time()
+    assert host.driver.alive(uid)
+    host.driver.terminate(uid, signal.SIGKILL)
+    await ended(host, uid)
+
+
+async def test_pods_come_in_the_order_of_their_uids_and_samples_have_all_of_them(host: Host) -> None:
+    for tier in (Tier.PROD, Tier.BATCH):
+        await host.start(tier)
+    first = host.driver.sample()
+    await host.pass_time()
+    second = host.driver.sample()
+    uids = [pod.uid for pod in host.driver.pods()]
+    assert uids == sorted(uids)
+    assert [pod.uid for pod in first.pods] == [pod.uid for pod in second.pods] == uids
+    assert second.monotonic > first.monotonic
+    assert (second.node_cpu_busy_ns or 0) >= (first.node_cpu_busy_ns or 0)
+    for before, after in zip(first.pods, second.pods, strict=True):
+        assert (after.cpu_ns or 0) >= (before.cpu_ns or 0)
+        assert (after.periods or 0) >= (before.periods or 0)
+
+
+async def test_a_file_that_another_program_wrote_reads_as_that_program_left_it(host: Host) -> None:
+    knob = host.driver.knob(CPU_WEIGHT, await host.start(Tier.BATCH))
+    host.write_foreign(knob.path, "777")
+    assert host.driver.read(knob) == "777"
+
+
+async def test_a_memory_level_below_what_a_pod_holds_takes_nothing_from_it(host: Host) -> None:
+    uid = await host.start_holding()
+    try:
+        knob = host.driver.knob(MEMORY_HIGH, uid)
+        before = host.driver.read(knob)
+    except NotFound:
+        pytest.skip("no memory controller")
+    text = host.driver.render(knob, MIB)
+    host.driver.write(knob, text)
+    assert host.driver.alive(uid)
+    if not knob.path.endswith("memory.high"):  # v1: the hard limit stands in, and stays above what is held
+        assert int(text) > HELD_BYTES
+        with pytest.raises(Misconfigured) as error:
+            host.driver.write(knob, str(MIB))
+        assert error.value.code == BUSY
+        assert host.driver.read(knob) == text
+    host.driver.write(knob, before)
+    assert host.driver.read(knob) == before
+
+
+async def test_a_journal_cannot_lead_outside_of_the_instance(host: Host) -> None:
+    for path in ("/sys/fs/cgroup/cpu/cpu.shares", "/etc/passwd", "elsewhere/cpu.shares"):
+        with pytest.raises(NotFound):
+            host.driver.read(Knob(path, "cpu_weight"))
+        with pytest.raises(NotFound):
+            host.driver.write(Knob(path, "cpu_weight"), "2")
+
+
+# ---- the twin's files against those of this kernel
+
+TEXTS = {
+    "cpu.shares": ("0", "1", "2", "777", "262144", "300000", "-5", "abc", "99.5"),
+    "cpu.idle": ("0", "1", "1", "2", "-1"),
+    "cpu.cfs_quota_us": ("-1", "-7", "0", "999", "1000", "25000", "60000", "1000000000", "max", "18446744073709"),
+    "cpu.cfs_period_us": ("999", "1000", "50000", "100000", "1000000", "1000001", "0"),
+    "memory.limit_in_bytes": ("4095", "4096", "10000", "-1", "9223372036854775807", "0", "268435456", "abc", "-2"),
+    "memory.oom_control": ("0", "1", "2", "x"),
+}
+
+IN_SEQUENCES = {**TEXTS, "memory.limit_in_bytes": ("-1", "1050000", "268435456", "9223372036854775807", "abc", "-2")}
+"""Without limits of a few pages: a group's own structures are charged to its parent, which the twin leaves out."""
+
+
+class BothKernels:
+    """A parent with two children, in this kernel and in the twin; writes go to both."""
+
+    GROUPS = ("p", "p/a", "p/b")
+
+    def __init__(self, trees: dict[str, Path], name: str) -> None:
+        self.trees, self.name = trees, name
+        self.twin = Kernel(False, lambda: None)
+        for group in self.GROUPS:
+            self.twin.make(group)
+            for tree in trees.values():
+                (tree / name / group).mkdir(parents=True)
+
+    def remove(self) -> None:
+        for tree in self.trees.values():
+            for group in (*reversed(self.GROUPS), "."):
+                (tree / self.name / group).rmdir()
+
+    def write(self, group: str, file: str, text: str) -> tuple[str, str]:
+        """What a write led to: the errno's name and the text, in this kernel and in the twin."""
+        controller = file.split(".", maxsplit=1)[0]
+        place = self.trees[controller] / self.name / group / file
+        path = f"/sys/fs/cgroup/{controller}/{group}/{file}"
+        return (
+            f"{_failure(lambda: _write(place, text))} {_shown(file, place.read_text())}",
+            f"{_failure(lambda: self.twin.write(path, text))} {_shown(file, self.twin.read(path))}",
+        )
+
+    def texts(self) -> Iterator[tuple[str, str, str]]:
+        """Every file of every group, with its text here and in the twin."""
+        for group in self.GROUPS:
+            for file in TEXTS:
+                controller = file.split(".", maxsplit=1)[0]
+                there = self.twin.read(f"/sys/fs/cgroup/{controller}/{group}/{file}")
+                here = (self.trees[controller] / self.name / group / file).read_text()
+                yield f"{group}/{file}", _shown(file, here), _shown(file, there)
+
+
+def _write(place: Path, text: str) -> None:
+    descriptor = os.open(place, os.O_WRONLY | os.O_TRUNC)
+    try:
+        os.write(descriptor, text.encode())
+    finally:
+        os.close(descriptor)
+
+
+def _failure(act: object) -> str:
+    try:
+        act()  # type: ignore[operator]
+    except OSError as error:
+        return os.strerror(error.errno or 0)
+    return "written"
+
+
+def _shown(file: str, text: str) -> str:
+    return text.splitlines()[0] if file == "memory.oom_control" else text.strip()
+
+
+@pytest.fixture
+def both(machine: Here) -> Iterator[BothKernels]:
+    cpu, memory = machine.hierarchy.tree("cpu"), machine.hierarchy.tree("memory")
+    if machine.hierarchy.pure_v2 or cpu is None or memory is None:
+        pytest.skip("this machine has no cgroup v1 trees for CPU and memory")
+    found = BothKernels({"cpu": cpu, "memory": memory}, f"slackwater-{machine.instance}")
+    yield found
+    found.remove()
+
+
+@pytest.mark.root
+def test_each_text_is_taken_refused_and_shown_as_by_this_kernel(both: BothKernels) -> None:
+    for file, texts in TEXTS.items():
+        for text in texts:
+            here, there = both.write("p/a", file, text)
+            assert here == there, f"{file} {text!r}"
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("seed", range(8))
+def test_any_sequence_of_writes_leaves_the_files_of_this_kernel(both: BothKernels, seed: int) -> None:
+    rng = Random(seed)
+    for number in range(200):
+        file = rng.choice(list(IN_SEQUENCES))
+        group, text = rng.choice(both.GROUPS), rng.choice(IN_SEQUENCES[file])
+        here, there = both.write(group, file, text)
+        assert here == there, f"{number}: {group}/{file} {text!r}"
+    for place, here, there in both.texts():
+        assert here == there, place

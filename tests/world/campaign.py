@@ -1,0 +1,140 @@
+"""Many seeds, some at a time, with progress; or one, in detail."""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import selectors
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from tests.world.guard import modules_that_ask_for_now
+from tests.world.invariants import all_invariants
+from tests.world.plan import SERVICES
+from tests.world.run import Child, Outcome, Wanted, as_json, described, perform
+from tests.world.swarm import draw
+
+from slackwater.store.migrations import Schema
+from slackwater.testing.postgres_twin.migrated import migrated
+
+PROGRESS_SECONDS = 10.0
+
+
+def show(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+def prepare() -> None:
+    """Import and read everything before the first fork, so that no run pays for it."""
+    all_invariants()
+    for service in SERVICES:
+        migrated(Schema.of(service))
+    modules_that_ask_for_now()
+    gc.collect()
+    gc.freeze()
+
+
+def outcome_of(seed: int, options: argparse.Namespace, wanted: Wanted | None = None) -> Outcome:
+    return perform(draw(seed, nodes=options.nodes, seconds=options.seconds), wanted)
+
+
+def replay(options: argparse.Namespace) -> int:
+    """Perform one seed and print what happened. Returns 1 if it violates an invariant."""
+    plan = draw(options.seed, nodes=options.nodes, seconds=options.seconds)
+    if options.plan:
+        show(plan.to_json())
+        return 0
+    prepare()
+    wanted = Wanted(last_step=options.until, trace_file=options.trace, logs=options.logs)
+    outcome = Child(lambda: perform(plan, wanted)).result()
+    show(described(outcome))
+    spent = f"{outcome.cpu_seconds:.2f} s of CPU, {outcome.recorded} steps of the record"
+    show(f"{spent}; faults: {listed(outcome.faults)}")
+    if outcome.stack:
+        show(outcome.stack)
+    return 1 if outcome.failure else 0
+
+
+@dataclass
+class Progress:
+    """What has been done so far."""
+
+    seeds: int
+    begun: float = field(default_factory=time.monotonic)
+    shown: float = field(default_factory=time.monotonic)
+    done: int = 0
+    cpu_seconds: float = 0.0
+    faults: Counter[str] = field(default_factory=Counter)
+    failures: list[Outcome] = field(default_factory=list)
+
+    def add(self, outcome: Outcome) -> None:
+        self.done += 1
+        self.cpu_seconds += outcome.cpu_seconds
+        self.faults.update(outcome.faults)
+        if outcome.failure:
+            self.failures.append(outcome)
+            show(f"FAILED {described(outcome)}")
+        if time.monotonic() - self.shown >= PROGRESS_SECONDS:
+            self.shown = time.monotonic()
+            show(self.text())
+
+    def text(self) -> str:
+        minutes = (time.monotonic() - self.begun) / 60
+        pace = f"{self.done / minutes:.0f} seeds a minute, {self.cpu_seconds / max(1, self.done):.2f} s of CPU each"
+        return f"{self.done}/{self.seeds} seeds, {len(self.failures)} failed, {pace}; faults: {listed(self.faults)}"
+
+
+def campaign(options: argparse.Namespace) -> int:
+    """Perform many seeds. Returns 1 if any violates an invariant."""
+    prepare()
+    seeds = range(options.first, options.first + options.seeds)
+    progress = Progress(len(seeds))
+    lines = options.json.open("w") if options.json else None
+    try:
+        for outcome in performed(seeds, options):
+            progress.add(outcome)
+            if lines is not None:
+                lines.write(f"{as_json(outcome)}\n")
+    finally:
+        if lines is not None:
+            lines.close()
+    show(progress.text())
+    for outcome in progress.failures:
+        show(f'seed {outcome.seed}: {outcome.failure}\n  replay: make world ARGS="--seed {outcome.seed}"')
+    return 1 if progress.failures else 0
+
+
+def performed(seeds: range, options: argparse.Namespace) -> Iterator[Outcome]:
+    """The outcomes, in the order in which they end."""
+    waiting = iter(seeds)
+    with selectors.DefaultSelector() as selector:
+
+        def start() -> None:
+            seed = next(waiting, None)
+            if seed is not None:
+                child = Child(lambda: outcome_of(seed, options))
+                selector.register(child.pipe, selectors.EVENT_READ, (seed, child))
+
+        for _ in range(options.workers):
+            start()
+        while selector.get_map():
+            for key, _ in selector.select():
+                seed, child = key.data
+                if child.reads():
+                    continue
+                selector.unregister(key.fileobj)
+                try:
+                    outcome = child.result()
+                except (RuntimeError, TimeoutError) as error:
+                    outcome = Outcome(seed, "", 0, 0.0, 0, {}, {}, f"the run: {error}")
+                start()
+                yield outcome
+
+
+def listed(counts: Mapping[str, int]) -> str:
+    """Returns counts by name, the most frequent first."""
+    return ", ".join(f"{name} {count}" for name, count in Counter(counts).most_common()) or "none"

@@ -1,0 +1,95 @@
+"""What operators do: documents that are put and deleted; some contradict each other, some are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from random import Random
+from types import MappingProxyType
+from typing import Any
+
+from tests.world.plan import Plan, PlannedChange
+from tests.world.trace import Kind as StepKind
+from tests.world.world import World
+
+from slackwater.model.errors import Conflict, InvalidInput, NotFound, Unavailable
+from slackwater.resources.catalog import kind_named
+from slackwater.resources.kind import Kind
+
+Spec = Mapping[str, Any]
+POOL = "simulated"
+BEST_EFFORT: Spec = {"matchExpressions": [{"scopeName": "QOSClass", "operator": "In", "values": ["BE"]}]}
+
+
+def _rule(name: str, metric: str, value: object, action: str, **more: object) -> Spec:
+    return {"name": name, "metricRule": {"name": metric, "value": value}, "actionName": action, **more}
+
+
+SPECS: Mapping[str, Sequence[Spec]] = MappingProxyType(
+    {
+        "ColocationStrategy": (
+            {"nodePool": POOL, "cpuReclaimThresholdPercent": 70},
+            {"nodePool": POOL, "cpuReclaimThresholdPercent": 10},
+            {"nodePool": POOL, "enable": False},
+        ),
+        "PredictPolicy": ({"nodePool": POOL, "violationRate": 0.01}, {"nodePool": POOL, "violationRate": 0.2}),
+        "AvoidanceAction": (
+            {"eviction": {"terminationGracePeriodSeconds": 5}, "disableScheduling": False},
+            {"eviction": {"terminationGracePeriodSeconds": 1}, "disableScheduling": True},
+        ),
+        "PodQOS": (
+            {"scopeSelector": BEST_EFFORT, "allowedActions": ["throttle", "evict"]},
+            {"scopeSelector": BEST_EFFORT, "allowedActions": ["throttle"]},
+        ),
+        "Autonomy": ({"mode": "evict"}, {"mode": "throttle"}, {"mode": "observe"}),
+        "NodeQOS": (
+            {"rules": [_rule("pressed", "prod_cpu_pressure", 0.1, "evict", coolDownSeconds=3)]},
+            {"rules": [_rule("busy", "node_cpu_usage_ratio", "60%", "throttle")]},
+            {"rules": [_rule("always", "node_cpu_usage_ratio", "1%", "evict")]},
+        ),
+    }
+)
+"""Documents of each kind; those of one kind contradict each other."""
+NAMES: Mapping[str, str] = MappingProxyType({"PodQOS": "default", "Autonomy": "default", "AvoidanceAction": "evict"})
+"""Names of documents that others refer to, or that are the cluster's."""
+HOSTILE: Sequence[Spec] = (
+    {},
+    {"rules": [{"name": "x" * 10_000}]},
+    {"nodePool": "\u0000"},
+    {"cpuReclaimThresholdPercent": 10**400, "violationRate": float("nan")},
+    {"rules": [_rule("unknown", "no_such_metric", 1, "no-such-action")]},
+    {"mode": ["evict"]},
+)
+DELETED_SHARE, HOSTILE_SHARE = 0.2, 0.15
+
+
+def planned_changes(rng: Random, plan: Plan) -> tuple[PlannedChange, ...]:
+    """Returns the changes of a plan, in order. A plan that evicts begins with the documents that allow it."""
+    changes = []
+    if rng.random() < 0.6:
+        changes += [
+            PlannedChange(1.0 + at, "put", kind, NAMES.get(kind, "pressed"), SPECS[kind][0])
+            for at, kind in enumerate(("AvoidanceAction", "PodQOS", "Autonomy", "NodeQOS"))
+        ]
+    for _ in range(rng.choice((0, 1, 3, 10))):
+        kind = rng.choice(sorted(SPECS))
+        at, name = rng.uniform(5.0, plan.fault_seconds), NAMES.get(kind) or rng.choice(("one", "two", "pressed"))
+        verb = "delete" if rng.random() < DELETED_SHARE else "put"
+        spec = rng.choice(HOSTILE if rng.random() < HOSTILE_SHARE else SPECS[kind])
+        changes.append(PlannedChange(at, verb, kind, name, spec))
+    return tuple(sorted(changes, key=lambda change: change.at))
+
+
+async def apply_change(world: World, changes: Mapping[Kind, Any], planned: PlannedChange) -> None:
+    """Do one change by the use case of a replica, as its route would."""
+    kind = kind_named(planned.kind)
+    result = "done"
+    try:
+        if planned.verb == "delete":
+            await changes[kind].delete(planned.name, by="operator")
+        else:
+            document = kind.model_of(planned.name).parse({"metadata": {"name": planned.name}, "spec": planned.spec})
+            await changes[kind].put(document, by="operator")
+    except (InvalidInput, Conflict, NotFound, Unavailable) as refusal:
+        result = f"{type(refusal).__name__}: {refusal.code}"
+    step = StepKind.DELETED if planned.verb == "delete" else StepKind.APPLIED
+    world.record(step, f"{planned.kind}/{planned.name}", detail={"result": result}, value=planned)

@@ -1,0 +1,296 @@
+"""The faults that a plan may contain. Every fault has an end; after the fault phase all of them are over.
+
+A new kind is one entry of `fault_kinds`: whom it can meet, how long it lasts, what begins it and what ends it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from tests.world.machine.station import Station
+from tests.world.plan import BROKER, POSTGRES, Plan, PlannedFault, agents, replicas
+from tests.world.world import World
+
+MOST_SESSIONS = 100
+"""Of PostgreSQL, without a fault."""
+
+Act = Callable[[World, PlannedFault], None]
+
+
+def nothing(_: World, __: PlannedFault) -> None:
+    """For faults that end by themselves."""
+
+
+@dataclass(frozen=True, slots=True)
+class FaultKind:
+    """`seconds` and `amount` are the ranges from which a plan draws."""
+
+    name: str
+    targets: Callable[[Plan], Sequence[str]]
+    seconds: tuple[float, float]
+    begin: Act
+    end: Act = nothing
+    amount: tuple[float, float] = (0.0, 0.0)
+
+
+def processes(plan: Plan) -> Sequence[str]:
+    return [*replicas(plan), *agents(plan)]
+
+
+def connections(plan: Plan) -> Sequence[str]:
+    """`process>server` for each connection."""
+    to_databases = [f"{name}>{POSTGRES}" for name in replicas(plan)]
+    return [*to_databases, *(f"{name}>{BROKER}" for name in processes(plan))]
+
+
+def broker(_: Plan) -> Sequence[str]:
+    return (BROKER,)
+
+
+def postgres(_: Plan) -> Sequence[str]:
+    return (POSTGRES,)
+
+
+def _crash(world: World, fault: PlannedFault) -> None:
+    world.crash(fault.target, restart_after=fault.seconds)
+
+
+def _stop(world: World, fault: PlannedFault) -> None:
+    world.stop(fault.target, restart_after=fault.seconds)
+
+
+def _freeze(world: World, fault: PlannedFault) -> None:
+    world.freeze(fault.target)
+
+
+def _resume(world: World, fault: PlannedFault) -> None:
+    world.resume(fault.target)
+
+
+def _cut(out: bool, back: bool, is_cut: bool) -> Act:
+    def act(world: World, fault: PlannedFault) -> None:
+        lanes = world.network.lanes(*fault.target.split(">"))
+        for lane, is_meant in zip(lanes, (out, back), strict=True):
+            if is_meant:
+                lane.is_cut = is_cut
+
+    return act
+
+
+def _slow(world: World, fault: PlannedFault) -> None:
+    for lane in world.network.lanes(*fault.target.split(">")):
+        lane.delay_seconds, lane.spread_seconds = fault.amount, fault.amount
+
+
+def _fast(world: World, fault: PlannedFault) -> None:
+    for lane in world.network.lanes(*fault.target.split(">")):
+        lane.delay_seconds, lane.spread_seconds = world.plan.delay_seconds, world.plan.spread_seconds
+
+
+def _lossy(world: World, fault: PlannedFault) -> None:
+    for lane in world.network.lanes(*fault.target.split(">")):
+        lane.loss = fault.amount
+
+
+def _lossless(world: World, fault: PlannedFault) -> None:
+    for lane in world.network.lanes(*fault.target.split(">")):
+        lane.loss = 0.0
+
+
+def _jump(world: World, fault: PlannedFault) -> None:
+    world.clock_of(fault.target).jump(fault.amount)
+
+
+def _jump_back(world: World, fault: PlannedFault) -> None:
+    world.clock_of(fault.target).jump(-fault.amount)
+
+
+def _drift(world: World, fault: PlannedFault) -> None:
+    world.clock_of(fault.target).drift(1.0 + fault.amount)
+
+
+def _end_drift(world: World, fault: PlannedFault) -> None:
+    world.clock_of(fault.target).drift(1.0)
+
+
+def _broker_down(world: World, _: PlannedFault) -> None:
+    world.broker.away = True
+
+
+def _broker_up(world: World, _: PlannedFault) -> None:
+    world.broker.start()
+
+
+def _kill_broker(world: World, _: PlannedFault) -> None:
+    world.broker.kill()
+
+
+def _power_failure(world: World, _: PlannedFault) -> None:
+    world.broker.power_failure()
+
+
+def _refuse_to_store(world: World, _: PlannedFault) -> None:
+    world.broker.refuses_to_store = True
+
+
+def _store_again(world: World, _: PlannedFault) -> None:
+    world.broker.refuses_to_store = False
+
+
+def _disconnect(world: World, fault: PlannedFault) -> None:
+    world.broker.disconnect(fault.target)
+
+
+def _consumer(act: Callable[[World, str], None]) -> Act:
+    """An act on one of the broker's consumers, which `amount` (0..1) chooses; none while the broker has none."""
+
+    def begin(world: World, fault: PlannedFault) -> None:
+        names = world.broker.durable_consumers()
+        if names:
+            act(world, names[int(fault.amount * (len(names) - 1))])
+
+    return begin
+
+
+def _database_down(world: World, _: PlannedFault) -> None:
+    world.postgres.stop()
+
+
+def _database_up(world: World, _: PlannedFault) -> None:
+    world.postgres.start()
+
+
+def _restart_database(world: World, _: PlannedFault) -> None:
+    world.postgres.restart()
+
+
+def _rewind(world: World, consumer: str) -> None:
+    world.broker.rewind_consumer(consumer)
+
+
+def _lose(world: World, consumer: str) -> None:
+    world.broker.lose_consumer(consumer)
+
+
+def _lose_answers(world: World, fault: PlannedFault) -> None:
+    world.postgres.lose_answer(max(1, round(fault.amount)))
+
+
+def _few_sessions(world: World, fault: PlannedFault) -> None:
+    world.postgres.most_sessions = round(fault.amount)
+
+
+def _many_sessions(world: World, _: PlannedFault) -> None:
+    world.postgres.most_sessions = MOST_SESSIONS
+
+
+def _slow_statements(world: World, fault: PlannedFault) -> None:
+    world.postgres.slow_seconds = fault.amount
+
+
+def _fast_statements(world: World, _: PlannedFault) -> None:
+    world.postgres.slow_seconds = 0.0
+
+
+def _read_only(world: World, _: PlannedFault) -> None:
+    world.postgres.refuse_writes()
+
+
+def _writable(world: World, _: PlannedFault) -> None:
+    world.postgres.refuse_writes(refuses=False)
+
+
+def _on_machine(act: Callable[[Station, PlannedFault], None]) -> Act:
+    return lambda world, fault: act(world.stations[fault.target], fault)
+
+
+def _refuse(station: Station, fault: PlannedFault) -> None:
+    station.refusal = fault.amount
+
+
+def _take(station: Station, _: PlannedFault) -> None:
+    station.refusal = 0.0
+
+
+def _vanish(station: Station, fault: PlannedFault) -> None:
+    station.vanishes_after = round(fault.amount)
+
+
+def _write_foreign(station: Station, _: PlannedFault) -> None:
+    station.write_foreign()
+
+
+def _fill_disk(station: Station, fault: PlannedFault) -> None:
+    station.disk.room = round(fault.amount)
+
+
+def _empty_disk(station: Station, _: PlannedFault) -> None:
+    station.disk.room = None
+
+
+def _lock_disk(station: Station, _: PlannedFault) -> None:
+    station.disk.is_read_only = True
+
+
+def _unlock_disk(station: Station, _: PlannedFault) -> None:
+    station.disk.is_read_only = False
+
+
+def _reboot(world: World, fault: PlannedFault) -> None:
+    world.crash(fault.target, restart_after=fault.seconds)
+    world.stations[fault.target].reboot()
+
+
+def machine_kinds() -> Sequence[FaultKind]:
+    """What goes wrong on the machines of the agents."""
+    return (
+        FaultKind("files refuse", agents, (0.5, 30.0), _on_machine(_refuse), _on_machine(_take), (0.05, 1.0)),
+        FaultKind("pod vanishes", agents, (0.0, 0.0), _on_machine(_vanish), amount=(1.0, 60.0)),
+        FaultKind("foreign writer", agents, (0.0, 0.0), _on_machine(_write_foreign)),
+        FaultKind(
+            "disk of an agent is full",
+            agents,
+            (1.0, 60.0),
+            _on_machine(_fill_disk),
+            _on_machine(_empty_disk),
+            (0.0, 2000.0),
+        ),
+        FaultKind(
+            "disk of an agent is read-only", agents, (1.0, 60.0), _on_machine(_lock_disk), _on_machine(_unlock_disk)
+        ),
+        FaultKind("machine reboots", agents, (1.0, 30.0), _reboot),
+    )
+
+
+@cache
+def fault_kinds() -> Mapping[str, FaultKind]:
+    """All kinds by name."""
+    kinds = (
+        FaultKind("crash", processes, (0.0, 30.0), _crash),
+        FaultKind("stop", processes, (0.0, 10.0), _stop),
+        FaultKind("freeze", processes, (0.5, 30.0), _freeze, _resume),
+        FaultKind("cut", connections, (0.5, 40.0), _cut(True, True, True), _cut(True, True, False)),
+        FaultKind("cut requests", connections, (0.5, 40.0), _cut(True, False, True), _cut(True, False, False)),
+        FaultKind("cut answers", connections, (0.5, 40.0), _cut(False, True, True), _cut(False, True, False)),
+        FaultKind("slow link", connections, (1.0, 60.0), _slow, _fast, (0.05, 2.0)),
+        FaultKind("lossy link", connections, (1.0, 60.0), _lossy, _lossless, (0.01, 0.5)),
+        FaultKind("clock jump", processes, (1.0, 120.0), _jump, _jump_back, (-300.0, 300.0)),
+        FaultKind("clock drift", processes, (10.0, 200.0), _drift, _end_drift, (-0.05, 0.05)),
+        FaultKind("broker unreachable", broker, (0.2, 20.0), _broker_down, _broker_up),
+        FaultKind("broker killed", broker, (0.2, 20.0), _kill_broker, _broker_up),
+        FaultKind("power of the broker fails", broker, (0.2, 20.0), _power_failure, _broker_up),
+        FaultKind("disk of the broker is full", broker, (0.2, 20.0), _refuse_to_store, _store_again),
+        FaultKind("disconnect", processes, (0.0, 0.0), _disconnect),
+        FaultKind("consumer forgets", broker, (0.0, 0.0), _consumer(_rewind), amount=(0.0, 1.0)),
+        FaultKind("consumer lost", broker, (0.0, 0.0), _consumer(_lose), amount=(0.0, 1.0)),
+        FaultKind("database down", postgres, (0.2, 20.0), _database_down, _database_up),
+        FaultKind("database restarts", postgres, (0.0, 0.0), _restart_database),
+        FaultKind("database is read-only", postgres, (0.5, 20.0), _read_only, _writable),
+        FaultKind("commit answers lost", postgres, (0.0, 0.0), _lose_answers, amount=(1.0, 5.0)),
+        FaultKind("few database sessions", postgres, (1.0, 60.0), _few_sessions, _many_sessions, (1.0, 30.0)),
+        *machine_kinds(),
+        FaultKind("slow statements", postgres, (1.0, 60.0), _slow_statements, _fast_statements, (0.01, 0.5)),
+    )
+    return {kind.name: kind for kind in kinds}

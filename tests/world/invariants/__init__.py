@@ -1,0 +1,46 @@
+"""Invariants of the world: what must hold at every step, and what must hold at rest.
+
+A service's invariants are modules of the folder of its name; each module lists its classes in INVARIANTS, and the world
+finds them. `on_step` is called with the steps of the kinds in KINDS, so it costs nothing for others; it must be cheap.
+`at_rest` is called when all faults are over and the quiet time has passed. Both fail the run by `raise Violation(...)`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Sequence
+from functools import cache
+from typing import ClassVar
+
+from tests.world.trace import Kind, Step
+from tests.world.world import World
+
+
+class Violation(AssertionError):
+    """An invariant does not hold; the text says what was seen and what was expected."""
+
+
+class Invariant:
+    """One invariant over one run. State that it needs to remember belongs to the instance."""
+
+    NAME: ClassVar[str]
+    KINDS: ClassVar[tuple[Kind, ...]] = ()
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+
+    def on_step(self, step: Step) -> None:
+        """Check one step. Raises Violation."""
+
+    def at_rest(self) -> None:
+        """Check the world at rest. Raises Violation."""
+
+
+@cache
+def all_invariants() -> Sequence[type[Invariant]]:
+    """Every invariant of every folder, by name."""
+    found: list[type[Invariant]] = []
+    for module in pkgutil.walk_packages(__path__, f"{__name__}."):
+        found += getattr(importlib.import_module(module.name), "INVARIANTS", ())
+    return tuple(sorted(found, key=lambda invariant: invariant.NAME))

@@ -1,0 +1,1 @@
+"""Invariants of the agent and its machine: limits, evictions, exact restore."""

@@ -1,0 +1,1 @@
+"""Invariants of what all services share: ownership, transactions, queues, logs."""

@@ -1,0 +1,36 @@
+"""No write of a former owner takes effect."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from tests.world.invariants import Invariant, Violation
+from tests.world.servers import Commit
+from tests.world.trace import Kind, Step
+
+from slackwater.events.envelope import partition_in
+
+UNFENCED = ("resource.changed",)
+"""Event types that belong to no partition."""
+
+
+class Fencing(Invariant):
+    """An event of a partition is committed only by the member that owns the partition at that moment."""
+
+    NAME = "fencing"
+    KINDS: ClassVar = (Kind.COMMITTED,)
+
+    def on_step(self, step: Step) -> None:
+        commit: Commit = step.value
+        events = [event for event in commit.events if not event.type.startswith(UNFENCED)]
+        if not events:
+            return
+        owners = {row["partition"]: row["owner"] for row in commit.rows("leases")}
+        for event in events:
+            partition = partition_in(event.subject)
+            if owners.get(partition) != commit.member:
+                owner = owners.get(partition)
+                raise Violation(f"{commit.member} committed {event.subject} ({event.id}); {owner} owns {partition}")
+
+
+INVARIANTS = (Fencing,)

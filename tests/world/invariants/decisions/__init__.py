@@ -1,0 +1,1 @@
+"""Invariants of decisions: each action has a record, and each record can be repeated."""

@@ -1,0 +1,84 @@
+"""What one run does, drawn from its seed before it starts: sizes, settings, faults, changes.
+
+A plan is plain data, so that it can be printed, replayed and made smaller.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+SERVICES = ("ingestion", "prediction", "colocation", "ensurance")
+BROKER, POSTGRES = "broker", "postgres"
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedFault:
+    """One fault: `seconds` is how long it lasts, `amount` what its kind makes of it (tests.world.faults)."""
+
+    kind: str
+    target: str
+    at: float
+    seconds: float
+    amount: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedChange:
+    """What an operator does: puts or deletes a document. A hostile one is refused, and nothing follows."""
+
+    at: float
+    verb: str
+    kind: str
+    name: str
+    spec: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A run has three phases: `fault_seconds`, then `quiet_seconds` without faults and changes, in which everything
+    must come to rest, then `rest_seconds` in which nothing may change."""
+
+    seed: int
+    nodes: int = 10
+    replicas: int = 2
+    clients: int = 1
+    fault_seconds: float = 420.0
+    quiet_seconds: float = 120.0
+    rest_seconds: float = 60.0
+    in_order: bool = False
+    delay_seconds: float = 0.0005
+    spread_seconds: float = 0.002
+    reorders: bool = False
+    clock_offsets: Mapping[str, float] = field(default_factory=dict)
+    """Seconds by host."""
+    clock_rates: Mapping[str, float] = field(default_factory=dict)
+    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Settings of each service and of the agents, by name, where they are not the defaults."""
+    faults: tuple[PlannedFault, ...] = ()
+    changes: tuple[PlannedChange, ...] = ()
+
+    @property
+    def seconds(self) -> float:
+        """The virtual length of the run."""
+        return self.fault_seconds + self.quiet_seconds + self.rest_seconds
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), indent=1)
+
+    @classmethod
+    def from_json(cls, text: str) -> Plan:
+        raw = json.loads(text)
+        faults = tuple(PlannedFault(**fault) for fault in raw.pop("faults"))
+        changes = tuple(PlannedChange(**change) for change in raw.pop("changes"))
+        return cls(**raw, faults=faults, changes=changes)
+
+
+def replicas(plan: Plan) -> Sequence[str]:
+    return [f"{service}-{number}" for service in SERVICES for number in range(plan.replicas)]
+
+
+def agents(plan: Plan) -> Sequence[str]:
+    return [f"agent-{number:02d}" for number in range(plan.nodes)]

@@ -1,0 +1,123 @@
+"""The servers of the world, and what the record says of them: every stored message and every commit."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tests.world.plan import SERVICES
+from tests.world.trace import Kind
+
+from slackwater.bus.codec.cloudevents import Message
+from slackwater.model.time import Clock
+from slackwater.store.migrations import Schema
+from slackwater.testing.jetstream.broker import JetStreamBroker
+from slackwater.testing.jetstream.stream import MemoryStream
+from slackwater.testing.postgres_twin.migrated import migrated
+from slackwater.testing.postgres_twin.rows import Values
+from slackwater.testing.postgres_twin.server import Server
+from slackwater.testing.postgres_twin.session import ServiceSchema
+from slackwater.testing.postgres_twin.transactions import Transaction
+
+Record = Callable[..., None]
+Written = dict[tuple[str, int], tuple[Values | None, Values | None]]
+"""Values before and after, by table and number of the row."""
+DEAD_LETTERS = "DLQ"
+QUIET_TABLES = frozenset({"members"})
+"""Heartbeats: their commits are not steps of the record."""
+
+
+class WorldBroker(JetStreamBroker):
+    """Records what it stores and broadcasts."""
+
+    def __init__(self, clock: Clock, record: Record) -> None:
+        self._record = record
+        super().__init__(clock=clock)
+
+    def stored(self, stream: MemoryStream, sequence: int, message: Message) -> None:
+        headers = message.headers
+        if stream.name == DEAD_LETTERS:
+            names = ("consumer", "reason", "detail")
+            why = {name: headers.get(f"sw-{name}", "") for name in names}
+            self._record(Kind.BURIED, headers.get("sw-subject", ""), detail=why, value=message, content=message.body)
+        else:
+            detail = {"stream": stream.name, "sequence": sequence, "id": headers.get("ce-id", "")}
+            cause = headers.get("ce-causedby", "")
+            subject, body = message.subject, message.body
+            self._record(Kind.STORED, subject, cause=cause, detail=detail, value=message, content=body)
+        super().stored(stream, sequence, message)
+
+    def durable_consumers(self) -> list[str]:
+        """The names of all durable consumers, sorted."""
+        own = (consumers for consumers in self._js_consumers.values())
+        return sorted(c.name for consumers in own for c in consumers.values() if not c.is_ephemeral)
+
+    def waiting(self) -> dict[str, int]:
+        """Messages that each durable consumer has not delivered or not seen acknowledged."""
+        own = (consumers for consumers in self._js_consumers.values())
+        infos = [c.info() for consumers in own for c in consumers.values() if not c.is_ephemeral]
+        return {info["name"]: info["num_pending"] + info["num_ack_pending"] for info in infos}
+
+    def relay(self, message: Message) -> int:
+        self._record(Kind.BROADCAST, message.subject, value=message, content=message.body)
+        return super().relay(message)
+
+
+class WorldPostgres(Server):
+    """One PostgreSQL with a schema per service. Records every commit that changes rows."""
+
+    def __init__(self, clock: Clock, record: Record) -> None:
+        super().__init__(clock)
+        self._record = record
+        for service in SERVICES:
+            self.create(service, migrated(Schema.of(service)))
+
+    def _settle(self, transaction: Transaction, *, commits: bool) -> None:
+        written = {}
+        for table, row, *_ in transaction.log if commits else ():
+            if row.writer is transaction:
+                written[table.definition.name, row.number] = row.values, row.pending
+        super()._settle(transaction, commits=commits)
+        if written:
+            self._committed(transaction, written)
+
+    def _committed(self, transaction: Transaction, written: Written) -> None:
+        session = transaction.session
+        commit = Commit(session.service, session.process, session.schema, written)
+        tables = Counter(table for table, _ in written)
+        if not tables.keys() <= QUIET_TABLES:
+            detail = {"member": commit.member, "rows": dict(tables), "events": [event.id for event in commit.events]}
+            content = repr(written).encode()
+            self._record(Kind.COMMITTED, session.service, detail=detail, value=commit, content=content)
+
+
+@dataclass(frozen=True, slots=True)
+class OutboxRow:
+    """An event as it was committed."""
+
+    id: str
+    type: str
+    subject: str
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """What an invariant sees of a commit: its writer, the rows before and after, and the schema just after it."""
+
+    service: str
+    member: str
+    schema: ServiceSchema
+    written: Written
+
+    @property
+    def events(self) -> list[OutboxRow]:
+        """The events that it publishes."""
+        rows = (after for (table, _), (before, after) in self.written.items() if table == "outbox" and not before)
+        return [OutboxRow(row[1], row[2], row[3]) for row in rows if row is not None]
+
+    def rows(self, table: str) -> list[Mapping[str, Any]]:
+        """The committed rows of a table, by column."""
+        found = self.schema.tables[table]
+        return [dict(zip(found.definition.names, values, strict=True)) for values in found.committed()]

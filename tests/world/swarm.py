@@ -1,0 +1,103 @@
+"""Draws a plan from a seed. Each seed has some kinds of faults and not others, at rates and sizes of its own, so that
+rare branches become common in some runs (swarm testing, Groce et al. 2012)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+from tests.world.changes import planned_changes
+from tests.world.faults import FaultKind, fault_kinds
+from tests.world.plan import BROKER, POSTGRES, Plan, PlannedFault, agents, replicas
+
+STARTED_SECONDS = 20.0
+"""No fault before: every history begins with a world that works."""
+
+
+def draw(seed: int, *, nodes: int = 10, seconds: float = 600.0) -> Plan:
+    """Returns the plan of a seed. `nodes` and `seconds` are the largest sizes."""
+    rng = Random(f"plan of {seed}")
+    fault_seconds = seconds * 0.65
+    plan = Plan(
+        seed,
+        nodes=rng.choice((1, 2, 3, nodes, nodes, nodes)) if nodes > 3 else nodes,
+        replicas=rng.choice((1, 2, 2, 2, 3)),
+        clients=rng.randint(0, 2),
+        fault_seconds=fault_seconds,
+        quiet_seconds=seconds * 0.25,
+        rest_seconds=seconds * 0.10,
+        in_order=rng.random() < 0.2,
+        delay_seconds=rng.choice((0.0001, 0.001, 0.01)),
+        spread_seconds=rng.choice((0.0, 0.002, 0.02, 0.2)),
+        reorders=rng.random() < 0.2,
+    )
+    plan = replace(plan, settings=_settings(rng), **_clocks(rng, plan))
+    kinds = [kind for kind in fault_kinds().values() if rng.random() < 0.4]
+    faults = [fault for kind in kinds for fault in _faults(rng, plan, kind)]
+    return replace(plan, faults=tuple(sorted(faults, key=lambda fault: fault.at)), changes=planned_changes(rng, plan))
+
+
+def _faults(rng: Random, plan: Plan, kind: FaultKind) -> list[PlannedFault]:
+    targets = kind.targets(plan)
+    if not targets:
+        return []
+    longest = kind.seconds[0] + (kind.seconds[1] - kind.seconds[0]) * rng.random() ** 2
+    faults = []
+    for _ in range(rng.choice((1, 1, 2, 3, 5, 10))):
+        seconds = rng.uniform(kind.seconds[0], longest)
+        latest = plan.fault_seconds - seconds
+        if latest > STARTED_SECONDS:
+            at = rng.uniform(STARTED_SECONDS, latest)
+            faults.append(PlannedFault(kind.name, rng.choice(targets), at, seconds, rng.uniform(*kind.amount)))
+    return faults
+
+
+def _clocks(rng: Random, plan: Plan) -> dict[str, Any]:
+    hosts = [BROKER, POSTGRES, *replicas(plan), *agents(plan)]
+    skew = rng.choice((0.0, 0.0, 0.1, 2.0))
+    drift = rng.choice((0.0, 0.0, 1e-4, 1e-3))
+    return {
+        "clock_offsets": {host: rng.uniform(-skew, skew) for host in hosts},
+        "clock_rates": {host: 1.0 + rng.uniform(-drift, drift) for host in hosts},
+    }
+
+
+def _settings(rng: Random) -> dict[str, dict[str, Any]]:
+    window = rng.choice((10, 20, 60, 60))
+    sample = rng.choice((1.0, 2.0, 5.0, 5.0))
+    report = max(sample, rng.choice((2.0, 5.0, 5.0, 10.0)))
+    beat = rng.choice((1.0, 2.0, 2.0, 5.0))
+    return {
+        "ownership": {"beat": beat, "ttl": beat * rng.choice((3, 5)), "hand_over": rng.choice((1.0, 5.0))},
+        "agent": {
+            "report_seconds": report,
+            "sample_seconds": sample,
+            "buffered_reports": rng.choice((1, 4, 24)),
+        },
+        "ingestion": {
+            "report_interval_seconds": report,
+            "window_seconds": window,
+            "stagger_windows": rng.random() < 0.7,
+            "lateness_seconds": rng.choice((0.0, 5.0, 15.0)),
+            "batch": rng.choice((1, 3, 50, 500)),
+        },
+        "prediction": {
+            "snapshot_seconds": rng.choice((5.0, 30.0, 120.0)),
+            "keep_snapshots": rng.choice((1, 2)),
+            "histogram_update_seconds": rng.choice((10.0, 30.0)),
+            "reporting_seconds": rng.choice((20.0, 60.0)),
+        },
+        "colocation": {
+            "rise_windows": rng.choice((1, 2)),
+            "age_check_seconds": rng.choice((2.0, 10.0)),
+            "full_pass_seconds": rng.choice((20.0, 60.0)),
+            "decay_from_seconds": 60.0 if rng.random() < 0.3 else 180.0,
+        },
+        "ensurance": {
+            "mode": rng.choice(("throttle", "evict", "evict", "observe")),
+            "lease_seconds": rng.choice((5.0, 15.0, 60.0)),
+            "silent_seconds": rng.choice((20.0, 60.0)),
+            "closing_seconds": rng.choice((20.0, 120.0)),
+        },
+    }
