@@ -33,7 +33,7 @@ _PAUSE_SECONDS = 0.5
 log = get_logger(__name__)
 
 
-class Session(Protocol):
+class WatchedSession(Protocol):
     def terminate(self) -> None: ...
 
 
@@ -51,7 +51,7 @@ class ServerWatch:
         self._asking: asyncio.Task[None] | None = None
         self._silent = False
 
-    def add(self, session: Session) -> None:
+    def add(self, session: WatchedSession) -> None:
         self._sessions.add(session)
 
     def require_answering(self) -> None:

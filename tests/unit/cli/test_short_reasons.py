@@ -77,7 +77,9 @@ def test_a_limit_that_no_record_names_yet_is_explained() -> None:
     assert text.startswith(
         "its CPU limit is 0.25 cores now, not 0.5 cores: newer steps of the episode are listed by a later record"
     )
-    assert later_steps({"cpu_limit_milli": None}, part(1000, 500)).startswith("its CPU limit is none now, not 0.5 cores")
+    assert later_steps({"cpu_limit_milli": None}, part(1000, 500)).startswith(
+        "its CPU limit is none now, not 0.5 cores"
+    )
 
 
 @pytest.mark.parametrize(

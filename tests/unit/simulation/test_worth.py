@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from slackwater.cli.main import app
 from slackwater.model.errors import InvalidInput
 from slackwater.simulation.domain.risk import Choice, RatedChoice, advise, headroom_percent
-from slackwater.simulation.domain.worth import MONTH_HOURS, Prices, Ratio, ratio_of, worth_of
+from slackwater.simulation.domain.worth import MONTH_HOURS, MemoryRatio, Prices, ratio_of, worth_of
 from slackwater.simulation.edge.assessment_report import AssessmentReport
 
 AMOUNT = st.floats(0.001, 1e6)
@@ -54,7 +54,7 @@ def test_a_recommendation_keeps_the_headroom_however_much_more_could_be_lent(
 def test_a_core_counts_only_with_its_memory_and_sums_and_money_follow(
     cores: float, gib: float, node_cores: float, node_gib: float, each: float, core_hour: float, gib_hour: float
 ) -> None:
-    node, ratio = (node_cores, node_gib), Ratio(each, "option")
+    node, ratio = (node_cores, node_gib), MemoryRatio(each, "option")
     worth = worth_of(cores, gib, node, ratio, Prices(core_hour, gib_hour))
     assert worth.usable_cores is not None
     assert worth.usable_gib is not None
@@ -73,15 +73,15 @@ def test_a_core_counts_only_with_its_memory_and_sums_and_money_follow(
 def test_many_cores_with_almost_no_memory_are_worth_almost_nothing() -> None:
     ratio = ratio_of(None, requested=(1536.0, 6144.0), node=(96.0, 512.0))
     worth = worth_of(149.3, 1.0, (96.0, 512.0), ratio, Prices(core_hour=0.03, gib_hour=0.004))
-    assert ratio == Ratio(4.0, "requests")
+    assert ratio == MemoryRatio(4.0, "requests")
     assert (worth.usable_cores, worth.usable_gib, worth.limited_by) == (0.25, 1.0, "memory")
     assert worth.per_month == pytest.approx((0.25 * 0.03 + 1.0 * 0.004) * MONTH_HOURS)
 
 
 def test_the_ratio_is_the_given_one_or_of_the_requests_or_of_the_nodes() -> None:
-    assert ratio_of(2.0, (1.0, 4.0), (8.0, 64.0)) == Ratio(2.0, "option")
-    assert ratio_of(None, (1.0, 4.0), (8.0, 64.0)) == Ratio(4.0, "requests")
-    assert ratio_of(None, (0.0, 4.0), (8.0, 64.0)) == Ratio(8.0, "nodes")
+    assert ratio_of(2.0, (1.0, 4.0), (8.0, 64.0)) == MemoryRatio(2.0, "option")
+    assert ratio_of(None, (1.0, 4.0), (8.0, 64.0)) == MemoryRatio(4.0, "requests")
+    assert ratio_of(None, (0.0, 4.0), (8.0, 64.0)) == MemoryRatio(8.0, "nodes")
     assert ratio_of(None, (1.0, 0.0), (8.0, 0.0)) is None
 
 

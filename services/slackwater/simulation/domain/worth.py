@@ -32,7 +32,7 @@ class Prices:
 
 
 @dataclass(frozen=True, slots=True)
-class Ratio:
+class MemoryRatio:
     """GiB of memory that a job takes with each core, and where that is from: option, requests or nodes."""
 
     gib_per_core: float
@@ -51,25 +51,25 @@ class Worth:
     gib: float | None
     usable_cores: float | None
     usable_gib: float | None
-    ratio: Ratio | None
+    ratio: MemoryRatio | None
     nodes: float
     limited_by: str
     per_month: float | None
 
 
-def ratio_of(given: float | None, requested: tuple[float, float], node: tuple[float, float]) -> Ratio | None:
+def ratio_of(given: float | None, requested: tuple[float, float], node: tuple[float, float]) -> MemoryRatio | None:
     """Returns the ratio that is assumed for jobs: the given one, else that of the requests, else that of the mean node.
     Both pairs are cores and GiB. None: no pair has both.
     """
     if given is not None:
-        return Ratio(given, "option")
+        return MemoryRatio(given, "option")
     if min(requested) > 0:
-        return Ratio(requested[1] / requested[0], "requests")
-    return Ratio(node[1] / node[0], "nodes") if min(node) > 0 else None
+        return MemoryRatio(requested[1] / requested[0], "requests")
+    return MemoryRatio(node[1] / node[0], "nodes") if min(node) > 0 else None
 
 
 def worth_of(
-    cores: float | None, gib: float | None, node: tuple[float, float], ratio: Ratio | None, prices: Prices
+    cores: float | None, gib: float | None, node: tuple[float, float], ratio: MemoryRatio | None, prices: Prices
 ) -> Worth:
     """Returns the worth of lendable amounts; `node` is cores and GiB of the mean node.
 
