@@ -52,6 +52,7 @@ LONGEST_FIRST = (
     "integration/console/test_console_service.py",
     "integration/console/test_grpc_example.py",
     "integration/store/test_lease_standstill.py",
+    "integration/store/test_silent_server.py",
     "integration/access/test_agents_are_confined.py",
     "integration/access/test_the_page_on_security.py",
     "integration/access/test_backup_permissions.py",
