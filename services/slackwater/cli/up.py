@@ -24,8 +24,8 @@ if TYPE_CHECKING:  # heavy: imported when the command runs
 
 
 DEMO_SETTINGS: Mapping[str, Mapping[str, object]] = {
-    "agent": {"report_seconds": 2.0},
-    "ingestion": {"window_seconds": 5, "report_interval_seconds": 2.0, "lateness_seconds": 1.0},
+    "agent": {"report_seconds": 1.0},
+    "ingestion": {"window_seconds": 5, "report_interval_seconds": 1.0, "lateness_seconds": 1.0},
     "prediction": {
         "histogram_update_seconds": 5.0,
         "check_seconds": 2.0,

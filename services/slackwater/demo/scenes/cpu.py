@@ -27,9 +27,12 @@ MODES: Final = {
     SLACKWATER: ("throttle", "by-tier-idle"),
 }
 _SETTLE_SECONDS, _BUSY_SECONDS, _BUSY_CPU_SECONDS, _RESTORE_SECONDS = 0.7, 10.0, 0.5, 8.0
+TRIAL_SECONDS: Final = 6.0
+"""The surge is so much longer in a turn of Slackwater, and measured after it: a quota is tried and, without relief,
+undone (decision 0080). Every turn begins with a new policy, which ends the finding of the turn before."""
 _PAUSE_SECONDS: Final = 10.0
 _OVERHEAD_SECONDS: Final = 5.5
-_ROUND_SECONDS: Final = 3 * (SURGE_SECONDS + _SETTLE_SECONDS + 1.0) + 2.0
+_ROUND_SECONDS: Final = 3 * (SURGE_SECONDS + _SETTLE_SECONDS + 1.0) + TRIAL_SECONDS + 2.0
 
 
 @dataclass(slots=True)
@@ -66,6 +69,9 @@ class CpuTurns:
         with watch:
             await self.stage.api.set_mode(*MODES[variant])
             await asyncio.sleep(_SETTLE_SECONDS)
+            trial = None
+            if variant == SLACKWATER:
+                trial = await bench.measure("cpu-trial", "trial", SURGE_LOAD, TRIAL_SECONDS)
             surge = await bench.measure(f"cpu-{len(self.turns)}", TITLES[variant], SURGE_LOAD, SURGE_SECONDS)
             await self.stage.api.set_mode(*MODES[WEIGHTS])  # every turn begins without a quota, and without a backlog
             await wait_until(watch.all_original, _RESTORE_SECONDS)
@@ -75,14 +81,16 @@ class CpuTurns:
             f"  p99 {phase.p99_ms or 0:.1f} ms, prod pressure {phase.pressure_mean or 0:.3f}, "
             f"batch {phase.batch_cpu:.2f} CPU"
         )
-        pressures = bench.gauge.pressures(surge.began, surge.ended)
+        began = surge.began if trial is None else trial.began
+        pressures = bench.gauge.pressures(began, surge.ended)
         line = pressure_waterline(await self.stage.api.policy()) or 1.0
-        reacted = reaction(watch.changes, pressures, watch.originals, (surge.began, surge.ended), line)
+        reacted = reaction(watch.changes, pressures, watch.originals, (began, surge.ended), line)
         return CpuTurn(
             variant=variant,
             other=surge.other,
             phase=phase,
             quota_seconds=quota_seconds(watch.changes, watch.originals, surge.began, surge.ended),
+            trial_quota_seconds=quota_seconds(watch.changes, watch.originals, began, surge.began),
             reaction=reacted if variant == SLACKWATER else Reaction(),
         )
 
@@ -116,11 +124,19 @@ def pressure_waterline(document: dict[str, Any]) -> float | None:
 async def keep_running(stage: Stage) -> None:
     """Repeat the surge beside batch under the policy in force, until cancelled."""
     async with running_bench(stage, 500 * stage.workloads.cpus) as bench:
-        await stage.workloads.batch()
+        batch, present = await stage.workloads.batch(), await stage.api.policy()
+        await wait_until(lambda: bool(stage.kernel.batch_limits()), _BUSY_SECONDS)
         stage.narrator.write_line("the surge repeats under Slackwater until Ctrl-C; ask why, or add your own job")
-        while True:
-            await bench.measure("repeated", "Slackwater, repeated until Ctrl-C", SURGE_LOAD, SURGE_SECONDS)
-            await asyncio.sleep(_PAUSE_SECONDS)
+        with QuotaWatch(stage.kernel) as watch:
+            try:
+                while True:
+                    await bench.measure("repeated", "Slackwater, repeated until Ctrl-C", SURGE_LOAD, SURGE_SECONDS)
+                    await asyncio.sleep(_PAUSE_SECONDS)
+            finally:
+                await stage.api.set_mode(*MODES[WEIGHTS])  # batch with next to no CPU would end too late
+                await wait_until(watch.all_original, _RESTORE_SECONDS)
+                await stage.workloads.stop(batch)
+                await stage.api.apply(present)
 
 
 async def perform(stage: Stage, turns: int) -> CpuScene:

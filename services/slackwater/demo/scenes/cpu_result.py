@@ -18,11 +18,13 @@ LEAST_KEPT: Final = 0.8
 
 
 class CpuTurn(Turn):
-    """One turn: the surge, and for how many of its seconds some quota of batch was below its original."""
+    """One turn: the surge, and for how many of its seconds some quota of batch was below its original. A turn of
+    Slackwater is measured after a trial of quotas in the same surge."""
 
     variant: Literal["plain", "weights", "slackwater"]
     phase: Phase
     quota_seconds: float = 0.0
+    trial_quota_seconds: float = 0.0
     reaction: Reaction = Reaction()
 
 
@@ -99,7 +101,10 @@ def sentences(scene: CpuScene) -> list[str]:
         found.append(f"cpu, batch's CPU: {text}")
     if ours := scene.of(SLACKWATER):
         under, whole = (sum(values) for values in zip(*((t.quota_seconds, t.phase.seconds) for t in ours), strict=True))
-        found.append(f"cpu, Slackwater: batch had a quota for {under:.1f} of {whole:.1f} s")
+        tried = sum(turn.trial_quota_seconds for turn in ours)
+        found.append(
+            f"cpu, Slackwater: batch had a quota for {under:.1f} of {whole:.1f} s, after {tried:.1f} s of trials"
+        )
     return found
 
 
