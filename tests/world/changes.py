@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from random import Random
 from types import MappingProxyType
 from typing import Any
@@ -17,6 +18,7 @@ from slackwater.resources.kind import Kind
 
 Spec = Mapping[str, Any]
 POOL = "simulated"
+OPERATOR = "operator"
 BEST_EFFORT: Spec = {"matchExpressions": [{"scopeName": "QOSClass", "operator": "In", "values": ["BE"]}]}
 
 
@@ -79,17 +81,30 @@ def planned_changes(rng: Random, plan: Plan) -> tuple[PlannedChange, ...]:
     return tuple(sorted(changes, key=lambda change: change.at))
 
 
+@dataclass(frozen=True, slots=True)
+class Confirmed:
+    """A change, and what the operator was told: whether it is done, and the generation and spec that are stored."""
+
+    planned: PlannedChange
+    is_done: bool = False
+    generation: int = 0
+    spec: Spec | None = None
+
+
 async def apply_change(world: World, changes: Mapping[Kind, Any], planned: PlannedChange) -> None:
     """Do one change by the use case of a replica, as its route would."""
     kind = kind_named(planned.kind)
-    result = "done"
+    result, confirmed = "done", Confirmed(planned)
     try:
         if planned.verb == "delete":
-            await changes[kind].delete(planned.name, by="operator")
+            await changes[kind].delete(planned.name, by=OPERATOR)
+            confirmed = Confirmed(planned, is_done=True)
         else:
             document = kind.model_of(planned.name).parse({"metadata": {"name": planned.name}, "spec": planned.spec})
-            await changes[kind].put(document, by="operator")
+            change = await changes[kind].put(document, by=OPERATOR)
+            stored = change.document
+            confirmed = Confirmed(planned, True, stored.metadata.generation, stored.stored()["spec"])
     except (InvalidInput, Conflict, NotFound, Unavailable) as refusal:
         result = f"{type(refusal).__name__}: {refusal.code}"
     step = StepKind.DELETED if planned.verb == "delete" else StepKind.APPLIED
-    world.record(step, f"{planned.kind}/{planned.name}", detail={"result": result}, value=planned)
+    world.record(step, f"{planned.kind}/{planned.name}", detail={"result": result}, value=confirmed)

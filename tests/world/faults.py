@@ -16,6 +16,9 @@ from tests.world.world import World
 MOST_SESSIONS = 100
 """Of PostgreSQL, without a fault."""
 
+FORGETS_MESSAGE_IDS = ("broker killed", "power of the broker fails")
+"""Kinds after which the broker knows only the ids of the messages that it still holds."""
+
 Act = Callable[[World, PlannedFault], None]
 
 

@@ -126,6 +126,12 @@ class Commit:
         """The event that has caused the first of its events; empty if there is none."""
         return next((event.cause for event in self.events if event.cause), "")
 
+    def inserted(self, table: str) -> list[Mapping[str, Any]]:
+        """The rows that it adds to a table, by column."""
+        written = [pair for (name, _), pair in self.written.items() if name == table]
+        names = self.schema.tables[table].definition.names if written else ()
+        return [dict(zip(names, after, strict=True)) for before, after in written if after is not None and not before]
+
     def rows(self, table: str) -> list[Mapping[str, Any]]:
         """The committed rows of a table, by column."""
         found = self.schema.tables[table]

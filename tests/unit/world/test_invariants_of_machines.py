@@ -48,6 +48,7 @@ from slackwater.offers.snapshot import NodeSnapshot, PodInput
 from slackwater.offers.snapshots import snapshot_of
 from slackwater.offers.strategy import Strategy
 from slackwater.testing.clock import FakeClock
+from slackwater.testing.postgres_twin.values import Json
 
 NAME = "agent-00"
 MIB = 1 << 20
@@ -272,7 +273,10 @@ def test_an_eviction_without_the_grant_is_found() -> None:
     site.watch(EvictionsAreWithinAutonomy)
     with pytest.raises(Violation, match="granted so far"):
         site.station.machine.signal("a", 15)
-    site.step(Kind.APPLIED, "Autonomy/pool", mode="evict")
+    commit = SimpleNamespace(
+        inserted=lambda table: [{"kind": "Autonomy", "document": Json({"spec": {"mode": "evict"}})}]
+    )
+    site.step(Kind.COMMITTED, "ensurance", commit)
     site.station.machine.signal("a", 15)
 
 

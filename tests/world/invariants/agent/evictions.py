@@ -7,9 +7,11 @@ from collections import Counter
 from typing import Any, ClassVar
 
 from tests.world.invariants import Invariant, Violation
+from tests.world.invariants.core.documents import HISTORY, spec_of
 from tests.world.invariants.payloads import payload_of
 from tests.world.machine.machine import Effect
 from tests.world.machine.station import FOLDER, Station
+from tests.world.servers import Commit
 from tests.world.trace import Kind, Step
 from tests.world.world import World
 
@@ -17,6 +19,7 @@ from slackwater.agent.usecases.disconnected_mode import OWN_WRITER
 from slackwater.ensurance.settings import EnsuranceSettings
 from slackwater.events.eviction_completed import EvictionCompleted, EvictionOutcome
 from slackwater.events.intent_declared import IntentDeclared
+from slackwater.resources.kinds.autonomy import AUTONOMY
 from slackwater.waterline.execution.limits import ActionLimits
 from slackwater.waterline.policies.autonomy import AutonomyPolicy
 
@@ -78,7 +81,7 @@ class EvictionsAreWithinAutonomy(Invariant):
     """No eviction without the grant; per node and per pool not more within an hour than the bounds say."""
 
     NAME = "evictions are within autonomy"
-    KINDS: ClassVar = (Kind.POD_SIGNALLED, Kind.APPLIED)
+    KINDS: ClassVar = (Kind.POD_SIGNALLED, Kind.COMMITTED)
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
@@ -87,15 +90,20 @@ class EvictionsAreWithinAutonomy(Invariant):
         """By pod uid, the time of the first signal and the node."""
 
     def on_step(self, step: Step) -> None:
-        if step.kind is Kind.APPLIED:
-            mode = dict(step.detail).get("mode")
-            self._granted |= {mode} if isinstance(mode, str) else set()
+        if step.kind is Kind.COMMITTED:
+            self._grant(step.value)
             return
         station, effect = step.value
         if EVICT not in self._granted:
             raise Violation(f"{station.node}: {effect.pod.uid} is evicted; granted so far: {sorted(self._granted)}")
         self._begun.setdefault(effect.pod.uid, (step.at, station.node))
         self._check_bounds(step.at)
+
+    def _grant(self, commit: Commit) -> None:
+        """Count what an operator allows from the moment at which it is stored."""
+        for row in commit.inserted(HISTORY):
+            if row["kind"] == AUTONOMY.name:
+                self._granted.add((spec_of(row) or {}).get("mode", ""))
 
     def _check_bounds(self, now: float) -> None:
         lately = Counter(node for at, node in self._begun.values() if now - at < HOUR)
