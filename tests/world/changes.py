@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from random import Random
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tests.world.plan import Plan, PlannedChange
 from tests.world.trace import Kind as StepKind
+from tests.world.world import World
 
 from slackwater.model.errors import Conflict, InvalidInput, NotFound, Unavailable
 from slackwater.resources.catalog import kind_named
 from slackwater.resources.kind import Kind
-
-if TYPE_CHECKING:
-    from tests.world.world import World
 
 Spec = Mapping[str, Any]
 POOL = "simulated"

@@ -8,8 +8,8 @@ from random import Random
 from typing import Any
 
 from tests.world.changes import planned_changes
-from tests.world.faults import BROKER, POSTGRES, FaultKind, agents, fault_kinds, replicas
-from tests.world.plan import Plan, PlannedFault
+from tests.world.faults import FaultKind, fault_kinds
+from tests.world.plan import BROKER, POSTGRES, Plan, PlannedFault, agents, replicas
 
 STARTED_SECONDS = 20.0
 """No fault before: every history begins with a world that works."""

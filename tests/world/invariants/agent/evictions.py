@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from tests.world.invariants import Invariant, Violation
 from tests.world.invariants.payloads import payload_of
 from tests.world.machine.machine import Effect
 from tests.world.machine.station import FOLDER, Station
 from tests.world.trace import Kind, Step
+from tests.world.world import World
 
 from slackwater.agent.usecases.disconnected_mode import OWN_WRITER
 from slackwater.ensurance.settings import EnsuranceSettings
@@ -18,9 +19,6 @@ from slackwater.events.eviction_completed import EvictionCompleted, EvictionOutc
 from slackwater.events.intent_declared import IntentDeclared
 from slackwater.waterline.execution.limits import ActionLimits
 from slackwater.waterline.policies.autonomy import AutonomyPolicy
-
-if TYPE_CHECKING:
-    from tests.world.world import World
 
 LEDGER = str(FOLDER / "evictions.json")
 EVICT = "evict"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from tests.world.invariants import Invariant, Violation
 from tests.world.invariants.payloads import payload_of
 from tests.world.trace import Kind, Step
+from tests.world.world import World
 
 from slackwater.decisions.reasons import DecisionKind, Reason
 from slackwater.decisions.record import DecisionRecord
@@ -15,9 +16,6 @@ from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.offers.mid import node_offers
 from slackwater.offers.snapshot_json import snapshot_from_json
 from slackwater.offers.strategy import strategy_from_json
-
-if TYPE_CHECKING:
-    from tests.world.world import World
 
 DEGRADED = (Reason.OFFER_DEGRADED,)
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from tests.world.invariants import Invariant, Violation
 from tests.world.trace import Kind, Step
-
-if TYPE_CHECKING:
-    from tests.world.world import World
+from tests.world.world import World
 
 REST = "rest"
 MOST_TURNS = 1
