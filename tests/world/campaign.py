@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import importlib
 import selectors
 import sys
 import time
@@ -21,6 +22,8 @@ from slackwater.store.migrations import Schema
 from slackwater.testing.postgres_twin.migrated import migrated
 
 PROGRESS_SECONDS = 10.0
+IMPORTED_LATE = ("_strptime", "slackwater.prediction.adapters.predictors.built_in")
+"""Modules that are imported where they are first used."""
 NODES, SECONDS = 10, 600.0
 """Of a seed, unless the command line says otherwise."""
 
@@ -33,6 +36,8 @@ def show(text: str) -> None:
 def prepare() -> None:
     """Import and read everything before the first fork, so that no run pays for it."""
     all_invariants()
+    for name in IMPORTED_LATE:
+        importlib.import_module(name)
     for service in SERVICES:
         migrated(Schema.of(service))
     modules_that_ask_for_now()

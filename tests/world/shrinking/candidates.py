@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from tests.world.faults import BROKER, POSTGRES, processes
-from tests.world.plan import Plan, PlannedFault
+from tests.world.faults import processes
+from tests.world.plan import BROKER, POSTGRES, Plan, PlannedFault
 
 T = TypeVar("T")
 Candidates = Callable[[Plan], Iterator[Plan]]
