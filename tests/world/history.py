@@ -38,6 +38,8 @@ class History(World):
         """Faults begun so far, by kind."""
         self._operators = self.random("operators")
         self.clients = [Client(self, f"client-{number}") for number in range(plan.clients)]
+        self.failed_step = 0
+        """Of the record: that of the first violation; 0 if none, or at rest."""
         self.invariants: list[Invariant] = []
         for invariant in all_invariants():
             self.watch(invariant(self))
@@ -50,6 +52,7 @@ class History(World):
             try:
                 invariant.on_step(step)
             except Violation as violation:
+                self.failed_step = self.failed_step or step.n
                 self.loop.fail(f"{invariant.NAME}: {violation}", violation)
 
         for kind in invariant.KINDS:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -90,7 +91,9 @@ class WorldPostgres(Server):
         if not tables.keys() <= QUIET_TABLES:
             detail = {"member": commit.member, "rows": dict(tables), "events": [event.id for event in commit.events]}
             content = repr(written).encode()
-            self._record(Kind.COMMITTED, session.service, detail=detail, value=commit, content=content)
+            self._record(
+                Kind.COMMITTED, session.service, cause=commit.cause, detail=detail, value=commit, content=content
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +103,7 @@ class OutboxRow:
     id: str
     type: str
     subject: str
+    cause: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +119,12 @@ class Commit:
     def events(self) -> list[OutboxRow]:
         """The events that it publishes."""
         rows = (after for (table, _), (before, after) in self.written.items() if table == "outbox" and not before)
-        return [OutboxRow(row[1], row[2], row[3]) for row in rows if row is not None]
+        return [OutboxRow(row[1], row[2], row[3], _cause(row[4])) for row in rows if row is not None]
+
+    @property
+    def cause(self) -> str:
+        """The event that has caused the first of its events; empty if there is none."""
+        return next((event.cause for event in self.events if event.cause), "")
 
     def inserted(self, table: str) -> list[Mapping[str, Any]]:
         """The rows that it adds to a table, by column."""
@@ -127,3 +136,9 @@ class Commit:
         """The committed rows of a table, by column."""
         found = self.schema.tables[table]
         return [dict(zip(found.definition.names, values, strict=True)) for values in found.committed()]
+
+
+def _cause(headers: Any) -> str:
+    """The causing event in the headers of an outbox row, which are JSON."""
+    fields = json.loads(headers) if isinstance(headers, str) else headers
+    return str(fields.get("causedby") or "")

@@ -54,8 +54,8 @@ class OfferTable:
         """Position of the last entry that was applied."""
 
     def offered(self, sequence: int, offer: OfferView) -> None:
-        """Apply an offer, unless it is older than the node's offer in force: a repeat published late, after the
-        broker had lost the ids of replaced messages, follows its successor in the log. Positions must rise.
+        """Apply an offer, unless it is older than the node's offer in force: a repeat published late, after the broker
+        had lost the ids of replaced messages, follows its successor in the log. Positions must rise.
         """
         known = self._rows.get(offer.node)
         if known is not None and known.offer is not None and _is_older(offer, known.offer):

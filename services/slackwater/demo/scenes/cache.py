@@ -26,7 +26,7 @@ from slackwater.demo.scenes.page_cache import CacheGroup, drop_cache, write_file
 from slackwater.demo.scenes.parent import ParentGroup
 from slackwater.demo.scenes.reread import reads_of
 from slackwater.demo.scenes.result import interleaved
-from slackwater.demo.scenes.scene import Scene, Stage
+from slackwater.demo.scenes.scene import DemoScene, Stage
 from slackwater.demo.scenes.stream import progress_of
 from slackwater.model.errors import Misconfigured, Unavailable
 
@@ -258,7 +258,7 @@ async def perform(stage: Stage, turns: int) -> CacheScene:
     return await CacheTurns(stage).perform(turns)
 
 
-CACHE: Final = Scene(
+CACHE: Final = DemoScene(
     name="cache",
     plan=f"prod rereads {PROD_MIB} MiB in a full parent cgroup of {LIMIT_MIB} MiB, alone and beside batch that reads "
     "too; plain, batch pushes prod's file out of the page cache; with Slackwater, batch's memory is limited",
