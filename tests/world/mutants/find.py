@@ -1,0 +1,136 @@
+"""`make world ARGS=--mutants`: looks for a seed that finds each mutant, and prints the table.
+
+A mutant counts as found if an expected invariant fails with it and the same seed holds without it. An exception, a run
+that does not end and any other invariant say nothing about the mutant, and the search goes on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import asdict, dataclass, replace
+
+from tests.world.campaign import prepare, show
+from tests.world.mutants.mutant import Mutant
+from tests.world.mutants.plant import DoesNotFit
+from tests.world.mutants.registry import MUTANTS
+from tests.world.plan import Plan
+from tests.world.run import Child, Outcome, perform
+from tests.world.swarm import draw
+
+EVICT = "evict"
+_LINE = "{:<36} {:>5} {:>8} {:>6} {:>7}  {}"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The result of one search. `seed` is None if no seed found the mutant."""
+
+    mutant: str
+    mended: str
+    seed: int | None
+    at: float
+    invariant: str
+    failure: str
+    tried: int
+    cpu_seconds: float
+
+    def line(self) -> str:
+        seed, at = ("-", "-") if self.seed is None else (str(self.seed), f"{self.at:.1f} s")
+        return _LINE.format(self.mutant, seed, at, self.tried, f"{self.cpu_seconds:.1f} s", self.invariant)
+
+
+def find_all(options: argparse.Namespace) -> int:
+    """Search for the named mutants, or all. Returns 1 if one was not found."""
+    mutants = chosen(options.mutants)
+    prepare()
+    show(_LINE.format("mutant", "seed", "at", "tried", "CPU", "invariant"))
+    findings: list[Finding] = []
+    with ThreadPoolExecutor(options.workers) as threads:
+        searches = [threads.submit(searched, mutant, options) for mutant in mutants]
+        for search in as_completed(searches):
+            finding = search.result()
+            show(finding.line())
+            if finding.failure and options.logs:
+                show(f"    {finding.failure}")
+            findings.append(finding)
+    if options.json:
+        options.json.write_text("".join(f"{json.dumps(asdict(finding))}\n" for finding in findings))
+    found = sum(finding.seed is not None for finding in findings)
+    show(f"{found} of {len(findings)} mutants found, {sum(one.cpu_seconds for one in findings):.0f} s of CPU")
+    return 0 if found == len(findings) else 1
+
+
+def chosen(names: Sequence[str]) -> Sequence[Mutant]:
+    """The mutants of these names, or all. Raises SystemExit for an unknown name."""
+    unknown = sorted(set(names) - {mutant.name for mutant in MUTANTS})
+    if unknown:
+        raise SystemExit(f"no mutant {unknown[0]!r}; there are: {', '.join(mutant.name for mutant in MUTANTS)}")
+    return [mutant for mutant in MUTANTS if not names or mutant.name in names]
+
+
+def searched(mutant: Mutant, options: argparse.Namespace) -> Finding:
+    """Try seeds until an invariant fails."""
+    nothing = Finding(mutant.name, mutant.mended, None, 0.0, f"not found: {mutant.hole or 'holds'}", "", 0, 0.0)
+    if mutant.hole:
+        return nothing
+    tried, cpu, crashed = 0, 0.0, ""
+    for seed in seeds_of(mutant, options):
+        outcome = performed(mutant, seed, options)
+        tried, cpu = tried + 1, cpu + outcome.cpu_seconds
+        if is_evidence(mutant, outcome):
+            plain = performed(replace(mutant, edits=()), seed, options)
+            cpu += plain.cpu_seconds
+            if not plain.failure:
+                name, failure = outcome.invariant, outcome.failure
+                return Finding(mutant.name, mutant.mended, seed, outcome.at, name, failure, tried, cpu)
+        elif outcome.failure:
+            crashed = f"not found; seed {seed}: {outcome.failure}"
+    return replace(nothing, invariant=crashed or nothing.invariant, tried=tried, cpu_seconds=cpu)
+
+
+def seeds_of(mutant: Mutant, options: argparse.Namespace) -> Iterable[int]:
+    """The known seed, then those whose plans can show the mutant, then all others."""
+    others = range(options.first, options.first + options.seeds)
+    likely = sorted(others, key=lambda seed: not is_likely(mutant, plan_of(mutant, seed, options)))
+    known = [] if mutant.seed is None else [mutant.seed]
+    return [*known, *(seed for seed in likely if seed not in known)][: options.tries]
+
+
+def plan_of(mutant: Mutant, seed: int, options: argparse.Namespace) -> Plan:
+    nodes, seconds = mutant.size
+    return draw(seed, nodes=options.nodes or nodes, seconds=options.seconds or seconds)
+
+
+def is_likely(mutant: Mutant, plan: Plan) -> bool:
+    """Whether a plan has what the mutant needs."""
+    evicts = plan.settings["ensurance"]["mode"] == EVICT and any(c.kind == "NodeQOS" for c in plan.changes[:4])
+    present = {fault.kind for fault in plan.faults}
+    present |= {f"{fault.kind}@{fault.target.partition('-')[0]}" for fault in plan.faults}
+    return all(present & set(needed.split("|")) for needed in mutant.faults) and (evicts or not mutant.evicts)
+
+
+def performed(mutant: Mutant, seed: int, options: argparse.Namespace) -> Outcome:
+    """The outcome of a seed with the mutant. Raises DoesNotFit."""
+
+    def work() -> Outcome | DoesNotFit:
+        try:
+            mutant.plant()
+        except DoesNotFit as error:
+            return error
+        return perform(plan_of(mutant, seed, options))
+
+    try:
+        outcome = Child(work).result()
+    except (RuntimeError, TimeoutError) as error:
+        return Outcome(seed, "", 0, 0.0, 0, {}, {}, f"the run: {error}")
+    if isinstance(outcome, DoesNotFit):
+        raise outcome
+    return outcome
+
+
+def is_evidence(mutant: Mutant, outcome: Outcome) -> bool:
+    """Whether an invariant failed that the mutant is expected to violate."""
+    return outcome.invariant.removesuffix(" (at rest)") in mutant.expected

@@ -1,0 +1,167 @@
+"""Defects that were in the product once: each entry takes the fix of a commit out again."""
+
+from __future__ import annotations
+
+from tests.world.mutants.agent import FOLLOWED, ONCE, RESTORED, WANTED
+from tests.world.mutants.mutant import Mutant
+from tests.world.mutants.plant import Edit
+from tests.world.mutants.services import COUNT
+
+LETTERS, LOGGED = "no valid message is a dead letter", "no defect is logged"
+MENDED = (
+    Mutant(
+        "commit again after a lost answer",
+        "a second commit of an event that still waits in the outbox violates its key",
+        (Edit("store.unit_of_work:_last_exchange", " ON CONFLICT (id) DO NOTHING", ""),),
+        (LOGGED, LETTERS),
+        mended="48fb3d79",
+        faults=("commit answers lost",),
+    ),
+    Mutant(
+        "read-only database is a defect",
+        "a PostgreSQL that takes no writes makes dead letters of valid facts",
+        (
+            Edit(
+                "store.driver_errors:_AWAY",
+                ("08", "57P", "53", "57014", "25P03", "25006", "28", "3D000"),
+                ("08", "57P", "53", "57014", "25P03"),
+            ),
+        ),
+        (LETTERS, LOGGED),
+        mended="f2cef285",
+        faults=("database is read-only",),
+        seed=4,
+    ),
+    Mutant(
+        "outage of the leases is an attempt",
+        "messages given back unread count as tried, and become dead letters",
+        (
+            Edit(
+                "bus.consume.partition_ownership:OwnedDelivery.deliveries",
+                "return max(1, self._delivery.deliveries - self._returned)",
+                "return self._delivery.deliveries",
+            ),
+            Edit(
+                "bus.consume.partition_ownership:Unsettled._return_unread",
+                "RETURN_SECONDS if before else 0",
+                "0",
+            ),
+        ),
+        (LETTERS,),
+        mended="47b66584",
+        faults=("database down|database is read-only|freeze",),
+        seed=3,
+    ),
+    Mutant(
+        "outage uses up deliveries",
+        "a delivery during an outage counts against the limit",
+        (
+            Edit(
+                "bus.consume.settlement:Settler._counted",
+                "return delivery.deliveries - self._excused.get(delivery.stream_sequence, 0)",
+                "return delivery.deliveries",
+            ),
+        ),
+        (LETTERS,),
+        mended="7a88db2f",
+        faults=("database down|database is read-only|commit answers lost",),
+        seed=3,
+    ),
+    Mutant(
+        "refused restore is forgotten",
+        "a file that refuses its restore is dropped from the journal, and its limit stays",
+        (Edit("agent.usecases.actuate:Actuator.restore_all", "left[knob] = claim", "pass"),),
+        (RESTORED,),
+        mended="fd720a59",
+        faults=("files refuse", "stop@agent|crash@agent"),
+    ),
+    Mutant(
+        "unreadable file taken for gone",
+        "a file that cannot be read now is released from the journal, and its limit stays",
+        (
+            Edit(
+                "agent.usecases.actuate:Actuator.read_all",
+                "with suppress(Misconfigured):",
+                "values[knob] = None\n        with suppress(Misconfigured):",
+            ),
+        ),
+        (RESTORED, WANTED),
+        mended="20d44b06",
+        faults=("files refuse",),
+        seed=3,
+    ),
+    Mutant(
+        "full disk does not stop writes",
+        "limits are written although the journal could not be",
+        (Edit("agent.usecases.actuate:Actuator._record_writes", "    return error.code", '    return ""'),),
+        (RESTORED, WANTED),
+        mended="1ccf9aa4",
+        faults=("disk of an agent is full|disk of an agent is read-only", "crash@agent|agent killed at a file"),
+    ),
+    Mutant(
+        "late report is a gap",
+        "a report that comes later is counted as missing and as received",
+        (
+            Edit(
+                "ingestion.domain.windowing:gaps_of",
+                "gaps[key] += later.report.sequence - row.report.sequence - 1",
+                "gaps[key] += max(0, later.gap_delta)",
+            ),
+        ),
+        (COUNT,),
+        mended="a6d23873",
+        faults=("cut answers|slow link|lossy link",),
+    ),
+    Mutant(
+        "pod evicted twice",
+        "two writers each end the same pod",
+        (
+            Edit(
+                "agent.usecases.evict:EvictPods.consider",
+                "request.id in self._records or self._is_ending(request.pod_uid)",
+                "request.id in self._records",
+            ),
+        ),
+        (ONCE,),
+        mended="5f3d9505",
+        evicts=True,
+        faults=("cut|cut answers",),
+        seed=5,
+    ),
+    Mutant(
+        "deaf to an owner whose clock is behind",
+        "a disconnected agent takes a new owner's document for a redelivery, because its time is earlier",
+        (
+            Edit(
+                "agent.usecases.converge:ConvergeToIntents._repeats",
+                "if (now.epoch, now.generation) > (then.epoch, then.generation):",
+                "if False:",
+            ),
+        ),
+        (FOLLOWED,),
+        mended="ad4c4fd8",
+        faults=("clock jump|cut",),
+    ),
+    Mutant(
+        "unread ledger begins evictions",
+        "an eviction begins while the disk of the agent is full",
+        (
+            Edit(
+                "agent.usecases.evict:EvictPods._follow",
+                "if not self._store(record):",
+                "if not self._store(record) and False:",
+            ),
+        ),
+        (ONCE,),
+        mended="1ccf9aa4",
+        evicts=True,
+        faults=("disk of an agent is full|disk of an agent is read-only",),
+    ),
+    Mutant(
+        "rows of an unknown type stay refused",
+        "a row that an older relay refused is never sent",
+        (Edit("store.outbox:_READMIT", "refused LIKE", "refused NOT LIKE"),),
+        mended="2d361bde",
+        hole="the world has no rolling change between two versions of a service",
+    ),
+)

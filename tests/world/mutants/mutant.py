@@ -1,0 +1,36 @@
+"""What a mutant is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tests.world.mutants.plant import Edit
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """One wrong version. `expected` are the invariants of which any may find it first.
+
+    `mended` is the commit that mended this defect when it was in the product; empty for an invented one. `seed` is the
+    one that found it last, tried first. `hole` says why no seed finds it: such a mutant is listed and not run.
+    """
+
+    name: str
+    wrong: str
+    edits: tuple[Edit, ...]
+    expected: tuple[str, ...] = ()
+    seed: int | None = None
+    mended: str = ""
+    hole: str = ""
+    faults: tuple[str, ...] = ()
+    """Seeds whose plans have all of these faults are tried first: only they can show the mutant. `a|b` is one of
+    both, `a@agent` one that meets an agent."""
+    size: tuple[int, float] = (2, 150.0)
+    """Nodes and virtual seconds, unless the command line says others."""
+    evicts: bool = False
+    """Seeds whose plans allow evictions are tried first."""
+
+    def plant(self) -> None:
+        """Change this process. Raises DoesNotFit."""
+        for edit in self.edits:
+            edit.plant()
