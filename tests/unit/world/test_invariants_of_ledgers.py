@@ -66,7 +66,7 @@ class Books:
         self.step(Kind.COMMITTED, service, Commit(service, f"{service}-0/1", self.schemas[service], written))
 
     def publish(self, identifier: str, subject: str = OFFER, service: str = "colocation") -> None:
-        self.commit("outbox", (1, identifier, "resources.offered", subject, "", "", None, None), service=service)
+        self.commit("outbox", (1, identifier, "resources.offered", subject, "{}", "", None, None), service=service)
 
     def store(self, identifier: str, subject: str = OFFER, source: str = "colocation") -> None:
         self.step(Kind.STORED, subject, SimpleNamespace(headers={"ce-source": source}), id=identifier)

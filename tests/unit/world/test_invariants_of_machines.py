@@ -17,6 +17,7 @@ from tests.world.invariants.agent.limits import LimitsAreWanted
 from tests.world.invariants.agent.restore import EveryFileReadsAsBefore
 from tests.world.invariants.colocation.offers import OffersFollowTheFormulas, OldOffersShrink
 from tests.world.invariants.colocation.true_state import OffersAreOfTheTrueState
+from tests.world.invariants.core.logs import NoDefectIsLogged
 from tests.world.invariants.decisions.records import ActionsHaveRecords, RecordsCanBeRepeated
 from tests.world.machine.fleet import FleetSizes
 from tests.world.machine.kernel import AGENT
@@ -288,6 +289,20 @@ def test_more_evictions_than_a_node_may_begin_in_an_hour_are_found(site: Site) -
     site.pod("b")
     with pytest.raises(Violation, match="21 evictions within an hour"):
         site.station.machine.signal("b", 15)
+
+
+# logs
+
+
+def test_a_logged_error_is_found_unless_a_fault_explains_it(site: Site) -> None:
+    site.watch(NoDefectIsLogged)
+    site.step(Kind.LOGGED, "slackwater.agent", line="event='fact dropped'")
+    site.station.disk.is_read_only = True
+    site.step(Kind.LOGGED, "slackwater.agent", line="event='ledger not written'")
+    site.station.disk.is_read_only = False
+    for line in ("event='ledger not written'", "event='row of the outbox fails'"):
+        with pytest.raises(Violation, match=line):
+            site.step(Kind.LOGGED, "slackwater.agent", line=line)
 
 
 # records and offers
