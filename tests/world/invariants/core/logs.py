@@ -26,9 +26,8 @@ class NoDefectIsLogged(Invariant):
     def on_step(self, step: Step) -> None:
         line = str(step.detail["line"])
         station = self.world.stations.get(step.process)
-        expected = EXPECTED
-        if station is not None and (station.disk.room is not None or station.disk.is_read_only):
-            expected += WHILE_THE_DISK_REFUSES
+        refuses = station is not None and (station.disk.room is not None or station.disk.is_read_only)
+        expected = (*EXPECTED, *(WHILE_THE_DISK_REFUSES if refuses else ()))
         if not any(words in line for words in expected):
             raise Violation(f"{step.process} ({step.subject}): {line}")
 
