@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from random import Random
@@ -422,3 +423,8 @@ def test_an_offer_that_is_not_of_the_machine_as_it_is_is_found(site: Site) -> No
     ):
         with pytest.raises(Violation, match=words):
             invariant.check(site.station, wrong)
+    low = replace(right, cpu=PublishGate(offer.batch.cpu.value // 2))
+    for quiet_seconds, is_found in ((60.0, False), (300.0, True)):
+        site.world.plan = Plan(1, quiet_seconds=quiet_seconds, rest_seconds=0.0)
+        with pytest.raises(Violation, match="the formula gives") if is_found else nullcontext():
+            invariant.check(site.station, low)
