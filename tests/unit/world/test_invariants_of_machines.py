@@ -18,6 +18,7 @@ from tests.world.invariants.agent.limits import LimitsAreWanted
 from tests.world.invariants.agent.restore import EveryFileReadsAsBefore
 from tests.world.invariants.colocation.offers import OffersFollowTheFormulas, OldOffersShrink
 from tests.world.invariants.colocation.true_state import OffersAreOfTheTrueState
+from tests.world.invariants.core.at_rest import NothingChanges
 from tests.world.invariants.core.logs import NoDefectIsLogged
 from tests.world.invariants.decisions.records import ActionsHaveRecords, RecordsCanBeRepeated
 from tests.world.machine.fleet import FleetSizes
@@ -292,6 +293,23 @@ def test_more_evictions_than_a_node_may_begin_in_an_hour_are_found(site: Site) -
         site.station.machine.signal("b", 15)
 
 
+# rest
+
+
+@pytest.mark.parametrize(("quiet_seconds", "most"), [(120.0, 1), (60.0, 3)])
+def test_a_limit_that_goes_up_and_down_at_rest_is_found(site: Site, quiet_seconds: float, most: int) -> None:
+    site.world.plan = Plan(1, quiet_seconds=quiet_seconds)
+    site.watch(NothingChanges)
+    ends = ("20000 100000", "max 100000")
+    for number in range(5):
+        site.step(Kind.KNOB_WRITTEN, "cpu.max", before=ends[number % 2], after=ends[(number + 1) % 2])
+    site.step(Kind.PHASE, "rest")
+    for number in range(most + 1):
+        site.step(Kind.KNOB_WRITTEN, "cpu.max", before=ends[number % 2], after=ends[(number + 1) % 2])
+    with pytest.raises(Violation, match=f"turned {most + 1} times"):
+        site.step(Kind.KNOB_WRITTEN, "cpu.max", before=ends[(most + 1) % 2], after=ends[most % 2])
+
+
 # logs
 
 
@@ -393,6 +411,10 @@ def test_an_offer_that_grows_while_its_inputs_age_is_found(site: Site) -> None:
         site.stored(DecisionRecorded(record=offer_record(site, 701, age_seconds=500.0)))
     with pytest.raises(Violation, match="lost and offers"):
         site.stored(DecisionRecorded(record=offer_record(site, 1, lost=True)))
+    for lost, result in ((True, 0), (False, 600)):  # the node is back
+        site.stored(DecisionRecorded(record=offer_record(site, result, age_seconds=600.0, lost=lost)))
+    with pytest.raises(Violation, match="grew from 600 to 601"):
+        site.stored(DecisionRecorded(record=offer_record(site, 601, age_seconds=600.0)))
 
 
 def test_an_offer_that_is_not_of_the_machine_as_it_is_is_found(site: Site) -> None:
@@ -424,7 +446,9 @@ def test_an_offer_that_is_not_of_the_machine_as_it_is_is_found(site: Site) -> No
         with pytest.raises(Violation, match=words):
             invariant.check(site.station, wrong)
     low = replace(right, cpu=PublishGate(offer.batch.cpu.value // 2))
+    gone = replace(right, pods=(*pods, PodInput("gone", "prod", "LS", Resources(), Resources())))
     for quiet_seconds, is_found in ((60.0, False), (300.0, True)):
         site.world.plan = Plan(1, quiet_seconds=quiet_seconds, rest_seconds=0.0)
-        with pytest.raises(Violation, match="the formula gives") if is_found else nullcontext():
-            invariant.check(site.station, low)
+        for wrong, words in ((low, "the formula gives"), (gone, "knows")):
+            with pytest.raises(Violation, match=words) if is_found else nullcontext():
+                invariant.check(site.station, wrong)

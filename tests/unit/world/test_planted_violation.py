@@ -11,7 +11,7 @@ from tests.world.plan import Plan, PlannedFault
 
 PROGRAM = """
 import sys
-import tests.world.world as world
+import tests.world.history as history
 from tests.world.__main__ import main
 from tests.world.invariants import Invariant, Violation
 from tests.world.trace import Kind
@@ -26,7 +26,7 @@ class Planted(Invariant):
         if self.is_killed and step.kind is Kind.STORED:
             raise Violation(f"{step.process} stored {step.detail['id']} after the broker was killed")
 
-world.all_invariants = lambda: (Planted,)
+history.all_invariants = lambda: (Planted,)
 sys.exit(main())
 """
 NEEDED = PlannedFault("broker killed", "broker", 24.0, 2.0)

@@ -75,12 +75,19 @@ class OldOffersShrink(Invariant):
 
 def check_shrinks(before: DecisionRecord, record: DecisionRecord) -> None:
     """Raises Violation."""
-    if record.replay.arguments["snapshot"]["lost"] and record.result:
+    if _is_lost(record) and record.result:
         raise Violation(f"{record.node} is lost and offers {record.result} of {record.subject}")
     is_older = _age(record) >= _age(before)
+    if _is_lost(before) and not _is_lost(record):
+        return  # the node is back
     if is_older and record.reason in DEGRADED and _inputs(before) == _inputs(record) and record.result > before.result:
         grown = f"from {before.result} to {record.result} while its inputs aged"
         raise Violation(f"{record.node}: {record.subject} grew {grown} from {_age(before):.0f} to {_age(record):.0f} s")
+
+
+def _is_lost(record: DecisionRecord) -> bool:
+    is_lost: bool = record.replay.arguments["snapshot"]["lost"]
+    return is_lost
 
 
 def _age(record: DecisionRecord) -> float:

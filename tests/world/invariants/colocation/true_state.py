@@ -24,7 +24,8 @@ DELAY_SECONDS = 20.0
 
 class OffersAreOfTheTrueState(Invariant):
     """Colocation knows the capacity and the owners of each machine, and publishes what the formulas give for what it
-    knows, as near as its hysteresis lets it: an offer may be too low only where a rise had no time."""
+    knows, as near as its hysteresis lets it: a pod that is gone and a rise are checked where
+    there was time for them."""
 
     NAME = "offers are of the true state"
     KINDS: ClassVar = ()
@@ -51,7 +52,7 @@ class OffersAreOfTheTrueState(Invariant):
             raise Violation(f"{station.node} has {capacity}; colocation knows {state.capacity}")
         owners = {one.pod.uid for one in station.machine.running() if one.pod.tier in OWNERS}
         seen = {pod.uid for pod in state.pods if pod.tier in OWNERS}
-        if owners != seen:
+        if owners - seen or (seen != owners and self._settled_seconds() >= self._windows_seconds(2)):
             raise Violation(f"{station.node} has owners {sorted(owners)}; colocation knows {sorted(seen)}")
         strategy = ColocationSettings(**self.world.plan.settings.get("colocation", {})).strategy()
         now = self.world.clock_of("colocation-0").now()
@@ -64,18 +65,18 @@ class OffersAreOfTheTrueState(Invariant):
             ("batch memory", state.batch.memory_bytes, offer.batch.value.memory_bytes),
         ):
             allowed = max(published, computed) * strategy.diff_threshold * 2
-            is_short = self._settled_seconds() < self._rise_seconds(strategy.rise_windows)
+            is_short = self._settled_seconds() < self._windows_seconds(strategy.rise_windows + 1)
             if abs(published - computed) > allowed and (published > computed or not is_short):
                 raise Violation(f"{station.node} offers {published} of {what}; the formula gives {computed}")
 
     def _settled_seconds(self) -> float:
         return self.world.plan.quiet_seconds + self.world.plan.rest_seconds
 
-    def _rise_seconds(self, windows: int) -> float:
-        """The longest time from a fault to the rise of an offer that it has delayed: a rise lasts `windows` windows,
-        and the first one may end just before its prediction."""
+    def _windows_seconds(self, windows: int) -> float:
+        """The longest time in which so many windows are closed and followed. A pod that has ended counts to the end of
+        its window, which is the first of two; a rise may begin just after the first of its windows."""
         settings = IngestionSettings(**self.world.plan.settings.get("ingestion", {}))
-        return (windows + 1) * settings.window_seconds + DELAY_SECONDS
+        return windows * settings.window_seconds + DELAY_SECONDS
 
     def _rows(self) -> list[dict[str, Any]]:
         table = self.world.postgres.schemas["colocation"].tables["nodes"]
