@@ -60,13 +60,14 @@ class OffersAreOfTheTrueState(Invariant):
         if snapshot is None:
             raise Violation(f"{station.node} was never measured as far as colocation knows")
         offer = decide_node(snapshot, strategy, Gates(), state.window_end)
-        for what, published, computed in (
-            ("batch CPU", state.batch.cpu_milli, offer.batch.value.cpu_milli),
-            ("batch memory", state.batch.memory_bytes, offer.batch.value.memory_bytes),
+        for what, gate, published, computed in (
+            ("batch CPU", state.cpu, state.batch.cpu_milli, offer.batch.value.cpu_milli),
+            ("batch memory", state.memory, state.batch.memory_bytes, offer.batch.value.memory_bytes),
         ):
             allowed = max(published, computed) * strategy.diff_threshold * 2
             is_short = self._settled_seconds() < self._windows_seconds(strategy.rise_windows + 1)
-            if abs(published - computed) > allowed and (published > computed or not is_short):
+            is_rising = is_short or gate.rising_to > published  # which lasts for some windows
+            if abs(published - computed) > allowed and (published > computed or not is_rising):
                 raise Violation(f"{station.node} offers {published} of {what}; the formula gives {computed}")
 
     def _settled_seconds(self) -> float:
