@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.world.invariants import Violation
-from tests.world.invariants.core.at_rest import NothingChanges
+from tests.world.invariants.core.at_rest import NothingChanges, direction
 from tests.world.invariants.core.logs import NoDefectIsLogged
 from tests.world.machine.disk import Disk
 from tests.world.plan import Plan
@@ -37,6 +37,19 @@ def test_a_limit_that_goes_up_and_down_at_rest_is_found(quiet_seconds: float, mo
         invariant.on_step(turn(number))
     with pytest.raises(Violation, match=f"turned {most + 1} times"):
         invariant.on_step(turn(most + 1))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "sign"),
+    [
+        ("max 100000", "20000 100000", -1),
+        ("20000", "-1", 1),
+        ("oom_kill_disable 0", "oom_kill_disable 1", 1),
+        ("5", "5", 0),
+    ],
+)
+def test_the_direction_of_a_value(before: str, after: str, sign: int) -> None:
+    assert direction(before, after) == sign
 
 
 def test_a_logged_error_is_found_unless_a_fault_explains_it() -> None:

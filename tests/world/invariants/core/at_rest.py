@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from itertools import pairwise
 from typing import ClassVar
@@ -42,8 +43,14 @@ class NothingGrows(Invariant):
 
 def direction(before: str, after: str) -> int:
     """Returns 1 if a file's value rises, -1 if it falls, 0 if it stays. `max` is above every number."""
-    first, second = (float(text.split()[0].replace("max", "inf").replace("-1", "inf")) for text in (before, after))
+    first, second = amount_in(before), amount_in(after)
     return (second > first) - (second < first)
+
+
+def amount_in(text: str) -> float:
+    """The first number of a file's text, which a key may precede. `max` and -1 are infinite."""
+    word = next((word for word in text.split() if not word.replace("_", "").isalpha() or word == "max"), "0")
+    return math.inf if word in ("max", "-1") else float(word)
 
 
 class NothingChanges(Invariant):
