@@ -210,7 +210,7 @@ class CacheTurns:
     async def _name_decision(self, turn: CacheTurn) -> None:
         """Say which decision lowered the limits last, so that it can be looked at."""
         cuts = [item for item in await self.stage.api.decisions() if item["kind"] == "throttle"]
-        of_memory = [item["id"] for item in cuts if any(action["memory"] for action in item["actions"])]
+        of_memory = [item["id"] for item in cuts if any(action.get("memory") for action in item["actions"])]
         if of_memory and turn.limit_mib is not None:
             self.stage.narrator.write_line(
                 f"cache: batch was held to {turn.limit_mib} MiB; try: slackwater why decision/{of_memory[-1]}"
