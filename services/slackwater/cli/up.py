@@ -62,7 +62,7 @@ class DriverChoice(StrEnum):
 
 def command(
     demo: Annotated[
-        bool, typer.Option("--demo", help="Show what is lent and how prod is protected, in scenes.")
+        bool, typer.Option("--demo", help="Show four scenes on real processes: lend, memory, cache and cpu.")
     ] = False,
     seconds: Annotated[int | None, typer.Option(min=1, help="Stop after this many seconds.")] = None,
     scene: Annotated[

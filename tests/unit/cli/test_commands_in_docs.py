@@ -15,6 +15,7 @@ import typer
 from slackwater.cli.decision_list import question
 from slackwater.cli.list_kinds import kind_of, split_target
 from slackwater.cli.main import app
+from slackwater.demo.scenes.catalog import ALL, chosen
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs" / "how-to").glob("*.md"))]
@@ -106,7 +107,7 @@ def test_readme_asks_for_throttles_and_names_every_scene_of_the_demo() -> None:
     group = typer.main.get_command(app)
     [demo] = [option for option in group.commands["up"].params if option.name == "demo"]  # type: ignore[attr-defined]
     for scene in chosen(ALL):
-        assert f"**{scene.name}**" in text
+        assert f"\n| {scene.name}: " in text
         assert scene.name in demo.help
 
 

@@ -20,19 +20,19 @@ from slackwater.demo.scenes.scene import DemoScene, Stage, wait_until
 from slackwater.demo.schedule import SURGE_LOAD
 from slackwater.demo.summary import Reaction
 
-SURGE_SECONDS: Final = 3.0
+SURGE_SECONDS: Final = 2.5
 MODES: Final = {
     PLAIN: ("observe", "by-request"),
     WEIGHTS: ("observe", "by-tier-idle"),
     SLACKWATER: ("throttle", "by-tier-idle"),
 }
 _SETTLE_SECONDS, _BUSY_SECONDS, _BUSY_CPU_SECONDS, _RESTORE_SECONDS = 0.7, 10.0, 0.5, 8.0
-TRIAL_SECONDS: Final = 6.0
-"""The surge is so much longer in a turn of Slackwater, and measured after it: a quota is tried and, without relief,
+LEAD_SECONDS: Final = 5.0
+"""Every turn is measured after so much of its surge: under Slackwater a quota is tried first and, without relief,
 undone (decision 0080). Every turn begins with a new policy, which ends the finding of the turn before."""
 _PAUSE_SECONDS: Final = 10.0
-_OVERHEAD_SECONDS: Final = 5.5
-_ROUND_SECONDS: Final = 3 * (SURGE_SECONDS + _SETTLE_SECONDS + 1.0) + TRIAL_SECONDS + 2.0
+_OVERHEAD_SECONDS: Final = 1.5
+_ROUND_SECONDS: Final = 3 * (LEAD_SECONDS + SURGE_SECONDS + _SETTLE_SECONDS + 0.4)
 
 
 @dataclass(slots=True)
@@ -69,9 +69,7 @@ class CpuTurns:
         with watch:
             await self.stage.api.set_mode(*MODES[variant])
             await asyncio.sleep(_SETTLE_SECONDS)
-            trial = None
-            if variant == SLACKWATER:
-                trial = await bench.measure("cpu-trial", "trial", SURGE_LOAD, TRIAL_SECONDS)
+            lead = await bench.measure("cpu-lead", f"{TITLES[variant]}, before", SURGE_LOAD, LEAD_SECONDS)
             surge = await bench.measure(f"cpu-{len(self.turns)}", TITLES[variant], SURGE_LOAD, SURGE_SECONDS)
             await self.stage.api.set_mode(*MODES[WEIGHTS])  # every turn begins without a quota, and without a backlog
             await wait_until(watch.all_original, _RESTORE_SECONDS)
@@ -81,16 +79,15 @@ class CpuTurns:
             f"  p99 {phase.p99_ms or 0:.1f} ms, prod pressure {phase.pressure_mean or 0:.3f}, "
             f"batch {phase.batch_cpu:.2f} CPU"
         )
-        began = surge.began if trial is None else trial.began
-        pressures = bench.gauge.pressures(began, surge.ended)
+        pressures = bench.gauge.pressures(lead.began, surge.ended)
         line = pressure_waterline(await self.stage.api.policy()) or 1.0
-        reacted = reaction(watch.changes, pressures, watch.originals, (began, surge.ended), line)
+        reacted = reaction(watch.changes, pressures, watch.originals, (lead.began, surge.ended), line)
         return CpuTurn(
             variant=variant,
             other=surge.other,
             phase=phase,
             quota_seconds=quota_seconds(watch.changes, watch.originals, surge.began, surge.ended),
-            trial_quota_seconds=quota_seconds(watch.changes, watch.originals, began, surge.began),
+            lead_quota_seconds=quota_seconds(watch.changes, watch.originals, lead.began, surge.began),
             reaction=reacted if variant == SLACKWATER else Reaction(),
         )
 

@@ -18,13 +18,13 @@ LEAST_KEPT: Final = 0.8
 
 
 class CpuTurn(Turn):
-    """One turn: the surge, and for how many of its seconds some quota of batch was below its original. A turn of
-    Slackwater is measured after a trial of quotas in the same surge."""
+    """One turn: the surge, and for how many of its seconds some quota of batch was below its original. Every turn is
+    measured after the beginning of its surge, in which quotas are tried under Slackwater."""
 
     variant: Literal["plain", "weights", "slackwater"]
     phase: Phase
     quota_seconds: float = 0.0
-    trial_quota_seconds: float = 0.0
+    lead_quota_seconds: float = 0.0
     reaction: Reaction = Reaction()
 
 
@@ -51,7 +51,8 @@ class CpuScene(Result):
 def report(scene: CpuScene) -> SceneReport:
     """Returns a table with a row per turn, and what it says."""
     return SceneReport(
-        title=f"cpu: the same surge of {scene.rate:.0f} requests/s beside the same batch, {len(scene.turns)} times",
+        title=f"cpu: the same surge of {scene.rate:.0f} requests/s beside the same batch, {len(scene.turns)} times, "
+        "measured after its beginning",
         columns=(
             "",
             "p50 ms",
@@ -101,9 +102,9 @@ def sentences(scene: CpuScene) -> list[str]:
         found.append(f"cpu, batch's CPU: {text}")
     if ours := scene.of(SLACKWATER):
         under, whole = (sum(values) for values in zip(*((t.quota_seconds, t.phase.seconds) for t in ours), strict=True))
-        tried = sum(turn.trial_quota_seconds for turn in ours)
+        before = sum(turn.lead_quota_seconds for turn in ours)
         found.append(
-            f"cpu, Slackwater: batch had a quota for {under:.1f} of {whole:.1f} s, after {tried:.1f} s of trials"
+            f"cpu, Slackwater: batch had a quota for {under:.1f} of {whole:.1f} s, and for {before:.1f} s before"
         )
     return found
 

@@ -33,7 +33,7 @@ GRACE_SECONDS = 5
 NEEDED_MIB: Final = LIMIT_MIB + 1000
 """Available memory from which the machine itself is not in want."""
 _START_SECONDS, _GROW_SECONDS, _STEP_SECONDS = 40.0, 25.0, 0.1
-_TURN_PAIR_SECONDS: Final = 23.0
+_TURN_PAIR_SECONDS: Final = 21.0
 
 Start = Callable[[str, Sequence[str]], Any]
 
