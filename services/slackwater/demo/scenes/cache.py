@@ -38,7 +38,7 @@ WATERLINE, COOL_DOWN_SECONDS = "16Mi", 60
 FREE_DISK_MIB: Final = PROD_MIB + BATCH_PODS * BATCH_MIB + 1000
 ALONE_SECONDS, BESIDE_SECONDS = 2.0, 7.0
 _START_SECONDS, _RESTORE_SECONDS, _STEP_SECONDS = 30.0, 6.0, 0.1
-_ROUND_SECONDS: Final = 22.0
+_ROUND_SECONDS: Final = 24.0
 
 Start = Callable[[str, Sequence[str]], Awaitable[Process]]
 Folder = Callable[[str], Path | None]

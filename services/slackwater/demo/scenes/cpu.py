@@ -27,7 +27,7 @@ MODES: Final = {
     SLACKWATER: ("throttle", "by-tier-idle"),
 }
 _SETTLE_SECONDS, _BUSY_SECONDS, _BUSY_CPU_SECONDS, _RESTORE_SECONDS = 0.7, 10.0, 0.5, 8.0
-LEAD_SECONDS: Final = 5.0
+LEAD_SECONDS: Final = 3.5
 """Every turn is measured after so much of its surge: under Slackwater a quota is tried first and, without relief,
 undone (decision 0080). Every turn begins with a new policy, which ends the finding of the turn before."""
 _PAUSE_SECONDS: Final = 10.0

@@ -26,7 +26,7 @@ POD_MEMORY_MIB: Final = 64
 WORKLOAD: Final = "storefront"
 """A workload of its own, so that its predicted peak knows no surge of another scene or an earlier run."""
 _OFFER_SECONDS, _BUSY_SECONDS, _BUSY_CPU_SECONDS, _STEP_SECONDS = 20.0, 4.0, 1.0, 0.25
-_OVERHEAD_SECONDS: Final = 5.5
+_OVERHEAD_SECONDS: Final = 7.0
 _PAIR_SECONDS: Final = 9.0
 
 
