@@ -22,7 +22,11 @@ from slackwater.store.migrations import Schema
 from slackwater.testing.postgres_twin.migrated import migrated
 
 PROGRESS_SECONDS = 10.0
-IMPORTED_LATE = ("_strptime", "slackwater.prediction.adapters.predictors.built_in")
+IMPORTED_LATE = (
+    "_strptime",
+    "slackwater.agent.usecases.guard_disconnected",
+    "slackwater.prediction.adapters.predictors.built_in",
+)
 """Modules that are imported where they are first used."""
 NODES, SECONDS = 10, 600.0
 """Of a seed, unless the command line says otherwise."""
