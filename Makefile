@@ -21,7 +21,7 @@ help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 20
 
 # make ends with 2 for every status but 0: the last line of a run, a bench and run-summary.json have the program's own.
-run: environment ## the demo on this machine; SECONDS=90 ends by itself with a summary, SCENE=memory runs one scene
+run: environment ## the demo on this machine; SECONDS=120 ends by itself, SCENE=lend|memory|cache|cpu|policies runs one scene
 	@exec $(VENV_PYTHON) -m slackwater.cli up --demo $(if $(SECONDS),--seconds $(SECONDS)) \
 	  $(if $(PORT),--port $(PORT)) $(if $(DRIVER),--driver $(DRIVER)) $(if $(SCENE),--scene $(SCENE)) $(ARGS)
 
@@ -43,7 +43,7 @@ bench: environment-dev ## the figures: delays, memory, CPU; written to .slackwat
 faults: environment-dev ## kills, partitions, poison, full disks: all, or ARGS="kill-* poison"; ARGS=--list
 	@exec $(VENV_PYTHON) -m tests.faults $(ARGS)
 
-world: environment-dev ## 200 seeded histories of the whole control plane; ARGS="--seeds 2000", ARGS="--seed 4711", ARGS=--mutants
+world: environment-dev ## 200 seeded histories of the control plane; ARGS="--seeds 2000", ARGS="--seed 4711 --shrink", ARGS=--mutants
 	@exec $(VENV_PYTHON) -m tests.world $(ARGS)
 
 sbom: environment-dev ## what the image contains, as CycloneDX: .slackwater/sbom.cdx.json
@@ -65,8 +65,9 @@ lock: ## resolve requirements*.lock anew from pyproject.toml (needs uv)
 	@$(RESOLVE) --group wheel --constraint requirements.lock --output-file requirements-wheel.lock
 
 clean: ## remove the virtual environment, caches and the local state (refused while an instance runs)
-	@if [ -e .slackwater/lock ] && ! flock --nonblock .slackwater/lock true; then \
-	  echo "an instance is running in .slackwater: stop it first (Ctrl-C)" >&2; exit 1; fi
+	@for held in .slackwater .slackwater/demo; do \
+	  if [ -e $$held/lock ] && ! flock --nonblock $$held/lock true; then \
+	    echo "an instance is running in $$held: stop it first (Ctrl-C)" >&2; exit 1; fi; done
 	@rm -rf .venv .slackwater .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	@find libs services tests tools -name __pycache__ -type d -prune -exec rm -rf {} +
 

@@ -1,9 +1,10 @@
-"""Many seeds, some at a time, with progress; or one, in detail."""
+"""Many seeds, some at a time, with progress."""
 
 from __future__ import annotations
 
 import argparse
 import gc
+import importlib
 import selectors
 import sys
 import time
@@ -11,9 +12,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from tests.world.faults import SERVICES
 from tests.world.guard import modules_that_ask_for_now
 from tests.world.invariants import all_invariants
+from tests.world.plan import SERVICES
 from tests.world.run import Child, Outcome, Wanted, as_json, described, perform
 from tests.world.swarm import draw
 
@@ -21,6 +22,14 @@ from slackwater.store.migrations import Schema
 from slackwater.testing.postgres_twin.migrated import migrated
 
 PROGRESS_SECONDS = 10.0
+IMPORTED_LATE = (
+    "_strptime",
+    "slackwater.agent.usecases.guard_disconnected",
+    "slackwater.prediction.adapters.predictors.built_in",
+)
+"""Modules that are imported where they are first used."""
+NODES, SECONDS = 10, 600.0
+"""Of a seed, unless the command line says otherwise."""
 
 
 def show(text: str) -> None:
@@ -31,6 +40,8 @@ def show(text: str) -> None:
 def prepare() -> None:
     """Import and read everything before the first fork, so that no run pays for it."""
     all_invariants()
+    for name in IMPORTED_LATE:
+        importlib.import_module(name)
     for service in SERVICES:
         migrated(Schema.of(service))
     modules_that_ask_for_now()
@@ -40,23 +51,6 @@ def prepare() -> None:
 
 def outcome_of(seed: int, options: argparse.Namespace, wanted: Wanted | None = None) -> Outcome:
     return perform(draw(seed, nodes=options.nodes, seconds=options.seconds), wanted)
-
-
-def replay(options: argparse.Namespace) -> int:
-    """Perform one seed and print what happened. Returns 1 if it violates an invariant."""
-    plan = draw(options.seed, nodes=options.nodes, seconds=options.seconds)
-    if options.plan:
-        show(plan.to_json())
-        return 0
-    prepare()
-    wanted = Wanted(last_step=options.until, trace_file=options.trace, logs=options.logs)
-    outcome = Child(lambda: perform(plan, wanted)).result()
-    show(described(outcome))
-    spent = f"{outcome.cpu_seconds:.2f} s of CPU, {outcome.recorded} steps of the record"
-    show(f"{spent}; faults: {listed(outcome.faults)}")
-    if outcome.stack:
-        show(outcome.stack)
-    return 1 if outcome.failure else 0
 
 
 @dataclass
@@ -104,8 +98,16 @@ def campaign(options: argparse.Namespace) -> int:
             lines.close()
     show(progress.text())
     for outcome in progress.failures:
-        show(f'seed {outcome.seed}: {outcome.failure}\n  replay: make world ARGS="--seed {outcome.seed}"')
+        show(f"seed {outcome.seed}: {outcome.failure}\n  replay: {command(outcome.seed, options)}")
     return 1 if progress.failures else 0
+
+
+def command(seed: int, options: argparse.Namespace) -> str:
+    """The command line that replays a seed."""
+    given = [f"--seed {seed}"]
+    given += [f"--nodes {options.nodes}"] if options.nodes != NODES else []
+    given += [f"--seconds {options.seconds:g}"] if options.seconds != SECONDS else []
+    return f'make world ARGS="{" ".join(given)}"'
 
 
 def performed(seeds: range, options: argparse.Namespace) -> Iterator[Outcome]:

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from random import Random
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tests.world.plan import Plan, PlannedChange
 from tests.world.trace import Kind as StepKind
+from tests.world.world import World
 
 from slackwater.model.errors import Conflict, InvalidInput, NotFound, Unavailable
 from slackwater.resources.catalog import kind_named
 from slackwater.resources.kind import Kind
 
-if TYPE_CHECKING:
-    from tests.world.world import World
-
 Spec = Mapping[str, Any]
 POOL = "simulated"
+OPERATOR = "operator"
 BEST_EFFORT: Spec = {"matchExpressions": [{"scopeName": "QOSClass", "operator": "In", "values": ["BE", "SYSTEM"]}]}
 
 
@@ -58,8 +58,6 @@ SPECS: Mapping[str, Sequence[Spec]] = MappingProxyType(
 """Documents of each kind; those of one kind contradict each other."""
 NAMES: Mapping[str, str] = MappingProxyType({"PodQOS": "default", "Autonomy": "default", "AvoidanceAction": "evict"})
 """Names of documents that others refer to, or that are the cluster's."""
-ALLOWING = (("AvoidanceAction", 1), ("PodQOS", 1), ("Autonomy", 2), ("NodeQOS", 1))
-"""Kinds whose documents together allow evictions, and how many of the first of SPECS do."""
 HOSTILE: Sequence[Spec] = (
     {},
     {"rules": [{"name": "x" * 10_000}]},
@@ -69,6 +67,10 @@ HOSTILE: Sequence[Spec] = (
     {"mode": ["evict"]},
 )
 DELETED_SHARE, HOSTILE_SHARE = 0.2, 0.15
+
+
+ALLOWING = (("AvoidanceAction", 1), ("PodQOS", 1), ("Autonomy", 2), ("NodeQOS", 1))
+"""Kinds whose documents together allow evictions, and how many of the first of SPECS do."""
 
 
 def planned_changes(rng: Random, plan: Plan) -> tuple[PlannedChange, ...]:
@@ -88,17 +90,30 @@ def planned_changes(rng: Random, plan: Plan) -> tuple[PlannedChange, ...]:
     return tuple(sorted(changes, key=lambda change: change.at))
 
 
+@dataclass(frozen=True, slots=True)
+class Confirmed:
+    """A change, and what the operator was told: whether it is done, and the generation and spec that are stored."""
+
+    planned: PlannedChange
+    is_done: bool = False
+    generation: int = 0
+    spec: Spec | None = None
+
+
 async def apply_change(world: World, changes: Mapping[Kind, Any], planned: PlannedChange) -> None:
     """Do one change by the use case of a replica, as its route would."""
     kind = kind_named(planned.kind)
-    result = "done"
+    result, confirmed = "done", Confirmed(planned)
     try:
         if planned.verb == "delete":
-            await changes[kind].delete(planned.name, by="operator")
+            await changes[kind].delete(planned.name, by=OPERATOR)
+            confirmed = Confirmed(planned, is_done=True)
         else:
             document = kind.model_of(planned.name).parse({"metadata": {"name": planned.name}, "spec": planned.spec})
-            await changes[kind].put(document, by="operator")
+            change = await changes[kind].put(document, by=OPERATOR)
+            stored = change.document
+            confirmed = Confirmed(planned, True, stored.metadata.generation, stored.stored()["spec"])
     except (InvalidInput, Conflict, NotFound, Unavailable) as refusal:
         result = f"{type(refusal).__name__}: {refusal.code}"
     step = StepKind.DELETED if planned.verb == "delete" else StepKind.APPLIED
-    world.record(step, f"{planned.kind}/{planned.name}", detail={"result": result}, value=planned)
+    world.record(step, f"{planned.kind}/{planned.name}", detail={"result": result}, value=confirmed)

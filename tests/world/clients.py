@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from tests.world.processes import Process
 from tests.world.trace import Kind
+from tests.world.world import World
 
 from slackwater.bus.port import Bus
 from slackwater.bus.read.stream_reader import StreamGap
@@ -13,9 +12,6 @@ from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.intent_declared import IntentDeclared
 from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.model.errors import Unavailable
-
-if TYPE_CHECKING:
-    from tests.world.world import World
 
 PAYLOADS = (DecisionRecorded, IntentDeclared, ResourcesOffered)
 PAUSE_SECONDS = 1.0

@@ -28,9 +28,14 @@ class HostClock:
         self._rate = rate
         self._booted = booted
         self.offset_seconds = offset_seconds
+        self._read_at, self._read = 0.0, EPOCH
+        """The last reading: most callbacks of one moment ask for the same one."""
 
     def now(self) -> datetime:
-        return EPOCH + timedelta(seconds=self._time.time() * self._rate + self.offset_seconds)
+        at = self._time.time() * self._rate + self.offset_seconds
+        if at != self._read_at:
+            self._read_at, self._read = at, EPOCH + timedelta(seconds=at)
+        return self._read
 
     def seconds(self) -> float:
         """The wall clock in seconds since 1970."""

@@ -10,20 +10,18 @@ from collections.abc import Callable, Mapping, Sequence
 from contextvars import Context
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
 
-from tests.world.plan import Plan, PlannedFault
+from tests.world.machine.station import Station
+from tests.world.plan import BROKER, POSTGRES, Plan, PlannedFault, agents, replicas
+from tests.world.world import World
 
-if TYPE_CHECKING:
-    from tests.world.machine.station import Station
-    from tests.world.world import World
-
-SERVICES = ("ingestion", "prediction", "colocation", "ensurance")
 MOST_SESSIONS = 100
 """Of PostgreSQL, without a fault."""
-BROKER, POSTGRES = "broker", "postgres"
 
-Act = Callable[["World", PlannedFault], None]
+FORGETS_MESSAGE_IDS = ("broker killed", "power of the broker fails")
+"""Kinds after which the broker knows only the ids of the messages that it still holds."""
+
+Act = Callable[[World, PlannedFault], None]
 
 
 def nothing(_: World, __: PlannedFault) -> None:
@@ -40,14 +38,6 @@ class FaultKind:
     begin: Act
     end: Act = nothing
     amount: tuple[float, float] = (0.0, 0.0)
-
-
-def replicas(plan: Plan) -> Sequence[str]:
-    return [f"{service}-{number}" for service in SERVICES for number in range(plan.replicas)]
-
-
-def agents(plan: Plan) -> Sequence[str]:
-    return [f"agent-{number:02d}" for number in range(plan.nodes)]
 
 
 def processes(plan: Plan) -> Sequence[str]:

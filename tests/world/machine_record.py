@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from tests.world.machine.kernel import Write
+from tests.world.machine.machine import Effect
 from tests.world.machine.station import Station
 from tests.world.trace import Kind, Step
+from tests.world.world import World
 
 from slackwater.events.resources_offered import ResourcesOffered
-
-if TYPE_CHECKING:
-    from tests.world.machine.kernel import Write
-    from tests.world.machine.machine import Effect
-    from tests.world.world import World
 
 _KINDS = {"pod_started": Kind.POD_STARTED, "pod_ended": Kind.POD_ENDED, "signal": Kind.POD_SIGNALLED}
 _OFFERS = f"sw.v1.{ResourcesOffered.TYPE}."

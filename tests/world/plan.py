@@ -6,9 +6,12 @@ A plan is plain data, so that it can be printed, replayed and made smaller.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
+
+SERVICES = ("ingestion", "prediction", "colocation", "ensurance")
+BROKER, POSTGRES = "broker", "postgres"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,3 +74,11 @@ class Plan:
         faults = tuple(PlannedFault(**fault) for fault in raw.pop("faults"))
         changes = tuple(PlannedChange(**change) for change in raw.pop("changes"))
         return cls(**raw, faults=faults, changes=changes)
+
+
+def replicas(plan: Plan) -> Sequence[str]:
+    return [f"{service}-{number}" for service in SERVICES for number in range(plan.replicas)]
+
+
+def agents(plan: Plan) -> Sequence[str]:
+    return [f"agent-{number:02d}" for number in range(plan.nodes)]

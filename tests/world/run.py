@@ -21,11 +21,11 @@ from types import FrameType
 from typing import Generic, TypeVar
 
 from tests.world.guard import Guard
+from tests.world.history import History
 from tests.world.logs import recorded_errors
 from tests.world.loop import Failed
 from tests.world.plan import Plan
-from tests.world.trace import Trace
-from tests.world.world import World
+from tests.world.trace import Kind, Trace
 
 R = TypeVar("R")
 LONGEST_RUN_SECONDS = 120.0
@@ -69,7 +69,7 @@ def perform(plan: Plan, wanted: Wanted | None = None) -> Outcome:
     begun = time.process_time()
     trace = Trace(kept=[] if wanted.trace_file is not None else None)
     gc.disable()
-    world = World(plan, trace)
+    world = History(plan, trace)
     guard = Guard(plan.seed, world.loop, world.wall_seconds, world.loop.fail)
     failure = stack = ""
     with recorded_errors(world.record, shows_all=wanted.logs), guard.armed():
@@ -79,15 +79,19 @@ def perform(plan: Plan, wanted: Wanted | None = None) -> Outcome:
             failure, _, stack = str(failed).partition("\n")
         except BaseException as error:  # noqa: BLE001 - of the world itself, or of the guard
             failure, stack = f"the world: {type(error).__name__}: {error}", traceback.format_exc()
+    digest, recorded = trace.digest(), trace.count
+    if failure:
+        process = "" if world.loop.current is None else world.loop.current.name
+        trace.add(world.loop.time(), process, Kind.VIOLATED, failure, detail={"step": world.failed_step or recorded})
     if wanted.trace_file is not None and trace.kept is not None:
         wanted.trace_file.write_text("".join(f"{step.line()}\n" for step in trace.kept))
     return Outcome(
         plan.seed,
-        trace.digest(),
+        digest,
         world.loop.steps,
         world.loop.time(),
-        trace.count,
-        {kind.value: count for kind, count in trace.counts.items() if count},
+        recorded,
+        {kind.value: count for kind, count in trace.counts.items() if count and kind is not Kind.VIOLATED},
         dict(world.faults),
         failure,
         time.process_time() - begun,
@@ -134,6 +138,12 @@ class Child(Generic[R]):
         content = os.read(self.pipe, 1 << 16)
         self._content += content
         return bool(content)
+
+    def cancel(self) -> None:
+        """End the process; its result is lost."""
+        os.kill(self._pid, signal.SIGKILL)
+        os.close(self.pipe)
+        os.waitpid(self._pid, 0)
 
     def result(self) -> R:
         """Wait for the end. Raises TimeoutError for a run that does not end, RuntimeError if the process has failed."""

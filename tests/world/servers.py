@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tests.world.faults import SERVICES
+from tests.world.plan import SERVICES
 from tests.world.trace import Kind
 
 from slackwater.bus.codec.cloudevents import Message
@@ -103,7 +104,9 @@ class WorldPostgres(Server):
         if not tables.keys() <= QUIET_TABLES:
             detail = {"member": commit.member, "rows": dict(tables), "events": [event.id for event in commit.events]}
             content = repr(written).encode()
-            self._record(Kind.COMMITTED, session.service, detail=detail, value=commit, content=content)
+            self._record(
+                Kind.COMMITTED, session.service, cause=commit.cause, detail=detail, value=commit, content=content
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +116,7 @@ class OutboxRow:
     id: str
     type: str
     subject: str
+    cause: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,9 +132,26 @@ class Commit:
     def events(self) -> list[OutboxRow]:
         """The events that it publishes."""
         rows = (after for (table, _), (before, after) in self.written.items() if table == "outbox" and not before)
-        return [OutboxRow(row[1], row[2], row[3]) for row in rows if row is not None]
+        return [OutboxRow(row[1], row[2], row[3], _cause(row[4])) for row in rows if row is not None]
+
+    @property
+    def cause(self) -> str:
+        """The event that has caused the first of its events; empty if there is none."""
+        return next((event.cause for event in self.events if event.cause), "")
+
+    def inserted(self, table: str) -> list[Mapping[str, Any]]:
+        """The rows that it adds to a table, by column."""
+        written = [pair for (name, _), pair in self.written.items() if name == table]
+        names = self.schema.tables[table].definition.names if written else ()
+        return [dict(zip(names, after, strict=True)) for before, after in written if after is not None and not before]
 
     def rows(self, table: str) -> list[Mapping[str, Any]]:
         """The committed rows of a table, by column."""
         found = self.schema.tables[table]
         return [dict(zip(found.definition.names, values, strict=True)) for values in found.committed()]
+
+
+def _cause(headers: Any) -> str:
+    """The causing event in the headers of an outbox row, which are JSON."""
+    fields = json.loads(headers) if isinstance(headers, str) else headers
+    return str(fields.get("causedby") or "")

@@ -45,6 +45,7 @@ class Kind(StrEnum):
     DELETED = "operator.deleted"
     READ = "client.read"  # the event type; detail: stream, sequence
     LOGGED = "log.error"  # the event of the log line
+    VIOLATED = "invariant.violated"  # the failure, as the last line of a record; detail: its step. Not in the hash.
 
 
 @dataclass(frozen=True, slots=True)

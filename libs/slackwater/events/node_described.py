@@ -15,6 +15,7 @@ class NodeDescribed(Payload):
     TYPE: ClassVar[str] = "node.described"
     STREAM: ClassVar[str] = "STATE"
     FROM_AGENT: ClassVar[bool] = True
+    ALSO_FROM: ClassVar[frozenset[str]] = frozenset({"ingestion"})  # of a node that is back after its deletion
 
     facts: NodeFacts
     boot_epoch: Name

@@ -23,6 +23,7 @@ from slackwater.model.errors import Misconfigured, NotFound
 
 VARIABLE = "SLACKWATER_STATE_DIR"
 DIRECTORY = ".slackwater"
+DEMO = "demo"
 LOCK_PATIENCE_SECONDS = 0.5
 
 
@@ -52,6 +53,31 @@ def default_state_dir() -> Path:
         return checkout / DIRECTORY
     home = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
     return Path(home).expanduser() / "slackwater"
+
+
+def demo_state_dir() -> Path:
+    """Returns the demo's own state directory, below the default one and never the same."""
+    return default_state_dir() / DEMO
+
+
+def client_state_dir() -> Path:
+    """Returns the state directory that a command answers from: the default one, or the demo's below it.
+
+    A running instance comes first, and the demo's after the other. Of two stopped ones it is the one that ran last.
+    """
+    own, demo = default_state_dir(), demo_state_dir()
+    if StateDir(own).holder() is not None:
+        return own
+    if StateDir(demo).holder() is not None:
+        return demo
+    return demo if _last_held(demo) > _last_held(own) else own
+
+
+def _last_held(state_dir: Path) -> float:
+    try:
+        return (state_dir / "lock").stat().st_mtime
+    except OSError:
+        return 0.0
 
 
 class StateDir:

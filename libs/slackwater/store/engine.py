@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from urllib.parse import urlsplit
 
 import asyncpg
@@ -23,6 +24,7 @@ from slackwater.store.leases import PostgresLeases
 from slackwater.store.names import schema_of
 from slackwater.store.outbox import BACKLOG, OutboxRelay
 from slackwater.store.port import Backlog, Fence, Publish
+from slackwater.store.server_watch import ServerWatch, answers
 from slackwater.store.sessions import Dial, engine_of, session_of
 from slackwater.store.unit_of_work import FenceCheck, PostgresUnitOfWork
 
@@ -67,7 +69,8 @@ def session_settings(service: str) -> dict[str, str]:
 
 class PostgresDatabase:
     """slackwater.store.port.Database on PostgreSQL. Connects on first use, and again after the
-    server returns. `dial` opens the sessions of relays and leases, which are not of the pool.
+    server returns. `dial` opens the sessions of relays and leases, which are not of the pool; `watch` (None: none)
+    ends the sessions of the pool when the server is silent.
     """
 
     def __init__(
@@ -79,7 +82,9 @@ class PostgresDatabase:
         fence: Fence | None = None,
         notifier: CommitNotifier | None = None,
         dial: Dial = asyncpg.connect,
+        watch: ServerWatch | None = None,
     ) -> None:
+        self._watch = watch
         self._fence = fence
         self._dial = dial
         self._notifier = notifier or CommitNotifier()
@@ -97,7 +102,7 @@ class PostgresDatabase:
         async with AsyncExitStack() as stack:
             stack.enter_context(translated())
             with connecting():
-                connection = await stack.enter_async_context(session_of(self._engine))
+                connection = await stack.enter_async_context(session_of(self._engine, self._watch))
             unit = PostgresUnitOfWork(connection, self._service, self._notifier, guard)
             yield unit
             await unit.flush()
@@ -107,7 +112,7 @@ class PostgresDatabase:
     async def ping(self) -> bool:
         try:
             with connecting():
-                async with session_of(self._engine) as connection:
+                async with session_of(self._engine, self._watch) as connection:
                     return bool((await connection.execute(_TAKES_WRITES)).scalar())
         except Unavailable:
             return False
@@ -115,7 +120,7 @@ class PostgresDatabase:
     async def backlog(self) -> Backlog | None:
         """Returns the outbox backlog; None for a schema without an outbox. Raises Unavailable."""
         with connecting():
-            async with session_of(self._engine) as connection:
+            async with session_of(self._engine, self._watch) as connection:
                 self._has_outbox = self._has_outbox or bool((await connection.execute(_HAS_OUTBOX)).scalar())
                 if not self._has_outbox:
                     return None
@@ -137,9 +142,13 @@ class PostgresDatabase:
         return PostgresLeases(self._dsn, self._service, member, self._dial)
 
     def fenced(self, fence: Fence) -> PostgresDatabase:
-        return PostgresDatabase(self._engine, self._dsn, self._service, self._clock, fence, self._notifier, self._dial)
+        return PostgresDatabase(
+            self._engine, self._dsn, self._service, self._clock, fence, self._notifier, self._dial, self._watch
+        )
 
     async def close(self) -> None:
+        if self._watch is not None:
+            await self._watch.close()
         await self._engine.dispose()
 
 
@@ -151,8 +160,10 @@ def connect_database(dsn: str, service: str, clock: Clock) -> PostgresDatabase:
     """
     if urlsplit(dsn).scheme not in ("postgresql", "postgres"):
         raise InvalidInput("dsn: must begin with postgresql://", field="dsn")
+    watch = ServerWatch(partial(answers, dsn), clock)
     engine = engine_of(
         dsn,
+        watch=watch,
         timeout_seconds=_CONNECT_SECONDS,
         settings=session_settings(service),
         pool_size=_POOL_SIZE,
@@ -161,7 +172,7 @@ def connect_database(dsn: str, service: str, clock: Clock) -> PostgresDatabase:
         pool_use_lifo=True,
     )
     _ask_after_a_rest(engine)
-    return PostgresDatabase(engine, dsn, service, clock)
+    return PostgresDatabase(engine, dsn, service, clock, watch=watch)
 
 
 def _ask_after_a_rest(engine: AsyncEngine) -> None:

@@ -81,6 +81,10 @@ GibPriceOption = Annotated[float | None, typer.Option("--price-gib-hour", help="
 NodePriceOption = Annotated[
     float | None, typer.Option("--price-node-month", help="price of a node for a month, instead of the others")
 ]
+GibPerCoreOption = Annotated[
+    float | None,
+    typer.Option("--gib-per-core", help="memory that jobs take with each core; default: as the history's requests"),
+]
 
 _OF_TRACES = ("form", "resource", "per_node", "churn", "seed")
 _OF_PROMETHEUS = ("since", "step", "bearer", "ca", "cert", "key", "insecure", "timeout", "retries")
@@ -108,6 +112,7 @@ def command(
     percents: PercentsOption = None,
     accept: AcceptOption = 0.001,
     pool: PoolOption = None,
+    gib_per_core: GibPerCoreOption = None,
     price_core_hour: CorePriceOption = None,
     price_gib_hour: GibPriceOption = None,
     price_node_month: NodePriceOption = None,
@@ -124,7 +129,7 @@ def command(
         check_page(html)
         prices = settings.prices_of(price_core_hour, price_gib_hour, price_node_month)
         tried = settings.AssessmentOptions(
-            tuple(models or settings.MODELS), tuple(percents or ()), accept, prices, pool
+            tuple(models or settings.MODELS), tuple(percents or ()), accept, prices, pool, gib_per_core
         )
         if prometheus is not None and trace is not None:
             raise InvalidInput("--trace and --prometheus exclude each other: give only one", field="trace")
@@ -158,12 +163,12 @@ def _show(found: Assessment, tried: AssessmentOptions, output: AssessOutput, htm
     from slackwater.simulation.edge.assessment_report import assessment_of, widest
     from slackwater.simulation.edge.recommended_documents import text_of
 
-    report = assessment_of(found, tried.prices, tried.pool)
+    report = assessment_of(found, tried.prices, tried.pool, tried.gib_per_core)
     answer = report.model_dump(mode="json", by_alias=True)
     if html is not None:
         from slackwater.simulation.edge.assessment_page import page
 
-        html.write_text(page(found, tried.prices, tried.pool), encoding="utf-8")
+        html.write_text(page(found, tried.prices, tried.pool, tried.gib_per_core), encoding="utf-8")
         message(f"wrote {html}")
     if output is AssessOutput.JSON:
         print_object(answer, Shown.JSON)
@@ -193,18 +198,24 @@ def lines(answer: Item) -> list[str]:
 def of_worth(answer: Item) -> list[str]:
     """What the recommendation could lend together, and how to put it in force."""
     worth = answer["worth"]
-    parts = [
-        f"{worth[name]:.1f} {unit}" for name, unit in (("cores", "cores"), ("gib", "GiB")) if worth[name] is not None
-    ]
-    limit = f" (limited by {worth['limited_by']})" if worth["limited_by"] and len(parts) > 1 else ""
+    usable = amounts(worth["usable_cores"], worth["usable_gib"])
     money = "" if worth["per_month"] is None else f", {worth['per_month']:,.2f} a month at the given price"
-    found = [
-        f"TOGETHER: {' and '.join(parts)} on average: as much as {worth['nodes']:.1f} of these nodes{limit}{money}"
-    ]
+    found = [f"TOGETHER: {usable} usable on average: as much as {worth['nodes']:.1f} of these nodes{money}"]
+    if worth["limited_by"]:
+        found.append(
+            f"  limited by {worth['limited_by']}: {amounts(worth['cores'], worth['gib'])} could be lent, and jobs are "
+            f"assumed to take {worth['gib_per_core']:.3g} GiB with a core ({RATIO_SOURCES[worth['ratio_from']]})"
+        )
     if answer["documents"]:
         names = " and ".join(f"{one['kind']} {one['metadata']['name']}" for one in answer["documents"])
         found.append(f"  in force with {names}: run this again with -o yaml, pipe it to slackwater apply -f -")
     return found
+
+
+def amounts(cores: float | None, gib: float | None) -> str:
+    """Returns the amounts of the resources that were assessed."""
+    parts = [f"{amount:.1f} {unit}" for amount, unit in ((cores, "cores"), (gib, "GiB")) if amount is not None]
+    return " and ".join(parts)
 
 
 def of_workloads(answer: Item, shown: Sequence[Item]) -> list[str]:
@@ -296,6 +307,11 @@ CHOICES = [
     TableColumn("BEYOND", lambda rated: f"{rated['exceeded_share'] * 100:.3f}%", right=True),
     TableColumn("LONGEST", lambda rated: f"{rated['longest_episode_minutes']:g}m", right=True),
 ]
+RATIO_SOURCES = {
+    "option": "--gib-per-core",
+    "requests": "as the requests; --gib-per-core assumes another",
+    "nodes": "as the nodes; --gib-per-core assumes another",
+}
 LEGEND: Sequence[str] = [
     "IN USE: highest share of a node that prod's predicted peak and all offers together take. RECLAIMABLE: share of",
     "the capacity. VIOLATION: share of instants whose next 24 hours exceeded the predicted peak; SEVERITY: shortfall",

@@ -104,13 +104,13 @@ def reading(server: str | None = None, state_dir: Path | None = None) -> Iterato
     """A reader of `--server` or SLACKWATER_SERVER if given, else of the running instance of the state directory, else
     of the data that a stopped instance left.
     """
-    from slackwater.runtime.state import StateDir, default_state_dir
+    from slackwater.runtime.state import StateDir, client_state_dir
 
     with contextlib.ExitStack() as stack:
         try:
             reader: Reader = stack.enter_context(running_instance(TIMEOUT_SECONDS, server, state_dir))
         except NotFound as error:
-            state = StateDir(state_dir or default_state_dir())
+            state = StateDir(state_dir or client_state_dir())
             if state.holder() is not None:
                 raise
             reader = stack.enter_context(stopped_instance(state.path, error.message))
@@ -130,9 +130,9 @@ def running_instance(timeout: float, server: str | None = None, state_dir: Path 
     origin = "--server" if server else SERVER_VARIABLE
     remote = f"does it run there? (`slackwater doctor` on that machine); else correct {origin}" if url else ""
     if not url:
-        from slackwater.runtime.state import StateDir, default_state_dir
+        from slackwater.runtime.state import StateDir, client_state_dir
 
-        endpoint = StateDir(state_dir or default_state_dir()).running_endpoint()
+        endpoint = StateDir(state_dir or client_state_dir()).running_endpoint()
         url, token = endpoint.http_url, token or endpoint.token
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     verify = proof.verify() if url.startswith("https:") else True
@@ -156,7 +156,9 @@ def stopped_instance(state_dir: Path, why_not_running: str) -> Iterator[Reader]:
         raise NotFound(f"{why_not_running}; nothing is recorded in {state_dir}")
     from slackwater.cli.offline_reader import open_offline_reader
     from slackwater.cli.output import message
+    from slackwater.runtime.state import DEMO
 
     with open_offline_reader(state_dir) as reader:
-        message("no instance is running; this is what the last one recorded")
+        whose = "the demo" if state_dir.name == DEMO else "the last one"
+        message(f"no instance is running; this is what {whose} recorded")
         yield reader

@@ -79,6 +79,8 @@ def print_pod(console: Console, answer: Mapping[str, Any], at: str | None = None
     console.print(Text(f"  {_own(newest)}"), soft_wrap=True)
     console.print(Text(f"  {_brought(newest)}"), soft_wrap=True)
     console.print(Text(f"  slackwater why decision/{newest['id']}", style="dim"), soft_wrap=True)
+    if not at and (later := later_steps(answer["running"], newest)):
+        console.print(Text(f"  {later}"), soft_wrap=True)
     console.print()
     table = columns("TIME", "KIND", "POD", "PLACE", "WHY", "RELIEVED", "ID", right=("PLACE",), wraps="WHY")
     for part in parts:
@@ -93,6 +95,21 @@ def print_pod(console: Console, answer: Mapping[str, Any], at: str | None = None
             Text(part["id"], style="dim"),
         )
     put(console, table)
+
+
+def later_steps(running: Mapping[str, Any] | None, newest: Mapping[str, Any]) -> str:
+    """A sentence if the pod's CPU limit is not the one of its newest record: steps of an episode share records."""
+    before, after = newest["limit_before_milli"], newest["limit_after_milli"]
+    if running is None or not (newest["chosen"] and newest["carried_out"]) or before == after:
+        return ""
+    now = running["cpu_limit_milli"]
+    if now == after:
+        return ""
+    limits = ["none" if limit is None else amount(limit, "milli") for limit in (now, after)]
+    return (
+        f"its CPU limit is {limits[0]} now, not {limits[1]}: newer steps of the episode are listed by a later record"
+        " (at most some minutes later), or the node has not reported this one yet"
+    )
 
 
 def _place(pod: Mapping[str, Any]) -> str:

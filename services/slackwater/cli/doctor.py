@@ -46,9 +46,9 @@ def command(
     from slackwater.cli.findings import examine, exit_needed
     from slackwater.cli.machine_snapshot import snapshot
     from slackwater.cli.output import Format, colours_wanted, print_object
-    from slackwater.runtime.state import default_state_dir
+    from slackwater.runtime.state import client_state_dir
 
-    findings = examine(snapshot((state_dir or default_state_dir()).absolute()))
+    findings = examine(snapshot((state_dir or client_state_dir()).absolute()))
     if output is DoctorFormat.JSON:
         print_object({"items": [asdict(finding) for finding in findings]}, Format.JSON)
     else:

@@ -44,7 +44,7 @@ def command(
     """
     from slackwater.agent.command import run_command
     from slackwater.agent.domain.admission import Command
-    from slackwater.runtime.state import default_state_dir
+    from slackwater.runtime.state import client_state_dir
 
     wanted = Command(
         tier=tier,
@@ -61,7 +61,7 @@ def command(
         cpu_period_ms=cpu_period_ms,
     )
     try:
-        status = run_command(wanted, (state_dir or default_state_dir()).absolute())
+        status = run_command(wanted, (state_dir or client_state_dir()).absolute())
     except InvalidInput as error:
         sys.stderr.write(f"slackwater exec: {error.message}\n")
         raise typer.Exit(USAGE) from None

@@ -252,7 +252,10 @@ def _access(seen: MachineSnapshot) -> Sequence[Finding]:
     findings = [Finding("access", Level.FAIL, trouble, "see docs/how-to/secure.md") for trouble in seen.access_trouble]
     if origin := seen.instance.refused_token:
         text = f"the instance here refuses the token of {origin}: it is mistyped, was revoked, or is another instance's"
-        advice = f"give another one, or leave {origin} out: commands on this machine then use the instance's own"
+        advice = (
+            f"give another one; an instance with a token of its own (SLACKWATER_HTTP_TOKEN) needs none here: leave"
+            f" {origin} out"
+        )
         findings.append(Finding("access", Level.FAIL, text, advice))
     asks = seen.instance.asks_for_token
     if seen.asks_for_token if asks is None else asks:

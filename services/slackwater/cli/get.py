@@ -14,7 +14,7 @@ from slackwater.cli.decision_list import EVENT_FILTERS, FILTERS, question
 from slackwater.cli.decision_list import PATH as DECISIONS
 from slackwater.cli.list_kinds import OFFERS, ListKind, all_kinds, kind_of, split_target
 from slackwater.cli.list_reader import as_recorded, fetch, whole
-from slackwater.cli.offer_columns import OFFER, sums_line, with_pools
+from slackwater.cli.offer_columns import OFFER, sums_line, why_none, with_pools
 from slackwater.cli.output import Format, Item, errors_to_stderr, message, print_object, table
 from slackwater.cli.output_form import ALLOWED, OutputForm, complete_output, parse_output
 from slackwater.cli.selection import parse_selector, sort_items
@@ -211,6 +211,8 @@ def _show(reader: Reader, view: ListView) -> dict[str, str]:
     _print_rows(items, view, headers=view.headers and bool(items))
     if view.headers and "sums" in answer and view.only is None and view.node is None and not form.names:
         print(sums_line(answer), flush=True)
+    if view.kind.path == OFFERS and view.only is None and reader.live and (why := why_none(items, reader)):
+        message(why)
     return {view.key(item): repr(item) for item in items}
 
 

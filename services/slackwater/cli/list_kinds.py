@@ -164,9 +164,19 @@ POLICIES = ""
 
 
 def _state(document: Item) -> str:
-    """The cell STATE of the document's own kind; unknown if its table has none."""
+    """The cell STATE of the document's own kind. A kind without one has no status: what is stored is in force, in the
+    mode it names.
+    """
     columns = columns_of(catalog.kind_named(document["kind"]))
-    return next((column.text(document) for column in columns if column.title == "STATE"), UNKNOWN)
+    mode = document["spec"].get("mode")
+    stored = f"in force: {mode}" if mode else "in force"
+    return next((column.text(document) for column in columns if column.title == "STATE"), stored)
+
+
+def _author(document: Item) -> str:
+    """The author of the last change; a first generation without one came with the installation."""
+    metadata = document["metadata"]
+    return str(metadata.get("changedBy") or ("installation" if metadata.get("generation") == 1 else UNKNOWN))
 
 
 POLICY = (
@@ -174,7 +184,7 @@ POLICY = (
     TableColumn("NAME", text_at("metadata", "name")),
     TableColumn("GENERATION", text_at("metadata", "generation"), right=True),
     TableColumn("STATE", _state),
-    TableColumn("CHANGED-BY", text_at("metadata", "changedBy")),
+    TableColumn("CHANGED-BY", _author),
 )
 READ_ONLY_KINDS = (
     ListKind(

@@ -65,6 +65,22 @@ def with_pools(offers: Sequence[Item], reader: Reader, whole: Callable[[Reader, 
     return [{**offer, "pool": pools.get(offer["node"])} for offer in offers]
 
 
+def why_none(offers: Sequence[Item], reader: Reader) -> str:
+    """One line with the nodes by reason if the list is of all nodes and none offers CPU; else, and for a server that is
+    too old, empty.
+    """
+    from slackwater.model.errors import NotFound
+
+    if not offers or any(offer["batch"]["cpu_milli"] or offer["mid"]["cpu_milli"] for offer in offers):
+        return ""
+    try:
+        use = reader.get("/v1/offers/use")
+    except NotFound:
+        return ""
+    nodes = sum((use.get("no_offer") or {}).values())
+    return str(use.get("why") or "") if nodes == len(offers) else ""
+
+
 def sums_line(answer: Item) -> str:
     """The sum of a pool's offers, with its capacity."""
     sums = answer["sums"]

@@ -24,8 +24,8 @@ if TYPE_CHECKING:  # heavy: imported when the command runs
 
 
 DEMO_SETTINGS: Mapping[str, Mapping[str, object]] = {
-    "agent": {"report_seconds": 2.0},
-    "ingestion": {"window_seconds": 5, "report_interval_seconds": 2.0, "lateness_seconds": 1.0},
+    "agent": {"report_seconds": 1.0},
+    "ingestion": {"window_seconds": 5, "report_interval_seconds": 1.0, "lateness_seconds": 1.0},
     "prediction": {
         "histogram_update_seconds": 5.0,
         "check_seconds": 2.0,
@@ -41,12 +41,15 @@ DEMO_MEMORY_BYTES = 1500 << 20
 """The parent of the memory scene: what all pods of the demo may use together."""
 
 
-class DemoScene(StrEnum):
+class SceneChoice(StrEnum):
     """The scenes of the demo."""
 
     ALL = "all"
+    LEND = "lend"
     MEMORY = "memory"
+    CACHE = "cache"
     CPU = "cpu"
+    POLICIES = "policies"
 
 
 class DriverChoice(StrEnum):
@@ -59,10 +62,12 @@ class DriverChoice(StrEnum):
 
 def command(
     demo: Annotated[
-        bool, typer.Option("--demo", help="Show memory that runs out, and the same CPU surge four times.")
+        bool, typer.Option("--demo", help="Show four scenes on real processes: lend, memory, cache and cpu.")
     ] = False,
     seconds: Annotated[int | None, typer.Option(min=1, help="Stop after this many seconds.")] = None,
-    scene: Annotated[DemoScene, typer.Option(help="With --demo: which scene.")] = DemoScene.ALL,
+    scene: Annotated[
+        SceneChoice, typer.Option(help="With --demo: which scene; policies runs only by name.")
+    ] = SceneChoice.ALL,
     driver: Annotated[
         DriverChoice, typer.Option(help="Real cgroups, a simulated fleet, or what this machine allows.")
     ] = DriverChoice.AUTO,
@@ -80,7 +85,8 @@ def command(
     """Run everything on this machine: PostgreSQL, NATS, all services, the agent and the console.
 
     Ctrl-C stops everything in order and restores every cgroup file. Exit status: 0 after a signal; 130 if it came
-    before --seconds were over. With --demo: 0 the loop closed, 2 it did not, 3 this host cannot be measured right now.
+    before --seconds were over. With --demo: 0 everything was shown, 2 something promised was not
+    seen, 3 this host cannot be measured right now.
     """
     from slackwater.cli.stack import StackOptions
     from slackwater.cli.steps import Steps
@@ -108,10 +114,10 @@ def command(
 def _finish_demo() -> int:
     """Verify after the stop what was restored and whether anything is left; returns the exit status."""
     from slackwater.cli.composition import load
-    from slackwater.runtime.state import default_state_dir
+    from slackwater.runtime.state import demo_state_dir
 
     finish: Callable[[Path], int] = load("slackwater.demo.director:finish")
-    return finish(default_state_dir())
+    return finish(demo_state_dir())
 
 
 def choose_driver(wanted: DriverChoice, nodes: int, steps: Steps) -> DriverChoice:
@@ -130,13 +136,13 @@ def choose_driver(wanted: DriverChoice, nodes: int, steps: Steps) -> DriverChoic
 
 
 async def _up(
-    options: StackOptions, steps: Steps, driver: DriverChoice, seconds: int | None, scene: DemoScene | None
+    options: StackOptions, steps: Steps, driver: DriverChoice, seconds: int | None, scene: SceneChoice | None
 ) -> int:
     from slackwater.cli.stack import running_stack
     from slackwater.runtime.signals import cancelled_by_signal
-    from slackwater.runtime.state import StateDir, default_state_dir
+    from slackwater.runtime.state import StateDir, default_state_dir, demo_state_dir
 
-    state = StateDir(default_state_dir())
+    state = StateDir(default_state_dir() if scene is None else demo_state_dir())
     status = exits.OK if seconds is None else exits.INTERRUPTED
     with cancelled_by_signal():
         async with running_stack(state, options, steps) as endpoint:
@@ -154,7 +160,7 @@ def _greet(endpoint: Endpoint, steps: Steps) -> None:
 
 
 async def _work(
-    endpoint: Endpoint, state: StateDir, driver: DriverChoice, seconds: int | None, scene: DemoScene | None
+    endpoint: Endpoint, state: StateDir, driver: DriverChoice, seconds: int | None, scene: SceneChoice | None
 ) -> int:
     """Run the demo, wait the given time, or wait for a signal. Returns the exit status."""
     if scene is not None:

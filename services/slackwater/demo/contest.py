@@ -52,7 +52,7 @@ _FREE_PATIENCE_SECONDS, _START_PATIENCE_SECONDS = 25.0, 20.0
 _POLL_SECONDS = 0.1
 
 
-class Stage(Protocol):
+class ContestGround(Protocol):
     """The environment of the comparison: the stack, the workloads and the narrator."""
 
     api: Api
@@ -66,7 +66,7 @@ class Stage(Protocol):
 class Contest:
     """Runs the comparison. A pair of surges begins only if it can end before `deadline` (monotonic)."""
 
-    stage: Stage
+    stage: ContestGround
     port: int
     surge_rate: float
     rest_rate: float

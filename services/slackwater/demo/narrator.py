@@ -55,11 +55,11 @@ class Narrator:
             self._last_line = time.monotonic()
             self.write_line(text)
 
-    def greet(self, endpoint: Endpoint, node: str) -> None:
-        """Print the URL of the console and example commands."""
+    def greet(self, endpoint: Endpoint, node: str, setting: str = "") -> None:
+        """Print the URL of the console and example commands, each with `setting` before it."""
         self.write_line(f"console: {endpoint.http_url}/")
         for command in (f"why node/{node} batch-cpu", "get decisions", "why decision/ID"):
-            self.write_line(f"try: slackwater {command}")
+            self.write_line(f"try: {setting}slackwater {command}")
 
     def decision(self, item: Mapping[str, Any], pressure: PressureSample | None, waterline: float | None) -> None:
         """Print a decision: its actions, the reading that triggered it, and its id."""

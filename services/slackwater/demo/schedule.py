@@ -1,28 +1,20 @@
-"""Duration and load of each phase, from the available seconds and the CPU cost of one request. Pure functions."""
+"""Which scenes a run shows, from its seconds, and the load of their requests. Pure functions."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from slackwater.demo.load import percentile
 
-FULL_SECONDS = 90
-MEMORY_SECONDS, MEMORY_PAIR_SECONDS = 60, 25
-"""From so many seconds on the memory scene has its turns, and about what a pair of them takes."""
-COMPARED_SECONDS, _COMPARED_SHARE = 110, 0.66
-_LEAST_SECONDS, DEFAULT_SECONDS = 20, 120
-_SURE_SURGE_SECONDS = 8.0
-_AGAIN_PATIENCE_SECONDS = 15.0
-_START_SECONDS, _LEAD_SECONDS, _BETWEEN_SECONDS, _OFFERS_SECONDS = 20.0, 0.6, 1.5, 8.0
-"""Seconds to start the service and measure its cost; before each load; between the surges of a pair; for the first
-offers at the end."""
-_LAST_RESTORES_SECONDS = 50.0
-"""Seconds by which the last two surges of the comparison, begun in time, may exceed the deadline."""
-OVERTIME_SECONDS = 200
-"""Limit of `longest` above the requested duration."""
-EXCESS_RATIO = 1.0
-"""Release twice the measured gap: "some" pressure is a lower bound, and a surge of seconds leaves few cycles."""
+if TYPE_CHECKING:  # scenes read the loads below
+    from slackwater.demo.scenes.scene import DemoScene
+
+STOP_SECONDS = 5.0
+"""What restoring every file, stopping the servers and printing the table takes of the seconds of a run."""
+MOST_TIMES_TURNS = 3
+"""A scene that runs alone repeats its turns, up to so many times those of a full run."""
 REST_LOAD = 0.05
 SURGE_LOAD, _LEAST_SURGE_LOAD = 0.60, 0.30
 LEFT_TO_BATCH = 1 / 3
@@ -33,19 +25,34 @@ ones are delayed less in proportion. With 6 ms, one run of five missed its limit
 
 
 @dataclass(frozen=True, slots=True)
-class Lengths:
-    """Seconds of each part. Every phase is a rest and the same surge; a rest follows the last surge.
+class PlannedScene:
+    """A scene of a run with its turns of each variant; `skipped` says why there is no time for it."""
 
-    `first` is a shorter surge that measures only the pressure that the service causes by itself.
+    scene: DemoScene[Any]
+    turns: int
+    skipped: str = ""
+
+    @property
+    def seconds(self) -> float:
+        return 0.0 if self.skipped else self.scene.seconds(self.turns)
+
+
+def plan(scenes: Sequence[DemoScene[Any]], seconds: int | None) -> list[PlannedScene]:
+    """Returns the scenes that a run of so many seconds shows, each with its turns; None is no limit.
+
+    A scene alone repeats its turns as time allows. Of several the first that fit are shown: with all of their turns,
+    else with one of each variant.
     """
-
-    rest: float
-    first: float
-    surge: float
-    settle: float
-    restore_patience: float
-    comparison: float = 0.0
-    """For the comparison of the two policies; 0: it is skipped."""
+    if seconds is None:
+        return [PlannedScene(scene, scene.turns) for scene in scenes]
+    left, found = seconds - STOP_SECONDS, []
+    most = MOST_TIMES_TURNS if len(scenes) == 1 else 1
+    for scene in scenes:
+        turns = next((n for n in range(most * scene.turns, 0, -1) if scene.seconds(n) <= left), 0)
+        needed = f"it needs {scene.seconds(1):.0f} s, and {max(0.0, left):.0f} s are left of SECONDS={seconds}"
+        found.append(PlannedScene(scene, turns, "" if turns else needed))
+        left -= found[-1].seconds
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,69 +61,6 @@ class Rates:
 
     rest: float
     surge: float
-
-
-def lengths(seconds: int | None) -> Lengths:
-    """The parts of a run. 90 s fit the first surge and four of 11.5 s; other durations scale, down to surges of 2.6 s.
-
-    From 110 s on, and without a limit, most of the time is for the comparison of the two policies.
-    """
-    given = max(_LEAST_SECONDS, seconds or DEFAULT_SECONDS)
-    comparison = max(given - FULL_SECONDS, _COMPARED_SHARE * given) if given >= COMPARED_SECONDS else 0.0
-    scale = (given - comparison) / FULL_SECONDS
-    rest, first, surge, settle = max(1.0, 3.0 * scale), max(2.0, 6.0 * scale), 11.5 * scale, max(0.5, 1.0 * scale)
-    return Lengths(rest, first, surge, settle, restore_patience=45.0, comparison=comparison)
-
-
-def has_memory(seconds: int | None) -> bool:
-    """Whether a run of all scenes has time for the memory scene."""
-    return seconds is None or seconds >= MEMORY_SECONDS
-
-
-def cpu_seconds(seconds: int | None, scene: str) -> int | None:
-    """The seconds that the CPU scene has of `seconds`, beside the memory scene where both run."""
-    if seconds is None or scene == "cpu" or not has_memory(seconds):
-        return seconds
-    return seconds - MEMORY_PAIR_SECONDS
-
-
-def compared_from(scene: str) -> int:
-    """From so many seconds on the two policies are compared."""
-    return COMPARED_SECONDS + (0 if scene == "cpu" else MEMORY_PAIR_SECONDS)
-
-
-def memory_pairs(seconds: int | None, *, alone: bool) -> int:
-    """How often the memory scene runs each variant."""
-    return min(3, max(1, int((seconds or 2 * MEMORY_PAIR_SECONDS) / MEMORY_PAIR_SECONDS))) if alone else 1
-
-
-def in_doubt(given: Lengths) -> Lengths:
-    """The parts of the two pairs that are repeated if the first is out of bounds: just long enough for a p99.
-
-    The p99 of the shortest surge depends on five requests. The first pair has already measured the restore.
-    """
-    return replace(
-        given, surge=_SURE_SURGE_SECONDS, restore_patience=min(given.restore_patience, _AGAIN_PATIENCE_SECONDS)
-    )
-
-
-def longest(seconds: int) -> float:
-    """Upper bound of the duration of the measurements in seconds, with every wait at its timeout."""
-    given = lengths(seconds)
-    again = in_doubt(given)
-
-    def pair(parts: Lengths) -> float:
-        return 2 * (_LEAD_SECONDS + parts.rest + parts.surge) + _BETWEEN_SECONDS + parts.settle + parts.restore_patience
-
-    shared = given.rest + given.first + 2 * (given.rest + given.surge) + given.settle + 3 * _LEAD_SECONDS
-    compared = given.comparison + _LAST_RESTORES_SECONDS if given.comparison else 0.0
-    return _START_SECONDS + shared + pair(given) + 2 * pair(again) + compared + _OFFERS_SECONDS
-
-
-def rates(cpus: int, seconds_per_request: float) -> Rates:
-    """The request rates that load `cpus` to 5 % and 60 % at this CPU cost per request."""
-    capacity = cpus / seconds_per_request
-    return Rates(rest=REST_LOAD * capacity, surge=SURGE_LOAD * capacity)
 
 
 def compared(cpus: int, seconds_per_request: float, other_cpus: float, kept_cpus: float, batch_cpus: float) -> Rates:

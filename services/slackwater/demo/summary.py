@@ -11,11 +11,10 @@ from pydantic import BaseModel, ConfigDict
 
 from slackwater.demo.comparison import PolicyComparison
 from slackwater.demo.load import Sample, percentile
-from slackwater.demo.scenes import memory_result
 from slackwater.demo.scenes.memory_result import MemoryScene
+from slackwater.demo.scenes.result import SceneSummary
 
 ALONE, PLAIN, WEIGHTS, SLACKWATER = "alone", "plain", "weights", "slackwater"
-ALL_SCENES, CPU_SCENE, MEMORY_SCENE = "all", "cpu", "memory"
 PAIRS = 3
 """A pair is a surge with batch frozen and, just after it, one under Slackwater. If the first pair is out of bounds, two
 more are measured, and the median of the three decides (decision 0063)."""
@@ -28,8 +27,8 @@ MOST_STEAL = 0.03
 """Limit of steal as a share of the machine's CPUs. Above it, latencies depend on the host more than on Slackwater."""
 EXIT_CLOSED, EXIT_OPEN, EXIT_NOT_MEASURABLE = 0, 2, 3
 EXITS = {
-    EXIT_CLOSED: "the loop closed",
-    EXIT_OPEN: "the loop did not close",
+    EXIT_CLOSED: "everything was shown",
+    EXIT_OPEN: "something promised was not seen",
     EXIT_NOT_MEASURABLE: "this host cannot be measured right now",
 }
 
@@ -114,9 +113,12 @@ class RunSummary(_Part):
     """The exit status, once `finished`. make itself exits with 2 for every status other than 0."""
     not_measurable: str = ""
     """Why the latency bound is not meaningful on this host; empty if it is."""
-    scene: str = ALL_SCENES
+    scene: str = "all"
     """The scene that was asked for."""
     memory: MemoryScene | None = None
+    """The result of the scene memory, as in `scenes`."""
+    scenes: Mapping[str, SceneSummary] = {}
+    """By name, in the order of the run. Empty on a simulated fleet, whose run is `phases`."""
 
     @property
     def ok(self) -> bool:
@@ -202,10 +204,10 @@ def _times_allowed(pair: tuple[Phase, Phase]) -> float:
 
 def failures(summary: RunSummary) -> tuple[str, ...]:
     """The failed conditions of the run, one line each; empty if the run succeeded and left nothing behind."""
-    memory = memory_result.failures(summary.memory) if summary.memory is not None else []
-    if summary.scene == MEMORY_SCENE:
-        return (*_left_out(summary), *memory, *_left_behind(summary))
-    return (*_latency(summary), *_loop(summary), *memory, *_left_behind(summary))
+    if summary.scenes:
+        broken = [text for scene in summary.scenes.values() for text in scene.failures]
+        return (*broken, *_left_behind(summary))
+    return (*_latency(summary), *_loop(summary), *_left_behind(summary))
 
 
 def is_too_slow(phases: Mapping[str, Phase]) -> bool:
@@ -215,24 +217,30 @@ def is_too_slow(phases: Mapping[str, Phase]) -> bool:
 
 
 def exit_status(summary: RunSummary) -> int:
-    """0 if nothing failed, 3 if only latencies or requests failed on a host that is not measurable, else 2."""
-    if not failures(summary):
+    """2 if something failed, 3 if something could not be measured, else 0.
+
+    On a simulated fleet 3 needs a failure: of latencies or requests alone.
+    """
+    failed = failures(summary)
+    if summary.scenes:
+        return EXIT_OPEN if failed else EXIT_NOT_MEASURABLE if why_not_measurable(summary) else EXIT_CLOSED
+    if not failed:
         return EXIT_CLOSED
-    if found := _left_out(summary):
-        return EXIT_NOT_MEASURABLE if failures(summary) == tuple(found) else EXIT_OPEN
-    if failures(summary) != tuple(_latency(summary)) or deciding_pair(summary.phases) is None:
+    if failed != tuple(_latency(summary)) or deciding_pair(summary.phases) is None:
         return EXIT_OPEN
     return EXIT_NOT_MEASURABLE if why_not_measurable(summary) else EXIT_OPEN
 
 
 def why_not_measurable(summary: RunSummary) -> str:
-    """Why latencies on this host are not meaningful; empty if they are.
+    """Why this host cannot be measured; empty if it can. A scene says so itself: a turn that was disturbed, or what
+    this machine lacks.
 
-    Reasons: steal above 3 % of the CPUs in a surge of a pair; failed requests of the service alone; or a p99 of the
-    service alone that exceeds Slackwater's bound when it is measured again.
+    Reasons on a simulated fleet: steal above 3 % of the CPUs in a surge of a pair; failed requests of the service
+    alone; or a p99 of the service alone that exceeds Slackwater's bound when it is measured again.
     """
-    if found := _left_out(summary):
-        return found[0]
+    if summary.scenes:
+        found = _scenes_not_measured(summary)
+        return found[0] + (f", and {len(found) - 1} more" if len(found) > 1 else "") if found else ""
     measured, cpus, reasons = pairs(summary.phases), float(summary.machine.get("cpus", 0)), []
     stolen = max((phase.stolen_cpu for pair in measured for phase in pair), default=0.0)
     if cpus and stolen > MOST_STEAL * cpus:
@@ -249,11 +257,11 @@ def why_not_measurable(summary: RunSummary) -> str:
     return "; ".join(reasons)
 
 
-def _left_out(summary: RunSummary) -> list[str]:
-    """Why the only scene that was asked for did not run; empty if it did."""
-    if summary.scene != MEMORY_SCENE or summary.memory is None or not summary.memory.left_out:
-        return []
-    return [f"the memory scene was {summary.memory.left_out}"]
+def _scenes_not_measured(summary: RunSummary) -> list[str]:
+    found = [text for scene in summary.scenes.values() for text in scene.not_measurable]
+    if all(scene.skipped for scene in summary.scenes.values()):
+        found += [f"{name}: {scene.skipped}" for name, scene in summary.scenes.items()]
+    return found
 
 
 def last_line(summary: RunSummary) -> str:

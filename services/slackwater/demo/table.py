@@ -10,11 +10,9 @@ from rich.console import Console
 from rich.table import Table
 
 from slackwater.demo import versus
-from slackwater.demo.scenes import memory_result
-from slackwater.demo.scenes.memory_result import ENDINGS, MemoryScene
+from slackwater.demo.scenes.result import SceneReport, SceneSummary
 from slackwater.demo.summary import (
     ALONE,
-    MEMORY_SCENE,
     PAIRS,
     PLAIN,
     SLACKWATER,
@@ -52,9 +50,10 @@ def console() -> Console:
 
 def show(summary: RunSummary, console: Console) -> None:
     """Print phases, reaction times, counts, leftovers and the conclusion."""
-    if summary.memory is not None and summary.memory.turns:
-        console.print(memory_turns(summary.memory))
-    if summary.phases:
+    for scene in summary.scenes.values():
+        if scene.rows:
+            console.print(scene_table(scene))
+    if summary.phases and not summary.scenes:
         console.print(phases_of(summary.phases))
     if summary.comparison.outcomes:
         console.print(versus.compared(summary.comparison))
@@ -75,35 +74,41 @@ def _totals(counts: RunCounts) -> str:
 def lines(summary: RunSummary) -> list[str]:
     """The lines below the table of phases."""
     reaction, counts = summary.reaction, summary.counts
-    memory = [] if summary.memory is None else memory_result.sentences(summary.memory)
-    if summary.scene == MEMORY_SCENE:
-        return [*memory, *_end(summary)]
+    if summary.scenes:
+        return [*scene_lines(summary.scenes), _decided(counts), *_offers(summary), *_end(summary)]
     texts = [
-        *memory,
         f"driver: {summary.driver}{f' ({summary.driver_note})' if summary.driver_note else ''}",
         f"surge -> quota lowered: {_seconds(reaction.seconds_to_lowered)}",
         f"surge -> relief (pressure at or below {summary.waterline or 0:.3f}): {_seconds(reaction.seconds_to_relief)}",
         f"surge over -> fully restored: {_seconds(reaction.seconds_to_restored)}",
         _totals(counts),
-        "decisions: " + (", ".join(f"{n} {kind}" for kind, n in sorted(counts.decisions.items()) if n) or "none"),
+        _decided(counts),
     ]
     if needed_no_throttle(summary):
         highest = summary.phases[SLACKWATER].pressure_p90 or 0
         texts.append(f"prod's CPU pressure stayed near the waterline (p90 {highest:.3f}): no throttle was needed")
     if len(measured := pairs(summary.phases)) == PAIRS:
         texts.append(f"p99 under Slackwater and its bound, by pair: {reported_pairs(measured)} ms; the median decides")
-    for offer in summary.offers[:3]:
-        ids = ", ".join(f"{subject} {decision}" for subject, decision in sorted(offer.decision_ids.items()))
-        texts.append(
-            f"last offer of {offer.node}: {format_cpu(offer.cpu_milli)} CPU, "
-            f"{format_memory(offer.memory_bytes)} ({ids})"
-        )
+    texts.extend(_offers(summary))
     texts.extend(versus.lines(summary.comparison))
     if summary.conclusion:
         texts.append(summary.conclusion)
     if disturbed := disturbance(summary.phases, float(summary.machine.get("cpus", 0)) or math.inf):
         texts.append(disturbed)
     return [*texts, *_end(summary)]
+
+
+def _decided(counts: RunCounts) -> str:
+    return "decisions: " + (", ".join(f"{n} {kind}" for kind, n in sorted(counts.decisions.items()) if n) or "none")
+
+
+def _offers(summary: RunSummary) -> list[str]:
+    return [
+        f"last offer of {offer.node}: {format_cpu(offer.cpu_milli)} CPU, {format_memory(offer.memory_bytes)} ("
+        + ", ".join(f"{subject} {decision}" for subject, decision in sorted(offer.decision_ids.items()))
+        + ")"
+        for offer in summary.offers[:3]
+    ]
 
 
 def _end(summary: RunSummary) -> list[str]:
@@ -122,22 +127,21 @@ def _end(summary: RunSummary) -> list[str]:
     return texts
 
 
-def memory_turns(scene: MemoryScene) -> Table:
-    """A table with a row per turn of the memory scene."""
-    title = f"prod grows to {scene.prod_end_mib} MiB in a parent of {scene.limit_mib} MiB"
-    table = Table(title=title, title_justify="left")
-    table.add_column("", no_wrap=True)
-    for column in ("prod", "MiB\nheld", "slowest\nMiB ms", "batch\nrunning", "ended with\na checkpoint", "killed"):
-        table.add_column(column, justify="right")
-    for turn in scene.turns:
-        table.add_row(
-            {memory_result.PLAIN: "plain", memory_result.SLACKWATER: "Slackwater"}[turn.variant],
-            "finished" if turn.prod_finished else "killed",
-            str(turn.prod_mib),
-            f"{turn.slowest_mib_ms:.1f}",
-            *(str(turn.ended(how)) for how in ENDINGS),
-        )
+def scene_table(report: SceneReport) -> Table:
+    """A table with a row per turn of a scene."""
+    table = Table(title=report.title, title_justify="left")
+    for number, column in enumerate(report.columns):
+        table.add_column(column, justify="right" if number else "left", no_wrap=not number)
+    for row in report.rows:
+        table.add_row(*row)
     return table
+
+
+def scene_lines(scenes: Mapping[str, SceneSummary]) -> list[str]:
+    """What the scenes say, and which there was no time for."""
+    found = [text for scene in scenes.values() for text in scene.sentences]
+    found += [f"{name}: skipped, {scene.skipped}" for name, scene in scenes.items() if scene.skipped]
+    return [*found, *(f"NOT MEASURABLE: {text}" for scene in scenes.values() for text in scene.not_measurable)]
 
 
 def phases_of(phases: Mapping[str, Phase]) -> Table:

@@ -29,20 +29,25 @@ class Workloads:
 
     @property
     def folder(self) -> Path:
-        return self.state_dir / "demo"
+        return self.state_dir / "scenes"
 
-    async def service(self, request_seconds: float) -> tuple[int, int]:
-        """Start the prod service; return its port and rounds per request. Raises Unavailable if it does not start."""
+    async def service(
+        self, request_seconds: float, request_milli: int, workload: str = PROD_WORKLOAD
+    ) -> tuple[int, int, Process]:
+        """Start the prod service with this CPU request; return its port, rounds per request and process.
+
+        Raises Unavailable if it does not start.
+        """
         self.folder.mkdir(parents=True, exist_ok=True)
         announced = self.folder / "service.json"
         announced.unlink(missing_ok=True)
         flags = ("--request-ms", f"{request_seconds * 1000:g}", "--announce", str(announced))
         command = ("slackwater.demo.service", "--workers", str(self.cpus), *flags)
-        process = await self._managed("prod", PROD_WORKLOAD, 500 * self.cpus, *command)
+        process = await self._managed("prod", workload, request_milli, *command)
         for _ in range(int(_START_SECONDS / 0.05)):
             if announced.exists():
                 facts = json.loads(announced.read_text())
-                return int(facts["port"]), int(facts["rounds"])
+                return int(facts["port"]), int(facts["rounds"]), process
             if process.returncode is not None:
                 raise Unavailable(f"the demo service exited with {process.returncode} before it was ready")
             await asyncio.sleep(0.05)
@@ -71,11 +76,12 @@ class Workloads:
         state = ("--state-dir", str(self.state_dir))
         return await self._start("slackwater.cli", "exec", *flags, "--memory", memory, *state, "--", *command)
 
-    async def load(self, port: int, schedule: str, start: float, name: str) -> Load:
-        """Start the load generator, which writes its measurements to a file."""
+    async def load(self, port: int, schedule: str, start: float, name: str, patience_seconds: float = 5.0) -> Load:
+        """Start the load generator, which writes its measurements to a file. Later answers count as failed."""
         out = self.folder / f"latencies-{name}.txt"
         out.unlink(missing_ok=True)
-        arguments = ("--port", str(port), "--schedule", schedule, "--start", repr(start), "--out", str(out))
+        arguments = ("--port", str(port), "--schedule", schedule, "--start", repr(start), "--out", str(out),
+                     "--patience", f"{patience_seconds:g}")  # fmt: skip
         return Load(await self._start("slackwater.demo.load", *arguments), out)
 
     async def stop(self, process: Process) -> None:

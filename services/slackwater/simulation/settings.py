@@ -50,8 +50,12 @@ class AssessmentOptions:
     prices: Prices = field(default_factory=Prices)
     pool: str | None = None
     """The node pool that the recommended documents are for; None: the whole cluster."""
+    gib_per_core: float | None = None
+    """Memory that a job takes with each core; None: as the history's requests."""
 
     def __post_init__(self) -> None:
+        if self.gib_per_core is not None and not 0 < self.gib_per_core < 1e6:
+            raise InvalidInput(f"--gib-per-core: {self.gib_per_core:g} is not allowed; above 0", field="gib-per-core")
         if not 0 <= self.accepted < 1:
             raise InvalidInput(f"--accept: {self.accepted} is not a share; 0 to below 1", field="accept")
         for percent in self.percents:

@@ -205,6 +205,10 @@ class Lab:
         await self.client.publish(message.reply, answer)
         await self.client.flush()
 
+    async def answer_confirmed(self, message: Msg, answer: bytes) -> None:
+        """As `answer`, until the server has carried it out: it handles answers beside requests."""
+        await self.client.request(message.reply, answer, timeout=PATIENCE_SECONDS)
+
     async def info(self, consumer: str = "c", stream: str = "T") -> ConsumerInfo:
         return await self.js.consumer_info(stream, consumer)
 

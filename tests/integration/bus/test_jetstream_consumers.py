@@ -137,7 +137,7 @@ async def test_refused_without_delay_it_is_delivered_again_at_once_and_before_ne
     await lab.publish("t.a")
     await lab.publish("t.b")
     (first,) = (await lab.fetch(batch=1)).messages
-    await lab.answer(first, b"-NAK")
+    await lab.answer_confirmed(first, b"-NAK")
     assert (await lab.fetch()).brought == [(1, 2), (2, 1)]
 
 

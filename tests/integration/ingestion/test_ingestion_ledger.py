@@ -56,7 +56,7 @@ async def kept(request: pytest.FixtureRequest, fresh_database: FreshDatabase) ->
 
 NODE = KnownNode(
     "n",
-    track=SequenceTrack("boot-2", "boot-1", 2**40, (7, 9)),
+    track=SequenceTrack("boot-2", ("boot-1", "boot-0"), 2**40, (7, 9)),
     last_report_at=EPOCH,
     liveness=Liveness.FRESH,
     newest_at=EPOCH,

@@ -11,13 +11,13 @@ from slackwater.agent.adapters.linux.supervise import Forwarder, run_child
 
 
 def test_a_command_that_is_ended_before_its_exec_does_not_run(tmp_path: Path) -> None:
-    entrance, ran = tmp_path / "cgroup.procs", tmp_path / "ran"
+    entrance, ran, others = tmp_path / "cgroup.procs", tmp_path / "ran", _children()
     os.mkfifo(entrance)
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
 
     def end_the_child() -> None:
         with entrance.open("rb", buffering=0) as fifo:  # the child waits in its entry until this end is open
-            [pid] = _children()
+            [pid] = _children() - others
             os.kill(pid, signal.SIGTERM)
             fifo.read()
 
@@ -35,7 +35,8 @@ def test_a_command_that_is_ended_before_its_exec_does_not_run(tmp_path: Path) ->
     assert not ran.exists()
 
 
-def _children() -> list[int]:
+def _children() -> set[int]:
+    """Of this process, servers of earlier tests among them."""
     task = Path(f"/proc/{os.getpid()}/task")
     lines = [(place / "children").read_text() for place in task.iterdir()]
-    return [int(pid) for line in lines for pid in line.split()]
+    return {int(pid) for line in lines for pid in line.split()}

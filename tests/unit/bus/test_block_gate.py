@@ -15,7 +15,6 @@ from slackwater.bus.consume.agent_blocks import HOLD_SECONDS, BlockGate, Blocks,
 from slackwater.bus.consume.metrics import BusMetrics
 from slackwater.bus.consume.stats import Counters
 from slackwater.events.agent_block_changed import AgentBlockChanged
-from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.envelope import Payload
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
@@ -137,10 +136,9 @@ def test_only_blocks_in_force_are_listed(world: World) -> None:
 def test_what_agents_publish_is_what_a_block_stops() -> None:
     publishes = {flow.service: set(flow.publishes) for flow in flows()}
     assert {payload.TYPE for payload in EVENTS if payload.FROM_AGENT} == publishes["agent"]
-    shared = {payload.TYPE for payload in EVENTS if payload.ALSO_FROM}
+    shared = {(payload.TYPE, service) for payload in EVENTS for service in payload.ALSO_FROM}
     others = {service: events & publishes["agent"] for service, events in publishes.items() if service != "agent"}
-    assert set().union(*others.values()) == shared
-    assert {service for service, events in others.items() if events} == DecisionRecorded.ALSO_FROM
+    assert {(event, service) for service, events in others.items() for event in events} == shared
 
 
 def test_streams_that_keep_the_last_value_of_each_subject() -> None:

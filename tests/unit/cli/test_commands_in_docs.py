@@ -15,6 +15,7 @@ import typer
 from slackwater.cli.decision_list import question
 from slackwater.cli.list_kinds import kind_of, split_target
 from slackwater.cli.main import app
+from slackwater.demo.scenes.catalog import ALL, chosen
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs" / "how-to").glob("*.md"))]
@@ -100,13 +101,14 @@ def test_it_is_taken(file: str, line: str) -> None:
     parse(shlex.split(words, comments=True)[1:])
 
 
-def test_readme_asks_for_throttles_and_names_as_many_surges_as_there_are() -> None:
+def test_readme_asks_for_throttles_and_names_every_scene_of_the_demo() -> None:
     text = (ROOT / "README.md").read_text()
     assert "slackwater get decisions --where kind=throttle" in text
-    assert "four times" in text
     group = typer.main.get_command(app)
     [demo] = [option for option in group.commands["up"].params if option.name == "demo"]  # type: ignore[attr-defined]
-    assert "four times" in demo.help
+    for scene in chosen(ALL):
+        assert f"\n| {scene.name}: " in text
+        assert scene.name in demo.help
 
 
 def test_the_help_separates_subjects_that_need_a_decision() -> None:

@@ -74,7 +74,7 @@ def test_the_summary_counts_only_nodes_that_report() -> None:
     assert "borrowed 1.5 (300m beyond offers)" in text
     assert text.endswith("throttled pods 1")
     withdrawn = {**node, "offer": {"batch": {"cpu_milli": 0, "memory_bytes": 0}, "degraded": "usage is old"}}
-    told = "nothing is offered: 1 node silent, 1 node degraded, because usage is old or missing"
+    told = "no CPU is offered: 1 node silent, 1 node degraded, because usage is old or missing"
     assert summary([withdrawn, {"liveness": None}], END).endswith(told)
     assert "CPU 0 of 0  memory" in summary([], END)
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.console.domain.offer_table import OfferTable, WantedOffers
+from slackwater.console.domain.offer_table import OfferChange, OfferTable, WantedOffers
 from slackwater.console.domain.resume_token import ResumePoint, decode_token, encode_token
 from slackwater.console.domain.views import OfferView
 from slackwater.model.quantities import Resources
@@ -85,6 +86,18 @@ def test_a_reader_holds_what_is_in_force_whatever_it_skipped(
     }
     assert reader.held == passing
     assert table.news(reader.position, reader.known_from, wanted, 10)[0] == []
+
+
+def test_a_late_repeat_of_an_older_offer_changes_nothing_and_a_new_count_does() -> None:
+    table = OfferTable()
+    table.offered(1, offer("a", 6))
+    table.offered(2, offer("a", 7))
+    table.offered(5, offer("a", 6))
+    assert table.news(1, 1, WantedOffers(), 10) == ([OfferChange(2, "a", offer("a", 7))], 5)
+    assert table.news(2, 2, WantedOffers(), 10) == ([], 5)
+    begun_anew = replace(offer("a", 1), offered_at=offer("a", 7).offered_at + timedelta(seconds=1))
+    table.offered(6, begun_anew)
+    assert table.news(5, 5, WantedOffers(), 10) == ([OfferChange(6, "a", begun_anew)], 6)
 
 
 def test_a_snapshot_says_nothing_of_nodes_that_do_not_pass() -> None:

@@ -13,13 +13,14 @@ from hypothesis import strategies as st
 
 from slackwater.agent.adapters.linux.hierarchy import Hierarchy
 from slackwater.cli.up import DEMO_MEMORY_BYTES
-from slackwater.demo import schedule, summary
+from slackwater.demo import summary
 from slackwater.demo.scenes import memory
+from slackwater.demo.scenes.memory import MEMORY
 from slackwater.demo.scenes.memory_picture import picture
-from slackwater.demo.scenes.memory_result import ENDINGS, MemoryScene, MemoryTurn, failures, sentences
+from slackwater.demo.scenes.memory_result import ENDINGS, MemoryScene, MemoryTurn, failures, report, sentences
 from slackwater.demo.scenes.parent import ParentGroup
+from slackwater.demo.scenes.result import SceneSummary
 from slackwater.demo.summary import RunSummary
-from slackwater.demo.table import memory_turns
 from slackwater.model.errors import Misconfigured
 
 turns = st.builds(
@@ -58,27 +59,14 @@ def test_the_scene_fails_exactly_when_prod_or_a_batch_pod_is_killed_under_slackw
 
 @given(scenes)
 def test_the_table_has_a_row_per_turn(scene: MemoryScene) -> None:
-    assert memory_turns(scene).row_count == len(scene.turns)
-
-
-def test_what_was_left_out_says_so_and_fails_nothing() -> None:
-    scene = MemoryScene(limit_mib=1500, prod_end_mib=1000, left_out="skipped: it needs SECONDS=60")
-    assert sentences(scene) == ["memory: skipped: it needs SECONDS=60"]
-    assert failures(scene) == []
+    assert len(report(scene).rows) == len(scene.turns)
+    assert all(len(row) == len(report(scene).columns) for row in report(scene).rows)
 
 
 def test_the_parent_is_as_large_in_both_variants_and_too_small_for_all() -> None:
     assert DEMO_MEMORY_BYTES == memory.LIMIT_MIB * memory.MIB
     assert memory.BATCH_PODS * memory.BATCH_MIB + memory.PROD_END_MIB > memory.LIMIT_MIB
     assert memory.TARGET < memory.WATERLINE < 1
-
-
-def test_a_short_run_has_no_time_for_it_and_one_alone_repeats_it() -> None:
-    assert not schedule.has_memory(30)
-    assert schedule.has_memory(None)
-    assert schedule.memory_pairs(None, alone=False) == 1
-    assert schedule.memory_pairs(50, alone=True) == 2
-    assert schedule.memory_pairs(10, alone=True) == 1
 
 
 @given(scenes)
@@ -92,9 +80,11 @@ def test_the_picture_is_well_formed_and_says_how_the_last_turns_ended(scene: Mem
 
 
 def run_of(scene: MemoryScene) -> RunSummary:
+    entry = SceneSummary(**MEMORY.judged(scene).model_dump())
     return RunSummary(
         driver="linux", driver_note="", machine={"cpus": 2}, started_at=datetime(2026, 1, 1, tzinfo=UTC), seconds=50,
         workload={}, waterline=None, phases={}, scene="memory", memory=scene, restored_exactly=True,
+        scenes={"memory": entry},
     )  # fmt: skip
 
 
@@ -106,7 +96,7 @@ def test_alone_it_ends_with_its_own_result_and_left_out_it_is_not_measured() -> 
     assert summary.exit_status(run_of(scene)) == summary.EXIT_CLOSED
     lost = scene.model_copy(update={"turns": (turn.model_copy(update={"prod_finished": False}),)})
     assert summary.exit_status(run_of(lost)) == summary.EXIT_OPEN
-    absent = run_of(MemoryScene(limit_mib=1500, prod_end_mib=1000, left_out="skipped: no memory controller is mounted"))
+    absent = run_of(MemoryScene(limit_mib=1500, prod_end_mib=1000, left_out="no memory controller is mounted"))
     assert summary.exit_status(absent) == summary.EXIT_NOT_MEASURABLE
     assert "no memory controller" in summary.why_not_measurable(absent)
 

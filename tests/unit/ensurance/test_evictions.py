@@ -103,6 +103,22 @@ async def test_what_an_agent_evicted_while_it_was_alone_counts_for_the_hour_once
     assert items(scene) == ["b1"]
 
 
+@pytest.mark.parametrize("again", list(EvictionOutcome))
+async def test_an_eviction_that_is_answered_twice_changes_nothing_more(again: EvictionOutcome) -> None:
+    """After a power failure of the broker an agent may see an older document and answer its id again."""
+    scene = await evicting()
+    await scene.report(0.2, batch=CROWD)
+    (item,) = scene.intents()[-1].evictions
+    await scene.ended(EvictionOutcome.KILLED)
+    before = scene.intents(), scene.book.node("n1")
+    answer = EvictionCompleted(
+        id=item.id, node="n1", pod_uid=item.pod_uid, writer="ensurance", outcome=again,
+        completed_at=scene.clock.now() + timedelta(seconds=1), decision_id=item.decision_id,
+    )  # fmt: skip
+    await scene.evicted(event_of(answer, source="agent", time=answer.completed_at))
+    assert (scene.intents(), scene.book.node("n1")) == before
+
+
 async def test_the_effect_is_measured_once_the_last_of_a_decision_has_ended() -> None:
     scene = await evicting()
     await scene.report(0.3, batch=CROWD)  # 471: b1 and b2

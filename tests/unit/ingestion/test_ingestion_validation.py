@@ -18,7 +18,7 @@ from slackwater.testing.clock import EPOCH
 from slackwater.testing.reports import GIB, pod_usage, report
 
 LIMITS = ReportLimits(ahead_seconds=30, behind_seconds=900)
-KNOWN = KnownNode("n", capacity=Resources(4000, 8 * GIB), track=SequenceTrack("boot-1", "boot-0", 5))
+KNOWN = KnownNode("n", capacity=Resources(4000, 8 * GIB), track=SequenceTrack("boot-1", ("boot-0",), 5))
 GOOD = report_from(report("n", 6, EPOCH, pods=[pod_usage("a"), pod_usage("b")]))
 
 
@@ -35,7 +35,7 @@ def reason(changed: Report, known: KnownNode = KNOWN, key: str = "n") -> Refusal
 
 def test_a_good_report_is_accepted() -> None:
     found = verdict(GOOD)
-    assert found == Accepted(SequenceTrack("boot-1", "boot-0", 6), 0)
+    assert found == Accepted(SequenceTrack("boot-1", ("boot-0",), 6), 0)
 
 
 def test_a_node_that_was_never_described_is_believed_within_absolute_bounds() -> None:

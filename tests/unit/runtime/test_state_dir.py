@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from slackwater.model.errors import Misconfigured, NotFound
-from slackwater.runtime.state import Endpoint, StateDir, default_state_dir
+from slackwater.runtime.state import Endpoint, StateDir, client_state_dir, default_state_dir, demo_state_dir
 
 ENDPOINT = Endpoint("http://127.0.0.1:1", "nats://127.0.0.1:2", os.getpid(), token="secret")
 
@@ -114,3 +114,20 @@ def test_where_nothing_can_be_written_a_process_has_no_name(tmp_path: Path) -> N
     (tmp_path / "file").touch()
     with StateDir(tmp_path / "file" / "state").replica("ingestion") as name:
         assert name is None
+
+
+def test_a_command_answers_from_the_demo_only_where_it_ran_last_or_runs_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLACKWATER_STATE_DIR", str(tmp_path))
+    own, demo = StateDir(tmp_path), StateDir(demo_state_dir())
+    assert client_state_dir() == tmp_path
+    with demo.hold():
+        assert client_state_dir() == demo.path
+        with own.hold():
+            assert client_state_dir() == tmp_path
+    os.utime(own.path / "lock", (100, 100))
+    os.utime(demo.path / "lock", (200, 200))
+    assert client_state_dir() == demo.path
+    os.utime(own.path / "lock", (300, 300))
+    assert client_state_dir() == tmp_path

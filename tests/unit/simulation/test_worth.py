@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from slackwater.cli.main import app
 from slackwater.model.errors import InvalidInput
 from slackwater.simulation.domain.risk import Choice, RatedChoice, advise, headroom_percent
-from slackwater.simulation.domain.worth import MONTH_HOURS, Prices, worth_of
+from slackwater.simulation.domain.worth import MONTH_HOURS, MemoryRatio, Prices, ratio_of, worth_of
 from slackwater.simulation.edge.assessment_report import AssessmentReport
 
 AMOUNT = st.floats(0.001, 1e6)
@@ -50,23 +50,45 @@ def test_a_recommendation_keeps_the_headroom_however_much_more_could_be_lent(
         assert f"leaves less than {headroom} % of a node free" in advice.reason
 
 
-@given(AMOUNT, AMOUNT, SIZE, SIZE, st.floats(0.001, 10), st.floats(0.001, 10))
-def test_nodes_need_both_resources_and_money_is_the_sum_of_both(
-    cores: float, gib: float, node_cores: float, node_gib: float, core_hour: float, gib_hour: float
+@given(AMOUNT, AMOUNT, SIZE, SIZE, st.floats(0.01, 100), st.floats(0.001, 10), st.floats(0.001, 10))
+def test_a_core_counts_only_with_its_memory_and_sums_and_money_follow(
+    cores: float, gib: float, node_cores: float, node_gib: float, each: float, core_hour: float, gib_hour: float
 ) -> None:
-    worth = worth_of(cores, gib, node_cores, node_gib, Prices(core_hour, gib_hour))
-    assert worth.nodes * node_cores <= cores * (1 + 1e-9)
-    assert worth.nodes * node_gib <= gib * (1 + 1e-9)
-    scarce, size = (cores, node_cores) if worth.limited_by == "cpu" else (gib, node_gib)
-    assert worth.nodes == scarce / size
-    assert worth.per_month == pytest.approx((cores * core_hour + gib * gib_hour) * MONTH_HOURS)
-    by_node = worth_of(cores, gib, node_cores, node_gib, Prices(node_month=100.0))
+    node, ratio = (node_cores, node_gib), MemoryRatio(each, "option")
+    worth = worth_of(cores, gib, node, ratio, Prices(core_hour, gib_hour))
+    assert worth.usable_cores is not None
+    assert worth.usable_gib is not None
+    assert worth.usable_cores <= cores
+    assert worth.usable_gib <= gib
+    assert worth.usable_gib == pytest.approx(worth.usable_cores * each)
+    whole, usable = (cores, worth.usable_cores) if worth.limited_by == "cpu" else (gib, worth.usable_gib)
+    assert usable == pytest.approx(whole)
+    assert worth.nodes == pytest.approx(worth.usable_cores / min(node_cores, node_gib / each))
+    money = (worth.usable_cores * core_hour + worth.usable_gib * gib_hour) * MONTH_HOURS
+    assert worth.per_month == pytest.approx(money)
+    by_node = worth_of(cores, gib, node, ratio, Prices(node_month=100.0))
     assert by_node.per_month == pytest.approx(100 * worth.nodes)
 
 
+def test_many_cores_with_almost_no_memory_are_worth_almost_nothing() -> None:
+    ratio = ratio_of(None, requested=(1536.0, 6144.0), node=(96.0, 512.0))
+    worth = worth_of(149.3, 1.0, (96.0, 512.0), ratio, Prices(core_hour=0.03, gib_hour=0.004))
+    assert ratio == MemoryRatio(4.0, "requests")
+    assert (worth.usable_cores, worth.usable_gib, worth.limited_by) == (0.25, 1.0, "memory")
+    assert worth.per_month == pytest.approx((0.25 * 0.03 + 1.0 * 0.004) * MONTH_HOURS)
+
+
+def test_the_ratio_is_the_given_one_or_of_the_requests_or_of_the_nodes() -> None:
+    assert ratio_of(2.0, (1.0, 4.0), (8.0, 64.0)) == MemoryRatio(2.0, "option")
+    assert ratio_of(None, (1.0, 4.0), (8.0, 64.0)) == MemoryRatio(4.0, "requests")
+    assert ratio_of(None, (0.0, 4.0), (8.0, 64.0)) == MemoryRatio(8.0, "nodes")
+    assert ratio_of(None, (1.0, 0.0), (8.0, 0.0)) is None
+
+
 def test_without_a_fitting_price_no_money_is_named() -> None:
-    assert worth_of(4.0, None, 2.0, 0.0, Prices(gib_hour=1.0)).per_month is None
-    assert worth_of(4.0, None, 2.0, 0.0, Prices()).nodes == 2
+    assert worth_of(4.0, None, (2.0, 0.0), None, Prices(gib_hour=1.0)).per_month is None
+    alone = worth_of(4.0, None, (2.0, 0.0), None, Prices())
+    assert (alone.nodes, alone.usable_cores, alone.limited_by) == (2, 4.0, "")
 
 
 @pytest.mark.parametrize("price", [0.0, -1.0, math.nan, math.inf])
@@ -94,7 +116,10 @@ def test_the_report_has_worth_workloads_and_documents(trace: Path) -> None:
     (chosen,) = [one for one in report.cpu.choices if one.percent == report.cpu.recommendation.percent]
     cores = chosen.reclaimable_share * report.cpu.capacity / 1000
     assert report.worth.cores == pytest.approx(cores, abs=1e-3)
-    assert report.worth.per_month == pytest.approx(cores * 0.05 * MONTH_HOURS, rel=1e-2)
+    assert report.worth.ratio_from == "requests"
+    assert report.worth.usable_cores is not None
+    assert report.worth.usable_cores <= report.worth.cores
+    assert report.worth.per_month == pytest.approx(report.worth.usable_cores * 0.05 * MONTH_HOURS, rel=1e-2)
     of_cpu = [one.cpu for one in report.workloads if one.cpu is not None]
     assert sum(one.requested for one in of_cpu) == pytest.approx(report.cpu.requested, abs=len(of_cpu))
     assert all(one.slack == one.requested - one.used.p95 for one in of_cpu)
@@ -107,6 +132,8 @@ def test_the_table_names_the_worth_and_the_workloads(trace: Path) -> None:
     done = assess("--trace", trace, "--vms-per-node", "3", "--model", "max", "--price-node-month", "300")
     assert done.exit_code == 0, done.output
     assert "a month at the given price" in done.stdout
+    assert " usable on average: as much as " in done.stdout
+    assert "GiB with a core (as the requests; --gib-per-core assumes another)" in done.stdout
     assert "WORKLOAD" in done.stdout
     assert "slackwater apply -f -" in done.stdout
 
@@ -124,3 +151,9 @@ def test_prices_that_exclude_each_other_are_refused(trace: Path) -> None:
     done = assess("--trace", trace, "--price-node-month", "1", "--price-gib-hour", "1")
     assert done.exit_code == 2
     assert "--price-node-month: excludes" in done.stderr
+
+
+def test_a_ratio_that_is_no_amount_is_refused(trace: Path) -> None:
+    done = assess("--trace", trace, "--gib-per-core", "0")
+    assert done.exit_code == 2
+    assert "--gib-per-core: 0 is not allowed; above 0" in done.stderr

@@ -11,13 +11,14 @@ from random import Random
 from typing import Any
 
 from tests.world.campaign import prepare
-from tests.world.faults import FaultKind, agents, fault_kinds
+from tests.world.faults import FaultKind, fault_kinds
+from tests.world.history import History
 from tests.world.invariants import Invariant
 from tests.world.invariants.agent.evictions import EvictionsAreCarriedOutOnce
 from tests.world.invariants.agent.limits import LimitsAreWanted
 from tests.world.invariants.agent.restore import EveryFileReadsAsBefore
 from tests.world.machine.station import Station
-from tests.world.plan import Plan, PlannedFault
+from tests.world.plan import Plan, PlannedFault, agents
 from tests.world.processes import Process
 from tests.world.run import Child, Outcome
 from tests.world.world import World
@@ -102,7 +103,7 @@ class Writer:
         )
 
 
-class AgentWorld(World):
+class AgentWorld(History):
     """Agents, a broker and writers."""
 
     def watch(self, invariant: Invariant) -> None:
@@ -149,11 +150,11 @@ def perform_agents(plan: Plan) -> Outcome:
     """As tests.world.run.perform, with agents alone."""
     from tests.world import run
 
-    whole, run.World = run.World, AgentWorld  # type: ignore[misc] # in a process that ends with the run
+    whole, run.History = run.History, AgentWorld  # type: ignore[misc] # in a process that ends with the run
     try:
         return run.perform(plan)
     finally:
-        run.World = whole  # type: ignore[misc]
+        run.History = whole  # type: ignore[misc]
 
 
 def main(first: int, last: int) -> None:

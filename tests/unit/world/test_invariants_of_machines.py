@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from random import Random
@@ -12,11 +13,7 @@ from typing import Any
 
 import pytest
 from tests.world.invariants import Invariant, Violation
-from tests.world.invariants.agent.evictions import (
-    HEARD_SECONDS,
-    EvictionsAreCarriedOutOnce,
-    EvictionsAreWithinAutonomy,
-)
+from tests.world.invariants.agent.evictions import EvictionsAreCarriedOutOnce, EvictionsAreWithinAutonomy
 from tests.world.invariants.agent.limits import LimitsAreWanted
 from tests.world.invariants.agent.restore import EveryFileReadsAsBefore
 from tests.world.invariants.colocation.offers import OffersFollowTheFormulas, OldOffersShrink
@@ -26,7 +23,7 @@ from tests.world.machine.fleet import FleetSizes
 from tests.world.machine.kernel import AGENT
 from tests.world.machine.load import Load
 from tests.world.machine.station import FOLDER, Station
-from tests.world.plan import Plan, PlannedChange
+from tests.world.plan import Plan
 from tests.world.processes import State
 from tests.world.trace import Kind, Step
 
@@ -52,6 +49,7 @@ from slackwater.offers.snapshot import NodeSnapshot, PodInput
 from slackwater.offers.snapshots import snapshot_of
 from slackwater.offers.strategy import Strategy
 from slackwater.testing.clock import FakeClock
+from slackwater.testing.postgres_twin.values import Json
 
 NAME = "agent-00"
 MIB = 1 << 20
@@ -276,23 +274,11 @@ def test_an_eviction_without_the_grant_is_found() -> None:
     site.watch(EvictionsAreWithinAutonomy)
     with pytest.raises(Violation, match="granted so far"):
         site.station.machine.signal("a", 15)
-    allowing = PlannedChange(0.0, "put", "Autonomy", "pool", {"mode": "evict", "nodeEvictionsPerHour": 1})
-    site.step(Kind.APPLIED, "Autonomy/pool", allowing, result="done")
+    commit = SimpleNamespace(
+        inserted=lambda table: [{"kind": "Autonomy", "document": Json({"spec": {"mode": "evict"}})}]
+    )
+    site.step(Kind.COMMITTED, "ensurance", commit)
     site.station.machine.signal("a", 15)
-
-
-async def test_more_evictions_than_an_operator_allows_are_found_once_the_bound_is_known(site: Site) -> None:
-    site.watch(EvictionsAreWithinAutonomy)
-    await site.clock.advance(1)
-    allowing = PlannedChange(0.0, "put", "Autonomy", "pool", {"mode": "evict", "nodeEvictionsPerHour": 1})
-    site.step(Kind.APPLIED, "Autonomy/pool", allowing, result="done")
-    for uid in ("a", "b", "c"):
-        site.pod(uid)
-    site.station.machine.signal("a", 15)
-    site.station.machine.signal("b", 15)
-    await site.clock.advance(HEARD_SECONDS + 1)
-    with pytest.raises(Violation, match="3 evictions within an hour; allowed: 1"):
-        site.station.machine.signal("c", 15)
 
 
 def test_more_evictions_than_a_node_may_begin_in_an_hour_are_found(site: Site) -> None:
@@ -392,6 +378,10 @@ def test_an_offer_that_grows_while_its_inputs_age_is_found(site: Site) -> None:
         site.stored(DecisionRecorded(record=offer_record(site, 701, age_seconds=500.0)))
     with pytest.raises(Violation, match="lost and offers"):
         site.stored(DecisionRecorded(record=offer_record(site, 1, lost=True)))
+    for lost, result in ((True, 0), (False, 600)):  # the node is back
+        site.stored(DecisionRecorded(record=offer_record(site, result, age_seconds=600.0, lost=lost)))
+    with pytest.raises(Violation, match="grew from 600 to 601"):
+        site.stored(DecisionRecorded(record=offer_record(site, 601, age_seconds=600.0)))
 
 
 def test_an_offer_that_is_not_of_the_machine_as_it_is_is_found(site: Site) -> None:
@@ -422,3 +412,11 @@ def test_an_offer_that_is_not_of_the_machine_as_it_is_is_found(site: Site) -> No
     ):
         with pytest.raises(Violation, match=words):
             invariant.check(site.station, wrong)
+    low = replace(right, cpu=PublishGate(offer.batch.cpu.value // 2))
+    gone = replace(right, pods=(*pods, PodInput("gone", "prod", "LS", Resources(), Resources())))
+    for quiet_seconds, is_found in ((60.0, False), (300.0, True)):
+        site.world.plan = Plan(1, quiet_seconds=quiet_seconds, rest_seconds=0.0)
+        for wrong, words in ((low, "the formula gives"), (gone, "knows")):
+            with pytest.raises(Violation, match=words) if is_found else nullcontext():
+                invariant.check(site.station, wrong)
+    invariant.check(site.station, replace(right, cpu=replace(low.cpu, rising_to=offer.batch.cpu.value)))

@@ -11,12 +11,10 @@ import importlib
 import pkgutil
 from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from tests.world.trace import Kind, Step
-
-if TYPE_CHECKING:
-    from tests.world.world import World
+from tests.world.world import World
 
 
 class Violation(AssertionError):

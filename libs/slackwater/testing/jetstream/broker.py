@@ -134,6 +134,8 @@ class JetStreamBroker(MemoryBroker):
             return
         if subject.startswith(_ACK):
             self._acknowledge(subject, body)
+            if reply:  # the confirmation that it has been carried out
+                connection.deliver(reply, reply, "", None, b"")
             return
         keeper = self._keepers.get(subject)
         if keeper is None and subject not in self._keepers:

@@ -54,7 +54,13 @@ class OfferTable:
         """Position of the last entry that was applied."""
 
     def offered(self, sequence: int, offer: OfferView) -> None:
-        """Apply an offer. Positions must rise."""
+        """Apply an offer, unless it is older than the node's offer in force: a repeat published late, after the broker
+        had lost the ids of replaced messages, follows its successor in the log. Positions must rise.
+        """
+        known = self._rows.get(offer.node)
+        if known is not None and known.offer is not None and _is_older(offer, known.offer):
+            self._advance(offer.node, sequence)
+            return
         row = self._touched(offer.node, sequence)
         row.offer, row.offer_sequence = offer, sequence
 
@@ -68,12 +74,16 @@ class OfferTable:
         row.pool, row.pool_sequence = pool, sequence
 
     def _touched(self, node: str, sequence: int) -> _Row:
-        if sequence <= self.position:
-            raise ValueError(f"position {sequence} of {node} is not after {self.position}")
+        self._advance(node, sequence)
         row = self._rows.setdefault(node, _Row(sequence))
-        row.sequence = self.position = sequence
+        row.sequence = sequence
         self._rows.move_to_end(node)
         return row
+
+    def _advance(self, node: str, sequence: int) -> None:
+        if sequence <= self.position:
+            raise ValueError(f"position {sequence} of {node} is not after {self.position}")
+        self.position = sequence
 
     def news(self, after: int, known_from: int, wanted: WantedOffers, limit: int) -> tuple[Sequence[OfferChange], int]:
         """At most `limit` changes after position `after`, in order, and the position that this reaches.
@@ -91,6 +101,11 @@ class OfferTable:
         told = newer[:limit]
         changes = [OfferChange(place, node, row.offer if _in_pool(row, wanted) else None) for place, node, row in told]
         return changes, changes[-1].sequence if len(newer) > limit else max(after, self.position)
+
+
+def _is_older(offer: OfferView, known: OfferView) -> bool:
+    """A node that was deleted and is back begins a new count at a later time, and its offers are followed."""
+    return offer.generation < known.generation and offer.offered_at <= known.offered_at
 
 
 def _in_pool(row: _Row, wanted: WantedOffers) -> bool:

@@ -26,7 +26,7 @@ from slackwater.demo.scenes.page_cache import CacheGroup, drop_cache, write_file
 from slackwater.demo.scenes.parent import ParentGroup
 from slackwater.demo.scenes.reread import reads_of
 from slackwater.demo.scenes.result import interleaved
-from slackwater.demo.scenes.scene import Scene, Stage
+from slackwater.demo.scenes.scene import DemoScene, Stage
 from slackwater.demo.scenes.stream import progress_of
 from slackwater.model.errors import Misconfigured, Unavailable
 
@@ -38,7 +38,7 @@ WATERLINE, COOL_DOWN_SECONDS = "16Mi", 60
 FREE_DISK_MIB: Final = PROD_MIB + BATCH_PODS * BATCH_MIB + 1000
 ALONE_SECONDS, BESIDE_SECONDS = 2.0, 7.0
 _START_SECONDS, _RESTORE_SECONDS, _STEP_SECONDS = 30.0, 6.0, 0.1
-_ROUND_SECONDS: Final = 26.0
+_ROUND_SECONDS: Final = 24.0
 
 Start = Callable[[str, Sequence[str]], Awaitable[Process]]
 Folder = Callable[[str], Path | None]
@@ -210,7 +210,7 @@ class CacheTurns:
     async def _name_decision(self, turn: CacheTurn) -> None:
         """Say which decision lowered the limits last, so that it can be looked at."""
         cuts = [item for item in await self.stage.api.decisions() if item["kind"] == "throttle"]
-        of_memory = [item["id"] for item in cuts if any(action["memory"] for action in item["actions"])]
+        of_memory = [item["id"] for item in cuts if any(action.get("memory") for action in item["actions"])]
         if of_memory and turn.limit_mib is not None:
             self.stage.narrator.write_line(
                 f"cache: batch was held to {turn.limit_mib} MiB; try: slackwater why decision/{of_memory[-1]}"
@@ -258,7 +258,7 @@ async def perform(stage: Stage, turns: int) -> CacheScene:
     return await CacheTurns(stage).perform(turns)
 
 
-CACHE: Final = Scene(
+CACHE: Final = DemoScene(
     name="cache",
     plan=f"prod rereads {PROD_MIB} MiB in a full parent cgroup of {LIMIT_MIB} MiB, alone and beside batch that reads "
     "too; plain, batch pushes prod's file out of the page cache; with Slackwater, batch's memory is limited",

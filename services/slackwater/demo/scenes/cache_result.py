@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from slackwater.demo.scenes.result import Report, Result, Turn
+from slackwater.demo.scenes.result import Result, SceneReport, Turn
 from slackwater.model.plurals import counted
 
 ALONE, PLAIN, SLACKWATER = "alone", "plain", "slackwater"
@@ -64,10 +64,10 @@ class CacheScene(Result):
         return tuple(turn for turn in self.turns if turn.variant == variant)
 
 
-def report(scene: CacheScene) -> Report:
+def report(scene: CacheScene) -> SceneReport:
     """Returns a table with a row per turn, and what it says."""
     nothing = not_measurable(scene)
-    return Report(
+    return SceneReport(
         title=f"cache: prod rereads {scene.prod_mib} MiB in a parent of {scene.limit_mib} MiB beside "
         f"{counted(scene.batch_pods, 'batch pod')} that reread {scene.batch_mib} MiB each",
         columns=(

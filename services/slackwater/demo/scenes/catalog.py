@@ -5,7 +5,16 @@ from __future__ import annotations
 from typing import Any, Final
 
 from slackwater.demo.scenes.cache import CACHE
+from slackwater.demo.scenes.cpu import CPU
+from slackwater.demo.scenes.lend import LEND
 from slackwater.demo.scenes.memory import MEMORY
-from slackwater.demo.scenes.scene import Scene
+from slackwater.demo.scenes.policies import POLICIES
+from slackwater.demo.scenes.scene import DemoScene
 
-SCENES: Final[tuple[Scene[Any], ...]] = (MEMORY, CACHE)
+SCENES: Final[tuple[DemoScene[Any], ...]] = (LEND, MEMORY, CACHE, CPU, POLICIES)
+ALL: Final = "all"
+
+
+def chosen(name: str) -> list[DemoScene[Any]]:
+    """Returns the scene of this name, or for `all` every scene that is not optional."""
+    return [scene for scene in SCENES if scene.name == name or (name == ALL and not scene.optional)]

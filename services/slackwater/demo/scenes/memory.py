@@ -22,7 +22,7 @@ from slackwater.demo.scenes.memory_result import PLAIN, SLACKWATER, Ending, Memo
 from slackwater.demo.scenes.other_work import measured
 from slackwater.demo.scenes.parent import ParentGroup
 from slackwater.demo.scenes.result import interleaved
-from slackwater.demo.scenes.scene import Scene, Stage
+from slackwater.demo.scenes.scene import DemoScene, Stage
 from slackwater.model.errors import Misconfigured, Unavailable
 
 MIB: Final = 1 << 20
@@ -33,7 +33,7 @@ GRACE_SECONDS = 5
 NEEDED_MIB: Final = LIMIT_MIB + 1000
 """Available memory from which the machine itself is not in want."""
 _START_SECONDS, _GROW_SECONDS, _STEP_SECONDS = 40.0, 25.0, 0.1
-_TURN_PAIR_SECONDS: Final = 25.0
+_TURN_PAIR_SECONDS: Final = 21.0
 
 Start = Callable[[str, Sequence[str]], Any]
 
@@ -207,7 +207,7 @@ async def perform(stage: Stage, turns: int) -> MemoryScene:
     return await MemoryTurns(stage).perform(turns)
 
 
-MEMORY: Final = Scene(
+MEMORY: Final = DemoScene(
     name="memory",
     plan=f"prod grows in a full parent cgroup of {LIMIT_MIB} MiB; plain, the kernel kills; with Slackwater, batch is "
     "evicted with grace",

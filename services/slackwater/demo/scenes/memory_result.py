@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, Literal
 
-from slackwater.demo.scenes.result import Report, Result, Turn
+from slackwater.demo.scenes.result import Result, SceneReport, Turn
 from slackwater.model.plurals import counted
 
 PLAIN, SLACKWATER = "plain", "slackwater"
@@ -40,9 +40,9 @@ class MemoryScene(Result):
         return tuple(turn for turn in self.turns if turn.variant == variant)
 
 
-def report(scene: MemoryScene) -> Report:
+def report(scene: MemoryScene) -> SceneReport:
     """Returns a table with a row per turn, and what it says."""
-    return Report(
+    return SceneReport(
         title=f"memory: prod grows to {scene.prod_end_mib} MiB in a parent of {scene.limit_mib} MiB",
         columns=("", "prod", "MiB\nheld", "slowest\nMiB ms", "batch\nrunning", "ended with\na checkpoint", "killed"),
         rows=tuple(_row(turn) for turn in scene.turns),

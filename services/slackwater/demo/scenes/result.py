@@ -6,8 +6,8 @@ comparison, says which turn it was and by how much, and the run ends with exit s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict
 
@@ -35,7 +35,7 @@ class Result(BaseModel):
     left_out: str = ""
 
 
-class Report(BaseModel):
+class SceneReport(BaseModel):
     """What a result says: a table with a row per turn, sentences that it carries, and promises that it breaks."""
 
     model_config = ConfigDict(frozen=True)
@@ -48,10 +48,10 @@ class Report(BaseModel):
     not_measurable: tuple[str, ...] = ()
 
 
-def judge(name: str, report: Report, result: Result) -> Report:
+def judge(name: str, report: SceneReport, result: Result) -> SceneReport:
     """Returns the report as it may be shown: nothing is compared or failed where a turn was disturbed."""
     if result.left_out:
-        return Report(not_measurable=(f"{name}: {result.left_out}",))
+        return SceneReport(not_measurable=(f"{name}: {result.left_out}",))
     reasons = disturbed_turns(result.turns)
     if not reasons:
         return report
@@ -84,3 +84,13 @@ def interleaved(variants: Sequence[str], turns: int) -> list[str]:
     for number in range(turns):
         order += variants if number % 2 == 0 else tuple(reversed(variants))
     return order
+
+
+class SceneSummary(SceneReport):
+    """The entry of a scene in run-summary.json. `skipped` says why the run had no time for it."""
+
+    plan: str = ""
+    turns_each: int = 0
+    took_seconds: float = 0.0
+    skipped: str = ""
+    result: Mapping[str, Any] = {}

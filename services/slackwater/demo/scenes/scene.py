@@ -1,7 +1,8 @@
-"""What a scene is: one situation in turns of two or more variants. A scene is one record `Scene` in the catalog."""
+"""What a scene is: one situation in turns of two or more variants. A scene is one record `DemoScene` in the catalog."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -9,8 +10,10 @@ from typing import Generic, TypeVar
 from slackwater.demo.api import Api
 from slackwater.demo.kernel import Kernel
 from slackwater.demo.narrator import Narrator
-from slackwater.demo.scenes.result import Report, Result, judge
+from slackwater.demo.scenes.result import Result, SceneReport, judge
 from slackwater.demo.workloads import Workloads
+
+_STEP_SECONDS = 0.1
 
 
 @dataclass(slots=True)
@@ -21,13 +24,24 @@ class Stage:
     narrator: Narrator
     workloads: Workloads
     kernel: Kernel
+    request_cpu: float | None = None
+    """CPU seconds of one request of the HTTP service, measured by the first scene that runs it."""
+
+
+async def wait_until(holds: Callable[[], bool], seconds: float) -> bool:
+    """Asks ten times a second; returns whether the condition held within these seconds."""
+    for _ in range(int(seconds / _STEP_SECONDS)):
+        if holds():
+            return True
+        await asyncio.sleep(_STEP_SECONDS)
+    return False
 
 
 R = TypeVar("R", bound=Result)
 
 
 @dataclass(frozen=True, slots=True)
-class Scene(Generic[R]):
+class DemoScene(Generic[R]):
     """A scene. `seconds` and `turns` let a run of limited time choose its scenes before it begins."""
 
     name: str
@@ -40,10 +54,12 @@ class Scene(Generic[R]):
     result: type[R]
     perform: Callable[[Stage, int], Awaitable[R]]
     """Runs so many turns of each variant, interleaved; leaves no pod and no policy behind."""
-    report: Callable[[R], Report]
-    picture: Callable[[R], str]
+    report: Callable[[R], SceneReport]
+    picture: Callable[[R], str] | None
     """Draws a result that has turns, as an SVG that stands alone."""
+    optional: bool = False
+    """Runs only when it is asked for by name."""
 
-    def judged(self, result: R) -> Report:
+    def judged(self, result: R) -> SceneReport:
         """Returns the report, without comparisons where a turn was disturbed."""
         return judge(self.name, self.report(result), result)

@@ -96,7 +96,12 @@ def known_node(row: RowMapping) -> KnownNode:
     return KnownNode(
         name=row["name"],
         capacity=Resources(row["cpu_capacity_milli"], row["memory_capacity_bytes"]) if described else None,
-        track=SequenceTrack(row["boot_epoch"], row["previous_epoch"], row["last_sequence"], unpacked(row["missing"])),
+        track=SequenceTrack(
+            row["boot_epoch"],
+            tuple(row["previous_epoch"].split("\n")) if row["previous_epoch"] else (),
+            row["last_sequence"],
+            unpacked(row["missing"]),
+        ),
         last_report_at=row["last_report_at"],
         liveness=Liveness(row["liveness"]) if row["liveness"] else None,
         newest_at=row["newest_at"],
@@ -109,11 +114,13 @@ def known_node(row: RowMapping) -> KnownNode:
 
 
 def node_columns(nodes: Sequence[KnownNode]) -> dict[str, list[Any]]:
-    """Returns the parameters that save nodes, one list per column; `missing` is the text of an array."""
+    """Returns the parameters that save nodes, one list per column; `missing` is the text of an array, and
+    `previous_epoch` has a line per epoch.
+    """
     return {
         "name": [node.name for node in nodes],
         "boot_epoch": [node.track.boot_epoch for node in nodes],
-        "previous_epoch": [node.track.previous_epoch for node in nodes],
+        "previous_epoch": ["\n".join(node.track.previous_epochs) or None for node in nodes],
         "last_sequence": [node.track.last for node in nodes],
         "missing": ["{" + ",".join(map(str, packed(node.track.missing))) + "}" for node in nodes],
         "last_report_at": [node.last_report_at for node in nodes],

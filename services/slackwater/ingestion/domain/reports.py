@@ -96,10 +96,12 @@ class Arrival:
 
 @record(frozen=True, slots=True)
 class SequenceTrack:
-    """The sequence state of an agent's numbered reports. `missing` holds the newest holes below `last`."""
+    """The sequence state of an agent's numbered reports. `missing` holds the newest holes below `last`, and
+    `previous_epochs` the agents that were replaced, the newest first.
+    """
 
     boot_epoch: str | None = None
-    previous_epoch: str | None = None
+    previous_epochs: tuple[str, ...] = ()
     last: int = 0
     missing: tuple[int, ...] = ()
 

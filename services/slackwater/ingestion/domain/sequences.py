@@ -7,6 +7,10 @@ from slackwater.model.records import record
 
 REMEMBERED = 256
 """Number of holes that are kept. A report older than these is treated as a repeat."""
+REMEMBERED_EPOCHS = 16
+"""Number of replaced agents that are kept: a report whose acknowledgement was lost may come again after an agent has
+restarted several times.
+"""
 
 
 @record(frozen=True, slots=True)
@@ -30,23 +34,24 @@ def observe(track: SequenceTrack, boot_epoch: str, sequence: int) -> Fresh | Rep
     because delivery may reorder.
     """
     if track.boot_epoch is None and sequence > REMEMBERED:
-        return Fresh(SequenceTrack(boot_epoch, None, sequence), 0)
+        return Fresh(SequenceTrack(boot_epoch, (), sequence), 0)
     if boot_epoch == track.boot_epoch:
         return _same_agent(track, sequence)
-    if boot_epoch == track.previous_epoch:
+    if boot_epoch in track.previous_epochs:
         return Repeated()
-    restarted = SequenceTrack(boot_epoch, track.boot_epoch, sequence, _holes((), 0, sequence))
+    replaced = () if track.boot_epoch is None else (track.boot_epoch, *track.previous_epochs)[:REMEMBERED_EPOCHS]
+    restarted = SequenceTrack(boot_epoch, replaced, sequence, _holes((), 0, sequence))
     return Fresh(restarted, sequence - 1)
 
 
 def _same_agent(track: SequenceTrack, sequence: int) -> Fresh | Repeated:
     if sequence > track.last:
         missing = _holes(track.missing, track.last, sequence)
-        fresh = SequenceTrack(track.boot_epoch, track.previous_epoch, sequence, missing)
+        fresh = SequenceTrack(track.boot_epoch, track.previous_epochs, sequence, missing)
         return Fresh(fresh, sequence - track.last - 1)
     if sequence in track.missing:
         rest = tuple(hole for hole in track.missing if hole != sequence)
-        return Fresh(SequenceTrack(track.boot_epoch, track.previous_epoch, track.last, rest), -1)
+        return Fresh(SequenceTrack(track.boot_epoch, track.previous_epochs, track.last, rest), -1)
     return Repeated()
 
 

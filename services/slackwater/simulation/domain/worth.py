@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from slackwater.model.errors import InvalidInput
 
@@ -31,32 +32,66 @@ class Prices:
 
 
 @dataclass(frozen=True, slots=True)
+class MemoryRatio:
+    """GiB of memory that a job takes with each core, and where that is from: option, requests or nodes."""
+
+    gib_per_core: float
+    source: Literal["option", "requests", "nodes"]
+
+
+@dataclass(frozen=True, slots=True)
 class Worth:
-    """Means over the evaluated time. `cores` and `gib` are None for a resource that was not assessed, `per_month` if
-    no price fits. `nodes`: of the mean node of this fleet, as many as both resources together fill; `limited_by` is the
-    resource that fills fewest (cpu or memory)."""
+    """Means over the evaluated time. `cores` and `gib` could be lent; they are None for a resource that was not
+    assessed, `per_month` if no price fits. `usable_cores` and `usable_gib` are the part of them that jobs of the ratio
+    can take, and `limited_by` is the resource that ends first (cpu or memory). Ratio and limit are None and empty where
+    one resource alone was assessed.
+    `nodes`: of the mean node of this fleet, as many as run the same jobs."""
 
     cores: float | None
     gib: float | None
+    usable_cores: float | None
+    usable_gib: float | None
+    ratio: MemoryRatio | None
     nodes: float
     limited_by: str
     per_month: float | None
 
 
-def worth_of(cores: float | None, gib: float | None, node_cores: float, node_gib: float, prices: Prices) -> Worth:
-    """Returns the worth of lendable amounts; `node_cores` and `node_gib` are the size of the mean node.
-
-    nodes = min(cores / node_cores, gib / node_gib) over the assessed resources, because a job needs both;
-    money = nodes x price of a node-month, or (cores x core-hour + GiB x GiB-hour) x 730.
+def ratio_of(given: float | None, requested: tuple[float, float], node: tuple[float, float]) -> MemoryRatio | None:
+    """Returns the ratio that is assumed for jobs: the given one, else that of the requests, else that of the mean node.
+    Both pairs are cores and GiB. None: no pair has both.
     """
-    sized = ((cores, node_cores, "cpu"), (gib, node_gib, "memory"))
-    filled = [(amount / size, name) for amount, size, name in sized if amount is not None and size > 0]
-    nodes, limited_by = min(filled, default=(0.0, ""))
+    if given is not None:
+        return MemoryRatio(given, "option")
+    if min(requested) > 0:
+        return MemoryRatio(requested[1] / requested[0], "requests")
+    return MemoryRatio(node[1] / node[0], "nodes") if min(node) > 0 else None
+
+
+def worth_of(
+    cores: float | None, gib: float | None, node: tuple[float, float], ratio: MemoryRatio | None, prices: Prices
+) -> Worth:
+    """Returns the worth of lendable amounts; `node` is cores and GiB of the mean node.
+
+    usable cores = min(cores, GiB / ratio), usable GiB = usable cores x ratio, because a job needs both;
+    nodes = usable cores / min(node's cores, node's GiB / ratio);
+    money = nodes x price of a node-month, or (usable cores x core-hour + usable GiB x GiB-hour) x 730.
+    """
+    usable_cores, usable_gib, limited_by = cores, gib, ""
+    if cores is not None and gib is not None and ratio is not None:
+        usable_cores = min(cores, gib / ratio.gib_per_core)
+        usable_gib = min(gib, usable_cores * ratio.gib_per_core)
+        limited_by = "cpu" if cores <= gib / ratio.gib_per_core else "memory"
+    filled = (
+        amount / size for amount, size in zip((usable_cores, usable_gib), node, strict=True) if amount and size > 0
+    )
+    nodes = max(filled, default=0.0)
+    ratio = ratio if limited_by else None
     if prices.node_month is not None:
-        return Worth(cores, gib, nodes, limited_by, nodes * prices.node_month)
+        return Worth(cores, gib, usable_cores, usable_gib, ratio, nodes, limited_by, nodes * prices.node_month)
     priced = [
         amount * price * MONTH_HOURS
-        for amount, price in ((cores, prices.core_hour), (gib, prices.gib_hour))
+        for amount, price in ((usable_cores, prices.core_hour), (usable_gib, prices.gib_hour))
         if amount is not None and price is not None
     ]
-    return Worth(cores, gib, nodes, limited_by, sum(priced) if priced else None)
+    return Worth(cores, gib, usable_cores, usable_gib, ratio, nodes, limited_by, sum(priced) if priced else None)

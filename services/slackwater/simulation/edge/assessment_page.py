@@ -14,9 +14,9 @@ from slackwater.simulation.usecases.assess import Assessment
 from slackwater.traces.options import UNITS
 
 
-def page(found: Assessment, prices: Prices, pool: str | None) -> str:
+def page(found: Assessment, prices: Prices, pool: str | None, gib_per_core: float | None = None) -> str:
     """Returns a self-contained HTML file."""
-    report = assessment_of(found, prices, pool)
+    report = assessment_of(found, prices, pool, gib_per_core)
     parts = [
         {
             "resource": each,

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from slackwater.simulation.domain.risk import RatedChoice
-from slackwater.simulation.domain.worth import Prices, worth_of
+from slackwater.simulation.domain.worth import Prices, ratio_of, worth_of
 from slackwater.simulation.edge.recommended_documents import documents_of
 from slackwater.simulation.edge.simulation_report import ReportPart
 from slackwater.simulation.usecases.assess import Assessment, NodeAssessed, ResourceAssessed
@@ -103,11 +103,25 @@ class WorthReport(ReportPart):
     """What the recommended settings could lend, as means over the evaluated time; 0 of a resource without a
     recommendation."""
 
-    cores: float | None = Field(description="null: CPU was not assessed")
-    gib: float | None = Field(description="null: memory was not assessed")
-    nodes: float = Field(description="mean nodes of this fleet that both resources together fill")
-    limited_by: str = Field(description="the resource that fills fewest nodes: cpu or memory")
-    per_month: float | None = Field(description="730 hours at the given price, in its currency; null: no price fits")
+    cores: float | None = Field(description="could be lent; null: CPU was not assessed")
+    gib: float | None = Field(description="could be lent; null: memory was not assessed")
+    usable_cores: float | None = Field(
+        default=None, description="of cores, those whose memory could be lent too; null: CPU was not assessed"
+    )
+    usable_gib: float | None = Field(
+        default=None, description="of gib, what comes with usable_cores; null: memory was not assessed"
+    )
+    gib_per_core: float | None = Field(
+        default=None, description="memory assumed with each core; null: one resource alone was assessed"
+    )
+    ratio_from: Literal["option", "requests", "nodes"] | None = Field(
+        default=None, description="where gib_per_core is from: --gib-per-core, all requests, or the mean node"
+    )
+    nodes: float = Field(description="mean nodes of this fleet that run the same jobs as the usable amounts")
+    limited_by: str = Field(description="the resource that ends first: cpu or memory; empty: one alone was assessed")
+    per_month: float | None = Field(
+        description="usable amounts for 730 hours at the given price, in its currency; null: no price fits"
+    )
 
 
 class AssessmentReport(ReportPart):
@@ -130,7 +144,9 @@ class AssessmentReport(ReportPart):
     )
 
 
-def assessment_of(assessment: Assessment, prices: Prices = _NO_PRICES, pool: str | None = None) -> AssessmentReport:
+def assessment_of(
+    assessment: Assessment, prices: Prices = _NO_PRICES, pool: str | None = None, gib_per_core: float | None = None
+) -> AssessmentReport:
     """Builds the report from the assessment; the documents are for `pool`, or (None) for the whole cluster."""
     trace = assessment.placed.any_trace
     resources = {kind.value: _resource(resource) for kind, resource in assessment.resources.items()}
@@ -161,7 +177,7 @@ def assessment_of(assessment: Assessment, prices: Prices = _NO_PRICES, pool: str
             )
             for workload in assessment.workloads
         ],
-        worth=_worth(assessment, prices),
+        worth=_worth(assessment, prices, gib_per_core),
         documents=list(documents_of(assessment, pool)),
     )
 
@@ -201,22 +217,33 @@ def _of_workload(workload: WorkloadAssessed, place: int) -> WorkloadResource:
     return WorkloadResource(requested=requested, used=_used(used), slack=requested - used[1])
 
 
-def _worth(assessment: Assessment, prices: Prices) -> WorthReport:
-    lent, sizes = dict[TraceResource, float](), dict[TraceResource, float]()
+def _worth(assessment: Assessment, prices: Prices, gib_per_core: float | None) -> WorthReport:
+    lent, sizes, requested = (dict[TraceResource, float]() for _ in range(3))
     for resource, one in assessment.resources.items():
         step = UNITS[resource].step
         chosen = next((rated for rated in one.judged if one.advice and rated.choice == one.advice.choice), None)
         lent[resource] = 0.0 if chosen is None else chosen.reclaimable_share * one.capacity / step
+        requested[resource] = one.requested / step
         sizes[resource] = one.capacity / step / max(1, len(assessment.nodes))
     cpu, memory = TraceResource.CPU, TraceResource.MEMORY
-    worth = worth_of(lent.get(cpu), lent.get(memory), sizes.get(cpu, 0), sizes.get(memory, 0), prices)
+    node = sizes.get(cpu, 0.0), sizes.get(memory, 0.0)
+    ratio = ratio_of(gib_per_core, (requested.get(cpu, 0.0), requested.get(memory, 0.0)), node)
+    worth = worth_of(lent.get(cpu), lent.get(memory), node, ratio, prices)
     return WorthReport(
-        cores=None if worth.cores is None else round(worth.cores, 3),
-        gib=None if worth.gib is None else round(worth.gib, 3),
+        cores=_rounded(worth.cores),
+        gib=_rounded(worth.gib),
+        usable_cores=_rounded(worth.usable_cores),
+        usable_gib=_rounded(worth.usable_gib),
+        gib_per_core=_rounded(worth.ratio.gib_per_core) if worth.ratio else None,
+        ratio_from=worth.ratio.source if worth.ratio else None,
         nodes=round(worth.nodes, 3),
         limited_by=worth.limited_by,
         per_month=None if worth.per_month is None else round(worth.per_month, 2),
     )
+
+
+def _rounded(amount: float | None) -> float | None:
+    return None if amount is None else round(amount, 3)
 
 
 def _used(quantiles: tuple[int, int, int]) -> Used:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from tests.world.invariants import Invariant, Violation
 from tests.world.machine.kernel import AGENT, Write
 from tests.world.machine.station import Station
 from tests.world.processes import State
 from tests.world.trace import Kind, Step
+from tests.world.world import World
 
 from slackwater.agent.domain.controls.cpu_limit import RESTORE_STEP
-
-if TYPE_CHECKING:
-    from tests.world.world import World
 
 CPU_FILES = frozenset({"cpu.max", "cpu.cfs_quota_us"})
 MEMORY_FILES = frozenset({"memory.high", "memory.limit_in_bytes"})

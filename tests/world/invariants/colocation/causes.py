@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from tests.world.invariants import Invariant, Violation
 from tests.world.invariants.payloads import payload_of
 from tests.world.trace import Kind, Step
+from tests.world.world import World
 
 from slackwater.events.resources_offered import ResourcesOffered
-
-if TYPE_CHECKING:
-    from tests.world.world import World
 
 
 class EventsAreHandledOnce(Invariant):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from tests.world.invariants import Invariant, Violation
 from tests.world.invariants.payloads import payload_of
 from tests.world.trace import Kind, Step
+from tests.world.world import World
 
 from slackwater.decisions.reasons import DecisionKind, Reason
 from slackwater.decisions.record import DecisionRecord
@@ -15,9 +16,6 @@ from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.offers.mid import node_offers
 from slackwater.offers.snapshot_json import snapshot_from_json
 from slackwater.offers.strategy import strategy_from_json
-
-if TYPE_CHECKING:
-    from tests.world.world import World
 
 DEGRADED = (Reason.OFFER_DEGRADED,)
 
@@ -77,12 +75,19 @@ class OldOffersShrink(Invariant):
 
 def check_shrinks(before: DecisionRecord, record: DecisionRecord) -> None:
     """Raises Violation."""
-    if record.replay.arguments["snapshot"]["lost"] and record.result:
+    if _is_lost(record) and record.result:
         raise Violation(f"{record.node} is lost and offers {record.result} of {record.subject}")
     is_older = _age(record) >= _age(before)
+    if _is_lost(before) and not _is_lost(record):
+        return  # the node is back
     if is_older and record.reason in DEGRADED and _inputs(before) == _inputs(record) and record.result > before.result:
         grown = f"from {before.result} to {record.result} while its inputs aged"
         raise Violation(f"{record.node}: {record.subject} grew {grown} from {_age(before):.0f} to {_age(record):.0f} s")
+
+
+def _is_lost(record: DecisionRecord) -> bool:
+    is_lost: bool = record.replay.arguments["snapshot"]["lost"]
+    return is_lost
 
 
 def _age(record: DecisionRecord) -> float:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from tests.world.invariants import Invariant, Violation
 from tests.world.invariants.payloads import payload_of
 from tests.world.trace import Kind, Step
+from tests.world.world import World
 
 from slackwater.events.intent_declared import IntentDeclared
 from slackwater.events.resources_offered import ResourcesOffered
-
-if TYPE_CHECKING:
-    from tests.world.world import World
 
 
 class GenerationsAreUsedOnce(Invariant):

@@ -1,76 +1,83 @@
-"""Ledger: what is committed is published once and in order, and nothing else is."""
+"""The ledger of facts: what a service has committed is found in the streams exactly once, and nothing else is."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import Any, ClassVar
 
-from tests.world.faults import SERVICES
+from tests.world.faults import FORGETS_MESSAGE_IDS
 from tests.world.invariants import Invariant, Violation
+from tests.world.plan import SERVICES
 from tests.world.servers import Commit
 from tests.world.trace import Kind, Step
+from tests.world.world import World
 
-if TYPE_CHECKING:
-    from tests.world.world import World
+from slackwater.events.health_reported import HealthReported
+from slackwater.events.state_quarantined import StateQuarantined
 
-DIRECT = ("sw.v1.health.reported.",)
-"""Subjects that services publish without a transaction."""
+BESIDE_THE_OUTBOX = (HealthReported.TYPE, StateQuarantined.TYPE)
+"""Types that a service publishes without a commit."""
 
 
-class CommittedEventsArePublishedOnce(Invariant):
-    """An event of a service is stored after its commit, once, and after the events of its subject that were committed
-    before it; at rest every committed event has been stored."""
+class FactsAreFoundOnce(Invariant):
+    """Each event of a commit is stored once, also if it is committed again under its id (prediction's ids follow from
+    the window). A second copy is allowed only where the broker has lost its message ids since; a message of a service
+    without a commit is not. At rest each event is stored or waits in the outbox, and no outbox has refused a row."""
 
-    NAME = "committed events are published once"
-    KINDS: ClassVar = (Kind.COMMITTED, Kind.STORED)
+    NAME = "facts are found once"
+    KINDS: ClassVar = (Kind.COMMITTED, Kind.STORED, Kind.FAULT_BEGAN)
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
-        self._places: dict[str, int] = {}
-        """Of each committed event, its place among those of its subject."""
-        self._subjects: dict[str, list[str]] = {}
-        self._newest: dict[str, int] = {}
-        """By subject, the place of the newest event that was stored."""
-        self._stored: dict[str, tuple[str, int]] = {}
+        self._committed: dict[str, str] = {}
+        """Subjects by event id."""
+        self._stored: dict[str, int] = {}
+        """By event id, how often the broker had lost its ids when it stored the event last."""
+        self._losses = 0
 
     def on_step(self, step: Step) -> None:
-        if step.kind is Kind.COMMITTED:
-            commit: Commit = step.value
-            for event in commit.events:
-                own = self._subjects.setdefault(event.subject, [])
-                self._places[event.id] = len(own)
-                own.append(event.id)
-        elif step.value.headers.get("ce-source") in SERVICES and not step.subject.startswith(DIRECT):
-            self._check_stored(step)
+        if step.kind is Kind.FAULT_BEGAN:
+            self._losses += step.subject in FORGETS_MESSAGE_IDS
+        elif step.kind is Kind.COMMITTED:
+            self._commit(step.value)
+        elif step.value.headers.get("ce-source") in SERVICES:
+            self._store(step.subject, str(step.detail["id"]))
 
-    def _check_stored(self, step: Step) -> None:
-        identity, stream, sequence = step.detail["id"], step.detail["stream"], step.detail["sequence"]
-        place = self._places.get(identity)
-        if place is None:
-            raise Violation(f"{step.subject} ({identity}) was published, and no transaction has committed it")
-        if self._is_there_already(identity):
-            raise Violation(f"{step.subject} ({identity}) is stored at {self._stored[identity]} and at {sequence}")
-        if identity not in self._stored:
-            newest = self._newest.get(step.subject, -1)
-            if place < newest:
-                after = self._subjects[step.subject][newest]
-                raise Violation(f"{step.subject}: {identity} was stored after {after}, which was committed later")
-            self._newest[step.subject] = place
-        self._stored[identity] = stream, sequence
+    def _commit(self, commit: Commit) -> None:
+        for event in commit.events:
+            identifier = str(event.id)
+            if self._committed.setdefault(identifier, event.subject) != event.subject:
+                raise Violation(
+                    f"{identifier} is committed as {event.subject}, before as {self._committed[identifier]}"
+                )
 
-    def _is_there_already(self, identity: str) -> bool:
-        stream, sequence = self._stored.get(identity, ("", 0))
-        known = self.world.broker.jetstreams.get(stream)
-        found = known.messages.get(sequence) if known is not None else None
-        return found is not None and found.message.headers.get("ce-id") == identity
+    def _store(self, subject: str, identifier: str) -> None:
+        known = self._committed.get(identifier)
+        if known is None:
+            if not subject.startswith(tuple(f"sw.v1.{name}." for name in BESIDE_THE_OUTBOX)):
+                raise Violation(f"{subject} ({identifier}) is stored; no service has committed it")
+            return
+        if known != subject:
+            raise Violation(f"{identifier} is stored as {subject}; it was committed as {known}")
+        if self._stored.get(identifier) == self._losses:
+            raise Violation(f"{subject} ({identifier}) is stored a second time")
+        self._stored[identifier] = self._losses
 
     def at_rest(self) -> None:
-        waiting = set()
-        for schema in self.world.postgres.schemas.values():
-            waiting |= {values[1] for values in schema.tables["outbox"].committed()}
-        missing = [one for one in self._places if one not in self._stored and one not in waiting]
-        if missing:
-            subject = next(name for name, own in self._subjects.items() if missing[0] in own)
-            raise Violation(f"{subject}: {missing[0]} was committed and never published; {len(missing)} in all")
+        waiting: set[str] = set()
+        for service in SERVICES:
+            for row in _outbox(self.world, service):
+                if row["refused"] is not None:
+                    raise Violation(f"the outbox of {service} refuses {row['subject']}: {row['refused']}")
+                waiting.add(str(row["id"]))
+        lost = sorted(self._committed.keys() - self._stored.keys() - waiting)
+        if lost:
+            what = f"{self._committed[lost[0]]} ({lost[0]})"
+            raise Violation(f"{what} was committed and never stored; {len(lost)} in all")
 
 
-INVARIANTS = (CommittedEventsArePublishedOnce,)
+def _outbox(world: World, service: str) -> list[dict[str, Any]]:
+    table = world.postgres.schemas[service].tables["outbox"]
+    return [dict(zip(table.definition.names, values, strict=True)) for values in table.committed()]
+
+
+INVARIANTS = (FactsAreFoundOnce,)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import importlib
 import json
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import msgspec
 from tests.world.invariants import Invariant, Violation
 from tests.world.invariants.payloads import payload_of
 from tests.world.trace import Kind, Step
+from tests.world.world import World
 
 from slackwater.decisions.reasons import DecisionKind
 from slackwater.decisions.record import Action, DecisionRecord
@@ -17,9 +18,6 @@ from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.intent_declared import IntentDeclared
 from slackwater.waterline.execution.plan import Step as PlanStep
 from slackwater.waterline.loop.applied_limits import limits_of
-
-if TYPE_CHECKING:
-    from tests.world.world import World
 
 REPEATED_ALWAYS, REPEATED_EACH = 20, 7
 """The first records of a run are all repeated, and then one of so many: each costs a millisecond."""

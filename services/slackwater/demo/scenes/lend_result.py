@@ -1,0 +1,121 @@
+"""The result of the scene lend, and every sentence that its table carries. Pure."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from slackwater.demo.scenes.result import Result, SceneReport, Turn
+from slackwater.demo.scenes.spread import difference_text, spread_text
+from slackwater.demo.summary import P99_ALLOWANCE_MS, P99_FACTOR
+from slackwater.model.quantities import format_cpu
+
+REQUESTS, OFFERS = "requests", "offers"
+VARIANTS: Final = (REQUESTS, OFFERS)
+TITLES: Final = {REQUESTS: "without offers", OFFERS: "with offers"}
+
+
+class LendTurn(Turn):
+    """One turn. CPU in milli-cores: what the placer could give, and what the pods that it placed request.
+
+    `batch_core_seconds` is what these used in the turn. `free_milli` is the room by requests, or the offer.
+    """
+
+    variant: Literal["requests", "offers"]
+    seconds: float
+    requests: int
+    errors: int
+    p99_ms: float | None
+    prod_cpu: float
+    free_milli: int
+    placed: int
+    placed_milli: int
+    batch_core_seconds: float
+
+
+class LendScene(Result):
+    """The scene: prod requests all of the machine, and `waiting` batch pods of `pod_milli` wait for room."""
+
+    cpu_milli: int = 0
+    waiting: int = 0
+    pod_milli: int = 0
+    turns: tuple[LendTurn, ...] = ()
+
+    def of(self, variant: str) -> tuple[LendTurn, ...]:
+        return tuple(turn for turn in self.turns if turn.variant == variant)
+
+    def p99s(self, variant: str) -> list[float]:
+        return [turn.p99_ms for turn in self.of(variant) if turn.p99_ms is not None]
+
+
+def report(scene: LendScene) -> SceneReport:
+    """Returns a table with a row per turn, and what it says."""
+    return SceneReport(
+        title=f"lend: prod requests all {format_cpu(scene.cpu_milli)} CPU; {scene.waiting} batch pods of "
+        f"{format_cpu(scene.pod_milli)} CPU wait",
+        columns=("", "room\nCPU", "pods\nplaced", "CPU\nplaced", "batch\ncore-s", "core-h\nper day", "prod\nCPU",
+                 "prod\np99 ms", "errors"),
+        rows=tuple(_row(turn) for turn in scene.turns),
+        sentences=tuple(sentences(scene)),
+        failures=tuple(failures(scene)),
+    )  # fmt: skip
+
+
+def _row(turn: LendTurn) -> tuple[str, ...]:
+    return (
+        TITLES[turn.variant],
+        format_cpu(turn.free_milli),
+        str(turn.placed),
+        format_cpu(turn.placed_milli),
+        f"{turn.batch_core_seconds:.1f}",
+        f"{core_hours_per_day(turn):.1f}",
+        f"{turn.prod_cpu:.2f}",
+        "-" if turn.p99_ms is None else f"{turn.p99_ms:.1f}",
+        str(turn.errors),
+    )
+
+
+def core_hours_per_day(turn: LendTurn) -> float:
+    """Returns what a day at the rate of this turn gives."""
+    return 24 * turn.batch_core_seconds / turn.seconds if turn.seconds > 0 else 0.0
+
+
+def sentences(scene: LendScene) -> list[str]:
+    """Returns what the table says in words."""
+    found = []
+    for variant in VARIANTS:
+        if turns := scene.of(variant):
+            won = spread_text([turn.batch_core_seconds for turn in turns])
+            pods = spread_text([float(turn.placed) for turn in turns], 0)
+            found.append(
+                f"lend, {TITLES[variant]}: {pods} of {scene.waiting} pods placed, {won} core-seconds won in a turn of "
+                f"{turns[0].seconds:g} s; prod's p99 {spread_text(scene.p99s(variant))} ms"
+            )
+    if all(scene.p99s(variant) for variant in VARIANTS):
+        text = difference_text(TITLES[OFFERS], scene.p99s(OFFERS), TITLES[REQUESTS], scene.p99s(REQUESTS))
+        found.append(f"lend, prod's p99: {text}")
+    return found
+
+
+def failures(scene: LendScene) -> list[str]:
+    """Returns what the scene promises and did not show."""
+    found = []
+    if any(turn.placed for turn in scene.of(REQUESTS)):
+        found.append("lend: a batch pod was placed without an offer")
+    if not all(turn.placed and turn.batch_core_seconds > 0 for turn in scene.of(OFFERS)):
+        found.append("lend: no batch pod ran on the offer")
+    if any(turn.placed_milli > turn.free_milli for turn in scene.turns):
+        found.append("lend: more CPU was placed than there was room for")
+    if errors := sum(turn.errors for turn in scene.of(OFFERS)):
+        found.append(f"lend: {errors} requests failed beside batch on the offer")
+    found += slower("lend", scene.p99s(OFFERS), scene.p99s(REQUESTS), TITLES[REQUESTS])
+    return found
+
+
+def slower(name: str, ours: list[float], reference: list[float], words: str) -> list[str]:
+    """Returns that prod's p99 is out of its bound, if even its best turn is above the bound of the worst reference."""
+    if not ours or not reference:
+        return [f"{name}: prod's p99 was not measured in both variants"]
+    bound = P99_FACTOR * max(reference) + P99_ALLOWANCE_MS
+    if min(ours) <= bound:
+        return []
+    return [f"{name}: prod's p99 {spread_text(ours)} ms is above {bound:.1f} ms ({P99_FACTOR:g} x {words} + 5 ms)"]

@@ -1,0 +1,34 @@
+"""Median and spread of the turns of a variant, and on which side of another variant they all are. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import median
+
+
+def spread_text(values: Sequence[float], digits: int = 1) -> str:
+    """Returns the median with the smallest and largest value, like `22.1 (21.0 to 24.3)`."""
+    if not values:
+        return "not measured"
+    low, middle, high = (f"{value:.{digits}f}" for value in (min(values), median(values), max(values)))
+    return middle if low == high else f"{middle} ({low} to {high})"
+
+
+def side(values: Sequence[float], others: Sequence[float]) -> int:
+    """Returns -1 if all values are below all others, 1 if all are above, 0 if they overlap or one side is empty."""
+    if not values or not others:
+        return 0
+    if max(values) < min(others):
+        return -1
+    return 1 if min(values) > max(others) else 0
+
+
+def difference_text(name: str, values: Sequence[float], other_name: str, others: Sequence[float]) -> str:
+    """Returns whether a variant is below or above another in every turn, or that their turns overlap."""
+    turns = f"all {len(values) + len(others)} turns" if len(values) > 1 else "the one turn of each"
+    match side(values, others):
+        case -1:
+            return f"{name} is lower than {other_name} in {turns}"
+        case 1:
+            return f"{name} is higher than {other_name} in {turns}"
+    return f"no difference between {name} and {other_name}: their turns overlap"

@@ -1,0 +1,54 @@
+"""Histories that once violated an invariant: one line each, performed by `--regressions` and by the tests.
+
+A seed draws another plan when tests.world.swarm changes; a plan file beside this module (`--shrink` writes one) stays
+as it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from tests.world.campaign import prepare, show
+from tests.world.plan import Plan
+from tests.world.run import Child, described, perform
+from tests.world.swarm import draw
+
+
+@dataclass(frozen=True, slots=True)
+class Regression:
+    """`source` is a seed or the name of a plan file, `mended` the commit that mended the defect."""
+
+    source: int | str
+    invariant: str
+    what: str
+    mended: str
+    nodes: int = 10
+    seconds: float = 600.0
+
+    def plan(self) -> Plan:
+        if isinstance(self.source, int):
+            return draw(self.source, nodes=self.nodes, seconds=self.seconds)
+        return Plan.from_json((Path(__file__).parent / self.source).read_text())
+
+
+LOST_ANSWER = "an event that waited in the outbox was committed again after the answer of its commit was lost"
+BUSY_RELAY = "a relay asked PostgreSQL without a pause for a subject that another replica had sent"
+OLD_AGENT = "a report of an agent that two restarts had replaced was taken again, as that of a new agent"
+REGRESSIONS = (
+    Regression("seed-3.json", "no defect is logged", LOST_ANSWER, "48fb3d79"),
+    Regression("seed-1015.json", "no busy loop", BUSY_RELAY, "a1811ab0"),
+    Regression("seed-123.json", "no defect is logged", OLD_AGENT, "499966ae"),
+)
+
+
+def perform_all() -> int:
+    """Perform all of them and print a line for each. Returns 1 if one violates an invariant."""
+    prepare()
+    outcomes = []
+    for regression in REGRESSIONS:
+        outcome = Child(partial(perform, regression.plan())).result()
+        outcomes.append(outcome)
+        show(f"{regression.source}: {described(outcome)}")
+    return int(any(outcome.failure for outcome in outcomes))

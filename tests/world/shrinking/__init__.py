@@ -1,0 +1,1 @@
+"""Finds a smaller plan that violates the same invariant: delta debugging on plain data."""

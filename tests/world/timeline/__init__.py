@@ -1,0 +1,1 @@
+"""Draws the record of a run: as text on a terminal, and as one HTML page."""
