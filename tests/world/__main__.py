@@ -24,9 +24,7 @@ def parsed(arguments: list[str]) -> argparse.Namespace:
         "--last", type=int, default=30, metavar="STEPS", help="steps of a printed timeline (default 30)"
     )
     parser.add_argument("--shrink", action="store_true", help="find a smaller plan that violates what --seed violates")
-    parser.add_argument(
-        "--tries", type=int, help="the most runs of --shrink (300), of each mutant (200)"
-    )
+    parser.add_argument("--tries", type=int, help="the most runs of --shrink (300), of each mutant (200)")
     parser.add_argument("--minutes", type=float, default=10.0, help="the longest --shrink (default 10)")
     parser.add_argument("--smallest", type=Path, metavar="FILE", help="where --shrink writes the smallest plan")
     parser.add_argument("--regressions", action="store_true", help="perform tests/world/regressions")

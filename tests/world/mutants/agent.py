@@ -20,6 +20,7 @@ AGENT = (
         ),
         (WANTED,),
         faults=("cut@agent|cut answers@agent|broker unreachable",),
+        seed=12,
     ),
     Mutant(
         "foreign value restored",
@@ -33,6 +34,7 @@ AGENT = (
         ),
         (RESTORED, WANTED),
         faults=("foreign writer", "stop@agent|crash@agent"),
+        seed=79,
     ),
     Mutant(
         "limit outlives its document",
@@ -45,6 +47,7 @@ AGENT = (
             ),
         ),
         (WANTED, RESTORED),
+        seed=8,
     ),
     Mutant(
         "nothing restored at the end",
@@ -79,7 +82,7 @@ AGENT = (
         ),
         (RESTORED,),
         faults=("crash@agent",),
-        seed=9,
+        seed=6,
     ),
     Mutant(
         "journal after write",
@@ -98,6 +101,7 @@ AGENT = (
         ),
         (RESTORED,),
         faults=("agent killed at a file",),
+        seed=5,
     ),
     Mutant(
         "generation not checked",

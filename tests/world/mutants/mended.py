@@ -30,7 +30,7 @@ MENDED = (
         (LETTERS, LOGGED),
         mended="f2cef285",
         faults=("database is read-only",),
-        seed=4,
+        seed=1,
     ),
     Mutant(
         "outage of the leases is an attempt",
@@ -74,6 +74,7 @@ MENDED = (
         (RESTORED,),
         mended="fd720a59",
         faults=("files refuse", "stop@agent|crash@agent"),
+        seed=38,
     ),
     Mutant(
         "unreadable file taken for gone",
@@ -88,7 +89,7 @@ MENDED = (
         (RESTORED, WANTED),
         mended="20d44b06",
         faults=("files refuse",),
-        seed=3,
+        seed=8,
     ),
     Mutant(
         "full disk does not stop writes",
@@ -97,6 +98,7 @@ MENDED = (
         (RESTORED, WANTED),
         mended="1ccf9aa4",
         faults=("disk of an agent is full|disk of an agent is read-only", "crash@agent|agent killed at a file"),
+        seed=5,
     ),
     Mutant(
         "late report is a gap",
@@ -111,6 +113,7 @@ MENDED = (
         (COUNT,),
         mended="a6d23873",
         faults=("cut answers|slow link|lossy link",),
+        seed=12,
     ),
     Mutant(
         "pod evicted twice",
@@ -156,6 +159,7 @@ MENDED = (
         mended="1ccf9aa4",
         evicts=True,
         faults=("disk of an agent is full|disk of an agent is read-only",),
+        seed=48,
     ),
     Mutant(
         "rows of an unknown type stay refused",
