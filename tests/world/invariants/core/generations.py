@@ -43,22 +43,28 @@ class GenerationsAreUsedOnce(Invariant):
 
 class AgentsFollowTheNewestDocument(Invariant):
     """Whenever a report of a node is stored, its agent holds no older document of a writer than before; at rest it
-    holds the newest one."""
+    holds the newest one. A document from before a restart does not count: the first one that the process receives
+    replaces it, because the broker may have lost the newer ones, and the writer declares again."""
 
     NAME = "agents follow the newest document"
-    KINDS: ClassVar = (Kind.STORED,)
+    KINDS: ClassVar = (Kind.STORED, Kind.STARTED)
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
         self._held: dict[str, tuple[Any, int]] = {}
         """By agent, its service (a restarted agent has another one) and the generation."""
+        self._started: dict[str, float] = {}
+        """By agent, when its process started, by its own clock."""
         self._declared: dict[str, IntentDeclared] = {}
         self._stored: dict[tuple[str, int], int] = {}
         """The step at which a document of a node and generation was stored last: a replica whose commit had no answer
         declares the generation before it again."""
 
     def on_step(self, step: Step) -> None:
-        if (intent := payload_of(step, IntentDeclared)) is not None:
+        if step.kind is Kind.STARTED:
+            agent = step.subject.partition("/")[0]
+            self._started[agent] = self.world.clock_of(agent).monotonic()
+        elif (intent := payload_of(step, IntentDeclared)) is not None:
             self._declared[intent.node] = intent
             self._stored[intent.node, intent.generation] = step.n
         else:
@@ -66,7 +72,7 @@ class AgentsFollowTheNewestDocument(Invariant):
 
     def _check(self, agent: str) -> None:
         station = self.world.stations.get(agent)
-        generation = None if station is None else _generation(station)
+        generation = None if station is None else self._generation(agent)
         if station is None or generation is None:
             return
         service, before = self._held.get(agent, (None, 0))
@@ -77,15 +83,16 @@ class AgentsFollowTheNewestDocument(Invariant):
 
     def at_rest(self) -> None:
         for name, station in self.world.stations.items():
-            declared, generation = self._declared.get(station.node), _generation(station)
+            declared, generation = self._declared.get(station.node), self._generation(name)
             if declared is not None and generation is not None and generation != declared.generation:
                 raise Violation(f"{name} follows generation {generation}; {declared.generation} was declared last")
 
-
-def _generation(station: Any) -> int | None:
-    """The generation of ensurance's document that the agent of a machine holds."""
-    states = () if station.service is None else station.service.desired_states()
-    return next((state.generation for state in states if state.writer == "ensurance"), None)
+    def _generation(self, agent: str) -> int | None:
+        """The generation of ensurance's document that the agent has received and holds."""
+        service = self.world.stations[agent].service
+        states = () if service is None else service.desired_states()
+        started = self._started.get(agent, 0.0)
+        return next((one.generation for one in states if one.writer == "ensurance" and one.received >= started), None)
 
 
 INVARIANTS = (GenerationsAreUsedOnce, AgentsFollowTheNewestDocument)
