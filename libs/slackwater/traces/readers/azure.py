@@ -38,7 +38,7 @@ VM_TABLE = FileColumns(
     ),
     frozenset(("VM id", "subscription id", "deployment id", "category", "cores", "memory GB")),
 )
-FILES = "vm_cpu_readings-file-*.csv(.gz), with vmtable.csv(.gz) in the same folder, the one above, or vmtable/ beside it"
+FILES = "vm_cpu_readings-file-*.csv(.gz), with vmtable.csv(.gz) beside them, in the folder above, or in its vmtable/"
 RESOURCES = (TraceResource.CPU,)
 LARGEST_CORES = 30
 """Cores of the bucket ">24": the next larger size of that time had 32 or less."""
@@ -73,8 +73,8 @@ def read(path: Path, resource: TraceResource) -> Trace:
 
 
 def _table(readings: Path) -> Path:
-    folder = readings.absolute().parent
-    for folder in (folder, folder.parent, folder.parent / _TABLE_FOLDER):
+    own = readings.absolute().parent
+    for folder in (own, own.parent, own.parent / _TABLE_FOLDER):
         found = [folder / name for name in _TABLE if (folder / name).is_file()]
         if found:
             return found[0]

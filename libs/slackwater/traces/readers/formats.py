@@ -92,7 +92,7 @@ def _contents(path: Path) -> str:
     of = "" if path.is_file() else f"{files[0].relative_to(path)} "
     if zipfile.is_zipfile(files[0]):
         return f"{of or 'a '}zip archive: unpack it, and give its folder"
-    return f"{of}beginning with {line[:80]!r}" if line else f"{of or 'a file '}without text"
+    return f"{of or 'a file '}{f'beginning with {line[:80]!r}' if line else 'without text'}"
 
 
 def resources_of(name: str) -> Sequence[TraceResource]:
