@@ -11,6 +11,7 @@ import asyncio
 import json
 import os
 import platform
+import shutil
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -36,22 +37,28 @@ from slackwater.demo.scenes.scene import DemoScene, Stage
 from slackwater.demo.schedule import PlannedScene
 from slackwater.demo.summary import RunSummary
 from slackwater.demo.workloads import Workloads
-from slackwater.runtime.state import VARIABLE, Endpoint, client_state_dir, write_atomically
+from slackwater.runtime.state import (
+    DEMO_PICTURES,
+    RUN_SUMMARY,
+    VARIABLE,
+    Endpoint,
+    client_state_dir,
+    write_atomically,
+)
 
-SUMMARY_FILE = "run-summary.json"
-PICTURES = "pictures"
 _DECISIONS_SECONDS = 0.7
 
 
 def summary_path(state_dir: Path) -> Path:
     """Where the summary lies: beside the demo's own folder, in the state directory."""
-    return state_dir.parent / SUMMARY_FILE
+    return state_dir.parent / RUN_SUMMARY
 
 
 async def run(endpoint: Endpoint, state_dir: Path, seconds: int | None, driver: str, scene: str = catalog.ALL) -> int:
     """Run the chosen scenes; return the exit status as known before the stop. Cancel the task to end it early."""
     summary_path(state_dir).unlink(missing_ok=True)
     (state_dir / "agent" / "restore-report.json").unlink(missing_ok=True)  # of an earlier run
+    shutil.rmtree(state_dir / DEMO_PICTURES, ignore_errors=True)
     chosen = catalog.chosen(scene)
     if driver != "linux":
         names = [one.name for one in chosen]
@@ -160,7 +167,7 @@ class Production:
                 }
             )
             if result.turns and scene.picture is not None:
-                folder = self.stage.workloads.state_dir / PICTURES
+                folder = self.stage.workloads.state_dir / DEMO_PICTURES
                 write_atomically(folder / f"{scene.name}.svg", scene.picture(result))
         self.found[scene.name] = entry
         await self._write()
