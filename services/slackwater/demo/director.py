@@ -138,6 +138,7 @@ class Production:
         folder = self.stage.workloads.state_dir
         setting = "" if client_state_dir() == folder else f"{VARIABLE}={folder} "  # an operator's instance runs too
         self.stage.narrator.greet(self.endpoint, platform.node(), setting)
+        write_line(f"pictures and tables: {self.endpoint.http_url}/demo")
         shown = [one for one in planned if not one.skipped]
         total = sum(one.seconds for one in shown)
         write_line(f"{len(shown)} of {len(planned)} scenes, about {total:.0f} s:")

@@ -116,6 +116,14 @@ def test_lend_says_the_spreads_of_its_rows(scene: LendScene) -> None:
 
 
 @given(lends)
+def test_lend_wins_core_hours_at_the_same_p99_or_fails(scene: LendScene) -> None:
+    ours, without = scene.p99s(lend_result.OFFERS), scene.p99s(lend_result.REQUESTS)
+    same = bool(ours and without) and median(ours) <= 1.2 * median(without) + 5
+    told = [text for text in lend_result.failures(scene) if "p99" in text]
+    assert bool(told) is not same
+
+
+@given(lends)
 def test_lend_fails_when_a_pod_is_placed_without_room(scene: LendScene) -> None:
     beyond = any(turn.placed_milli > turn.free_milli for turn in scene.turns)
     without = any(turn.placed for turn in scene.of(lend_result.REQUESTS))
