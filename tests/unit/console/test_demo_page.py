@@ -100,7 +100,7 @@ async def test_the_page_shows_table_sentences_and_picture_of_every_scene(folder:
 async def test_a_picture_is_served_of_scenes_of_this_run_alone(folder: Path) -> None:
     shown = await get(folder, "/demo/pictures/lend.svg")
     assert (shown.status_code, shown.headers["content-type"]) == (200, "image/svg+xml")
-    assert "core-seconds" in shown.text
+    assert "core-s, 4 of 8 pods" in shown.text
     for name in ("cpu", "policies", "..%2Fsecret", "..%2f..%2fsecret"):
         assert (await get(folder, f"/demo/pictures/{name}.svg")).status_code == 404
 

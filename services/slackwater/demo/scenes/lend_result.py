@@ -122,10 +122,8 @@ def not_the_same(ours: list[float], reference: list[float]) -> list[str]:
     bound = SAME_P99_FACTOR * median(reference) + SAME_P99_MS
     if median(ours) <= bound:
         return []
-    return [
-        f"lend: prod's median p99 with offers, {median(ours):.1f} ms, is above {bound:.1f} ms ({SAME_P99_FACTOR:g} x "
-        f"{TITLES[REQUESTS]} + {SAME_P99_MS:g} ms)"
-    ]
+    terms = f"{SAME_P99_FACTOR:g} x {TITLES[REQUESTS]} + {SAME_P99_MS:g} ms"
+    return [f"lend: prod's median p99 with offers, {median(ours):.1f} ms, is above {bound:.1f} ms ({terms})"]
 
 
 def slower(name: str, ours: list[float], reference: list[float], words: str) -> list[str]:
