@@ -168,8 +168,9 @@ class Production:
                 }
             )
             if result.turns and scene.picture is not None:
-                folder = self.stage.workloads.state_dir / DEMO_PICTURES
-                write_atomically(folder / f"{scene.name}.svg", scene.picture(result))
+                picture = self.stage.workloads.state_dir / DEMO_PICTURES / f"{scene.name}.svg"
+                write_atomically(picture, scene.picture(result))
+                entry = entry.model_copy(update={"picture": str(picture)})
         self.found[scene.name] = entry
         await self._write()
 

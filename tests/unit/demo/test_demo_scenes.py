@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.demo import summary
+from slackwater.demo import summary, table
 from slackwater.demo.reaction import ObservedQuotaChange
 from slackwater.demo.scenes import cpu_picture, cpu_result, lend_picture, lend_result
 from slackwater.demo.scenes.cpu import quota_seconds
@@ -83,6 +83,12 @@ def test_the_exit_status_is_the_worst_of_the_scenes() -> None:
     assert summary.exit_status(run_of(lend=broken, cpu=disturbed)) == 2
     assert summary.exit_status(run_of(lend=skipped)) == 3
     assert summary.exit_status(run_of(lend=good).model_copy(update={"leftovers": ("cgroup /x",)})) == 2
+
+
+def test_the_lines_below_the_tables_name_the_pictures() -> None:
+    lend, skipped = SceneSummary(picture="/x/lend.svg"), SceneSummary(skipped="it needs 20 s")
+    assert "pictures: /x/lend.svg" in table.lines(run_of(lend=lend, cpu=skipped))
+    assert not any("pictures" in line for line in table.lines(run_of(cpu=skipped)))
 
 
 lend_turns = st.builds(
