@@ -2,76 +2,27 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from pathlib import Path
 
 import httpx2
 import pytest
+from demo_files import RESULT, demo_folder, write_summary
 
 from slackwater.console.adapters.demo_files import DemoFiles
 from slackwater.console.adapters.memory import MemoryReadModel
 from slackwater.console.edge.stream import Streams
 from slackwater.console.service import routers_of
-from slackwater.demo.director import summary_path
 from slackwater.demo.scenes.lend import LEND
-from slackwater.demo.scenes.lend_result import OFFERS, REQUESTS, LendScene, LendTurn
 from slackwater.demo.scenes.result import SceneSummary
-from slackwater.demo.summary import RunSummary
 from slackwater.runtime.http import build_app
 from slackwater.runtime.settings import HttpSettings
-from slackwater.runtime.state import DEMO_PICTURES
 from slackwater.testing.bus import MemoryBus
 from slackwater.testing.clock import FakeClock
-
-RESULT = LendScene(
-    cpu_milli=2000,
-    waiting=8,
-    pod_milli=250,
-    turns=tuple(
-        LendTurn(
-            variant=variant,
-            seconds=3.5,
-            requests=200,
-            errors=0,
-            p99_ms=12.5,
-            prod_cpu=0.5,
-            free_milli=placed * 250,
-            placed=placed,
-            placed_milli=placed * 250,
-            batch_core_seconds=placed * 0.8,
-        )
-        for variant, placed in ((REQUESTS, 0), (OFFERS, 4))
-    ),
-)
-
-
-def summary(**scenes: SceneSummary) -> RunSummary:
-    return RunSummary(
-        driver="linux",
-        driver_note="",
-        machine={"node": "edge-7", "cpus": 2, "kernel": "6.1", "cgroups": "v2", "load_average": [0, 0, 0]},
-        started_at=FakeClock().now() - timedelta(minutes=3),
-        seconds=60,
-        workload={},
-        waterline=None,
-        phases={},
-        scenes=scenes,
-    )
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """The demo's state directory after two scenes: lend ran, cpu was skipped; a picture of an earlier run is left."""
-    demo = tmp_path / "demo"
-    (demo / DEMO_PICTURES).mkdir(parents=True)
-    lend = SceneSummary(plan=LEND.plan, **LEND.judged(RESULT).model_dump())
-    assert LEND.picture is not None
-    (demo / DEMO_PICTURES / "lend.svg").write_text(LEND.picture(RESULT))
-    (demo / DEMO_PICTURES / "cpu.svg").write_text("<svg>old</svg>")
-    (demo / "secret.svg").write_text("<svg>not a picture</svg>")
-    found = summary(lend=lend, cpu=SceneSummary(plan="a surge", skipped="it needs 40 s, and 3 s are left"))
-    summary_path(demo).write_text(found.model_dump_json())
-    return demo
+    return demo_folder(tmp_path)
 
 
 async def get(demo: Path, path: str) -> httpx2.Response:
@@ -121,11 +72,11 @@ async def test_without_scenes_the_page_says_what_to_run(tmp_path: Path, content:
 
 
 async def test_failed_and_not_measurable_scenes_say_so(folder: Path) -> None:
-    found = summary(
+    write_summary(
+        folder,
         lend=SceneSummary(failures=("lend: prod's p99 was not measured",)),
         memory=SceneSummary(not_measurable=("memory: 900 MiB are available",)),
     )
-    summary_path(folder).write_text(found.model_dump_json())
     page = (await get(folder, "/demo")).text
     assert "Failed: lend: prod&#39;s p99 was not measured." in page
     assert "Not measurable: memory: 900 MiB are available." in page
