@@ -130,6 +130,12 @@ def test_lend_wins_core_hours_at_the_same_p99_or_fails(scene: LendScene) -> None
 
 
 @given(lends)
+def test_lend_fails_when_batch_uses_more_than_was_placed(scene: LendScene) -> None:
+    beyond = any(turn.batch_core_seconds > 1.1 * turn.placed_milli / 1000 * turn.seconds for turn in scene.turns)
+    assert ("lend: batch used more CPU than was placed" in lend_result.failures(scene)) is beyond
+
+
+@given(lends)
 def test_lend_fails_when_a_pod_is_placed_without_room(scene: LendScene) -> None:
     beyond = any(turn.placed_milli > turn.free_milli for turn in scene.turns)
     without = any(turn.placed for turn in scene.of(lend_result.REQUESTS))

@@ -13,6 +13,8 @@ from slackwater.model.quantities import format_cpu
 REQUESTS, OFFERS = "requests", "offers"
 VARIANTS: Final = (REQUESTS, OFFERS)
 TITLES: Final = {REQUESTS: "without offers", OFFERS: "with offers"}
+BEYOND_PLACED: Final = 1.1
+"""A quota is kept per period, so that a pod may use a little more than its limit at the edges of a turn."""
 SAME_P99_FACTOR, SAME_P99_MS = 1.2, 5.0
 """Up to which the median p99 with offers counts as the same. A turn has some 230 requests, so its p99 is the third
 slowest: turns without any batch differ by that much (docs/reference/figures.md). Batch in the idle class may hold a
@@ -110,6 +112,8 @@ def failures(scene: LendScene) -> list[str]:
         found.append("lend: no batch pod ran on the offer")
     if any(turn.placed_milli > turn.free_milli for turn in scene.turns):
         found.append("lend: more CPU was placed than there was room for")
+    if any(turn.batch_core_seconds > BEYOND_PLACED * turn.placed_milli / 1000 * turn.seconds for turn in scene.turns):
+        found.append("lend: batch used more CPU than was placed")
     if errors := sum(turn.errors for turn in scene.of(OFFERS)):
         found.append(f"lend: {errors} requests failed beside batch on the offer")
     return found + not_the_same(scene.p99s(OFFERS), scene.p99s(REQUESTS))
