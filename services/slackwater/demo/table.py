@@ -55,7 +55,7 @@ def show(summary: RunSummary, console: Console) -> None:
             console.print(scene_table(scene))
     if summary.phases and not summary.scenes:
         console.print(phases_of(summary.phases))
-    if summary.comparison.outcomes:
+    if summary.comparison.outcomes and not summary.scenes:
         console.print(versus.compared(summary.comparison))
     for line in lines(summary):
         console.print(line, markup=False, soft_wrap=True)
