@@ -17,8 +17,8 @@ BEYOND_PLACED: Final = 1.1
 """A quota is kept per period, so that a pod may use a little more than its limit at the edges of a turn."""
 SAME_P99_FACTOR, SAME_P99_MS = 1.2, 5.0
 """Up to which the median p99 with offers counts as the same. A turn has some 230 requests, so its p99 is the third
-slowest: turns without any batch took 16.1 to 20.8 ms on one quiet machine (docs/reference/figures.md). Batch in the idle class may hold a
-CPU for one time slice, about 3 ms, before prod's thread gets it."""
+slowest: turns without any batch took 16.1 to 20.8 ms on one quiet machine (docs/reference/figures.md). Batch in the
+idle class may hold a CPU for one time slice, about 3 ms, before prod's thread gets it."""
 
 
 class LendTurn(Turn):
