@@ -35,10 +35,11 @@ def over_used(used: Amounts, runtime: Amounts) -> dict[str, int]:
 
 
 def to_reclaim(claims: Sequence[Claim], runtime: Amounts) -> list[Claim]:
-    """Returns the claims to end, so that what remains is within the runtime; the most important first.
+    """Returns the claims to end, so that what remains is within the runtime.
 
     Claims are let go from the least important on until the rest fits, then given back from the most important on as far
-    as they still fit. Where even all of them are not enough, all that may be taken are returned.
+    as they still fit; the result is in this order. Where even all of them are not enough, all that may be taken are
+    returned, the least important first.
     """
     order = sorted(claims, key=lambda claim: (claim.priority, -claim.started, claim.id))
     used = added(*(claim.request for claim in order))
@@ -50,7 +51,7 @@ def to_reclaim(claims: Sequence[Claim], runtime: Amounts) -> list[Claim]:
             taken.append(claim)
             used = _without(used, claim)
     if over_used(used, runtime):
-        return taken[::-1]
+        return taken
     kept: set[str] = set()
     for claim in reversed(taken):
         with_it = added(used, claim.request)

@@ -32,6 +32,9 @@ class Quota:
     lends: bool = True
     scales: bool = True
     """Whether its min may be scaled down where the mins of a level do not fit."""
+    is_parent: bool = False
+    """Whether it may have children; claims go to quotas that may not."""
+    tree: str = ""
     own_request: Amounts = field(default_factory=dict)
     own_used: Amounts = field(default_factory=dict)
 
