@@ -7,13 +7,13 @@ from typing import Any
 
 from verdicts import Adaptor, Case, Verdict, compare, differ, not_covered, wanted
 
-from slackwater.quota.admission import Account, Limit, excesses
+from slackwater.quota.admission import QuotaAccount, QuotaLimit, excesses
+from slackwater.quota.level_share import Sharer, share
 from slackwater.quota.min_scaling import ScaledChild, scale_mins
 from slackwater.quota.overuse import Overuse
-from slackwater.quota.reclaim import Claim, over_used, to_reclaim
-from slackwater.quota.sharing import Sharer, share
+from slackwater.quota.reclaim import AdmittedClaim, over_used, to_reclaim
 from slackwater.quota.tree import ROOT, Quota, added, limited, path_to_root
-from slackwater.quota.validation import Rule, refusals
+from slackwater.quota.validation import QuotaRule, refusals
 
 
 def redistribute(case: Case) -> Verdict:
@@ -84,7 +84,7 @@ def path(case: Case) -> Verdict:
 def prefilter(case: Case) -> Verdict:
     given, want = case["given"], wanted(case)
     keys = given["quota_max_keys"]
-    account = Account(
+    account = QuotaAccount(
         quota=given["quota"],
         used=given["used"],
         runtime={key: amount for key, amount in given["runtime"].items() if key in keys},
@@ -109,7 +109,7 @@ def prefilter_non_preemptible(case: Case) -> Verdict:
     given, want = case["given"], wanted(case)
     pods = given["running_pods"]
     fixed = [pod["request"] for pod in pods if pod["non_preemptible"]]
-    account = Account(
+    account = QuotaAccount(
         quota="q",
         used=added(*(pod["request"] for pod in pods)),
         runtime=given["cluster_total"],
@@ -121,7 +121,7 @@ def prefilter_non_preemptible(case: Case) -> Verdict:
     found = excesses(pod["request"], [account], non_preemptible=pod["non_preemptible"])
     got: dict[str, Any] = {"status": "Unschedulable" if found else "Success"}
     if "exceed" in want:
-        told = Limit.MIN if "non-preemptible" in want.get("reason", "") else Limit.RUNTIME
+        told = QuotaLimit.MIN if "non-preemptible" in want.get("reason", "") else QuotaLimit.RUNTIME
         got["exceed"] = sorted({one.resource for one in found if one.limit is told})
     return compare(got, {key: want[key] for key in got})
 
@@ -129,7 +129,7 @@ def prefilter_non_preemptible(case: Case) -> Verdict:
 def revoke(case: Case) -> Verdict:
     given = case["given"]
     claims = [
-        Claim(
+        AdmittedClaim(
             id=pod["name"],
             request=pod["request"],
             priority=pod["priority"],
@@ -174,7 +174,7 @@ def validate_alone(case: Case) -> Verdict:
     return compare(not refusals({}, _quota(given), {}), wanted(case)["allow"])
 
 
-def validate_beside(rule: Rule) -> Adaptor:
+def validate_beside(rule: QuotaRule) -> Adaptor:
     """One rule of a quota beside its parent and its children; the peer tests each of its checks alone."""
 
     def adaptor(case: Case) -> Verdict:
@@ -182,7 +182,7 @@ def validate_beside(rule: Rule) -> Adaptor:
         around = [_quota(given[name]) for name in ("parent", "child", "sibling", "tree_root") if name in given]
         found = refusals({quota.name: quota for quota in around}, _quota(given["quota"]), {})
         allowed = not any(refusal.rule is rule for refusal in found)
-        if rule is Rule.KEYS and allowed and not want["allow"] and not given["gate_update_resource_key"]:
+        if rule is QuotaRule.KEYS and allowed and not want["allow"] and not given["gate_update_resource_key"]:
             return differ("quota-keys-subset")
         return compare(allowed, want["allow"])
 
@@ -195,7 +195,7 @@ def validate_tree(case: Case) -> Verdict:
     own = Quota("own", parent="parent", is_parent=True, tree=given["self_tree"])
     child = Quota("child", parent="own", tree=given["child_tree"])
     found = refusals({"parent": parent, "child": child}, own, {})
-    return compare(not any(refusal.rule is Rule.TREE for refusal in found), wanted(case)["allow"])
+    return compare(not any(refusal.rule is QuotaRule.TREE for refusal in found), wanted(case)["allow"])
 
 
 def validate_parent(case: Case) -> Verdict:
@@ -217,8 +217,8 @@ ADAPTORS: Mapping[str, Adaptor] = {
     "quota.prefilter_np": prefilter_non_preemptible,
     "quota.revoke": revoke,
     "quota.webhook.self": validate_alone,
-    "quota.webhook.keys": validate_beside(Rule.KEYS),
-    "quota.webhook.min_sum": validate_beside(Rule.MIN_SUM),
+    "quota.webhook.keys": validate_beside(QuotaRule.KEYS),
+    "quota.webhook.min_sum": validate_beside(QuotaRule.MIN_SUM),
     "quota.webhook.tree_id": validate_tree,
     "quota.webhook.parent": validate_parent,
     "quota.overuse_monitor": overuse_monitor,

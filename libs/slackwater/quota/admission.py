@@ -13,7 +13,7 @@ from slackwater.model.records import record
 from slackwater.quota.tree import Amounts
 
 
-class Limit(StrEnum):
+class QuotaLimit(StrEnum):
     """Which figure of a quota a claim ran into."""
 
     RUNTIME = "runtime"
@@ -23,7 +23,7 @@ class Limit(StrEnum):
 
 
 @record(frozen=True, slots=True)
-class Account:
+class QuotaAccount:
     """One quota on the way to the root, at the moment of the decision."""
 
     quota: str
@@ -35,11 +35,11 @@ class Account:
 
 
 @record(frozen=True, slots=True)
-class Excess:
+class LimitExcess:
     """Why a claim is not admitted: used + requested is more than the limit."""
 
     quota: str
-    limit: Limit
+    limit: QuotaLimit
     resource: str
     used: int
     requested: int
@@ -47,27 +47,29 @@ class Excess:
 
 
 def excesses(
-    request: Amounts, path: Sequence[Account], *, non_preemptible: bool = False, elastic: bool = True
-) -> list[Excess]:
+    request: Amounts, path: Sequence[QuotaAccount], *, non_preemptible: bool = False, elastic: bool = True
+) -> list[LimitExcess]:
     """Returns everything that refuses the claim; empty: it is admitted. `path` is its quota first, then its ancestors.
 
     A resource that a limit does not name is not limited. `elastic` False compares with the max instead of the runtime.
     """
-    found: list[Excess] = []
+    found: list[LimitExcess] = []
     for account in path:
-        found += _beyond(account.quota, Limit.MAX, account.used, request, account.maximum)
+        found += _beyond(account.quota, QuotaLimit.MAX, account.used, request, account.maximum)
         if elastic:
             runtime = {key: value for key, value in account.runtime.items() if key in account.maximum}
-            found += _beyond(account.quota, Limit.RUNTIME, account.used, request, runtime)
+            found += _beyond(account.quota, QuotaLimit.RUNTIME, account.used, request, runtime)
         if non_preemptible:
             bounded = {key: account.minimum.get(key, 0) for key in account.maximum}
-            found += _beyond(account.quota, Limit.MIN, account.non_preemptible_used, request, bounded)
+            found += _beyond(account.quota, QuotaLimit.MIN, account.non_preemptible_used, request, bounded)
     return found
 
 
-def _beyond(quota: str, limit: Limit, used: Amounts, request: Amounts, allowed: Mapping[str, int]) -> list[Excess]:
+def _beyond(
+    quota: str, limit: QuotaLimit, used: Amounts, request: Amounts, allowed: Mapping[str, int]
+) -> list[LimitExcess]:
     return [
-        Excess(quota, limit, resource, used.get(resource, 0), amount, allowed[resource])
+        LimitExcess(quota, limit, resource, used.get(resource, 0), amount, allowed[resource])
         for resource, amount in sorted(request.items())
         if amount > 0 and resource in allowed and used.get(resource, 0) + amount > allowed[resource]
     ]

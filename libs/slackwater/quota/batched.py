@@ -161,7 +161,7 @@ def _scaled(tree: TreeArrays, rows: slice, siblings: _Siblings, totals: Ints) ->
 def _shared(
     totals: Ints, siblings: _Siblings, *, minimum: Ints, request: Ints, weight: Ints, lends: Flags, takes_part: Flags
 ) -> Ints:
-    """As sharing.share, for all parents of a level in one dimension. `totals` is by run, all others by row."""
+    """As level_share.share, for all parents of a level in one dimension. `totals` is by run, all others by row."""
     runtime = np.where(lends, np.minimum(request, minimum), minimum)
     runtime[~takes_part] = 0
     pool = totals - siblings.sums(runtime)
@@ -180,7 +180,7 @@ def _shared(
 
 
 def _split(pool: Ints, among: _Siblings, weight: Ints) -> Ints:
-    """As sharing.split, for several pools. Rows stand in order of name, so a stable sort breaks ties by it."""
+    """As level_share.split, for several pools. Rows stand in order of name, so a stable sort breaks ties by it."""
     weights = among.sums(weight)
     _refuse_beyond(weights)
     given, remainder = floor_mul_div(pool[among.run], weight, weights[among.run])

@@ -14,7 +14,7 @@ from slackwater.quota.tree import Amounts, added
 
 
 @record(frozen=True, slots=True)
-class Claim:
+class AdmittedClaim:
     """An admitted claim, as the choice of victims sees it."""
 
     id: str
@@ -34,7 +34,7 @@ def over_used(used: Amounts, runtime: Amounts) -> dict[str, int]:
     }
 
 
-def to_reclaim(claims: Sequence[Claim], runtime: Amounts) -> list[Claim]:
+def to_reclaim(claims: Sequence[AdmittedClaim], runtime: Amounts) -> list[AdmittedClaim]:
     """Returns the claims to end, so that what remains is within the runtime.
 
     Claims are let go from the least important on until the rest fits, then given back from the most important on as far
@@ -43,7 +43,7 @@ def to_reclaim(claims: Sequence[Claim], runtime: Amounts) -> list[Claim]:
     """
     order = sorted(claims, key=lambda claim: (claim.priority, -claim.started, claim.id))
     used = added(*(claim.request for claim in order))
-    taken: list[Claim] = []
+    taken: list[AdmittedClaim] = []
     for claim in order:
         if not over_used(used, runtime):
             break
@@ -61,5 +61,5 @@ def to_reclaim(claims: Sequence[Claim], runtime: Amounts) -> list[Claim]:
     return [claim for claim in reversed(taken) if claim.id not in kept]
 
 
-def _without(used: Amounts, claim: Claim) -> dict[str, int]:
+def _without(used: Amounts, claim: AdmittedClaim) -> dict[str, int]:
     return added(used, {resource: -amount for resource, amount in claim.request.items()})

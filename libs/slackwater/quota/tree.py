@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 
 from slackwater.model.records import record
+from slackwater.quota.level_share import Sharer, Sharing, share
 from slackwater.quota.min_scaling import ScaledChild, scale_mins
-from slackwater.quota.sharing import Sharer, Sharing, share
 
 Amounts = Mapping[str, int]
 ROOT = "root"
@@ -44,7 +44,7 @@ class Quota:
 
 
 @record(frozen=True, slots=True)
-class Demand:
+class QuotaDemand:
     """What a quota asks for, its descendants included."""
 
     child_request: Amounts
@@ -57,7 +57,7 @@ class Demand:
 
 
 @record(frozen=True, slots=True)
-class Level:
+class QuotaLevel:
     """The children of one parent in one tree: everything that `why quota/NAME` shows."""
 
     parent: str
@@ -70,11 +70,11 @@ class Level:
 
 
 @record(frozen=True, slots=True)
-class Ledger:
+class QuotaLedger:
     """A tree at one moment."""
 
-    demand: Mapping[str, Demand]
-    levels: Mapping[str, Level]
+    demand: Mapping[str, QuotaDemand]
+    levels: Mapping[str, QuotaLevel]
     """By parent; a quota without children has none."""
     runtime: Mapping[str, Amounts]
 
@@ -87,23 +87,23 @@ class BrokenTree(ValueError):
         self.name = name
 
 
-def ledger(quotas: Sequence[Quota], total: Amounts) -> Ledger:
+def ledger(quotas: Sequence[Quota], total: Amounts) -> QuotaLedger:
     """Returns demand and runtime of every quota; `total` is what the pool has for this tree.
 
     The order of `quotas` does not matter. Raises BrokenTree.
     """
     children = children_of(quotas)
-    demand: dict[str, Demand] = {}
+    demand: dict[str, QuotaDemand] = {}
     for quota in reversed(top_down(quotas)):
         demand[quota.name] = _demand(quota, [demand[child.name] for child in children.get(quota.name, ())])
     runtime: dict[str, Amounts] = {ROOT: dict(total)}
-    levels: dict[str, Level] = {}
+    levels: dict[str, QuotaLevel] = {}
     for parent in (ROOT, *(quota.name for quota in top_down(quotas))):
         if parent in children:
             levels[parent] = _level(parent, runtime[parent], children[parent], demand)
             runtime |= _runtime(levels[parent], children[parent])
     del runtime[ROOT]
-    return Ledger(demand, levels, runtime)
+    return QuotaLedger(demand, levels, runtime)
 
 
 def children_of(quotas: Sequence[Quota]) -> dict[str, list[Quota]]:
@@ -158,17 +158,17 @@ def added(*amounts: Amounts) -> dict[str, int]:
     return found
 
 
-def _demand(quota: Quota, children: Sequence[Demand]) -> Demand:
+def _demand(quota: Quota, children: Sequence[QuotaDemand]) -> QuotaDemand:
     child_request = added(quota.own_request, *(child.limited for child in children))
     request = dict(child_request)
     if not quota.lends:
         for resource, amount in quota.minimum.items():
             request[resource] = max(request.get(resource, 0), amount)
     used = added(quota.own_used, *(child.used for child in children))
-    return Demand(child_request, request, limited(request, quota.maximum), used)
+    return QuotaDemand(child_request, request, limited(request, quota.maximum), used)
 
 
-def _level(parent: str, total: Amounts, children: Sequence[Quota], demand: Mapping[str, Demand]) -> Level:
+def _level(parent: str, total: Amounts, children: Sequence[Quota], demand: Mapping[str, QuotaDemand]) -> QuotaLevel:
     minimum = scale_mins(total, [ScaledChild(child.name, child.minimum, child.scales) for child in children])
     resources = sorted({resource for child in children for resource in child.maximum})
     sharing = {
@@ -189,10 +189,10 @@ def _level(parent: str, total: Amounts, children: Sequence[Quota], demand: Mappi
         )
         for resource in resources
     }
-    return Level(parent, total, minimum, sharing)
+    return QuotaLevel(parent, total, minimum, sharing)
 
 
-def _runtime(level: Level, children: Sequence[Quota]) -> dict[str, Amounts]:
+def _runtime(level: QuotaLevel, children: Sequence[Quota]) -> dict[str, Amounts]:
     return {
         child.name: {
             resource: sharing.runtime[child.name]

@@ -21,7 +21,7 @@ def trees(draw: st.DrawFn, size: int = 9) -> list[Quota]:
     """Up to `size` quotas in up to `size` levels: min <= max, and no resource that the parent does not name."""
     names = [f"q{number}" for number in range(draw(st.integers(1, size)))]
     found: list[Quota] = []
-    keys_of = {ROOT: RESOURCES}
+    keys_of: dict[str, tuple[str, ...]] = {ROOT: RESOURCES}
     for place, name in enumerate(names):
         parent = draw(st.sampled_from([ROOT, *names[:place]]))
         keys = keys_of[name] = keys_of[parent] if draw(st.booleans()) else keys_of[parent][:1]

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.quota.tree import ROOT, Quota, added, children_of, top_down
-from slackwater.quota.validation import Rule, deletion_refusals, refusals
+from slackwater.quota.validation import QuotaRule, deletion_refusals, refusals
 
 ORG = Quota("org", minimum={"cpu": 10}, maximum={"cpu": 20}, is_parent=True)
 TEAM = Quota("team", "org", minimum={"cpu": 6}, maximum={"cpu": 30})
@@ -20,33 +20,38 @@ FORCE = {quota.name: quota for quota in (ORG, TEAM)}
 @pytest.mark.parametrize(
     ("new", "rule", "field", "words"),
     [
-        (replace(TEAM, minimum={"cpu": -1}), Rule.AMOUNT, "spec.min.cpu", "-1"),
-        (replace(TEAM, minimum={"cpu": 31}), Rule.MIN_WITHIN_MAX, "spec.min.cpu", "31 is more than max 30"),
-        (replace(TEAM, minimum={"gpu": 1}), Rule.MIN_WITHIN_MAX, "spec.max.gpu", "add it to spec.max"),
-        (Quota("b", "nobody"), Rule.PARENT, "spec.parent", "create it first"),
-        (Quota("b", "team"), Rule.PARENT, "spec.parent", "isParent"),
-        (replace(ORG, parent="team"), Rule.CYCLE, "spec.parent", "its own ancestor"),
-        (replace(ORG, parent="org"), Rule.CYCLE, "spec.parent", "its own ancestor"),
-        (Quota("b", "org", tree="gpu"), Rule.TREE, "spec.tree", "'gpu'"),
-        (Quota("b", "org", maximum={"gpu": 5}), Rule.KEYS, "spec.max.gpu", "its parent org"),
-        (Quota("b", "org", {"cpu": 5}, {"cpu": 5}), Rule.MIN_SUM, "spec.min.cpu", "promised 11 cpu, its own min is 10"),
-        (replace(ORG, minimum={"cpu": 5}), Rule.MIN_SUM, "spec.min.cpu", "promised 6 cpu, its own min is 5"),
-        (replace(ORG, is_parent=False), Rule.IS_PARENT, "spec.isParent", "1 children"),
-        (Quota(ROOT), Rule.NAME, "metadata.name", "generated"),
+        (replace(TEAM, minimum={"cpu": -1}), QuotaRule.AMOUNT, "spec.min.cpu", "-1"),
+        (replace(TEAM, minimum={"cpu": 31}), QuotaRule.MIN_WITHIN_MAX, "spec.min.cpu", "31 is more than max 30"),
+        (replace(TEAM, minimum={"gpu": 1}), QuotaRule.MIN_WITHIN_MAX, "spec.max.gpu", "add it to spec.max"),
+        (Quota("b", "nobody"), QuotaRule.PARENT, "spec.parent", "create it first"),
+        (Quota("b", "team"), QuotaRule.PARENT, "spec.parent", "isParent"),
+        (replace(ORG, parent="team"), QuotaRule.CYCLE, "spec.parent", "its own ancestor"),
+        (replace(ORG, parent="org"), QuotaRule.CYCLE, "spec.parent", "its own ancestor"),
+        (Quota("b", "org", tree="gpu"), QuotaRule.TREE, "spec.tree", "'gpu'"),
+        (Quota("b", "org", maximum={"gpu": 5}), QuotaRule.KEYS, "spec.max.gpu", "its parent org"),
+        (
+            Quota("b", "org", {"cpu": 5}, {"cpu": 5}),
+            QuotaRule.MIN_SUM,
+            "spec.min.cpu",
+            "promised 11 cpu, its own min",
+        ),
+        (replace(ORG, minimum={"cpu": 5}), QuotaRule.MIN_SUM, "spec.min.cpu", "promised 6 cpu, its own min is 5"),
+        (replace(ORG, is_parent=False), QuotaRule.IS_PARENT, "spec.isParent", "1 children"),
+        (Quota(ROOT), QuotaRule.NAME, "metadata.name", "generated"),
     ],
 )
-def test_a_broken_rule_names_the_field_and_the_numbers(new: Quota, rule: Rule, field: str, words: str) -> None:
+def test_a_broken_rule_names_the_field_and_the_numbers(new: Quota, rule: QuotaRule, field: str, words: str) -> None:
     found = [refusal for refusal in refusals(FORCE, new, {}) if refusal.rule is rule]
     assert [refusal.field for refusal in found] == [field]
     assert words in found[0].message
 
 
 def test_a_quota_with_claims_becomes_no_parent_and_is_not_deleted() -> None:
-    assert [one.rule for one in refusals(FORCE, replace(TEAM, is_parent=True), {"team": 2})] == [Rule.IS_PARENT]
-    assert [one.rule for one in deletion_refusals(FORCE, "team", {"team": 2})] == [Rule.IN_USE]
-    assert [one.rule for one in deletion_refusals(FORCE, "org", {})] == [Rule.IN_USE]
+    assert [one.rule for one in refusals(FORCE, replace(TEAM, is_parent=True), {"team": 2})] == [QuotaRule.IS_PARENT]
+    assert [one.rule for one in deletion_refusals(FORCE, "team", {"team": 2})] == [QuotaRule.IN_USE]
+    assert [one.rule for one in deletion_refusals(FORCE, "org", {})] == [QuotaRule.IN_USE]
     assert deletion_refusals(FORCE, "team", {}) == []
-    assert [one.rule for one in deletion_refusals(FORCE, "default", {})] == [Rule.NAME]
+    assert [one.rule for one in deletion_refusals(FORCE, "default", {})] == [QuotaRule.NAME]
 
 
 def test_the_max_of_a_child_may_exceed_its_parents() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.quota.batched import arrays_of, matrix, runtimes
-from slackwater.quota.sharing import Sharer, share, split
+from slackwater.quota.level_share import Sharer, share, split
 from slackwater.quota.tree import ROOT, Quota, children_of, ledger
 
 sharers = st.lists(
@@ -65,7 +65,7 @@ def test_a_share_is_bounded_conserves_and_explains_itself(total: int, children: 
         assert runtime == sharing.first[child.name] + moved
     assert sum(sharing.runtime.values()) + sharing.unallocated == total
     short = [child for child in children if sharing.runtime[child.name] < child.request and child.weight > 0]
-    assert not short or sharing.unallocated <= 0, "nothing is left while somebody with a weight is short"
+    assert not short or sharing.unallocated <= 0, "nothing is left while a child with a weight is short"
 
 
 @given(trees(), totals(), st.randoms(use_true_random=False))

@@ -31,7 +31,7 @@ class Sharer:
 
 
 @record(frozen=True, slots=True)
-class Round:
+class SharingRound:
     """One distribution of what was left, by weight."""
 
     pool: int
@@ -44,12 +44,12 @@ class Round:
 
 @record(frozen=True, slots=True)
 class Sharing:
-    """Who gets how much, and how it came about: runtime = first + sum of (given - returned)."""
+    """What each child gets, and how it came about: runtime = first + sum of (given - returned)."""
 
     total: int
     first: Mapping[str, int]
     """Before any weight counts: what is requested, as far as a child is entitled; all of it where it does not lend."""
-    rounds: Sequence[Round]
+    rounds: Sequence[SharingRound]
     runtime: Mapping[str, int]
     unallocated: int
     """Negative where the mins alone are more than the total."""
@@ -59,13 +59,13 @@ def share(total: int, children: Sequence[Sharer]) -> Sharing:
     """Returns the runtime of each child.
 
     Mins come first, even beyond the total: min scaling makes them fit. The rest goes to those that request more, in
-    proportion to their weights, until nobody is short or nothing is left.
+    proportion to their weights, until no child is short or nothing is left.
     """
     first = {child.name: _first(child) for child in children}
     runtime = dict(first)
     short = sorted((child for child in children if child.request > child.entitled), key=lambda child: child.name)
     pool = total - sum(first.values())
-    rounds: list[Round] = []
+    rounds: list[SharingRound] = []
     while pool > 0 and (weights := sum(max(child.weight, 0) for child in short)) > 0:
         given = split(pool, {child.name: child.weight for child in short})
         returned: dict[str, int] = {}
@@ -74,7 +74,7 @@ def share(total: int, children: Sequence[Sharer]) -> Sharing:
             if (excess := runtime[child.name] - child.request) > 0:
                 returned[child.name] = excess
                 runtime[child.name] = child.request
-        rounds.append(Round(pool, weights, given, returned))
+        rounds.append(SharingRound(pool, weights, given, returned))
         pool = sum(returned.values())
         short = [child for child in short if runtime[child.name] < child.request]
     return Sharing(total, first, tuple(rounds), runtime, pool)
