@@ -11,6 +11,9 @@ from tests.world.changes import planned_changes
 from tests.world.faults import KILLED_AT_A_FILE, FaultKind, fault_kinds
 from tests.world.plan import BROKER, POSTGRES, Plan, PlannedFault, agents, replicas
 
+SLOW_LINK_SECONDS, SMALLEST_OF_SLOW_LINK = 0.2, 3
+"""One report at a time over a slow link takes as long as the agents take to send it: a queue that outlives its faults
+is then no defect."""
 STARTED_SECONDS = 20.0
 """No fault before: every history begins with a world that works."""
 
@@ -32,7 +35,10 @@ def draw(seed: int, *, nodes: int = 10, seconds: float = 600.0) -> Plan:
         spread_seconds=rng.choice((0.0, 0.002, 0.02, 0.2)),
         reorders=rng.random() < 0.2,
     )
-    plan = replace(plan, settings=_settings(rng), **_clocks(rng, plan))
+    settings = _settings(rng)
+    if plan.spread_seconds >= SLOW_LINK_SECONDS:
+        settings["ingestion"]["batch"] = max(SMALLEST_OF_SLOW_LINK, settings["ingestion"]["batch"])
+    plan = replace(plan, settings=settings, **_clocks(rng, plan))
     kinds = [kind for kind in fault_kinds().values() if kind is not KILLED_AT_A_FILE and rng.random() < 0.4]
     faults = [fault for kind in kinds for fault in _faults(rng, plan, kind)]
     killing = Random(f"{KILLED_AT_A_FILE.name} of {seed}")
