@@ -32,13 +32,19 @@ def draw(seed: int, *, nodes: int = 10, seconds: float = 600.0) -> Plan:
         spread_seconds=rng.choice((0.0, 0.002, 0.02, 0.2)),
         reorders=rng.random() < 0.2,
     )
-    plan = replace(plan, settings=_settings(rng), **_clocks(rng, plan))
+    plan = replace(plan, settings=_settings(rng, seed), **_clocks(rng, plan))
     kinds = [kind for kind in fault_kinds().values() if kind is not KILLED_AT_A_FILE and rng.random() < 0.4]
     faults = [fault for kind in kinds for fault in _faults(rng, plan, kind)]
     killing = Random(f"{KILLED_AT_A_FILE.name} of {seed}")
     if killing.random() < 0.4:
         faults += _faults(killing, plan, KILLED_AT_A_FILE)
     return replace(plan, faults=tuple(sorted(faults, key=lambda fault: fault.at)), changes=planned_changes(rng, plan))
+
+
+def _quota_after_seconds(seed: int) -> float:
+    """Returns how long quotas wait for CPU weights. Most histories are too short for the default, and show quotas at
+    once. A generator of its own leaves the rest of every plan as it was."""
+    return 20.0 if Random(f"wait of quotas of {seed}").random() < 0.2 else 0.0
 
 
 def _faults(rng: Random, plan: Plan, kind: FaultKind) -> list[PlannedFault]:
@@ -66,7 +72,7 @@ def _clocks(rng: Random, plan: Plan) -> dict[str, Any]:
     }
 
 
-def _settings(rng: Random) -> dict[str, dict[str, Any]]:
+def _settings(rng: Random, seed: int) -> dict[str, dict[str, Any]]:
     """Returns the settings of each service. Short periods cost most of a run's time: a part of the seeds has them."""
     window = rng.choice((10, 20, 60, 60))
     sample = rng.choice((1.0, 2.0, 5.0, 5.0, 5.0, 5.0))
@@ -103,5 +109,6 @@ def _settings(rng: Random) -> dict[str, dict[str, Any]]:
             "lease_seconds": rng.choice((5.0, 15.0, 60.0)),
             "silent_seconds": rng.choice((20.0, 60.0)),
             "closing_seconds": rng.choice((20.0, 120.0)),
+            "quota_after_seconds": _quota_after_seconds(seed),
         },
     }
