@@ -247,7 +247,8 @@ def _left_to_weights(
     if not left:
         return analysis, ()
     metrics = {one.metric.name for one in left}
-    late = [one for one in analysis.evictions if one.metric.name in metrics]
+    evicting = (*analysis.evictions, *(one for one in analysis.previews if one.kind is ActionKind.EVICT))
+    late = [one for one in evicting if one.metric.name in metrics]
     until = max(one.waits_until for one in waiting.values() if one.waits_until is not None)
     because = f"CPU weights protect prod: no eviction before limits were tried, from {until:%H:%M:%S} UTC on"
     ignored = [Ignored(key, because) for demand in late for key in demand.rules]
@@ -256,7 +257,7 @@ def _left_to_weights(
         analysis,
         throttles=tuple(one for one in analysis.throttles if one not in left),
         evictions=tuple(one for one in analysis.evictions if one not in late),
-        previews=(*moved, *analysis.previews),
+        previews=(*moved, *(one for one in analysis.previews if one not in late)),
         ignored=tuple(sorted((*analysis.ignored, *ignored), key=lambda one: one.rule)),
     )
     return found, tuple(sorted({key for one in left for key in one.rules}))

@@ -112,7 +112,7 @@ class FleetDemo:
         await self._surge(WEIGHTS, Policy.BY_TIER, "tier weights only, no throttling")
         await asyncio.sleep(1.5)
         await self.api.set_mode("throttle", "by-tier", line)
-        reacted = await self._surge(SLACKWATER, Policy.BY_TIER, "Slackwater: tier weights, and quotas above the waterline", line)
+        reacted = await self._surge(SLACKWATER, Policy.BY_TIER, "Slackwater: tier weights and the waterline", line)
         found = RunSummary(
             driver="simulated",
             driver_note=_NOTE,
