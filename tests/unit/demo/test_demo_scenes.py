@@ -35,8 +35,9 @@ def test_a_spread_is_the_median_with_the_extremes(found: list[float]) -> None:
 @given(values, values)
 def test_a_difference_is_claimed_only_where_all_turns_are_on_one_side(ours: list[float], others: list[float]) -> None:
     said = difference_text("ours", ours, "theirs", others)
-    assert ("lower" in said) is (max(ours) < min(others))
-    assert ("higher" in said) is (min(ours) > max(others))
+    within = max(max(ours) - min(ours), max(others) - min(others))
+    assert ("lower" in said) is (min(others) - max(ours) > within)
+    assert ("higher" in said) is (min(ours) - max(others) > within)
     assert ("no difference" in said) is (side(ours, others) == 0)
     assert side(ours, others) == -side(others, ours)
 
@@ -168,8 +169,8 @@ def test_cpu_says_the_spreads_of_its_rows_and_no_difference_that_overlaps(scene:
 @given(cpus)
 def test_cpu_fails_when_batch_lost_to_quotas_in_every_turn(scene: CpuScene) -> None:
     ours, weights = scene.batch(cpu_result.SLACKWATER), scene.batch(cpu_result.WEIGHTS)
-    lost = bool(ours and weights) and max(ours) < min(weights) and median(ours) < 0.9 * median(weights)
-    assert any("less than 90% of it" in text for text in cpu_result.failures(scene)) is lost
+    lost = bool(ours and weights) and max(ours) < min(weights) and median(ours) < 0.85 * median(weights)
+    assert any("less than 85% of it" in text for text in cpu_result.failures(scene)) is lost
 
 
 @given(cpus)
