@@ -129,9 +129,11 @@ async def keep_running(stage: Stage) -> None:
                     await bench.measure("repeated", "Slackwater, repeated until Ctrl-C", SURGE_LOAD, SURGE_SECONDS)
                     await asyncio.sleep(_PAUSE_SECONDS)
             finally:
-                await stage.api.set_mode(*MODES[WEIGHTS])  # batch with next to no CPU would end too late
-                await wait_until(watch.all_original, _RESTORE_SECONDS)
-                await stage.workloads.stop(batch)
+                try:
+                    await stage.api.set_mode(*MODES[PLAIN])  # idle batch without any CPU would end too late
+                    await wait_until(watch.all_original, _RESTORE_SECONDS)
+                finally:
+                    await stage.workloads.stop(batch)
                 await stage.api.apply(present)
 
 
