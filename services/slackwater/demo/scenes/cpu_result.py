@@ -116,7 +116,7 @@ def _failed(turns: tuple[CpuTurn, ...]) -> str:
 
 def failures(scene: CpuScene) -> list[str]:
     """Returns what the scene promises and did not show: equal latency, and no CPU lost to needless quotas."""
-    found = slower("cpu", scene.p99s(SLACKWATER), scene.p99s(WEIGHTS), TITLES[WEIGHTS], median)
+    found = slower("cpu", scene.p99s(SLACKWATER), scene.p99s(WEIGHTS), TITLES[WEIGHTS])
     if errors := sum(turn.phase.errors for turn in scene.of(SLACKWATER)):
         found.append(f"cpu: {errors} requests failed under Slackwater")
     if quotas := sum(turn.quota_seconds + turn.lead_quota_seconds for turn in scene.of(SLACKWATER)):
