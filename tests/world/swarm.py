@@ -35,7 +35,7 @@ def draw(seed: int, *, nodes: int = 10, seconds: float = 600.0) -> Plan:
         spread_seconds=rng.choice((0.0, 0.002, 0.02, 0.2)),
         reorders=rng.random() < 0.2,
     )
-    settings = _settings(rng)
+    settings = _settings(rng, seed)
     if plan.spread_seconds >= SLOW_LINK_SECONDS:
         settings["ingestion"]["batch"] = max(SMALLEST_OF_SLOW_LINK, settings["ingestion"]["batch"])
     plan = replace(plan, settings=settings, **_clocks(rng, plan))
@@ -45,6 +45,12 @@ def draw(seed: int, *, nodes: int = 10, seconds: float = 600.0) -> Plan:
     if killing.random() < 0.4:
         faults += _faults(killing, plan, KILLED_AT_A_FILE)
     return replace(plan, faults=tuple(sorted(faults, key=lambda fault: fault.at)), changes=planned_changes(rng, plan))
+
+
+def _quota_after_seconds(seed: int) -> float:
+    """Returns how long quotas wait for CPU weights. Most histories are too short for the default, and show quotas at
+    once. A generator of its own leaves the rest of every plan as it was."""
+    return 20.0 if Random(f"wait of quotas of {seed}").random() < 0.2 else 0.0
 
 
 def _faults(rng: Random, plan: Plan, kind: FaultKind) -> list[PlannedFault]:
@@ -72,7 +78,7 @@ def _clocks(rng: Random, plan: Plan) -> dict[str, Any]:
     }
 
 
-def _settings(rng: Random) -> dict[str, dict[str, Any]]:
+def _settings(rng: Random, seed: int) -> dict[str, dict[str, Any]]:
     """Returns the settings of each service. Short periods cost most of a run's time: a part of the seeds has them."""
     window = rng.choice((10, 20, 60, 60))
     sample = rng.choice((1.0, 2.0, 5.0, 5.0, 5.0, 5.0))
@@ -109,5 +115,6 @@ def _settings(rng: Random) -> dict[str, dict[str, Any]]:
             "lease_seconds": rng.choice((5.0, 15.0, 60.0)),
             "silent_seconds": rng.choice((20.0, 60.0)),
             "closing_seconds": rng.choice((20.0, 120.0)),
+            "quota_after_seconds": _quota_after_seconds(seed),
         },
     }
