@@ -91,6 +91,7 @@ class PredictionService(ReplicatedService):
             },
             close=holder.close,
             checks=checks,
+            partition_of_item=partition_of_item,
             routers=lambda: [
                 resource_router(change),
                 predictor_router(catalogue),
