@@ -36,6 +36,7 @@ MOST_ITEMS: Final = 1000
 DETAIL_CHARACTERS, ROW_CHARACTERS, DOCUMENT_CHARACTERS = 500, 200, 4000
 _REPEAT: Final = timedelta(seconds=10)
 """Minimum interval between two stored repeats of one item."""
+_ROWS_LOGGED: Final = 5
 _LOOK_SECONDS: Final = 30.0
 _PAUSE_SECONDS: Final = 1.0
 OF_NO_ROW: Final = (Unavailable, Conflict, Misconfigured, MemoryError)
@@ -227,10 +228,13 @@ class Quarantine:
     async def load(self) -> None:
         """Load the stored items. Raises Unavailable."""
         stored = {item.id: item for item in await self._store.items()}
-        for item in stored.values():
-            if item.id not in self._items:
-                self._hold(item)
-            self._items[item.id] = item
+        learned = [item for item in stored.values() if item.id not in self._items]
+        if learned:
+            rows = [f"{item.table}/{item.row}" for item in learned[:_ROWS_LOGGED]]
+            log.warning("state is in quarantine", service=self.service, items=len(learned), rows=rows)
+        for item in learned:
+            self._hold(item)
+        self._items |= stored
         kept = stored.keys() | self._waiting.keys() | self._unkept
         for item in [item for item_id, item in self._items.items() if item_id not in kept]:
             await self._let_go(item)
