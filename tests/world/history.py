@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tests.world import versions
 from tests.world.changes import apply_change
 from tests.world.clients import Client
-from tests.world.faults import fault_kinds
+from tests.world.faults import ROLLED, fault_kinds
 from tests.world.invariants import Invariant, Violation, all_invariants
 from tests.world.machine.fleet import draw_sizes
 from tests.world.machine.station import Station, settings_of
@@ -92,6 +93,8 @@ class History(World):
         """Perform the plan, or its beginning up to a step of the record. Raises Failed at the first violation."""
         plan = self.plan
         self._last_step = last_step
+        if any(fault.kind == ROLLED.name for fault in plan.faults):
+            versions.install()
         self.compose()
         for fault in plan.faults:
             self.loop.call_at(fault.at, self._begin, fault)

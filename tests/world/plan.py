@@ -76,8 +76,9 @@ class Plan:
         return cls(**raw, faults=faults, changes=changes)
 
 
-def replicas(plan: Plan) -> Sequence[str]:
-    return [f"{service}-{number}" for service in SERVICES for number in range(plan.replicas)]
+def replicas(plan: Plan, *services: str) -> Sequence[str]:
+    """The names of the replicas of these services, or of all."""
+    return [f"{service}-{number}" for service in services or SERVICES for number in range(plan.replicas)]
 
 
 def agents(plan: Plan) -> Sequence[str]:

@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 from tests.world.changes import planned_changes
-from tests.world.faults import KILLED_AT_A_FILE, FaultKind, fault_kinds
+from tests.world.faults import DRAWN_ALONE, FaultKind, fault_kinds
 from tests.world.plan import BROKER, POSTGRES, Plan, PlannedFault, agents, replicas
 
 STARTED_SECONDS = 20.0
@@ -33,11 +33,12 @@ def draw(seed: int, *, nodes: int = 10, seconds: float = 600.0) -> Plan:
         reorders=rng.random() < 0.2,
     )
     plan = replace(plan, settings=_settings(rng), **_clocks(rng, plan))
-    kinds = [kind for kind in fault_kinds().values() if kind is not KILLED_AT_A_FILE and rng.random() < 0.4]
+    kinds = [kind for kind in fault_kinds().values() if kind not in DRAWN_ALONE and rng.random() < 0.4]
     faults = [fault for kind in kinds for fault in _faults(rng, plan, kind)]
-    killing = Random(f"{KILLED_AT_A_FILE.name} of {seed}")
-    if killing.random() < 0.4:
-        faults += _faults(killing, plan, KILLED_AT_A_FILE)
+    for kind in DRAWN_ALONE:
+        alone = Random(f"{kind.name} of {seed}")
+        if alone.random() < 0.4:
+            faults += _faults(alone, plan, kind)
     return replace(plan, faults=tuple(sorted(faults, key=lambda fault: fault.at)), changes=planned_changes(rng, plan))
 
 

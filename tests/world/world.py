@@ -9,6 +9,7 @@ from contextvars import Context
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
+from types import MappingProxyType
 from typing import Any
 
 from tests.world.clocks import HostClock
@@ -18,7 +19,7 @@ from tests.world.network import Network, Server
 from tests.world.plan import BROKER, POSTGRES, SERVICES, Plan
 from tests.world.processes import Process, State
 from tests.world.servers import WorldBroker, WorldPostgres
-from tests.world.trace import Kind, Trace
+from tests.world.trace import NOTHING, Kind, Trace
 
 from slackwater.bus.connect.nats_bus import NatsBus
 from slackwater.colocation.service import build as build_colocation
@@ -45,6 +46,9 @@ BUILDS: Mapping[str, tuple[Callable[[Any, Platform], Any], type[Any]]] = {
     "colocation": (build_colocation, ColocationSettings),
     "ensurance": (build_ensurance, EnsuranceSettings),
 }
+REPLACED_SECONDS = 0.5
+"""From the end of a process to the start of another version in its place."""
+OLDER: Mapping[str, Any] = MappingProxyType({"version": "older"})
 STOP_SECONDS = 10.0
 """So long an agent may take to give everything back."""
 NOWHERE = Path("/nowhere")
@@ -61,6 +65,8 @@ class Place:
     task: asyncio.Task[Any] | None = None
     incarnations: int = 0
     is_wanted: bool = True
+    is_older: bool = False
+    """Whether it starts next as the version before this one."""
     service: Any = None
     """What the composition root of a replica has built; None before its first start."""
 
@@ -123,7 +129,8 @@ class World:
             return
         place.incarnations += 1
         process = place.process = Process(self.loop, name, place.incarnations, place.clock)
-        self.record(Kind.STARTED, process.member)
+        process.is_older = place.is_older
+        self.record(Kind.STARTED, process.member, detail=OLDER if place.is_older else NOTHING)
         place.task = process.start(self._life(place, process))
 
     async def _life(self, place: Place, process: Process) -> None:
@@ -162,6 +169,15 @@ class World:
             return
         place.task.cancel()
         place.task.add_done_callback(lambda _: self._restart_later(place, restart_after), context=Context())
+
+    def replace(self, name: str, *, is_older: bool, kills: bool) -> None:
+        """End a process, and start it as another version; one that is dead now starts as this version next."""
+        place = self.places[name]
+        place.is_older = is_older
+        if kills or (place.process is not None and place.process.state is State.FROZEN):
+            self.crash(name, restart_after=REPLACED_SECONDS)
+        else:
+            self.stop(name, restart_after=REPLACED_SECONDS)
 
     def freeze(self, name: str) -> None:
         place = self.places[name]

@@ -80,7 +80,9 @@ class ChangesAreRecorded(Invariant):
             before, limits = self._limits.get(document.node, {}), limits_of(document)
             self._limits[document.node] = limits
             for (uid, what), (amount, decision) in limits.items():
-                is_new = before.get((uid, what)) != (amount, decision) and (uid, what) not in self._refused
+                old = before.get((uid, what))
+                is_as_read_back = old is not None and old[1] == decision and (uid, what) in self._refused
+                is_new = old != (amount, decision) and not is_as_read_back
                 if is_new and not recorded.is_decided(decision, uid, what, amount):
                     raise Violation(
                         f"the document {document.generation} of {document.node} has {what} {amount} for {uid} by "
