@@ -306,7 +306,7 @@ def _roll(*, is_older: bool) -> Act:
 
 
 ROLLED = FaultKind(
-    "rolled to an older version", rolled, (10.0, 90.0), _roll(is_older=True), _roll(is_older=False), (0.2, 4.0)
+    "rolled to an older version", rolled, (10.0, 90.0), _roll(is_older=True), _roll(is_older=False), (2.0, 15.0)
 )
 """A rolling change back to the version before this one, and forward again (tests.world.versions)."""
 DRAWN_ALONE = (KILLED_AT_A_FILE, ROLLED)

@@ -20,6 +20,7 @@ from slackwater.decisions.reasons import DecisionKind, Mode, Reason
 from slackwater.decisions.record import Action, DecisionRecord
 from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.intent_declared import CpuThrottle, IntentDeclared
+from slackwater.events.serialized import type_of
 from slackwater.waterline.analysis.demands import ActionKind
 from slackwater.waterline.cycle import Options
 from slackwater.waterline.decision_inputs import DecisionContext
@@ -85,7 +86,7 @@ class Commits:
         self.invariant = ChangesAreRecorded(self.world)
 
     def commit(self, *payloads: Any) -> None:
-        rows = ((0, str(number), one.TYPE, "s", "{}", one.body()) for number, one in enumerate(payloads))
+        rows = ((0, str(number), type_of(one), "s", "{}", one.body()) for number, one in enumerate(payloads))
         written = {("outbox", number): (None, row) for number, row in enumerate(rows)}
         commit = SimpleNamespace(written=written)
         self.invariant.on_step(Step(1, 0.0, "ensurance-0", Kind.COMMITTED, "ensurance", value=commit))

@@ -40,6 +40,7 @@ DECISIONS = (
             ),
         ),
         (CHANGED,),
+        seed=9,
     ),
     Mutant(
         "limit beside its decision",
@@ -52,6 +53,7 @@ DECISIONS = (
             ),
         ),
         (CHANGED,),
+        seed=2,
     ),
     Mutant(
         "agent limits less than asked",
@@ -79,5 +81,6 @@ DECISIONS = (
         (FOLLOWED,),
         faults=("cut@agent|cut answers@agent|broker unreachable",),
         size=(3, 240.0),
+        seed=9,
     ),
 )

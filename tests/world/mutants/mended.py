@@ -168,6 +168,6 @@ MENDED = (
         ("facts are found once",),
         mended="2d361bde",
         faults=("rolled to an older version",),
-        evicts=True,
+        seed=141,
     ),
 )

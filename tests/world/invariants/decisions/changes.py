@@ -15,8 +15,10 @@ from tests.world.world import World
 
 from slackwater.decisions.reasons import DecisionKind
 from slackwater.events.decision_recorded import DecisionRecorded
+from slackwater.events.envelope import Payload
 from slackwater.events.intent_declared import IntentDeclared
 from slackwater.events.intent_observed import IntentObserved
+from slackwater.events.serialized import type_of
 from slackwater.intents.controls import ENSURANCE
 
 CPU, MEMORY, EVICT = "cpu", "memory", "evict"
@@ -71,7 +73,7 @@ class ChangesAreRecorded(Invariant):
             self._refused |= {(one.pod_uid, MEMORY) for one in answer.memory_limits if one.error}
 
     def _check(self, commit: Commit) -> None:
-        documents = list(_published(commit, IntentDeclared.TYPE))
+        documents = list(_published(commit, IntentDeclared))
         if not documents:
             return
         recorded = recorded_in(commit)
@@ -112,7 +114,7 @@ def limits_of(document: IntentDeclared) -> Limits:
 def recorded_in(commit: Commit) -> Recorded:
     """What the records of a commit say about pods."""
     recorded = Recorded()
-    for body in _published(commit, DecisionRecorded.TYPE):
+    for body in _published(commit, DecisionRecorded):
         record = body["record"]
         for action in record["actions"]:
             what, after = effect_of(action)
@@ -130,8 +132,9 @@ def effect_of(action: Mapping[str, Any]) -> tuple[str, int | None]:
     return (EVICT, None) if action["evicted"] else (CPU, action["cpu_limit_after_milli"])
 
 
-def _published(commit: Commit, kind: str) -> Iterator[Any]:
+def _published(commit: Commit, payload: type[Payload]) -> Iterator[Any]:
     """The payloads of the events of a type that a commit publishes."""
+    kind = type_of(payload)
     for (table, _), (before, after) in commit.written.items():
         if table == "outbox" and before is None and after is not None and after[2] == kind:
             yield json.loads(after[5])
