@@ -309,7 +309,15 @@ ROLLED = FaultKind(
     "rolled to an older version", rolled, (10.0, 90.0), _roll(is_older=True), _roll(is_older=False), (2.0, 15.0)
 )
 """A rolling change back to the version before this one, and forward again (tests.world.versions)."""
-DRAWN_ALONE = (KILLED_AT_A_FILE, ROLLED)
+CONSOLE_CRASHES = FaultKind("console crashes", lambda plan: plan.consoles * ("console-0",), (0.0, 20.0), _crash)
+CONSOLE_CUT = FaultKind(
+    "console cut off",
+    lambda plan: plan.consoles * (f"console-0>{BROKER}", f"reader-0>{BROKER}", f"reader-0>{BROKER}"),
+    (0.5, 40.0),
+    _cut(True, True, True),
+    _cut(True, True, False),
+)
+DRAWN_ALONE = (KILLED_AT_A_FILE, ROLLED, CONSOLE_CRASHES, CONSOLE_CUT)
 """Kinds that were added later: each has a source of its own, so that seeds draw the same other faults as before."""
 
 
@@ -342,6 +350,8 @@ def fault_kinds() -> Mapping[str, FaultKind]:
         *machine_kinds(),
         KILLED_AT_A_FILE,
         ROLLED,
+        CONSOLE_CRASHES,
+        CONSOLE_CUT,
         FaultKind("slow statements", postgres, (1.0, 60.0), _slow_statements, _fast_statements, (0.01, 0.5)),
     )
     return {kind.name: kind for kind in kinds}

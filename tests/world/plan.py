@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 SERVICES = ("ingestion", "prediction", "colocation", "ensurance")
+CONSOLE = "console"
 BROKER, POSTGRES = "broker", "postgres"
 
 
@@ -45,6 +46,8 @@ class Plan:
     nodes: int = 10
     replicas: int = 2
     clients: int = 1
+    consoles: int = 0
+    """The console costs about a fifth of a run's time: a part of the seeds has one, with a reader of its stream."""
     fault_seconds: float = 420.0
     quiet_seconds: float = 120.0
     rest_seconds: float = 60.0

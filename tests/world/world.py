@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from contextvars import Context
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from tests.world.clocks import HostClock
 from tests.world.loop import sim_loop
 from tests.world.machine.station import Station
 from tests.world.network import Network, Server
-from tests.world.plan import BROKER, POSTGRES, SERVICES, Plan
+from tests.world.plan import BROKER, CONSOLE, POSTGRES, SERVICES, Plan
 from tests.world.processes import Process, State
 from tests.world.servers import WorldBroker, WorldPostgres
 from tests.world.trace import NOTHING, Kind, Trace
@@ -24,6 +24,8 @@ from tests.world.trace import NOTHING, Kind, Trace
 from slackwater.bus.connect.nats_bus import NatsBus
 from slackwater.colocation.service import build as build_colocation
 from slackwater.colocation.settings import ColocationSettings
+from slackwater.console.adapters.memory import MemoryReadModel
+from slackwater.console.settings import ConsoleSettings
 from slackwater.ensurance.service import build as build_ensurance
 from slackwater.ensurance.settings import EnsuranceSettings
 from slackwater.ingestion.service import build as build_ingestion
@@ -84,6 +86,9 @@ class World:
         self.places: dict[str, Place] = {}
         self.stations: dict[str, Station] = {}
         """The machines, by the name of the agent's process."""
+        self.console_model = MemoryReadModel()
+        """The read model of the console, if the plan has one."""
+        self.stream_readers: Sequence[Any] = ()
         self._last_step: int | None = None
         self._restarts = self.random("restarts")
         self._clocks: dict[str, HostClock] = {}
@@ -195,14 +200,14 @@ class World:
         """What waits: by outbox, and by consumer of the services that run."""
         waiting = {f"outbox of {name}": len(self.postgres.schemas[name].tables["outbox"].rows) for name in SERVICES}
         for name, count in self.broker.waiting().items():
-            if name.startswith(SERVICES):
+            if name.startswith(SERVICES) or (self.plan.consoles and name.startswith(CONSOLE)):
                 waiting[f"consumer {name}"] = count
         return waiting
 
     # composition
 
     def replica(self, service: str) -> Callable[[Process], Any]:
-        build, settings = BUILDS[service]
+        build, settings = self._build(service)
         given = settings(**self.plan.settings.get(service, {}))
         timing = Timing(**self.plan.settings.get("ownership", {}))
 
@@ -215,6 +220,13 @@ class World:
                 await built.run(lambda: None)
 
         return main
+
+    def _build(self, service: str) -> tuple[Callable[[Any, Platform], Any], type[Any]]:
+        if service != CONSOLE:
+            return BUILDS[service]
+        from tests.world.consoles import build_console  # imports this module
+
+        return build_console(self.console_model), ConsoleSettings
 
     def bus(self, process: Process, *, declares: bool = True) -> AbstractAsyncContextManager[NatsBus]:
         """The bus of a process, on its own connection to the broker."""
