@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import aclosing
 from typing import Any
 
 from tests.world.plan import Plan
@@ -68,15 +69,16 @@ class StreamReader:
                 try:
                     await self._read(process, bus)
                 except Unavailable:
-                    await process.clock.sleep(PAUSE_SECONDS)
+                    pass
                 except InvalidInput as error:
                     self._world.loop.fail(f"the stream refuses its own id {self._last_id!r}", error)
+                await process.clock.sleep(PAUSE_SECONDS)
 
     async def _read(self, process: Process, bus: Bus) -> None:
         streams = Streams(bus, process.clock, heartbeat_seconds=HEARTBEAT_SECONDS)
         after = positions_of(self._last_id, "Last-Event-ID") if self._last_id else {}
         left = self._rng.randint(*READS_FRAMES)
-        async with streams.opened(StreamQuery(PAYLOADS, after=after)) as frames:
+        async with streams.opened(StreamQuery(PAYLOADS, after=after)) as opened, aclosing(opened) as frames:
             async for portion in frames:
                 for name, fields in parsed(portion):
                     self._last_id = fields.get("id", self._last_id)
