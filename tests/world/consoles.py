@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import aclosing
-from typing import Any
+from typing import Any, cast
 
 from tests.world.plan import Plan
 from tests.world.processes import Process
@@ -44,12 +44,13 @@ def build_console(model: MemoryReadModel) -> Callable[[ConsoleSettings, Platform
     """The console's composition root on this read model."""
 
     def build(settings: ConsoleSettings, platform: Platform) -> Any:
-        postgres = console_service.PostgresReadModel
-        console_service.PostgresReadModel = lambda *_: model  # type: ignore[assignment,misc]
+        names = vars(console_service)
+        postgres = names["PostgresReadModel"]
+        names["PostgresReadModel"] = lambda *_: model
         try:
             return console_service.build(settings, platform)
         finally:
-            console_service.PostgresReadModel = postgres  # type: ignore[misc]
+            names["PostgresReadModel"] = postgres
 
     return build
 
@@ -78,7 +79,7 @@ class StreamReader:
         streams = Streams(bus, process.clock, heartbeat_seconds=HEARTBEAT_SECONDS)
         after = positions_of(self._last_id, "Last-Event-ID") if self._last_id else {}
         left = self._rng.randint(*READS_FRAMES)
-        async with streams.opened(StreamQuery(PAYLOADS, after=after)) as opened, aclosing(opened) as frames:
+        async with streams.opened(StreamQuery(PAYLOADS, after=after)) as opened, aclosing(cast(Any, opened)) as frames:
             async for portion in frames:
                 for name, fields in parsed(portion):
                     self._last_id = fields.get("id", self._last_id)

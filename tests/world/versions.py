@@ -100,7 +100,8 @@ def _plain(change: str) -> Any:
 
 
 def _install_fields() -> None:
-    decode_on, decode_body, copy = decoder.decode_on, decoder.decode_body, Json.copy
+    names = vars(decoder)
+    decode_on, decode_body, copy = names["decode_on"], names["decode_body"], Json.copy
 
     def decode_on_version(subject: str, payload: Any, headers: Any, body: bytes, *, read: Any) -> Any:
         return decode_on(subject, payload, headers, _as_from_newer(body), read=read)

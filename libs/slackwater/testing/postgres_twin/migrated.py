@@ -55,7 +55,7 @@ def service_tables(service: str) -> Contents:
     return _left_by(service, create_service_tables)
 
 
-def _left_by(service: str, upgrade: Callable[[_Operations], None]) -> Contents:
+def _left_by(service: str, upgrade: Callable[[Any], None]) -> Contents:
     server = Server(FakeClock(_LONG_AGO))
     server.schemas[service] = ServiceSchema(Catalog(), {})
     upgrade(_Operations(server, server.connect(service, "", {})))
