@@ -33,7 +33,7 @@ def draw(seed: int, *, nodes: int = 10, seconds: float = 600.0) -> Plan:
         spread_seconds=rng.choice((0.0, 0.002, 0.02, 0.2)),
         reorders=rng.random() < 0.2,
     )
-    plan = replace(plan, consoles=int(Random(f"console of {seed}").random() < CONSOLE_SHARE))
+    plan = replace(plan, consoles=int(Random(f"console and its reader in seed {seed}").random() < CONSOLE_SHARE))
     plan = replace(plan, settings=_settings(rng), **_clocks(rng, plan))
     kinds = [kind for kind in fault_kinds().values() if kind not in DRAWN_ALONE and rng.random() < 0.4]
     faults = [fault for kind in kinds for fault in _faults(rng, plan, kind)]
