@@ -116,6 +116,7 @@ def recorded_in(commit: Commit) -> Recorded:
     recorded = Recorded()
     for body in _published(commit, DecisionRecorded):
         record = body["record"]
+        recorded.waiting.update((one["id"], one["kind"]) for one in record.get("listed", ()))
         for action in record["actions"]:
             what, after = effect_of(action)
             recorded.afters[record["id"], action["pod_uid"], what] = after
