@@ -9,10 +9,10 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import Context
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 
 from tests.world.machine.station import Station
-from tests.world.plan import BROKER, POSTGRES, Plan, PlannedFault, agents, replicas
+from tests.world.plan import BROKER, POSTGRES, SERVICES, Plan, PlannedFault, agents, replicas
 from tests.world.world import World
 
 MOST_SESSIONS = 100
@@ -283,7 +283,42 @@ def machine_kinds() -> Sequence[FaultKind]:
 
 
 KILLED_AT_A_FILE = FaultKind("agent killed at a file", agents, (0.0, 20.0), _kill_at_file, amount=(1.0, 400.0))
-"""Drawn by itself, so that seeds from before it still draw the same other faults."""
+AGENTS = "agents"
+"""The target of a fault that meets all of them."""
+
+
+def rolled(plan: Plan) -> Sequence[str]:
+    return [*SERVICES, AGENTS]
+
+
+def _roll(*, is_older: bool) -> Act:
+    """Replace the replicas of a service, or all agents, one by one. `amount` is the pause between two of them; its
+    fraction of a second decides whether they are killed or stopped."""
+
+    def act(world: World, fault: PlannedFault) -> None:
+        names = agents(world.plan) if fault.target == AGENTS else replicas(world.plan, fault.target)
+        kills = int(fault.amount * 1000) % 2 == 0
+        for number, name in enumerate(names):
+            replace = partial(world.replace, name, is_older=is_older, kills=kills)
+            world.loop.call_later(number * fault.amount, replace, context=Context())
+
+    return act
+
+
+ROLLED = FaultKind(
+    "rolled to an older version", rolled, (10.0, 90.0), _roll(is_older=True), _roll(is_older=False), (2.0, 15.0)
+)
+"""A rolling change back to the version before this one, and forward again (tests.world.versions)."""
+CONSOLE_CRASHES = FaultKind("console crashes", lambda plan: plan.consoles * ("console-0",), (0.0, 20.0), _crash)
+CONSOLE_CUT = FaultKind(
+    "console cut off",
+    lambda plan: plan.consoles * (f"console-0>{BROKER}", f"reader-0>{BROKER}", f"reader-0>{BROKER}"),
+    (0.5, 40.0),
+    _cut(True, True, True),
+    _cut(True, True, False),
+)
+DRAWN_ALONE = (KILLED_AT_A_FILE, ROLLED, CONSOLE_CRASHES, CONSOLE_CUT)
+"""Kinds that were added later: each has a source of its own, so that seeds draw the same other faults as before."""
 
 
 @cache
@@ -314,6 +349,9 @@ def fault_kinds() -> Mapping[str, FaultKind]:
         FaultKind("few database sessions", postgres, (1.0, 60.0), _few_sessions, _many_sessions, (1.0, 30.0)),
         *machine_kinds(),
         KILLED_AT_A_FILE,
+        ROLLED,
+        CONSOLE_CRASHES,
+        CONSOLE_CUT,
         FaultKind("slow statements", postgres, (1.0, 60.0), _slow_statements, _fast_statements, (0.01, 0.5)),
     )
     return {kind.name: kind for kind in kinds}

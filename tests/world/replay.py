@@ -16,6 +16,7 @@ from tests.world.swarm import draw
 from tests.world.timeline.history import History, read_history
 from tests.world.timeline.page import Facts, render_page
 from tests.world.timeline.text import render_text
+from tests.world.twice import differs
 
 SMALLEST_PLANS = Path(".slackwater/world")
 
@@ -32,7 +33,10 @@ def replay(options: argparse.Namespace) -> int:
         _shrink(plan, outcome, options)
     elif options.shrink:
         show("nothing to shrink: the run violates no invariant")
-    return 1 if outcome.failure else 0
+    difference = differs(outcome, options) if options.twice and options.seed is not None else ""
+    if options.twice:
+        show(difference or f"the same history again: {outcome.digest}")
+    return 1 if outcome.failure or difference else 0
 
 
 def planned(options: argparse.Namespace) -> Plan:

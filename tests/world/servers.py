@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tests.world.plan import SERVICES
+from tests.world.plan import CONSOLE, SERVICES
 from tests.world.trace import Kind
 
 from slackwater.bus.codec.cloudevents import Message
@@ -15,7 +15,7 @@ from slackwater.model.time import Clock
 from slackwater.store.migrations import Schema
 from slackwater.testing.jetstream.broker import JetStreamBroker
 from slackwater.testing.jetstream.stream import MemoryStream
-from slackwater.testing.postgres_twin.migrated import migrated
+from slackwater.testing.postgres_twin.migrated import migrated, service_tables
 from slackwater.testing.postgres_twin.rows import Values
 from slackwater.testing.postgres_twin.server import Server
 from slackwater.testing.postgres_twin.session import ServiceSchema
@@ -86,6 +86,7 @@ class WorldPostgres(Server):
         self._record = record
         for service in SERVICES:
             self.create(service, migrated(Schema.of(service)))
+        self.create(CONSOLE, service_tables(CONSOLE))
 
     def _settle(self, transaction: Transaction, *, commits: bool) -> None:
         written = {}

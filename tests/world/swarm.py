@@ -8,12 +8,16 @@ from random import Random
 from typing import Any
 
 from tests.world.changes import planned_changes
-from tests.world.faults import KILLED_AT_A_FILE, FaultKind, fault_kinds
+from tests.world.faults import DRAWN_ALONE, FaultKind, fault_kinds
 from tests.world.plan import BROKER, POSTGRES, Plan, PlannedFault, agents, replicas
 
+<<<<<<< HEAD
 SLOW_LINK_SECONDS, SMALLEST_OF_SLOW_LINK = 0.2, 3
 """One report at a time over a slow link takes as long as the agents take to send it: a queue that outlives its faults
 is then no defect."""
+=======
+CONSOLE_SHARE = 0.25
+>>>>>>> wbreadth
 STARTED_SECONDS = 20.0
 """No fault before: every history begins with a world that works."""
 
@@ -35,15 +39,22 @@ def draw(seed: int, *, nodes: int = 10, seconds: float = 600.0) -> Plan:
         spread_seconds=rng.choice((0.0, 0.002, 0.02, 0.2)),
         reorders=rng.random() < 0.2,
     )
+<<<<<<< HEAD
     settings = _settings(rng, seed)
     if plan.spread_seconds >= SLOW_LINK_SECONDS:
         settings["ingestion"]["batch"] = max(SMALLEST_OF_SLOW_LINK, settings["ingestion"]["batch"])
     plan = replace(plan, settings=settings, **_clocks(rng, plan))
     kinds = [kind for kind in fault_kinds().values() if kind is not KILLED_AT_A_FILE and rng.random() < 0.4]
+=======
+    plan = replace(plan, consoles=int(Random(f"console and its reader in seed {seed}").random() < CONSOLE_SHARE))
+    plan = replace(plan, settings=_settings(rng), **_clocks(rng, plan))
+    kinds = [kind for kind in fault_kinds().values() if kind not in DRAWN_ALONE and rng.random() < 0.4]
+>>>>>>> wbreadth
     faults = [fault for kind in kinds for fault in _faults(rng, plan, kind)]
-    killing = Random(f"{KILLED_AT_A_FILE.name} of {seed}")
-    if killing.random() < 0.4:
-        faults += _faults(killing, plan, KILLED_AT_A_FILE)
+    for kind in DRAWN_ALONE:
+        alone = Random(f"{kind.name} of {seed}")
+        if alone.random() < 0.4:
+            faults += _faults(alone, plan, kind)
     return replace(plan, faults=tuple(sorted(faults, key=lambda fault: fault.at)), changes=planned_changes(rng, plan))
 
 

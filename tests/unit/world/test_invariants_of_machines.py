@@ -41,11 +41,13 @@ from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import QoSClass, Tier, default_qos
+from slackwater.offers.mid import node_offers
 from slackwater.offers.node import InputSource, NodeState, with_offer
 from slackwater.offers.node_offer import Gates, decide_node
-from slackwater.offers.offer import FUNCTION, replay_of, replay_of_all
+from slackwater.offers.offer import FUNCTION, replay_of, replay_of_all, settled
 from slackwater.offers.publish_gate import PublishGate
 from slackwater.offers.snapshot import NodeSnapshot, PodInput
+from slackwater.offers.snapshot_json import snapshot_from_json
 from slackwater.offers.snapshots import snapshot_of
 from slackwater.offers.strategy import Strategy
 from slackwater.testing.clock import FakeClock
@@ -307,16 +309,18 @@ SNAPSHOT = NodeSnapshot(
 
 def offer_record(site: Site, result: int | None = None, **changed: Any) -> DecisionRecord:
     """The record of an offer of batch CPU; `result` instead of what the formula gives."""
-    from slackwater.offers.offer import decide
-
     shared = replay_of_all(SNAPSHOT, Strategy(), 60)
     shared["snapshot"].update(changed)
     arguments = {**shared, **replay_of("batch", "cpu", PublishGate())}
-    amount = decide(**arguments) if result is None else result
+    snapshot = snapshot_from_json(arguments["snapshot"])
+    computed = node_offers("cpu", snapshot, Strategy()).batch
+    decided = settled(computed, snapshot, Strategy(), PublishGate(), 60)
+    amount = decided.value if result is None else result
+    terms = decided.terms if result is None else (Term(name="capacity", value=amount),)
     return DecisionRecord(
         id="o-1", kind=DecisionKind.OFFER, node="node-00", subject="batch-cpu", service="colocation", rule="",
         reason=Reason.OFFER_DEGRADED, decided_at=site.clock.now(), trigger_event_id=None, inputs=(),
-        terms=(Term(name="capacity", value=amount),), result=amount, unit="milli",
+        terms=terms, result=amount, unit="milli",
         replay=Replay(function=FUNCTION, arguments=arguments),
     )  # fmt: skip
 

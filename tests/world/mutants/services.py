@@ -71,7 +71,7 @@ SERVICES = (
         "decision without a record",
         "ensurance declares a limit and publishes no record of its decision",
         (Edit("ensurance.usecases.guard_node:GuardNode._commit", "await unit.publish(decision)", "pass"),),
-        ("actions have records",),
+        ("actions have records", "changes are recorded"),
         seed=3,
     ),
     Mutant(
@@ -84,7 +84,7 @@ SERVICES = (
                 "if answer.evicted:",
             ),
         ),
-        (GENERATIONS,),
+        (GENERATIONS, "changes are recorded"),
         seed=3,
     ),
     Mutant(

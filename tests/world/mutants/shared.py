@@ -40,7 +40,7 @@ SHARED = (
         "outbox by id",
         "the relay reads the outbox by event id instead of by commit",
         (Edit("store.outbox:_FIRST", "ORDER BY position", "ORDER BY id"),),
-        (PUBLISHED,),
+        (PUBLISHED, "generations are used once"),
         faults=("broker unreachable|broker killed|power of the broker fails",),
         seed=13,
     ),

@@ -55,7 +55,7 @@ class EvictionsAreCarriedOutOnce(Invariant):
         uid = effect.pod.uid
         if effect.is_protected:
             raise Violation(f"{station.node}: signal {effect.what} to {uid}, which is protected")
-        records = [one for one in _ledger(station) if one["pod_uid"] == uid]
+        records = [one for one in ledger_of(station) if one["pod_uid"] == uid]
         going = [one for one in records if one["outcome"] is None]
         if len(going) != 1:
             raise Violation(f"{station.node}: signal {effect.what} to {uid}, for which the ledger has {records}")
@@ -116,7 +116,7 @@ class EvictionsAreWithinAutonomy(Invariant):
             raise Violation(f"{lately.total()} evictions in the pool within an hour; allowed: {per_pool} and {beyond}")
 
 
-def _ledger(station: Station) -> list[dict[str, Any]]:
+def ledger_of(station: Station) -> list[dict[str, Any]]:
     """The records on the disk of the agent."""
     content = station.disk.files().get(LEDGER)
     found: list[dict[str, Any]] = json.loads(content) if content else []
