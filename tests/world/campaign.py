@@ -19,11 +19,8 @@ from tests.world.invariants import all_invariants
 from tests.world.plan import SERVICES
 from tests.world.run import Child, Outcome, Wanted, as_json, described, perform
 from tests.world.swarm import draw
-<<<<<<< HEAD
-from tests.world.warm_up import warm_up
-=======
 from tests.world.twice import differs
->>>>>>> wbreadth
+from tests.world.warm_up import warm_up
 
 from slackwater.store.migrations import Schema
 from slackwater.testing.postgres_twin.migrated import migrated

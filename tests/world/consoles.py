@@ -65,7 +65,7 @@ class StreamReader:
         self._last_id = ""
 
     async def run(self, process: Process) -> None:
-        async with self._world.bus(process, declares=False) as bus:
+        async with self._world.bus(process) as bus:
             while True:
                 try:
                     await self._read(process, bus)

@@ -11,13 +11,10 @@ from tests.world.changes import planned_changes
 from tests.world.faults import DRAWN_ALONE, FaultKind, fault_kinds
 from tests.world.plan import BROKER, POSTGRES, Plan, PlannedFault, agents, replicas
 
-<<<<<<< HEAD
 SLOW_LINK_SECONDS, SMALLEST_OF_SLOW_LINK = 0.2, 3
 """One report at a time over a slow link takes as long as the agents take to send it: a queue that outlives its faults
 is then no defect."""
-=======
 CONSOLE_SHARE = 0.25
->>>>>>> wbreadth
 STARTED_SECONDS = 20.0
 """No fault before: every history begins with a world that works."""
 
@@ -39,17 +36,12 @@ def draw(seed: int, *, nodes: int = 10, seconds: float = 600.0) -> Plan:
         spread_seconds=rng.choice((0.0, 0.002, 0.02, 0.2)),
         reorders=rng.random() < 0.2,
     )
-<<<<<<< HEAD
+    plan = replace(plan, consoles=int(Random(f"console and its reader in seed {seed}").random() < CONSOLE_SHARE))
     settings = _settings(rng, seed)
     if plan.spread_seconds >= SLOW_LINK_SECONDS:
         settings["ingestion"]["batch"] = max(SMALLEST_OF_SLOW_LINK, settings["ingestion"]["batch"])
     plan = replace(plan, settings=settings, **_clocks(rng, plan))
-    kinds = [kind for kind in fault_kinds().values() if kind is not KILLED_AT_A_FILE and rng.random() < 0.4]
-=======
-    plan = replace(plan, consoles=int(Random(f"console and its reader in seed {seed}").random() < CONSOLE_SHARE))
-    plan = replace(plan, settings=_settings(rng), **_clocks(rng, plan))
     kinds = [kind for kind in fault_kinds().values() if kind not in DRAWN_ALONE and rng.random() < 0.4]
->>>>>>> wbreadth
     faults = [fault for kind in kinds for fault in _faults(rng, plan, kind)]
     for kind in DRAWN_ALONE:
         alone = Random(f"{kind.name} of {seed}")

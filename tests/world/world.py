@@ -221,7 +221,13 @@ class World:
 
         return main
 
-<<<<<<< HEAD
+    def _build(self, service: str) -> tuple[Callable[[Any, Platform], Any], type[Any]]:
+        if service != CONSOLE:
+            return BUILDS[service]
+        from tests.world.consoles import build_console  # imports this module
+
+        return build_console(self.console_model), ConsoleSettings
+
     def bus(self, process: Process, *, declares: str = "") -> AbstractAsyncContextManager[NatsBus]:
         """The bus of a process, on its own connection to the broker. A replica declares the streams and the consumers
         of its service, as `slackwater run SERVICE` does."""
@@ -234,19 +240,6 @@ class World:
             declares=bool(declares),
             clock=process.clock,
         )
-=======
-    def _build(self, service: str) -> tuple[Callable[[Any, Platform], Any], type[Any]]:
-        if service != CONSOLE:
-            return BUILDS[service]
-        from tests.world.consoles import build_console  # imports this module
-
-        return build_console(self.console_model), ConsoleSettings
-
-    def bus(self, process: Process, *, declares: bool = True) -> AbstractAsyncContextManager[NatsBus]:
-        """The bus of a process, on its own connection to the broker."""
-        link = self.network.link(process, self._bus_server)
-        return connect_memory_bus(self.broker, name=process.name, link=link, declares=declares, clock=process.clock)
->>>>>>> wbreadth
 
     def _databases(self, process: Process) -> Callable[[str], Database]:
         link = self.network.link(process, self._database_server)
