@@ -43,10 +43,10 @@ SPECS: Mapping[str, Sequence[Spec]] = MappingProxyType(
             {"scopeSelector": BEST_EFFORT, "allowedActions": ["throttle"]},
         ),
         "Autonomy": (
-            {"mode": "evict"},
-            {"mode": "evict", "nodeEvictionsPerHour": 1, "evictionsPerHour": 3},
-            {"mode": "throttle"},
-            {"mode": "observe"},
+            {"nodePool": POOL, "mode": "evict"},
+            {"nodePool": POOL, "mode": "evict", "nodeEvictionsPerHour": 1, "evictionsPerHour": 3},
+            {"nodePool": POOL, "mode": "throttle"},
+            {"nodePool": POOL, "mode": "observe"},
         ),
         "NodeQOS": (
             {"rules": [_rule("pressed", "prod_cpu_pressure", 0.1, "evict", coolDownSeconds=3)]},

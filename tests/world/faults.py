@@ -283,7 +283,10 @@ def machine_kinds() -> Sequence[FaultKind]:
 
 
 KILLED_AT_A_FILE = FaultKind("agent killed at a file", agents, (0.0, 20.0), _kill_at_file, amount=(1.0, 400.0))
-"""Drawn by itself, so that seeds from before it still draw the same other faults."""
+AGENT_AWAY = FaultKind("agent away", agents, (20.0, 240.0), _crash)
+"""Longer than a crash: usage ages, and the node is lost."""
+LONG_READ_ONLY = FaultKind("database long read-only", postgres, (15.0, 90.0), _read_only, _writable)
+"""Long enough to use up the deliveries of a message."""
 
 
 @cache
@@ -314,6 +317,8 @@ def fault_kinds() -> Mapping[str, FaultKind]:
         FaultKind("few database sessions", postgres, (1.0, 60.0), _few_sessions, _many_sessions, (1.0, 30.0)),
         *machine_kinds(),
         KILLED_AT_A_FILE,
+        AGENT_AWAY,
+        LONG_READ_ONLY,
         FaultKind("slow statements", postgres, (1.0, 60.0), _slow_statements, _fast_statements, (0.01, 0.5)),
     )
     return {kind.name: kind for kind in kinds}

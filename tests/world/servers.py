@@ -15,6 +15,7 @@ from slackwater.bus.codec.cloudevents import Message
 from slackwater.model.time import Clock
 from slackwater.store.migrations import Schema
 from slackwater.testing.jetstream.broker import JetStreamBroker
+from slackwater.testing.jetstream.consumer import nanoseconds
 from slackwater.testing.jetstream.stream import MemoryStream
 from slackwater.testing.postgres_twin.migrated import migrated
 from slackwater.testing.postgres_twin.rows import Values
@@ -52,13 +53,20 @@ class WorldBroker(JetStreamBroker):
         super().stored(stream, sequence, message)
 
     def _acknowledge(self, subject: str, body: bytes) -> None:
-        """Record the acknowledgements of reports, before they take effect."""
+        """Record the acknowledgements of reports, before they take effect. The server acknowledges by number alone: after
+        a loss of the stream, one that was sent for an older message meets another one under its number, and says
+        nothing about it. The time in its subject is that at which its own message was stored."""
         tokens = subject.split(".")
         if tokens[3].startswith(REPORTS_CONSUMER) and body.startswith(b"+ACK"):
             stream, sequence = self.jetstreams.get(tokens[2]), int(tokens[5])
             stored = None if stream is None else stream.messages.get(sequence)
             consumer = self._js_consumers.get(tokens[2], {}).get(tokens[3])
-            if stored is not None and consumer is not None and sequence in consumer.unacknowledged:
+            if (
+                stored is not None
+                and tokens[7] == str(nanoseconds(stored))
+                and consumer is not None
+                and sequence in consumer.unacknowledged
+            ):
                 detail = {"stream": tokens[2], "sequence": sequence}
                 self._record(Kind.ACKNOWLEDGED, stored.message.subject, detail=detail, value=stored.message)
         super()._acknowledge(subject, body)

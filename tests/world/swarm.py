@@ -8,11 +8,15 @@ from random import Random
 from typing import Any
 
 from tests.world.changes import planned_changes
-from tests.world.faults import KILLED_AT_A_FILE, FaultKind, fault_kinds
+from tests.world.faults import AGENT_AWAY, KILLED_AT_A_FILE, LONG_READ_ONLY, FaultKind, fault_kinds
 from tests.world.plan import BROKER, POSTGRES, Plan, PlannedFault, agents, replicas
+from tests.world.settling import settling_seconds
 
 STARTED_SECONDS = 20.0
 """No fault before: every history begins with a world that works."""
+DRAWN_APART = ((KILLED_AT_A_FILE, 0.4), (AGENT_AWAY, 0.3), (LONG_READ_ONLY, 0.15))
+"""Kinds with a random source of their own, and the share of seeds that have them: the other faults of a seed do not
+depend on them."""
 
 
 def draw(seed: int, *, nodes: int = 10, seconds: float = 600.0) -> Plan:
@@ -32,12 +36,15 @@ def draw(seed: int, *, nodes: int = 10, seconds: float = 600.0) -> Plan:
         spread_seconds=rng.choice((0.0, 0.002, 0.02, 0.2)),
         reorders=rng.random() < 0.2,
     )
-    plan = replace(plan, settings=_settings(rng), **_clocks(rng, plan))
-    kinds = [kind for kind in fault_kinds().values() if kind is not KILLED_AT_A_FILE and rng.random() < 0.4]
+    plan = replace(plan, settings=_settings(rng, seed), **_clocks(rng, plan))
+    plan = replace(plan, quiet_seconds=max(plan.quiet_seconds, settling_seconds(plan)))
+    apart = {kind for kind, _ in DRAWN_APART}
+    kinds = [kind for kind in fault_kinds().values() if kind not in apart and rng.random() < 0.4]
     faults = [fault for kind in kinds for fault in _faults(rng, plan, kind)]
-    killing = Random(f"{KILLED_AT_A_FILE.name} of {seed}")
-    if killing.random() < 0.4:
-        faults += _faults(killing, plan, KILLED_AT_A_FILE)
+    for kind, share in DRAWN_APART:
+        own = Random(f"{kind.name} of {seed}")
+        if own.random() < share:
+            faults += _faults(own, plan, kind)
     return replace(plan, faults=tuple(sorted(faults, key=lambda fault: fault.at)), changes=planned_changes(rng, plan))
 
 
@@ -66,8 +73,9 @@ def _clocks(rng: Random, plan: Plan) -> dict[str, Any]:
     }
 
 
-def _settings(rng: Random) -> dict[str, dict[str, Any]]:
+def _settings(rng: Random, seed: int) -> dict[str, dict[str, Any]]:
     """Returns the settings of each service. Short periods cost most of a run's time: a part of the seeds has them."""
+    ageing = Random(f"ageing of {seed}")
     window = rng.choice((10, 20, 60, 60))
     sample = rng.choice((1.0, 2.0, 5.0, 5.0, 5.0, 5.0))
     report = max(sample, rng.choice((2.0, 5.0, 10.0, 10.0, 10.0)))
@@ -97,6 +105,7 @@ def _settings(rng: Random) -> dict[str, dict[str, Any]]:
             "age_check_seconds": rng.choice((2.0, 10.0, 10.0)),
             "full_pass_seconds": rng.choice((20.0, 60.0)),
             "decay_from_seconds": 60.0 if rng.random() < 0.3 else 180.0,
+            **({"decay_from_seconds": 20.0, "decay_to_seconds": 240.0} if ageing.random() < 0.4 else {}),
         },
         "ensurance": {
             "mode": rng.choice(("throttle", "evict", "evict", "observe")),
