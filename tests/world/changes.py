@@ -44,7 +44,8 @@ SPECS: Mapping[str, Sequence[Spec]] = MappingProxyType(
         ),
         "Autonomy": (
             {"nodePool": POOL, "mode": "evict"},
-            {"nodePool": POOL, "mode": "evict", "nodeEvictionsPerHour": 1, "evictionsPerHour": 3},
+            {"nodePool": POOL, "mode": "evict", "nodeEvictionsPerHour": 1, "nodeEvictionsPerCycle": 1},
+            {"nodePool": POOL, "mode": "evict", "evictionsPerHour": 1, "nodeEvictionsPerCycle": 1},
             {"nodePool": POOL, "mode": "throttle"},
             {"nodePool": POOL, "mode": "observe"},
         ),
@@ -69,7 +70,7 @@ HOSTILE: Sequence[Spec] = (
 DELETED_SHARE, HOSTILE_SHARE = 0.2, 0.15
 
 
-ALLOWING = (("AvoidanceAction", 1), ("PodQOS", 1), ("Autonomy", 2), ("NodeQOS", 1))
+ALLOWING = (("AvoidanceAction", 1), ("PodQOS", 1), ("Autonomy", 3), ("NodeQOS", 1))
 """Kinds whose documents together allow evictions, and how many of the first of SPECS do."""
 
 

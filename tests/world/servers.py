@@ -53,8 +53,8 @@ class WorldBroker(JetStreamBroker):
         super().stored(stream, sequence, message)
 
     def _acknowledge(self, subject: str, body: bytes) -> None:
-        """Record the acknowledgements of reports, before they take effect. The server acknowledges by number alone: after
-        a loss of the stream, one that was sent for an older message meets another one under its number, and says
+        """Record the acknowledgements of reports, before they take effect. The server acknowledges by number alone:
+        after a loss of the stream, one that was sent for an older message meets another one under its number, and says
         nothing about it. The time in its subject is that at which its own message was stored."""
         tokens = subject.split(".")
         if tokens[3].startswith(REPORTS_CONSUMER) and body.startswith(b"+ACK"):

@@ -17,6 +17,7 @@ from tests.world.mutants.mutant import Mutant
 from tests.world.mutants.plant import DoesNotFit
 from tests.world.mutants.registry import MUTANTS
 from tests.world.plan import Plan
+from tests.world.regressions import plan_in
 from tests.world.run import Child, Outcome, perform
 from tests.world.swarm import draw
 
@@ -30,7 +31,7 @@ class Finding:
 
     mutant: str
     mended: str
-    seed: int | None
+    seed: int | str | None
     at: float
     invariant: str
     failure: str
@@ -91,15 +92,17 @@ def searched(mutant: Mutant, options: argparse.Namespace) -> Finding:
     return replace(nothing, invariant=crashed or nothing.invariant, tried=tried, cpu_seconds=cpu)
 
 
-def seeds_of(mutant: Mutant, options: argparse.Namespace) -> Iterable[int]:
+def seeds_of(mutant: Mutant, options: argparse.Namespace) -> Iterable[int | str]:
     """The known seed, then those whose plans can show the mutant, then all others."""
     others = range(options.first, options.first + options.seeds)
     likely = sorted(others, key=lambda seed: not is_likely(mutant, plan_of(mutant, seed, options)))
-    known = [] if mutant.seed is None else [mutant.seed]
+    known: list[int | str] = [] if mutant.seed is None else [mutant.seed]
     return [*known, *(seed for seed in likely if seed not in known)][: options.tries]
 
 
-def plan_of(mutant: Mutant, seed: int, options: argparse.Namespace) -> Plan:
+def plan_of(mutant: Mutant, seed: int | str, options: argparse.Namespace) -> Plan:
+    if isinstance(seed, str):
+        return plan_in(seed)
     nodes, seconds = mutant.size
     return draw(seed, nodes=options.nodes or nodes, seconds=options.seconds or seconds)
 
@@ -112,7 +115,7 @@ def is_likely(mutant: Mutant, plan: Plan) -> bool:
     return all(present & set(needed.split("|")) for needed in mutant.faults) and (evicts or not mutant.evicts)
 
 
-def performed(mutant: Mutant, seed: int, options: argparse.Namespace) -> Outcome:
+def performed(mutant: Mutant, seed: int | str, options: argparse.Namespace) -> Outcome:
     """The outcome of a seed with the mutant. Raises DoesNotFit."""
 
     def work() -> Outcome | DoesNotFit:
@@ -125,7 +128,7 @@ def performed(mutant: Mutant, seed: int, options: argparse.Namespace) -> Outcome
     try:
         outcome = Child(work).result()
     except (RuntimeError, TimeoutError) as error:
-        return Outcome(seed, "", 0, 0.0, 0, {}, {}, f"the run: {error}")
+        return Outcome(plan_of(mutant, seed, options).seed, "", 0, 0.0, 0, {}, {}, f"the run: {error}")
     if isinstance(outcome, DoesNotFit):
         raise outcome
     return outcome

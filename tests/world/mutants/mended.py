@@ -16,6 +16,7 @@ MENDED = (
         (LOGGED, LETTERS),
         mended="48fb3d79",
         faults=("commit answers lost",),
+        seed="seed-3.json",
     ),
     Mutant(
         "read-only database is a defect",
@@ -64,8 +65,7 @@ MENDED = (
         ),
         (LETTERS,),
         mended="7a88db2f",
-        faults=("database down|database is read-only|commit answers lost",),
-        seed=3,
+        faults=("database long read-only|few database sessions",),
     ),
     Mutant(
         "refused restore is forgotten",

@@ -52,7 +52,7 @@ SERVICES = (
             ),
         ),
         (COUNT,),
-        faults=("consumer forgets|cut answers|disconnect",),
+        faults=("consumer forgets|consumer lost",),
     ),
     Mutant(
         "offers not numbered",
@@ -98,7 +98,7 @@ SERVICES = (
             ),
         ),
         ("old offers shrink", "offers follow the formulas"),
-        faults=("cut|freeze|cut requests",),
+        faults=("agent away",),
     ),
     Mutant(
         "hour of a node not counted",
@@ -118,6 +118,6 @@ SERVICES = (
         "a pool does not count its evictions, and never steps back",
         (Edit("ensurance.domain.pools:PoolStanding.after", "for _ in evicted:", "for _ in ():"),),
         ("evictions are within autonomy",),
-        hole="a pool may exceed its bound by one cycle of each node, which runs of few nodes and minutes do not reach",
+        evicts=True,
     ),
 )

@@ -269,6 +269,7 @@ def _desired_state(document: IntentDeclared, received: float) -> DesiredState:
             MemoryLevel(item.pod_uid, item.memory_high_bytes, item.decision_id) for item in document.memory_throttles
         ),
         memory_protection=document.memory_protection.value,
+        epoch=document.epoch,
     )
 
 

@@ -12,6 +12,11 @@ from tests.world.world import World
 from slackwater.events.intent_declared import IntentDeclared
 from slackwater.events.resources_offered import ResourcesOffered
 
+WRITER = "ensurance"
+Place = tuple[int, int]
+"""The epoch of a document's owner, and its generation."""
+NO_PLACE: Place = (0, 0)
+
 
 class GenerationsAreUsedOnce(Invariant):
     """A generation of a node's offer or document has one content, and generations follow each other without a gap."""
@@ -43,56 +48,67 @@ class GenerationsAreUsedOnce(Invariant):
 
 class AgentsFollowTheNewestDocument(Invariant):
     """Whenever a report of a node is stored, its agent holds no older document of a writer than before; at rest it
-    holds the newest one. A document from before a restart does not count: the first one that the process receives
-    replaces it, because the broker may have lost the newer ones, and the writer declares again."""
+    holds the newest one. A later owner's document is newer, whatever its generation. A document from before a restart
+    does not count: the first one that the process receives replaces it, because the broker may have lost the newer
+    ones, and the writer declares again."""
 
     NAME = "agents follow the newest document"
     KINDS: ClassVar = (Kind.STORED, Kind.STARTED)
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
-        self._held: dict[str, tuple[Any, int]] = {}
-        """By agent, its service (a restarted agent has another one) and the generation."""
+        self._held: dict[str, tuple[Any, Place]] = {}
+        """By agent, its service (a restarted agent has another one) and the document's place."""
         self._started: dict[str, float] = {}
         """By agent, when its process started, by its own clock."""
         self._declared: dict[str, IntentDeclared] = {}
-        self._stored: dict[tuple[str, int], int] = {}
-        """The step at which a document of a node and generation was stored last: a replica whose commit had no answer
-        declares the generation before it again."""
+        self._stored: dict[tuple[str, Place], int] = {}
+        """The step at which a document of a node was stored last: a replica whose commit had no answer declares the
+        generation before it again."""
 
     def on_step(self, step: Step) -> None:
         if step.kind is Kind.STARTED:
             agent = step.subject.partition("/")[0]
             self._started[agent] = self.world.clock_of(agent).monotonic()
         elif (intent := payload_of(step, IntentDeclared)) is not None:
-            self._declared[intent.node] = intent
-            self._stored[intent.node, intent.generation] = step.n
+            if intent.writer == WRITER:
+                self._declared[intent.node] = intent
+                self._stored[intent.node, place_of(intent)] = step.n
         else:
             self._check(step.process)
 
     def _check(self, agent: str) -> None:
         station = self.world.stations.get(agent)
-        generation = None if station is None else self._generation(agent)
-        if station is None or generation is None:
+        place = None if station is None else self._place(agent)
+        if station is None or place is None:
             return
-        service, before = self._held.get(agent, (None, 0))
-        is_older = self._stored.get((station.node, generation), 0) < self._stored.get((station.node, before), 0)
-        if service is station.service and generation < before and is_older:
-            raise Violation(f"{agent} followed generation {before} and now follows generation {generation}")
-        self._held[agent] = station.service, generation
+        service, before = self._held.get(agent, (None, NO_PLACE))
+        is_older = self._stored.get((station.node, place), 0) < self._stored.get((station.node, before), 0)
+        if service is station.service and place < before and is_older:
+            raise Violation(f"{agent} followed {_text(before)} and now follows {_text(place)}")
+        self._held[agent] = station.service, place
 
     def at_rest(self) -> None:
         for name, station in self.world.stations.items():
-            declared, generation = self._declared.get(station.node), self._generation(name)
-            if declared is not None and generation is not None and generation != declared.generation:
-                raise Violation(f"{name} follows generation {generation}; {declared.generation} was declared last")
+            declared, place = self._declared.get(station.node), self._place(name)
+            if declared is not None and place is not None and place != place_of(declared):
+                raise Violation(f"{name} follows {_text(place)}; {_text(place_of(declared))} was declared last")
 
-    def _generation(self, agent: str) -> int | None:
-        """The generation of ensurance's document that the agent has received and holds."""
+    def _place(self, agent: str) -> Place | None:
+        """That of ensurance's document that the agent has received and holds."""
         service = self.world.stations[agent].service
         states = () if service is None else service.desired_states()
         started = self._started.get(agent, 0.0)
-        return next((one.generation for one in states if one.writer == "ensurance" and one.received >= started), None)
+        received = (one for one in states if one.writer == WRITER and one.received >= started)
+        return next(((one.epoch, one.generation) for one in received), None)
+
+
+def place_of(document: IntentDeclared) -> Place:
+    return document.epoch, document.generation
+
+
+def _text(place: Place) -> str:
+    return f"generation {place[1]} of epoch {place[0]}"
 
 
 INVARIANTS = (GenerationsAreUsedOnce, AgentsFollowTheNewestDocument)
