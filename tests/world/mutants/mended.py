@@ -162,6 +162,16 @@ MENDED = (
         seed=48,
     ),
     Mutant(
+        "earlier boot replaces the agent",
+        "a report of a boot that was never seen and comes late replaces the running agent",
+        (Edit("ingestion.domain.sequences:order_of", "measured_at > newest_at", "measured_at is not None"),),
+        ("running agents are counted",),
+        faults=(
+            "agent killed at a file|crash@agent|stop@agent",
+            "cut answers@ingestion|slow link|lossy link|freeze@ingestion",
+        ),
+    ),
+    Mutant(
         "rows of an unknown type stay refused",
         "a row that an older relay refused is never sent",
         (Edit("store.outbox:_READMIT", "refused LIKE", "refused NOT LIKE"),),

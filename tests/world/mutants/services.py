@@ -12,9 +12,9 @@ SERVICES = (
         "a missing report counts as two in its window",
         (
             Edit(
-                "ingestion.domain.windowing:gaps_of",
-                "gaps[key] += later.report.sequence - row.report.sequence - 1",
-                "gaps[key] += 2 * (later.report.sequence - row.report.sequence - 1)",
+                "ingestion.domain.windowing_columnar:close_windows_columnar",
+                "gaps=gaps[node, number],",
+                "gaps=2 * gaps[node, number],",
             ),
         ),
         (COUNT,),
