@@ -90,7 +90,7 @@ class ConvergeToIntents:
             if before.remembered:  # complete again, with its limits, and lapsed until its writer renews it
                 self.held[document.writer] = Held(event, _desired_state(document, before.desired.received))
             return []
-        if before is not None and before.remembered:
+        if before is not None and before.remembered and not _is_lost_tail(document, before.event.data):
             before = None  # the first writer that this process receives counts, as after any start
         if document.node != self.node or (before is not None and is_older(document, before.event.data)):
             _log.warning(
@@ -254,6 +254,12 @@ class ConvergeToIntents:
         if decision_id is not None and uid in self._protected:
             reason = PROTECTED
         return ObservedLimit(pod_uid=uid, cpu_limit_milli=now, error=reason, decision_id=decision_id)
+
+
+def _is_lost_tail(document: IntentDeclared, remembered: IntentDeclared) -> bool:
+    """Whether a document is one from before the remembered one, which the broker has lost. Its writer declares again
+    for an agent that stays disconnected. A writer whose database was lost begins with low epochs and a later time."""
+    return is_older(document, remembered) and document.declared_at <= remembered.declared_at
 
 
 def _desired_state(document: IntentDeclared, received: float) -> DesiredState:
