@@ -18,7 +18,7 @@ from tests.world.world import World
 MOST_SESSIONS = 100
 """Of PostgreSQL, without a fault."""
 
-FORGETS_MESSAGE_IDS = ("broker killed", "power of the broker fails")
+FORGETS_MESSAGE_IDS = ("broker killed", "power of the broker fails", "power of a rack fails")
 """Kinds after which the broker knows only the ids of the messages that it still holds."""
 
 Act = Callable[[World, PlannedFault], None]
@@ -136,6 +136,11 @@ def _power_failure(world: World, _: PlannedFault) -> None:
     world.broker.power_failure()
 
 
+def _rack_power_failure(world: World, fault: PlannedFault) -> None:
+    world.broker.power_failure()
+    world.crash(fault.target, restart_after=fault.seconds)
+
+
 def _refuse_to_store(world: World, _: PlannedFault) -> None:
     world.broker.refuses_to_store = True
 
@@ -149,10 +154,11 @@ def _disconnect(world: World, fault: PlannedFault) -> None:
 
 
 def _consumer(act: Callable[[World, str], None]) -> Act:
-    """An act on one of the broker's consumers, which `amount` (0..1) chooses; none while the broker has none."""
+    """An act on one of the broker's consumers that has been sent something, which `amount` (0..1) chooses; none while
+    the broker has none."""
 
     def begin(world: World, fault: PlannedFault) -> None:
-        names = world.broker.durable_consumers()
+        names = world.broker.busy_consumers()
         if names:
             act(world, names[int(fault.amount * (len(names) - 1))])
 
@@ -285,6 +291,8 @@ def machine_kinds() -> Sequence[FaultKind]:
 KILLED_AT_A_FILE = FaultKind("agent killed at a file", agents, (0.0, 20.0), _kill_at_file, amount=(1.0, 400.0))
 AGENT_AWAY = FaultKind("agent away", agents, (20.0, 240.0), _crash)
 """Longer than a crash: usage ages, and the node is lost."""
+RACK_POWER = FaultKind("power of a rack fails", agents, (0.5, 10.0), _rack_power_failure, _broker_up)
+"""That of the broker and of one agent's process, whose disk stays as it is."""
 LONG_READ_ONLY = FaultKind("database long read-only", postgres, (15.0, 90.0), _read_only, _writable)
 """Long enough to use up the deliveries of a message."""
 
@@ -319,6 +327,7 @@ def fault_kinds() -> Mapping[str, FaultKind]:
         KILLED_AT_A_FILE,
         AGENT_AWAY,
         LONG_READ_ONLY,
+        RACK_POWER,
         FaultKind("slow statements", postgres, (1.0, 60.0), _slow_statements, _fast_statements, (0.01, 0.5)),
     )
     return {kind.name: kind for kind in kinds}

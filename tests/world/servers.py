@@ -71,10 +71,11 @@ class WorldBroker(JetStreamBroker):
                 self._record(Kind.ACKNOWLEDGED, stored.message.subject, detail=detail, value=stored.message)
         super()._acknowledge(subject, body)
 
-    def durable_consumers(self) -> list[str]:
-        """The names of all durable consumers, sorted."""
+    def busy_consumers(self) -> list[str]:
+        """The names of the durable consumers that have been sent something, sorted."""
         own = (consumers for consumers in self._js_consumers.values())
-        return sorted(c.name for consumers in own for c in consumers.values() if not c.is_ephemeral)
+        durable = (c for consumers in own for c in consumers.values() if not c.is_ephemeral)
+        return sorted(consumer.name for consumer in durable if consumer.delivered_consumer)
 
     def waiting(self) -> dict[str, int]:
         """Messages that each durable consumer has not delivered or not seen acknowledged."""

@@ -8,13 +8,13 @@ from random import Random
 from typing import Any
 
 from tests.world.changes import planned_changes
-from tests.world.faults import AGENT_AWAY, KILLED_AT_A_FILE, LONG_READ_ONLY, FaultKind, fault_kinds
+from tests.world.faults import AGENT_AWAY, KILLED_AT_A_FILE, LONG_READ_ONLY, RACK_POWER, FaultKind, fault_kinds
 from tests.world.plan import BROKER, POSTGRES, Plan, PlannedFault, agents, replicas
 from tests.world.settling import settling_seconds
 
 STARTED_SECONDS = 20.0
 """No fault before: every history begins with a world that works."""
-DRAWN_APART = ((KILLED_AT_A_FILE, 0.4), (AGENT_AWAY, 0.3), (LONG_READ_ONLY, 0.15))
+DRAWN_APART = ((KILLED_AT_A_FILE, 0.4), (AGENT_AWAY, 0.3), (LONG_READ_ONLY, 0.15), (RACK_POWER, 0.3))
 """Kinds with a random source of their own, and the share of seeds that have them: the other faults of a seed do not
 depend on them."""
 

@@ -108,7 +108,7 @@ AGENT = (
         "an agent follows whichever document comes last",
         (Edit("intents.document:is_older", "    if document.epoch", "    return False\n    if document.epoch"),),
         (FOLLOWED,),
-        faults=("power of the broker fails",),
+        faults=("power of a rack fails",),
     ),
     Mutant(
         "stale owner obeyed",
@@ -121,7 +121,7 @@ AGENT = (
             ),
         ),
         (FOLLOWED,),
-        faults=("power of the broker fails", "freeze@ensurance|crash@ensurance|stop@ensurance|cut@ensurance"),
+        faults=("power of a rack fails", "freeze@ensurance|crash@ensurance|stop@ensurance|cut@ensurance"),
     ),
     Mutant(
         "ledger after the signal",

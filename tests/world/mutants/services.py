@@ -51,7 +51,7 @@ SERVICES = (
                 "return Fresh(track, 0)",
             ),
         ),
-        (COUNT,),
+        (COUNT, "no defect is logged"),
         faults=("consumer forgets|consumer lost",),
     ),
     Mutant(

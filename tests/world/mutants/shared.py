@@ -118,8 +118,9 @@ SHARED = (
             Edit("store.inbox:first_time", "noted.first() is not None", "True"),
             Edit("store.inbox:first_times", "set(noted.scalars())", "set(event_ids)"),
             Edit("offers.node:is_older", "return ", "return False and "),
+            Edit("offers.node:with_usage", "measured.end < state.window_end", "False"),
         ),
         ("events are handled once", "generations are used once"),
-        faults=("consumer forgets",),
+        faults=("consumer lost",),
     ),
 )

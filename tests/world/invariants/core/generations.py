@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from datetime import datetime
 from typing import Any, ClassVar
 
 from tests.world.invariants import Invariant, Violation
 from tests.world.invariants.payloads import payload_of
+from tests.world.machine.station import FOLDER, Station
 from tests.world.trace import Kind, Step
 from tests.world.world import World
 
@@ -13,6 +16,7 @@ from slackwater.events.intent_declared import IntentDeclared
 from slackwater.events.resources_offered import ResourcesOffered
 
 WRITER = "ensurance"
+INTENTS = str(FOLDER / "intents.json")
 Place = tuple[int, int]
 """The epoch of a document's owner, and its generation."""
 NO_PLACE: Place = (0, 0)
@@ -48,15 +52,17 @@ class GenerationsAreUsedOnce(Invariant):
 
 class AgentsFollowTheNewestDocument(Invariant):
     """Whenever a report of a node is stored, its agent holds no older document of a writer than before; at rest it
-    holds the newest one. A later owner's document is newer, whatever its generation. A document from before a restart
-    does not count: the first one that the process receives replaces it, because the broker may have lost the newer
-    ones, and the writer declares again."""
+    holds the newest one. A later owner's document is newer, whatever its generation. After a restart it follows none
+    that is older, and was declared before, than the one on its disk."""
 
     NAME = "agents follow the newest document"
-    KINDS: ClassVar = (Kind.STORED, Kind.STARTED)
+    KINDS: ClassVar = (Kind.STORED, Kind.STARTED, Kind.RECOVERED)
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
+        self._remembered: dict[str, IntentDeclared] = {}
+        """By node, the document on the disk of its agent when that started."""
+        self._declared_at: dict[tuple[str, Place], datetime] = {}
         self._held: dict[str, tuple[Any, Place]] = {}
         """By agent, its service (a restarted agent has another one) and the document's place."""
         self._started: dict[str, float] = {}
@@ -70,9 +76,12 @@ class AgentsFollowTheNewestDocument(Invariant):
         if step.kind is Kind.STARTED:
             agent = step.subject.partition("/")[0]
             self._started[agent] = self.world.clock_of(agent).monotonic()
+        elif step.kind is Kind.RECOVERED:
+            self._remember(step.value)
         elif (intent := payload_of(step, IntentDeclared)) is not None:
             if intent.writer == WRITER:
                 self._declared[intent.node] = intent
+                self._declared_at[intent.node, place_of(intent)] = intent.declared_at
                 self._stored[intent.node, place_of(intent)] = step.n
         else:
             self._check(step.process)
@@ -86,7 +95,26 @@ class AgentsFollowTheNewestDocument(Invariant):
         is_older = self._stored.get((station.node, place), 0) < self._stored.get((station.node, before), 0)
         if service is station.service and place < before and is_older:
             raise Violation(f"{agent} followed {_text(before)} and now follows {_text(place)}")
+        if service is not station.service:
+            self._check_first(agent, station.node, place)
         self._held[agent] = station.service, place
+
+    def _check_first(self, agent: str, node: str, place: Place) -> None:
+        """The first document of a process."""
+        remembered = self._remembered.get(node)
+        if remembered is None or place >= place_of(remembered):
+            return
+        if self._declared_at[node, place] <= remembered.declared_at:
+            before = _text(place_of(remembered))
+            raise Violation(f"{agent} had stored {before} before its start and now follows {_text(place)}")
+
+    def _remember(self, station: Station) -> None:
+        self._remembered.pop(station.node, None)
+        content = station.disk.files().get(INTENTS)
+        for raw in json.loads(content) if content else ():
+            document = IntentDeclared.model_validate(raw["data"])
+            if document.writer == WRITER:
+                self._remembered[station.node] = document
 
     def at_rest(self) -> None:
         for name, station in self.world.stations.items():
