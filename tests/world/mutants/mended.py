@@ -143,7 +143,7 @@ MENDED = (
         ),
         (FOLLOWED,),
         mended="ad4c4fd8",
-        faults=("clock jump|cut",),
+        faults=("clock jump@ensurance", "crash@ensurance|freeze@ensurance|stop@ensurance|cut@ensurance"),
     ),
     Mutant(
         "unread ledger begins evictions",

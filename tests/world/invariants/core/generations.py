@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from tests.world.invariants import Invariant, Violation
 from tests.world.invariants.payloads import payload_of
 from tests.world.machine.station import FOLDER, Station
+from tests.world.plan import BROKER
 from tests.world.trace import Kind, Step
 from tests.world.world import World
 
@@ -16,6 +17,7 @@ from slackwater.events.intent_declared import IntentDeclared
 from slackwater.events.resources_offered import ResourcesOffered
 
 WRITER = "ensurance"
+FOLLOWED_SECONDS, READING_SECONDS = 10.0, 20.0
 INTENTS = str(FOLDER / "intents.json")
 Place = tuple[int, int]
 """The epoch of a document's owner, and its generation."""
@@ -51,9 +53,10 @@ class GenerationsAreUsedOnce(Invariant):
 
 
 class AgentsFollowTheNewestDocument(Invariant):
-    """Whenever a report of a node is stored, its agent holds no older document of a writer than before; at rest it
-    holds the newest one. A later owner's document is newer, whatever its generation. After a restart it follows none
-    that is older, and was declared before, than the one on its disk."""
+    """Whenever a report of a node is stored, its agent holds no older document of a writer than before. It holds the
+    newest one at rest, and FOLLOWED_SECONDS after it without faults of the agent, its link and the broker. A later
+    owner's document is newer, whatever its generation. After a restart the agent follows none that is older, and was
+    declared before, than the one on its disk."""
 
     NAME = "agents follow the newest document"
     KINDS: ClassVar = (Kind.STORED, Kind.STARTED, Kind.RECOVERED)
@@ -68,6 +71,8 @@ class AgentsFollowTheNewestDocument(Invariant):
         self._started: dict[str, float] = {}
         """By agent, when its process started, by its own clock."""
         self._declared: dict[str, IntentDeclared] = {}
+        self._since: dict[str, float] = {}
+        """By node, when the first document of the newest place was stored."""
         self._stored: dict[tuple[str, Place], int] = {}
         """The step at which a document of a node was stored last: a replica whose commit had no answer declares the
         generation before it again."""
@@ -80,13 +85,16 @@ class AgentsFollowTheNewestDocument(Invariant):
             self._remember(step.value)
         elif (intent := payload_of(step, IntentDeclared)) is not None:
             if intent.writer == WRITER:
+                before = self._declared.get(intent.node)
+                if before is None or place_of(before) != place_of(intent):
+                    self._since[intent.node] = step.at
                 self._declared[intent.node] = intent
                 self._declared_at[intent.node, place_of(intent)] = intent.declared_at
                 self._stored[intent.node, place_of(intent)] = step.n
         else:
-            self._check(step.process)
+            self._check(step.process, step.at)
 
-    def _check(self, agent: str) -> None:
+    def _check(self, agent: str, now: float) -> None:
         station = self.world.stations.get(agent)
         place = None if station is None else self._place(agent)
         if station is None or place is None:
@@ -97,7 +105,19 @@ class AgentsFollowTheNewestDocument(Invariant):
             raise Violation(f"{agent} followed {_text(before)} and now follows {_text(place)}")
         if service is not station.service:
             self._check_first(agent, station.node, place)
+        declared = self._declared.get(station.node)
+        if declared is not None and place < place_of(declared) and self._must_follow(agent, station.node, now):
+            raise Violation(f"{agent} still follows {_text(place)}; {_text(place_of(declared))} was declared")
         self._held[agent] = station.service, place
+
+    def _must_follow(self, agent: str, node: str, now: float) -> bool:
+        """Whether nothing explains that the newest document has not been received. A reader needs READING_SECONDS after
+        a fault."""
+        since = self._since[node]
+        targets = agent, f"{agent}>{BROKER}", BROKER
+        faults = (one for one in self.world.plan.faults if one.target in targets)
+        is_disturbed = any(one.at <= now and since <= one.at + one.seconds + READING_SECONDS for one in faults)
+        return now - since >= FOLLOWED_SECONDS and not is_disturbed
 
     def _check_first(self, agent: str, node: str, place: Place) -> None:
         """The first document of a process."""
