@@ -50,6 +50,10 @@ def connections(plan: Plan) -> Sequence[str]:
     return [*to_databases, *(f"{name}>{BROKER}" for name in processes(plan))]
 
 
+def agent_connections(plan: Plan) -> Sequence[str]:
+    return [f"{name}>{BROKER}" for name in agents(plan)]
+
+
 def broker(_: Plan) -> Sequence[str]:
     return (BROKER,)
 
@@ -291,6 +295,8 @@ def machine_kinds() -> Sequence[FaultKind]:
 KILLED_AT_A_FILE = FaultKind("agent killed at a file", agents, (0.0, 20.0), _kill_at_file, amount=(1.0, 400.0))
 AGENT_AWAY = FaultKind("agent away", agents, (20.0, 240.0), _crash)
 """Longer than a crash: usage ages, and the node is lost."""
+AGENT_CUT = FaultKind("agent cut off", agent_connections, (5.0, 60.0), _cut(True, True, True), _cut(True, True, False))
+"""Long enough for an agent to drop reports, and to be disconnected."""
 RACK_POWER = FaultKind("power of a rack fails", agents, (0.5, 10.0), _rack_power_failure, _broker_up)
 """That of the broker and of one agent's process, whose disk stays as it is."""
 LONG_READ_ONLY = FaultKind("database long read-only", postgres, (15.0, 90.0), _read_only, _writable)
@@ -327,6 +333,7 @@ def fault_kinds() -> Mapping[str, FaultKind]:
         KILLED_AT_A_FILE,
         AGENT_AWAY,
         LONG_READ_ONLY,
+        AGENT_CUT,
         RACK_POWER,
         FaultKind("slow statements", postgres, (1.0, 60.0), _slow_statements, _fast_statements, (0.01, 0.5)),
     )

@@ -8,13 +8,23 @@ from random import Random
 from typing import Any
 
 from tests.world.changes import planned_changes
-from tests.world.faults import AGENT_AWAY, KILLED_AT_A_FILE, LONG_READ_ONLY, RACK_POWER, FaultKind, fault_kinds
+from tests.world.faults import (
+    AGENT_AWAY,
+    AGENT_CUT,
+    KILLED_AT_A_FILE,
+    LONG_READ_ONLY,
+    RACK_POWER,
+    FaultKind,
+    fault_kinds,
+)
 from tests.world.plan import BROKER, POSTGRES, Plan, PlannedFault, agents, replicas
 from tests.world.settling import settling_seconds
 
 STARTED_SECONDS = 20.0
 """No fault before: every history begins with a world that works."""
-DRAWN_APART = ((KILLED_AT_A_FILE, 0.4), (AGENT_AWAY, 0.3), (LONG_READ_ONLY, 0.15), (RACK_POWER, 0.3))
+SKEW_SECONDS = 8.0
+"""Of replicas in some seeds: as far apart as ensurance takes reports."""
+DRAWN_APART = ((KILLED_AT_A_FILE, 0.4), (AGENT_AWAY, 0.3), (LONG_READ_ONLY, 0.3), (AGENT_CUT, 0.3), (RACK_POWER, 0.3))
 """Kinds with a random source of their own, and the share of seeds that have them: the other faults of a seed do not
 depend on them."""
 
@@ -37,6 +47,11 @@ def draw(seed: int, *, nodes: int = 10, seconds: float = 600.0) -> Plan:
         reorders=rng.random() < 0.2,
     )
     plan = replace(plan, settings=_settings(rng, seed), **_clocks(rng, plan))
+    skewed = Random(f"skew of {seed}")
+    if skewed.random() < 0.3:
+        plan = replace(
+            plan, clock_offsets={name: skewed.uniform(-SKEW_SECONDS, SKEW_SECONDS) for name in replicas(plan)}
+        )
     plan = replace(plan, quiet_seconds=max(plan.quiet_seconds, settling_seconds(plan)))
     apart = {kind for kind, _ in DRAWN_APART}
     kinds = [kind for kind in fault_kinds().values() if kind not in apart and rng.random() < 0.4]

@@ -22,6 +22,7 @@ from tests.world.run import Child, Outcome, perform
 from tests.world.swarm import draw
 
 EVICT = "evict"
+SKEWED_SECONDS = 3.0
 _LINE = "{:<36} {:>5} {:>8} {:>6} {:>7}  {}"
 
 
@@ -112,7 +113,9 @@ def is_likely(mutant: Mutant, plan: Plan) -> bool:
     evicts = plan.settings["ensurance"]["mode"] == EVICT and any(c.kind == "NodeQOS" for c in plan.changes[:4])
     present = {fault.kind for fault in plan.faults}
     present |= {f"{fault.kind}@{fault.target.partition('-')[0]}" for fault in plan.faults}
-    return all(present & set(needed.split("|")) for needed in mutant.faults) and (evicts or not mutant.evicts)
+    is_skewed = max(map(abs, plan.clock_offsets.values()), default=0.0) > SKEWED_SECONDS
+    has_faults = all(present & set(needed.split("|")) for needed in mutant.faults)
+    return has_faults and (evicts or not mutant.evicts) and (is_skewed or not mutant.skewed)
 
 
 def performed(mutant: Mutant, seed: int | str, options: argparse.Namespace) -> Outcome:

@@ -6,6 +6,7 @@ from tests.world.mutants.agent import FOLLOWED, ONCE, RESTORED, WANTED
 from tests.world.mutants.mutant import Mutant
 from tests.world.mutants.plant import Edit
 from tests.world.mutants.services import COUNT
+from tests.world.world import ENDS_AS_DECLARED
 
 LETTERS, LOGGED = "no valid message is a dead letter", "no defect is logged"
 MENDED = (
@@ -13,10 +14,12 @@ MENDED = (
         "commit again after a lost answer",
         "a second commit of an event that still waits in the outbox violates its key",
         (Edit("store.unit_of_work:_last_exchange", " ON CONFLICT (id) DO NOTHING", ""),),
-        (LOGGED, LETTERS),
+        (LOGGED, LETTERS, ENDS_AS_DECLARED),
         mended="48fb3d79",
-        faults=("commit answers lost",),
-        seed="seed-3.json",
+        faults=(
+            "commit answers lost",
+            "slow link@prediction|cut answers@prediction|cut requests@prediction|lossy link@prediction",
+        ),
     ),
     Mutant(
         "read-only database is a defect",
@@ -143,7 +146,8 @@ MENDED = (
         ),
         (FOLLOWED,),
         mended="ad4c4fd8",
-        faults=("clock jump@ensurance", "crash@ensurance|freeze@ensurance|stop@ensurance|cut@ensurance"),
+        skewed=True,
+        faults=("crash@ensurance|freeze@ensurance|stop@ensurance|cut@ensurance"),
     ),
     Mutant(
         "unread ledger begins evictions",

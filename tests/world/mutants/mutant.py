@@ -28,6 +28,8 @@ class Mutant:
     both, `a@agent` one that meets an agent."""
     size: tuple[int, float] = (2, 150.0)
     """Nodes and virtual seconds, unless the command line says others."""
+    skewed: bool = False
+    """Seeds in which the clocks of replicas differ by seconds are tried first."""
     evicts: bool = False
     """Seeds whose plans allow evictions are tried first."""
 

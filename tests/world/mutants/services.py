@@ -18,8 +18,7 @@ SERVICES = (
             ),
         ),
         (COUNT,),
-        faults=("cut requests|broker killed|broker unreachable|cut",),
-        seed=3,
+        faults=("agent cut off",),
     ),
     Mutant(
         "watermark of windows not stored",
