@@ -45,8 +45,8 @@ class Plan:
     nodes: int = 10
     replicas: int = 2
     clients: int = 1
-    fault_seconds: float = 420.0
-    quiet_seconds: float = 120.0
+    fault_seconds: float = 390.0
+    quiet_seconds: float = 150.0
     rest_seconds: float = 60.0
     in_order: bool = False
     delay_seconds: float = 0.0005
