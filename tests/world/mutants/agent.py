@@ -109,6 +109,7 @@ AGENT = (
         (Edit("intents.document:is_older", "    if document.epoch", "    return False\n    if document.epoch"),),
         (FOLLOWED,),
         faults=("power of a rack fails",),
+        seed=113,
     ),
     Mutant(
         "stale owner obeyed",

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import tempfile
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 
 from tests.world.campaign import prepare, show
 from tests.world.mutants.mutant import Mutant
@@ -18,8 +20,10 @@ from tests.world.mutants.plant import DoesNotFit
 from tests.world.mutants.registry import MUTANTS
 from tests.world.plan import Plan
 from tests.world.regressions import plan_in
-from tests.world.run import Child, Outcome, perform
+from tests.world.replay import page_of
+from tests.world.run import Child, Outcome, Wanted, perform
 from tests.world.swarm import draw
+from tests.world.timeline.history import read_history
 
 EVICT = "evict"
 SKEWED_SECONDS = 3.0
@@ -87,6 +91,8 @@ def searched(mutant: Mutant, options: argparse.Namespace) -> Finding:
             cpu += plain.cpu_seconds
             if not plain.failure:
                 name, failure = outcome.invariant, outcome.failure
+                if options.html is not None:
+                    write_page(mutant, seed, options)
                 return Finding(mutant.name, mutant.mended, seed, outcome.at, name, failure, tried, cpu)
         elif outcome.failure:
             crashed = f"not found; seed {seed}: {outcome.failure}"
@@ -118,7 +124,17 @@ def is_likely(mutant: Mutant, plan: Plan) -> bool:
     return has_faults and (evicts or not mutant.evicts) and (is_skewed or not mutant.skewed)
 
 
-def performed(mutant: Mutant, seed: int | str, options: argparse.Namespace) -> Outcome:
+def write_page(mutant: Mutant, seed: int | str, options: argparse.Namespace) -> None:
+    """Perform a seed with the mutant once more, and write its timeline to --html. Raises DoesNotFit."""
+    with tempfile.TemporaryDirectory() as folder:
+        trace_file = Path(folder) / "trace.jsonl"
+        outcome = performed(mutant, seed, options, Wanted(trace_file=trace_file))
+        history = read_history(trace_file.read_text().splitlines())
+    again = f"make world ARGS='--mutants \"{mutant.name}\"'"
+    options.html.write_text(page_of(plan_of(mutant, seed, options), outcome, history, again))
+
+
+def performed(mutant: Mutant, seed: int | str, options: argparse.Namespace, wanted: Wanted | None = None) -> Outcome:
     """The outcome of a seed with the mutant. Raises DoesNotFit."""
 
     def work() -> Outcome | DoesNotFit:
@@ -126,7 +142,7 @@ def performed(mutant: Mutant, seed: int | str, options: argparse.Namespace) -> O
             mutant.plant()
         except DoesNotFit as error:
             return error
-        return perform(plan_of(mutant, seed, options))
+        return perform(plan_of(mutant, seed, options), wanted)
 
     try:
         outcome = Child(work).result()

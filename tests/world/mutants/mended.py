@@ -147,7 +147,7 @@ MENDED = (
         (FOLLOWED,),
         mended="ad4c4fd8",
         skewed=True,
-        faults=("crash@ensurance|freeze@ensurance|stop@ensurance|cut@ensurance"),
+        faults=("crash@ensurance|freeze@ensurance|stop@ensurance|cut@ensurance",),
     ),
     Mutant(
         "unread ledger begins evictions",

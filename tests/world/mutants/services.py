@@ -19,6 +19,7 @@ SERVICES = (
         ),
         (COUNT,),
         faults=("agent cut off",),
+        seed=51,
     ),
     Mutant(
         "watermark of windows not stored",
@@ -98,6 +99,7 @@ SERVICES = (
         ),
         ("old offers shrink", "offers follow the formulas"),
         faults=("agent away",),
+        seed=51,
     ),
     Mutant(
         "hour of a node not counted",
@@ -111,6 +113,7 @@ SERVICES = (
         ),
         ("evictions are within autonomy",),
         evicts=True,
+        seed=8,
     ),
     Mutant(
         "autonomy not counted",
