@@ -27,6 +27,7 @@ Record = Callable[..., None]
 Written = dict[tuple[str, int], tuple[Values | None, Values | None]]
 """Values before and after, by table and number of the row."""
 DEAD_LETTERS = "DLQ"
+API_SUBJECTS = "$JS."
 REPORTS_CONSUMER = "ingestion-usage-reported-p"
 QUIET_TABLES = frozenset({"members"})
 """Heartbeats: their commits are not steps of the record."""
@@ -84,6 +85,8 @@ class WorldBroker(JetStreamBroker):
         return {info["name"]: info["num_pending"] + info["num_ack_pending"] for info in infos}
 
     def relay(self, message: Message) -> int:
+        if message.subject.startswith(API_SUBJECTS):  # requests to a stream that is away: they fill a timeline
+            return super().relay(message)
         self._record(Kind.BROADCAST, message.subject, value=message, content=message.body)
         return super().relay(message)
 

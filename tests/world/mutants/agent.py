@@ -123,6 +123,7 @@ AGENT = (
         ),
         (FOLLOWED,),
         faults=("power of a rack fails", "freeze@ensurance|crash@ensurance|stop@ensurance|cut@ensurance"),
+        seed="rack-loses-a-new-owner.json",
     ),
     Mutant(
         "ledger after the signal",

@@ -19,7 +19,6 @@ from tests.world.mutants.mutant import Mutant
 from tests.world.mutants.plant import DoesNotFit
 from tests.world.mutants.registry import MUTANTS
 from tests.world.plan import Plan
-from tests.world.regressions import plan_in
 from tests.world.replay import page_of
 from tests.world.run import Child, Outcome, Wanted, perform
 from tests.world.swarm import draw
@@ -27,6 +26,7 @@ from tests.world.timeline.history import read_history
 
 EVICT = "evict"
 SKEWED_SECONDS = 3.0
+PLANS = Path(__file__).parent / "plans"
 _LINE = "{:<36} {:>5} {:>8} {:>6} {:>7}  {}"
 
 
@@ -109,7 +109,7 @@ def seeds_of(mutant: Mutant, options: argparse.Namespace) -> Iterable[int | str]
 
 def plan_of(mutant: Mutant, seed: int | str, options: argparse.Namespace) -> Plan:
     if isinstance(seed, str):
-        return plan_in(seed)
+        return Plan.from_json((PLANS / seed).read_text())
     nodes, seconds = mutant.size
     return draw(seed, nodes=options.nodes or nodes, seconds=options.seconds or seconds)
 

@@ -20,6 +20,7 @@ MENDED = (
             "commit answers lost",
             "slow link@prediction|cut answers@prediction|cut requests@prediction|lossy link@prediction",
         ),
+        seed="commits-without-answers.json",
     ),
     Mutant(
         "read-only database is a defect",
@@ -69,6 +70,7 @@ MENDED = (
         (LETTERS,),
         mended="7a88db2f",
         faults=("database long read-only|few database sessions",),
+        seed="agent-starts-in-an-outage.json",
     ),
     Mutant(
         "refused restore is forgotten",
@@ -148,6 +150,7 @@ MENDED = (
         mended="ad4c4fd8",
         skewed=True,
         faults=("crash@ensurance|freeze@ensurance|stop@ensurance|cut@ensurance",),
+        seed="takeover-by-a-clock-behind.json",
     ),
     Mutant(
         "unread ledger begins evictions",

@@ -12,7 +12,7 @@ class Mutant:
     """One wrong version. `expected` are the invariants of which any may find it first.
 
     `mended` is the commit that mended this defect when it was in the product; empty for an invented one. `seed` is the
-    one that found it last, or the name of a plan file of the regressions, and is tried first. `hole` says why no seed
+    one that found it last, or the name of a written plan in `plans`, and is tried first. `hole` says why no seed
     finds it: such a mutant is listed and not run.
     """
 

@@ -53,6 +53,7 @@ SERVICES = (
         ),
         (COUNT, "no defect is logged"),
         faults=("consumer forgets|consumer lost",),
+        seed="consumers-forget.json",
     ),
     Mutant(
         "offers not numbered",

@@ -16,11 +16,6 @@ from tests.world.run import Child, described, perform
 from tests.world.swarm import draw
 
 
-def plan_in(file: str) -> Plan:
-    """The plan of a file beside this module."""
-    return Plan.from_json((Path(__file__).parent / file).read_text())
-
-
 @dataclass(frozen=True, slots=True)
 class Regression:
     """`source` is a seed or the name of a plan file, `mended` the commit that mended the defect."""
@@ -35,7 +30,7 @@ class Regression:
     def plan(self) -> Plan:
         if isinstance(self.source, int):
             return draw(self.source, nodes=self.nodes, seconds=self.seconds)
-        return plan_in(self.source)
+        return Plan.from_json((Path(__file__).parent / self.source).read_text())
 
 
 LOST_ANSWER = "an event that waited in the outbox was committed again after the answer of its commit was lost"
