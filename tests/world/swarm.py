@@ -24,9 +24,15 @@ STARTED_SECONDS = 20.0
 """No fault before: every history begins with a world that works."""
 SKEW_SECONDS = 8.0
 """Of replicas in some seeds: as far apart as ensurance takes reports."""
-DRAWN_APART = ((KILLED_AT_A_FILE, 0.4), (AGENT_AWAY, 0.3), (LONG_READ_ONLY, 0.3), (AGENT_CUT, 0.3), (RACK_POWER, 0.3))
-"""Kinds with a random source of their own, and the share of seeds that have them: the other faults of a seed do not
-depend on them."""
+DRAWN_APART = (
+    (KILLED_AT_A_FILE, 0.4, 10),
+    (AGENT_AWAY, 0.3, 10),
+    (LONG_READ_ONLY, 0.3, 1),
+    (AGENT_CUT, 0.3, 10),
+    (RACK_POWER, 0.3, 10),
+)
+"""Kinds with a random source of their own, the share of seeds that have them, and the most faults of a seed: its other
+faults do not depend on them."""
 
 
 def draw(seed: int, *, nodes: int = 10, seconds: float = 600.0) -> Plan:
@@ -53,13 +59,13 @@ def draw(seed: int, *, nodes: int = 10, seconds: float = 600.0) -> Plan:
             plan, clock_offsets={name: skewed.uniform(-SKEW_SECONDS, SKEW_SECONDS) for name in replicas(plan)}
         )
     plan = replace(plan, quiet_seconds=max(plan.quiet_seconds, settling_seconds(plan)))
-    apart = {kind for kind, _ in DRAWN_APART}
+    apart = {kind for kind, *_ in DRAWN_APART}
     kinds = [kind for kind in fault_kinds().values() if kind not in apart and rng.random() < 0.4]
     faults = [fault for kind in kinds for fault in _faults(rng, plan, kind)]
-    for kind, share in DRAWN_APART:
+    for kind, share, most in DRAWN_APART:
         own = Random(f"{kind.name} of {seed}")
         if own.random() < share:
-            faults += _faults(own, plan, kind)
+            faults += _faults(own, plan, kind)[:most]
     return replace(plan, faults=tuple(sorted(faults, key=lambda fault: fault.at)), changes=planned_changes(rng, plan))
 
 

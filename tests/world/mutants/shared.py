@@ -122,6 +122,6 @@ SHARED = (
         ),
         ("events are handled once", "generations are used once"),
         faults=("consumer lost",),
-        seed="consumers-lost.json",
+        seed=57,
     ),
 )
