@@ -53,7 +53,7 @@ SERVICES = (
         ),
         (COUNT, "no defect is logged"),
         faults=("consumer forgets|consumer lost",),
-        seed="consumers-forget.json",
+        seed=158,
     ),
     Mutant(
         "offers not numbered",
