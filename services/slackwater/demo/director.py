@@ -11,6 +11,7 @@ import asyncio
 import json
 import os
 import platform
+import shutil
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -36,22 +37,28 @@ from slackwater.demo.scenes.scene import DemoScene, Stage
 from slackwater.demo.schedule import PlannedScene
 from slackwater.demo.summary import RunSummary
 from slackwater.demo.workloads import Workloads
-from slackwater.runtime.state import VARIABLE, Endpoint, client_state_dir, write_atomically
+from slackwater.runtime.state import (
+    DEMO_PICTURES,
+    RUN_SUMMARY,
+    VARIABLE,
+    Endpoint,
+    client_state_dir,
+    write_atomically,
+)
 
-SUMMARY_FILE = "run-summary.json"
-PICTURES = "pictures"
 _DECISIONS_SECONDS = 0.7
 
 
 def summary_path(state_dir: Path) -> Path:
     """Where the summary lies: beside the demo's own folder, in the state directory."""
-    return state_dir.parent / SUMMARY_FILE
+    return state_dir.parent / RUN_SUMMARY
 
 
 async def run(endpoint: Endpoint, state_dir: Path, seconds: int | None, driver: str, scene: str = catalog.ALL) -> int:
     """Run the chosen scenes; return the exit status as known before the stop. Cancel the task to end it early."""
     summary_path(state_dir).unlink(missing_ok=True)
     (state_dir / "agent" / "restore-report.json").unlink(missing_ok=True)  # of an earlier run
+    shutil.rmtree(state_dir / DEMO_PICTURES, ignore_errors=True)
     chosen = catalog.chosen(scene)
     if driver != "linux":
         names = [one.name for one in chosen]
@@ -131,6 +138,7 @@ class Production:
         folder = self.stage.workloads.state_dir
         setting = "" if client_state_dir() == folder else f"{VARIABLE}={folder} "  # an operator's instance runs too
         self.stage.narrator.greet(self.endpoint, platform.node(), setting)
+        write_line(f"pictures and tables: {self.endpoint.http_url}/demo")
         shown = [one for one in planned if not one.skipped]
         total = sum(one.seconds for one in shown)
         write_line(f"{len(shown)} of {len(planned)} scenes, about {total:.0f} s:")
@@ -160,8 +168,9 @@ class Production:
                 }
             )
             if result.turns and scene.picture is not None:
-                folder = self.stage.workloads.state_dir / PICTURES
-                write_atomically(folder / f"{scene.name}.svg", scene.picture(result))
+                picture = self.stage.workloads.state_dir / DEMO_PICTURES / f"{scene.name}.svg"
+                write_atomically(picture, scene.picture(result))
+                entry = entry.model_copy(update={"picture": str(picture)})
         self.found[scene.name] = entry
         await self._write()
 

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.demo import summary
+from slackwater.demo import summary, table
 from slackwater.demo.reaction import ObservedQuotaChange
 from slackwater.demo.scenes import cpu_picture, cpu_result, lend_picture, lend_result
 from slackwater.demo.scenes.cpu import quota_seconds
@@ -85,6 +85,12 @@ def test_the_exit_status_is_the_worst_of_the_scenes() -> None:
     assert summary.exit_status(run_of(lend=good).model_copy(update={"leftovers": ("cgroup /x",)})) == 2
 
 
+def test_the_lines_below_the_tables_name_the_pictures() -> None:
+    lend, skipped = SceneSummary(picture="/x/lend.svg"), SceneSummary(skipped="it needs 20 s")
+    assert "pictures: /x/lend.svg" in table.lines(run_of(lend=lend, cpu=skipped))
+    assert not any("pictures" in line for line in table.lines(run_of(cpu=skipped)))
+
+
 lend_turns = st.builds(
     LendTurn,
     variant=st.sampled_from(lend_result.VARIANTS),
@@ -113,6 +119,20 @@ def test_lend_says_the_spreads_of_its_rows(scene: LendScene) -> None:
         if said:
             assert spread_text([turn.batch_core_seconds for turn in scene.of(variant)]) in said[0]
             assert spread_text(scene.p99s(variant)) in said[0]
+
+
+@given(lends)
+def test_lend_wins_core_hours_at_the_same_p99_or_fails(scene: LendScene) -> None:
+    ours, without = scene.p99s(lend_result.OFFERS), scene.p99s(lend_result.REQUESTS)
+    same = bool(ours and without) and median(ours) <= 1.2 * median(without) + 5
+    told = [text for text in lend_result.failures(scene) if "p99" in text]
+    assert bool(told) is not same
+
+
+@given(lends)
+def test_lend_fails_when_batch_uses_more_than_was_placed(scene: LendScene) -> None:
+    beyond = any(turn.batch_core_seconds > 1.1 * turn.placed_milli / 1000 * turn.seconds for turn in scene.turns)
+    assert ("lend: batch used more CPU than was placed" in lend_result.failures(scene)) is beyond
 
 
 @given(lends)
