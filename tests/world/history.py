@@ -78,7 +78,7 @@ class History(World):
 
         async def main(process: Process) -> None:
             process.on_death(station.agent_died)
-            async with self.bus(process, declares=False) as bus:
+            async with self.bus(process) as bus:
                 platform = Platform(bus, process.clock, no_database, NOWHERE, process.member)
                 await station.agent(given, platform).run(lambda: None)
 

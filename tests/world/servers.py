@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -111,14 +110,16 @@ class WorldPostgres(Server):
 
     def _committed(self, transaction: Transaction, written: Written) -> None:
         session = transaction.session
-        commit = Commit(session.service, session.process, session.schema, written)
-        tables = Counter(table for table, _ in written)
+        tables: dict[str, int] = {}
+        for table, _ in written:
+            tables[table] = tables.get(table, 0) + 1
         if not tables.keys() <= QUIET_TABLES:
-            detail = {"member": commit.member, "rows": dict(tables), "events": [event.id for event in commit.events]}
+            commit = Commit(session.service, session.process, session.schema, written)
+            events = commit.events if "outbox" in tables else []
+            detail = {"member": commit.member, "rows": tables, "events": [event.id for event in events]}
+            cause = next((event.cause for event in events if event.cause), "")
             content = repr(written).encode()
-            self._record(
-                Kind.COMMITTED, session.service, cause=commit.cause, detail=detail, value=commit, content=content
-            )
+            self._record(Kind.COMMITTED, session.service, cause=cause, detail=detail, value=commit, content=content)
 
 
 @dataclass(frozen=True, slots=True)

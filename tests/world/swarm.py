@@ -20,6 +20,9 @@ from tests.world.faults import (
 from tests.world.plan import BROKER, POSTGRES, Plan, PlannedFault, agents, replicas
 from tests.world.settling import settling_seconds
 
+SLOW_LINK_SECONDS, SMALLEST_OF_SLOW_LINK = 0.2, 3
+"""One report at a time over a slow link takes as long as the agents take to send it: a queue that outlives its faults
+is then no defect."""
 STARTED_SECONDS = 20.0
 """No fault before: every history begins with a world that works."""
 SKEW_SECONDS = 8.0
@@ -52,7 +55,10 @@ def draw(seed: int, *, nodes: int = 10, seconds: float = 600.0) -> Plan:
         spread_seconds=rng.choice((0.0, 0.002, 0.02, 0.2)),
         reorders=rng.random() < 0.2,
     )
-    plan = replace(plan, settings=_settings(rng, seed), **_clocks(rng, plan))
+    settings = _settings(rng, seed)
+    if plan.spread_seconds >= SLOW_LINK_SECONDS:
+        settings["ingestion"]["batch"] = max(SMALLEST_OF_SLOW_LINK, settings["ingestion"]["batch"])
+    plan = replace(plan, settings=settings, **_clocks(rng, plan))
     skewed = Random(f"skew of {seed}")
     if skewed.random() < 0.3:
         plan = replace(
@@ -67,6 +73,12 @@ def draw(seed: int, *, nodes: int = 10, seconds: float = 600.0) -> Plan:
         if own.random() < share:
             faults += _faults(own, plan, kind)[:most]
     return replace(plan, faults=tuple(sorted(faults, key=lambda fault: fault.at)), changes=planned_changes(rng, plan))
+
+
+def _quota_after_seconds(seed: int) -> float:
+    """Returns how long quotas wait for CPU weights. Most histories are too short for the default, and show quotas at
+    once. A generator of its own leaves the rest of every plan as it was."""
+    return 20.0 if Random(f"wait of quotas of {seed}").random() < 0.2 else 0.0
 
 
 def _faults(rng: Random, plan: Plan, kind: FaultKind) -> list[PlannedFault]:
@@ -133,5 +145,6 @@ def _settings(rng: Random, seed: int) -> dict[str, dict[str, Any]]:
             "lease_seconds": rng.choice((5.0, 15.0, 60.0)),
             "silent_seconds": rng.choice((20.0, 60.0)),
             "closing_seconds": rng.choice((20.0, 120.0)),
+            "quota_after_seconds": _quota_after_seconds(seed),
         },
     }

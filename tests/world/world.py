@@ -194,7 +194,7 @@ class World:
 
         async def main(process: Process) -> None:
             databases = self._databases(process)
-            async with self.bus(process) as bus:
+            async with self.bus(process, declares=service) as bus:
                 platform = Platform(bus, process.clock, databases, NOWHERE, process.member, timing)
                 place = self.places[process.name]
                 place.service = built = build(given, platform)
@@ -202,10 +202,18 @@ class World:
 
         return main
 
-    def bus(self, process: Process, *, declares: bool = True) -> AbstractAsyncContextManager[NatsBus]:
-        """The bus of a process, on its own connection to the broker."""
-        link = self.network.link(process, self._bus_server)
-        return connect_memory_bus(self.broker, name=process.name, link=link, declares=declares, clock=process.clock)
+    def bus(self, process: Process, *, declares: str = "") -> AbstractAsyncContextManager[NatsBus]:
+        """The bus of a process, on its own connection to the broker. A replica declares the streams and the consumers
+        of its service, as `slackwater run SERVICE` does."""
+        link, topology = self.network.link(process, self._bus_server), self.broker.topology
+        return connect_memory_bus(
+            self.broker,
+            name=process.name,
+            link=link,
+            topology=topology.only(declares) if declares else topology,
+            declares=bool(declares),
+            clock=process.clock,
+        )
 
     def _databases(self, process: Process) -> Callable[[str], Database]:
         link = self.network.link(process, self._database_server)

@@ -47,6 +47,7 @@ from slackwater.runtime.state import (
 )
 
 _DECISIONS_SECONDS = 0.7
+_END_SECONDS, _END_STEP_SECONDS = 10.0, 0.2
 
 
 def summary_path(state_dir: Path) -> Path:
@@ -79,7 +80,7 @@ def finish(state_dir: Path, console: Console | None = None) -> int:
         return 0
     found = RunSummary.model_validate_json(file.read_text())
     exact, files = restored(state_dir)
-    remains = tuple(Kernel.of(state_dir).remains()) if found.driver == "linux" else ()
+    remains = _remains(Kernel.of(state_dir)) if found.driver == "linux" else ()
     update = {"restored_exactly": exact, "restored_files": files, "leftovers": remains, "finished": True}
     complete = found.model_copy(update=update)
     judged = {"failures": summary.failures(complete), "not_measurable": summary.why_not_measurable(complete)}
@@ -87,6 +88,14 @@ def finish(state_dir: Path, console: Console | None = None) -> int:
     write_atomically(file, complete.model_dump_json(indent=1) + "\n")
     table.show(complete, console or table.console())
     return 0 if complete.interrupted else summary.exit_status(complete)
+
+
+def _remains(kernel: Kernel) -> tuple[str, ...]:
+    """Returns what is left once killed processes had time to end: idle ones need CPU for it, which others may take."""
+    deadline = time.monotonic() + _END_SECONDS
+    while (found := tuple(kernel.remains())) and time.monotonic() < deadline:
+        time.sleep(_END_STEP_SECONDS)
+    return found
 
 
 def restored(state_dir: Path) -> tuple[bool | None, int]:

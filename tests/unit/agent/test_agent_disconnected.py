@@ -18,6 +18,7 @@ from slackwater.events.eviction_completed import EvictionCompleted
 from slackwater.events.intent_declared import Eviction
 from slackwater.events.intent_observed import IntentObserved
 from slackwater.events.usage_reported import UsageReported
+from slackwater.model.tiers import Tier
 from slackwater.testing.broker import MemoryBroker
 from slackwater.testing.bus import MemoryBus
 from slackwater.waterline import rules_codec
@@ -36,10 +37,12 @@ def rules(
     mode: Mode = Mode.EVICT,
     metric: dict[str, Any] = PRESSURE,
     limits: ActionLimits | None = None,
+    quota_after: float = 0.0,
 ) -> str:
-    """What ensurance leaves with an agent."""
+    """What ensurance leaves with an agent. Quotas come at once, although weights are in force."""
     rule = {"name": "prod-cpu", "metricRule": metric, "actionName": action}
-    cluster = NodeQos.parse({"metadata": {"name": "default"}, "spec": {"rules": [rule]}})
+    spec = {"rules": [rule], "throttle": {"quotaAfterSeconds": quota_after}}
+    cluster = NodeQos.parse({"metadata": {"name": "default"}, "spec": spec})
     others = Documents(
         pods=(
             PodQos.parse(
@@ -92,6 +95,20 @@ async def test_disconnected_it_throttles_and_restores_by_the_same_rules_and_publ
     assert records(world)[-1] == ("restore", "restore_complete", "agent")
     intent = next(event for event in world.bus.published if event.data.TYPE == "intent.declared")
     assert told[0].causedby == intent.id
+
+
+async def test_disconnected_it_leaves_cpu_to_weights_that_are_in_force(world: World) -> None:
+    async with world.running():
+        await world.declare(**wanted(rules=rules(quota_after=30.0)))
+        await world.clock.advance(11)
+        world.driver.pressure = 0.5
+        await world.clock.advance(5)
+        assert world.driver.limit("a") == "max"
+        world.driver.knobs[Knob(f"tier-{Tier.BATCH}", "cpu_weight")] = "512"  # another program: weights protect no more
+        await world.clock.advance(2)
+        assert world.driver.limit("a") != "max"
+    assert records(world)[0] == ("throttle", "throttle_left_to_weights", "agent")
+    assert ("throttle", "throttle_waterline_crossed", "agent") in records(world)
 
 
 async def test_what_was_in_force_stays_while_it_is_needed_instead_of_fading(world: World) -> None:

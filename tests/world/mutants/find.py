@@ -51,7 +51,7 @@ class Finding:
 def find_all(options: argparse.Namespace) -> int:
     """Search for the named mutants, or all. Returns 1 if one was not found."""
     mutants = chosen(options.mutants)
-    prepare()
+    prepare(runs=len(mutants) * options.tries)
     show(_LINE.format("mutant", "seed", "at", "tried", "CPU", "invariant"))
     findings: list[Finding] = []
     with ThreadPoolExecutor(options.workers) as threads:
