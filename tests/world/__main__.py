@@ -21,7 +21,12 @@ def parsed(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--plan-file", type=Path, metavar="FILE", help="replay a plan that --plan or --shrink wrote")
     parser.add_argument("--until", type=int, metavar="STEP", help="stop at this step of the record")
     parser.add_argument("--trace", type=Path, metavar="FILE", help="write the record of --seed as lines of JSON")
-    parser.add_argument("--html", type=Path, metavar="FILE", help="write the timeline of --seed as one page")
+    parser.add_argument(
+        "--html",
+        type=Path,
+        metavar="FILE",
+        help="write the timeline of --seed, or of one mutant's finding, as one page",
+    )
     parser.add_argument(
         "--last", type=int, default=30, metavar="STEPS", help="steps of a printed timeline (default 30)"
     )

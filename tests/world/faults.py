@@ -18,7 +18,7 @@ from tests.world.world import World
 MOST_SESSIONS = 100
 """Of PostgreSQL, without a fault."""
 
-FORGETS_MESSAGE_IDS = ("broker killed", "power of the broker fails")
+FORGETS_MESSAGE_IDS = ("broker killed", "power of the broker fails", "power of a rack fails")
 """Kinds after which the broker knows only the ids of the messages that it still holds."""
 
 Act = Callable[[World, PlannedFault], None]
@@ -48,6 +48,10 @@ def connections(plan: Plan) -> Sequence[str]:
     """`process>server` for each connection."""
     to_databases = [f"{name}>{POSTGRES}" for name in replicas(plan)]
     return [*to_databases, *(f"{name}>{BROKER}" for name in processes(plan))]
+
+
+def agent_connections(plan: Plan) -> Sequence[str]:
+    return [f"{name}>{BROKER}" for name in agents(plan)]
 
 
 def broker(_: Plan) -> Sequence[str]:
@@ -136,6 +140,11 @@ def _power_failure(world: World, _: PlannedFault) -> None:
     world.broker.power_failure()
 
 
+def _rack_power_failure(world: World, fault: PlannedFault) -> None:
+    world.broker.power_failure()
+    world.crash(fault.target, restart_after=fault.seconds)
+
+
 def _refuse_to_store(world: World, _: PlannedFault) -> None:
     world.broker.refuses_to_store = True
 
@@ -149,10 +158,11 @@ def _disconnect(world: World, fault: PlannedFault) -> None:
 
 
 def _consumer(act: Callable[[World, str], None]) -> Act:
-    """An act on one of the broker's consumers, which `amount` (0..1) chooses; none while the broker has none."""
+    """An act on one of the broker's consumers that has been sent something, which `amount` (0..1) chooses; none while
+    the broker has none."""
 
     def begin(world: World, fault: PlannedFault) -> None:
-        names = world.broker.durable_consumers()
+        names = world.broker.busy_consumers()
         if names:
             act(world, names[int(fault.amount * (len(names) - 1))])
 
@@ -317,8 +327,16 @@ CONSOLE_CUT = FaultKind(
     _cut(True, True, True),
     _cut(True, True, False),
 )
-DRAWN_ALONE = (KILLED_AT_A_FILE, ROLLED, CONSOLE_CRASHES, CONSOLE_CUT)
-"""Kinds that were added later: each has a source of its own, so that seeds draw the same other faults as before."""
+AGENT_AWAY = FaultKind("agent away", agents, (20.0, 240.0), _crash)
+"""Longer than a crash: usage ages, and the node is lost."""
+AGENT_CUT = FaultKind("agent cut off", agent_connections, (5.0, 60.0), _cut(True, True, True), _cut(True, True, False))
+"""Long enough for an agent to drop reports, and to be disconnected."""
+RACK_POWER = FaultKind("power of a rack fails", agents, (0.5, 10.0), _rack_power_failure, _broker_up)
+"""That of the broker and of one agent's process, whose disk stays as it is."""
+LONG_READ_ONLY = FaultKind("database long read-only", postgres, (15.0, 20.0), _read_only, _writable)
+"""Long enough to use up the deliveries of a message, and no longer: at 12 deliveries (20 s; 40 s of most consumers) a
+process that has not seen a message takes it for one that crashes processes, and a valid fact becomes a dead letter
+(UNSEEN_FACTOR in slackwater.bus.consume.settlement)."""
 
 
 @cache
@@ -352,6 +370,10 @@ def fault_kinds() -> Mapping[str, FaultKind]:
         ROLLED,
         CONSOLE_CRASHES,
         CONSOLE_CUT,
+        AGENT_AWAY,
+        LONG_READ_ONLY,
+        AGENT_CUT,
+        RACK_POWER,
         FaultKind("slow statements", postgres, (1.0, 60.0), _slow_statements, _fast_statements, (0.01, 0.5)),
     )
     return {kind.name: kind for kind in kinds}

@@ -80,7 +80,7 @@ class History(World):
         node = f"node-{number:02d}"
         given = settings_of(node, dict(self.plan.settings.get("agent", {})))
         rng = self.random(f"machine {node}")
-        station = Station(node, self.loop.time, self.clock_of(name), rng, draw_sizes(rng, self.plan.seconds))
+        station = Station(node, self.loop.time, self.clock_of(name), rng, draw_sizes(rng))
         self.stations[name] = recorded(self, station)
 
         async def main(process: Process) -> None:

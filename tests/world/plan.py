@@ -48,8 +48,8 @@ class Plan:
     clients: int = 1
     consoles: int = 0
     """The console costs about a fifth of a run's time: a part of the seeds has one, with a reader of its stream."""
-    fault_seconds: float = 420.0
-    quiet_seconds: float = 120.0
+    fault_seconds: float = 390.0
+    quiet_seconds: float = 150.0
     rest_seconds: float = 60.0
     in_order: bool = False
     delay_seconds: float = 0.0005

@@ -53,6 +53,8 @@ REPLACED_SECONDS = 0.5
 OLDER: Mapping[str, Any] = MappingProxyType({"version": "older"})
 STOP_SECONDS = 10.0
 """So long an agent may take to give everything back."""
+ENDS_AS_DECLARED = "processes end as declared"
+"""An invariant of the world itself: a process ends with an error of its own kinds, or in order."""
 NOWHERE = Path("/nowhere")
 
 
@@ -149,7 +151,7 @@ class World:
         except Exception as error:  # noqa: BLE001 - it fails the run
             if process.state is State.DEAD:  # killed in the middle of its work
                 return
-            self.loop.fail("a process ended with an exception that it does not declare", error)
+            self.loop.fail(f"{ENDS_AS_DECLARED}: {place.name} ended with {type(error).__name__}", error)
         self.record(Kind.STOPPED, process.member, detail={"why": why})
         process.ended()
         if place.is_wanted and why != "stopped":

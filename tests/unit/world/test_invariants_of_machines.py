@@ -293,6 +293,28 @@ def test_more_evictions_than_a_node_may_begin_in_an_hour_are_found(site: Site) -
         site.station.machine.signal("b", 15)
 
 
+@pytest.mark.parametrize(
+    ("spec", "writer", "words"),
+    [
+        ({"nodeEvictionsPerHour": 2}, "ensurance", "began 3 evictions within an hour; allowed: 2"),
+        ({"nodeEvictionsPerHour": 2}, "agent", "began 3 evictions within an hour; allowed: 2"),
+        ({"evictionsPerHour": 1, "nodeEvictionsPerCycle": 1}, "ensurance", "3 evictions in the pool"),
+    ],
+)
+async def test_more_evictions_than_the_document_of_the_pool_grants_are_found(
+    site: Site, spec: dict[str, int], writer: str, words: str
+) -> None:
+    site.watch(EvictionsAreWithinAutonomy)
+    row = {"kind": "Autonomy", "document": Json({"spec": {"mode": "evict", **spec}})}
+    site.step(Kind.COMMITTED, "ensurance", SimpleNamespace(inserted=lambda table: [row]))
+    await site.clock.advance(10.0)
+    site.ledger(*({"pod_uid": f"a{number}", "writer": writer} for number in range(3)))
+    for number in range(3):
+        site.pod(f"a{number}")
+        with pytest.raises(Violation, match=words) if number == 2 else nullcontext():
+            site.station.machine.signal(f"a{number}", 15)
+
+
 # records and offers
 
 
@@ -418,9 +440,12 @@ def test_an_offer_that_is_not_of_the_machine_as_it_is_is_found(site: Site) -> No
             invariant.check(site.station, wrong)
     low = replace(right, cpu=PublishGate(offer.batch.cpu.value // 2))
     gone = replace(right, pods=(*pods, PodInput("gone", "prod", "LS", Resources(), Resources())))
-    for quiet_seconds, is_found in ((60.0, False), (300.0, True)):
-        site.world.plan = Plan(1, quiet_seconds=quiet_seconds, rest_seconds=0.0)
-        for wrong, words in ((low, "the formula gives"), (gone, "knows")):
-            with pytest.raises(Violation, match=words) if is_found else nullcontext():
-                invariant.check(site.station, wrong)
-    invariant.check(site.station, replace(right, cpu=replace(low.cpu, rising_to=offer.batch.cpu.value)))
+    counting = PublishGate(low.cpu.published, 1, offer.batch.cpu.value, right.window_end)
+    for wrong, words in (
+        (low, "the formula gives"),
+        (gone, "knows"),
+        (replace(low, cpu=replace(counting, last_window=right.window_end - 60)), "the formula gives"),
+    ):
+        with pytest.raises(Violation, match=words):
+            invariant.check(site.station, wrong)
+    invariant.check(site.station, replace(low, cpu=counting))
