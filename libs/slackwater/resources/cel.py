@@ -1,0 +1,31 @@
+"""Cross-field rules of documents in CEL, declared beside the validator of a model that says the same. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What must hold of `self`, an object of the model that declares it.
+
+    expression    in CEL
+    message       what the API server answers if it does not hold
+    field         the field of `self` that is wrong, camelCase; empty: the object
+    by_admission  whether a ValidatingAdmissionPolicy holds it, because it reads a field that may have several types;
+                  CEL inside a CustomResourceDefinition does not see such fields
+    """
+
+    expression: str
+    message: str
+    field: str = ""
+    by_admission: bool = False
+
+
+def number_of(text: str) -> str:
+    """CEL for the number of a quantity as written: a number, or a text such as 4500m, 1Gi, 0.85, 85%."""
+    return (
+        f"(type({text}) == string ? "
+        f"({text}.trim().endsWith('%') ? double({text}.trim().replace('%', '')) / 100.0"
+        f" : quantity({text}.trim()).asApproximateFloat()) : double({text}))"
+    )
