@@ -151,12 +151,16 @@ def _resources(tier: Tier, domain: str) -> str:
         to("limits", request) if domain == OWN_DOMAIN else f"(size(amounts[1]) == 0 ? [] : {to('limits', limit)})"
     )
     empty = f"['requests', 'limits'].filter(s, !(s in r)).map(s, {_add(f'{base} + s', 'dyn({})')})"
-    amounts = f"{names}.map(names, {values}.map(amounts, size(amounts[0] + amounts[1]) == 0 ? [] : {sets})[0]).flatten()"
+    amounts = (
+        f"{names}.map(names, {values}.map(amounts, size(amounts[0] + amounts[1]) == 0 ? [] : {sets})[0]).flatten()"
+    )
     removed = f"JSONPatch{{op: 'remove', path: {base} + s + '/' + jsonpatch.escapeKey(n)}}"
-    removes = f"['requests', 'limits'].filter(s, s in r).map(s, {known}.filter(n, n in r[s]).map(n, {removed})).flatten()"
+    removes = (
+        f"['requests', 'limits'].filter(s, s in r).map(s, {known}.filter(n, n in r[s]).map(n, {removed})).flatten()"
+    )
     return (
         f"(has(object.spec.resources) ? [] : {list(CONTAINERS)}.filter(c, c in object.spec).map(c,"
         " lists.range(size(object.spec[c])).filter(i, has(object.spec[c][i].resources)).map(i,"
-        f" [object.spec[c][i].resources].map(r, ['requests', 'limits'].exists(s, s in r && {known}.exists(n, n in r[s]))"
-        f" ? {empty} + {amounts} + {removes} : [])[0]).flatten()).flatten())"
+        f" [object.spec[c][i].resources].map(r, ['requests', 'limits'].exists(s, s in r"
+        f" && {known}.exists(n, n in r[s])) ? {empty} + {amounts} + {removes} : [])[0]).flatten()).flatten())"
     )

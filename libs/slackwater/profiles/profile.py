@@ -19,9 +19,7 @@ Key = Annotated[
         pattern=r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$",
     ),
 ]
-LabelValue = Annotated[
-    str, StringConstraints(max_length=63, pattern=r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$")
-]
+LabelValue = Annotated[str, StringConstraints(max_length=63, pattern=r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$")]
 AnnotationValue = Annotated[str, StringConstraints(max_length=4096)]
 DnsName = Annotated[str, StringConstraints(max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
 Labels = Annotated[dict[Key, LabelValue], Field(max_length=100)]
@@ -33,7 +31,7 @@ REWRITTEN: Final = (Tier.BATCH, Tier.MID)
 """Tiers with resources of their own."""
 QOS_OF_TIERS: Final = {
     Tier.PROD: (QoSClass.LSE, QoSClass.LSR, QoSClass.LS, QoSClass.SYSTEM),
-    **{tier: (QoSClass.LS, QoSClass.BE, QoSClass.SYSTEM) for tier in (Tier.MID, Tier.BATCH, Tier.FREE)},
+    **dict.fromkeys((Tier.MID, Tier.BATCH, Tier.FREE), (QoSClass.LS, QoSClass.BE, QoSClass.SYSTEM)),
 }
 """The field's table of what may be combined. Its webhook also lets LSE pass with lower tiers."""
 
@@ -112,7 +110,9 @@ class ClusterColocationProfileSpec(Part):
             return self
         tier = Tier(self.tier)
         if self.qos_class is not None and self.qos_class not in QOS_OF_TIERS[tier]:
-            raise ValueError(f"qosClass {self.qos_class} is not one of {tier}; allowed: {', '.join(QOS_OF_TIERS[tier])}")
+            raise ValueError(
+                f"qosClass {self.qos_class} is not one of {tier}; allowed: {', '.join(QOS_OF_TIERS[tier])}"
+            )
         band = PRIORITY_RANGES[tier]
         if self.priority_class is not None and self.priority_class.value not in band:
             raise ValueError(

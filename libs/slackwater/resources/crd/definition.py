@@ -127,7 +127,7 @@ def _status(declared: Schema | None) -> Schema:
 
 def _written(schema: Schema) -> Schema:
     """A field of a status: what the services write is not filled in, required or checked again."""
-    made = {key: schema[key] for key in ("type", "description", "format", ANYTHING) if key in schema}
+    made: Schema = {key: schema[key] for key in ("type", "description", "format", ANYTHING) if key in schema}
     if "items" in schema:
         made["items"] = _written(schema["items"])
     if "properties" in schema:

@@ -13,7 +13,8 @@ _SELF: Final = re.compile(r"\bself\b")
 
 def at_path(path: Path, expression: str, document: str) -> str:
     """CEL that holds `expression`, about `self`, of each value at a path of `document`. A missing value passes."""
-    missing, value = [], document
+    missing: list[str] = []
+    value = document
     for place, step in enumerate(path):
         if step == ITEMS:
             item = f"item{place}" if document == "self" else f"item{place}_of_{document}"

@@ -15,7 +15,7 @@ from pydantic_core import core_schema
 
 from slackwater.model.errors import Misconfigured
 from slackwater.resources.cel import Rule
-from slackwater.resources.crd.paths import ITEMS, Path, shown
+from slackwater.resources.crd.paths import ITEMS, Path
 
 Schema = dict[str, Any]
 ANYTHING: Final = "x-kubernetes-preserve-unknown-fields"
@@ -36,6 +36,8 @@ _KEPT: Final = (
     *("type", "description", "enum", "format", "pattern", "minLength", "maxLength", "minimum", "maximum"),
     *("minItems", "maxItems", "maxProperties", ANYTHING, RULES, LIST_TYPE, LIST_KEYS),
 )
+_BOUNDS: Final = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum"}
+_SIGNS: Final = {"minimum": ">=", "exclusiveMinimum": ">", "maximum": "<=", "exclusiveMaximum": "<"}
 _SCALARS: Final = frozenset({"string", "integer", "number"})
 
 
@@ -64,23 +66,17 @@ class _DeclaredSchema(GenerateJsonSchema):
 
     def decimal_schema(self, schema: core_schema.DecimalSchema) -> JsonSchemaValue:
         """An exact number: a number, or its text. The bounds of a text are a rule of the admission policy."""
-        bounds = self.float_schema(core_schema.float_schema(**_bounds(schema)))
+        bounds = {_BOUNDS[name]: float(str(limit)) for name, limit in schema.items() if name in _BOUNDS}
         rules = [_scalar_rule("a number or its text"), *_range_rules(bounds)]
-        return {**bounds, "type": "", ANYTHING: True, "pattern": f"^{NUMBER}$", _ADMISSION: rules}
-
-
-def _bounds(schema: core_schema.DecimalSchema) -> dict[str, float]:
-    names = ("ge", "gt", "le", "lt")
-    return {name: float(schema[name]) for name in names if schema.get(name) is not None}  # type: ignore[literal-required]
+        return {**bounds, ANYTHING: True, "pattern": f"^{NUMBER}$", _ADMISSION: rules}
 
 
 def _scalar_rule(allowed: str) -> Rule:
     return Rule("type(self) in [string, int, double]", f"must be {allowed}", by_admission=True)
 
 
-def _range_rules(bounds: Mapping[str, Any]) -> Iterator[Rule]:
-    signs = {"minimum": ">=", "exclusiveMinimum": ">", "maximum": "<=", "exclusiveMaximum": "<"}
-    for name, sign in signs.items():
+def _range_rules(bounds: Mapping[str, float]) -> Iterator[Rule]:
+    for name, sign in _SIGNS.items():
         if name in bounds:
             limit = float(bounds[name])
             yield Rule(f"double(self) {sign} {limit!r}", f"must be {sign} {limit:g}", by_admission=True)
