@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import jsonschema
@@ -12,9 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from kind_scenes import EXAMPLE
 from structural_rules import violations
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "kubernetes"))
-from drawn_documents import documents
+from tests.kubernetes.drawn_documents import documents
 
 from slackwater.model.errors import InvalidInput, Misconfigured
 from slackwater.resources import catalog
