@@ -36,6 +36,7 @@ from slackwater.cli.openapi import document  # noqa: E402
 from slackwater.events.envelope import BroadcastPayload, Payload  # noqa: E402
 from slackwater.events.registry import BROADCASTS, EVENTS  # noqa: E402
 from slackwater.prediction.adapters.predictors import catalogue  # noqa: E402
+from slackwater.resources.crd.page import custom_resources_page  # noqa: E402
 from slackwater.resources.reference import reference_page as resources_page  # noqa: E402
 from slackwater.runtime.problem_codes import reference_page  # noqa: E402
 from slackwater.runtime.service_list import service_list  # noqa: E402
@@ -206,6 +207,7 @@ def generated() -> Mapping[Path, str]:
     files[Path("../docs/reference/predictors.md")] = catalogue.reference_page()
     files[Path("../docs/reference/problems.md")] = reference_page()
     files[Path("../docs/reference/resources.md")] = resources_page()
+    files[Path("../docs/reference/custom-resources.md")] = custom_resources_page()
     deployed = deployment_files(ROOT, service_list())
     return files | {Path("..") / path: text for path, text in {**deployed, **crd_files()}.items()}
 

@@ -127,7 +127,12 @@ def refusal_of(kind: Kind, document: dict[str, Any]) -> str | None:
     [
         ("Autonomy", "gold", {"mode": "destroy"}, 'spec.mode: Unsupported value: "destroy"'),
         ("Autonomy", "gold", {"mode": "evict", "colour": 1}, 'unknown field "spec.colour"'),
-        ("AvoidanceAction", "gold", {"throttle": {"minRatio": "1.5"}}, "spec.throttle.minRatio: must be <= 1"),
+        (
+            "AvoidanceAction",
+            "gold",
+            {"throttle": {"minRatio": "1.5"}},
+            "spec.throttle.minRatio: must be a number or its text, >= 0, <= 1",
+        ),
         ("AvoidanceAction", "gold", {"throttle": {"minRatio": True}}, "spec.throttle.minRatio: must be a number"),
         ("AvoidanceAction", "gold", {"memory": {"minMemory": "1k"}}, "spec.memory.minMemory: must be 4096 bytes"),
         ("ColocationStrategy", "gold", {"nodePool": "a", "nodeSelector": {}}, "both say which nodes"),

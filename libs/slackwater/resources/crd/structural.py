@@ -5,8 +5,9 @@ Source of the rules: k8s.io/apiextensions-apiserver/pkg/apiserver/schema/validat
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final
 
 from pydantic import BaseModel
@@ -67,19 +68,15 @@ class _DeclaredSchema(GenerateJsonSchema):
     def decimal_schema(self, schema: core_schema.DecimalSchema) -> JsonSchemaValue:
         """An exact number: a number, or its text. The bounds of a text are a rule of the admission policy."""
         bounds = {_BOUNDS[name]: float(str(limit)) for name, limit in schema.items() if name in _BOUNDS}
-        rules = [_scalar_rule("a number or its text"), *_range_rules(bounds)]
+        rules = [_scalar_rule("a number or its text", bounds)]
         return {**bounds, ANYTHING: True, "pattern": f"^{NUMBER}$", _ADMISSION: rules}
 
 
-def _scalar_rule(allowed: str) -> Rule:
-    return Rule("type(self) in [string, int, double]", f"must be {allowed}", by_admission=True)
-
-
-def _range_rules(bounds: Mapping[str, float]) -> Iterator[Rule]:
-    for name, sign in _SIGNS.items():
-        if name in bounds:
-            limit = float(bounds[name])
-            yield Rule(f"double(self) {sign} {limit!r}", f"must be {sign} {limit:g}", by_admission=True)
+def _scalar_rule(allowed: str, bounds: Mapping[str, float] = MappingProxyType({})) -> Rule:
+    limits = [(_SIGNS[name], limit) for name, limit in bounds.items()]
+    expression = " && ".join(["type(self) in [string, int, double]", *(f"double(self) {s} {n!r}" for s, n in limits)])
+    text = ", ".join([f"must be {allowed}", *(f"{sign} {limit:g}" for sign, limit in limits)])
+    return Rule(expression, text, by_admission=True)
 
 
 def validation(rule: Rule) -> Schema:
