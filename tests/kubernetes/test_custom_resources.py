@@ -19,6 +19,7 @@ from tests.kubernetes.rest import Rest, wait_until
 
 from slackwater.model.errors import InvalidInput
 from slackwater.resources import catalog
+from slackwater.resources.crd.definition import short_names
 from slackwater.resources.kind import Kind
 from slackwater.resources.names import API_VERSION
 
@@ -45,8 +46,10 @@ def path_of(kind: Kind) -> str:
 
 
 @pytest.fixture(scope="module")
-def rest(admin_kubeconfig: Path) -> Rest:
-    return Rest(admin_kubeconfig)
+def rest(admin_kubeconfig: Path) -> Iterator[Rest]:
+    rest = Rest(admin_kubeconfig)
+    yield rest
+    rest.client.close()
 
 
 @pytest.fixture(scope="module")
@@ -131,7 +134,7 @@ def refusal_of(kind: Kind, document: dict[str, Any]) -> str | None:
             "AvoidanceAction",
             "gold",
             {"throttle": {"minRatio": "1.5"}},
-            "spec.throttle.minRatio: must be a number or its text, >= 0, <= 1",
+            "minRatio: must be a number or its text, >= 0, <= 1",
         ),
         ("AvoidanceAction", "gold", {"throttle": {"minRatio": True}}, "spec.throttle.minRatio: must be a number"),
         ("AvoidanceAction", "gold", {"memory": {"minMemory": "1k"}}, "spec.memory.minMemory: must be 4096 bytes"),
@@ -214,10 +217,11 @@ def test_kubectl_applies_shows_explains_and_waits(installed: Rest, kubectl: Any)
         shown = kubectl("get", "slackwater", "-A")
         for kind in catalog.KINDS:
             assert f"{kind.noun}.slackwater.io/gold" in shown
-            rows = kubectl("get", (kind.short or (kind.plural,))[0]).splitlines()
-            assert rows[0].split()[0] == "NAME"
-            assert rows[0].split()[-2:] == ["FOLLOWED", "AGE"]
-            assert rows[1].split()[-2] == "True"
+            for name in (*short_names(kind), kind.plural, kind.noun):
+                rows = kubectl("get", name).splitlines()
+                assert rows[0].split()[0] == "NAME"
+                assert rows[0].split()[-2:] == ["FOLLOWED", "AGE"]
+                assert rows[1].split()[-2] == "True"
             waited = kubectl("wait", "--for=condition=Followed", f"{kind.plural}/gold", "--timeout=20s")
             assert "condition met" in waited
             described = kubectl("describe", kind.plural, "gold")

@@ -140,6 +140,7 @@ def rest(admin_kubeconfig: Path) -> Iterator[Rest]:
         rest.delete(f"/api/v1/namespaces/{name}")
     for name, _ in CLASSES.values():
         rest.delete(f"/apis/scheduling.k8s.io/v1/priorityclasses/{name}")
+    rest.client.close()
 
 
 @pytest.fixture

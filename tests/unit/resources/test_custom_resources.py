@@ -16,7 +16,7 @@ from slackwater.model.errors import InvalidInput, Misconfigured
 from slackwater.resources import catalog
 from slackwater.resources.cel import Rule
 from slackwater.resources.crd.admission import admission_objects
-from slackwater.resources.crd.definition import definition, document_schema
+from slackwater.resources.crd.definition import BUILT_IN_SHORT, definition, document_schema
 from slackwater.resources.crd.merged import merged_schema
 from slackwater.resources.crd.paths import ITEMS, at_path
 from slackwater.resources.crd.structural import structural_schema
@@ -60,7 +60,7 @@ def test_names_scope_and_columns_are_those_of_the_declaration(kind: Kind) -> Non
     assert made["metadata"]["name"] == f"{kind.plural}.slackwater.io"
     assert f"{spec['group']}/{spec['versions'][0]['name']}" == API_VERSION
     assert (spec["scope"], spec["names"]["categories"]) == ("Cluster", ["slackwater"])
-    assert spec["names"].get("shortNames", []) == list(kind.short)
+    assert set(spec["names"].get("shortNames", [])) == set(kind.short) - BUILT_IN_SHORT
     columns = spec["versions"][0]["additionalPrinterColumns"]
     titles = [column["name"] for column in columns]
     assert titles[-3:] == ["FOLLOWED", "REASON", "AGE"]

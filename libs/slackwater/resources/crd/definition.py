@@ -23,6 +23,13 @@ CATEGORY: Final = "slackwater"
 FOLLOWED: Final = "Followed"
 """The condition of every kind: whether the stored generation is in force."""
 _LABELS: Final = {"app.kubernetes.io/name": "slackwater", "app.kubernetes.io/part-of": "slackwater"}
+BUILT_IN_SHORT: Final = frozenset(
+    {
+        *("cj", "cm", "crd", "crds", "cs", "csr", "deploy", "ds", "ep", "ev", "hpa", "ing", "limits", "netpol", "no"),
+        *("ns", "pc", "pdb", "po", "pv", "pvc", "quota", "rc", "rs", "sa", "sc", "sts", "svc"),
+    }
+)
+"""Short names of Kubernetes' own kinds, which go before those of custom resources."""
 _OWN: Final = frozenset({".metadata.name", ".metadata.changedBy"})
 """Columns that kubectl shows anyway, and of fields that Kubernetes' metadata has not."""
 
@@ -42,7 +49,7 @@ def definition(kind: Kind) -> dict[str, Any]:
                 "listKind": f"{kind.name}List",
                 "plural": kind.plural,
                 **({"singular": kind.noun} if kind.noun != kind.plural else {}),
-                **({"shortNames": list(kind.short)} if kind.short else {}),
+                **({"shortNames": short} if (short := short_names(kind)) else {}),
                 "categories": [CATEGORY],
             },
             "versions": [
@@ -57,6 +64,11 @@ def definition(kind: Kind) -> dict[str, Any]:
             ],
         },
     }
+
+
+def short_names(kind: Kind) -> list[str]:
+    """The short names of a kind that kubectl takes for it."""
+    return [name for name in kind.short if name not in BUILT_IN_SHORT]
 
 
 def document_schema(kind: Kind) -> tuple[Schema, list[AdmissionRule]]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from slackwater.resources import catalog
 from slackwater.resources.crd.admission import admission_objects
-from slackwater.resources.crd.definition import FOLLOWED, definition
+from slackwater.resources.crd.definition import FOLLOWED, definition, short_names
 from slackwater.resources.crd.structural import MOST_CHARACTERS, MOST_ITEMS, RULES
 from slackwater.resources.kind import Kind
 
@@ -41,8 +41,8 @@ def custom_resources_page() -> str:
             "",
             "## Rules",
             "",
-            "The schema holds types, bounds, enums and patterns. Beyond that CEL holds what follows; rules marked with",
-            "*policy* are in a ValidatingAdmissionPolicy, because they read fields of several types.",
+            "The schema holds types, bounds, enums and patterns, and CEL what follows. Rules marked with *policy* are in",
+            "a ValidatingAdmissionPolicy: they read fields of several types, or cost too much for the schema.",
             *(line for kind in catalog.KINDS for line in _rules(kind)),
             "",
         ]
@@ -60,7 +60,7 @@ def _row(kind: Kind) -> str:
         f"{column['name']}{' (wide)' if column.get('priority') else ''}"
         for column in _version(kind)["additionalPrinterColumns"]
     )
-    return f"| {kind.name} | {', '.join(f'`{name}`' for name in kind.short) or '-'} | {columns} |"
+    return f"| {kind.name} | {', '.join(f'`{name}`' for name in short_names(kind)) or '-'} | {columns} |"
 
 
 def _rules(kind: Kind) -> Iterator[str]:

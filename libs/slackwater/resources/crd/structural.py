@@ -15,7 +15,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
 from slackwater.model.errors import Misconfigured
-from slackwater.resources.cel import Rule
+from slackwater.resources.cel import Rule, is_of_type
 from slackwater.resources.crd.paths import ITEMS, Path
 
 Schema = dict[str, Any]
@@ -74,7 +74,8 @@ class _DeclaredSchema(GenerateJsonSchema):
 
 def _scalar_rule(allowed: str, bounds: Mapping[str, float] = MappingProxyType({})) -> Rule:
     limits = [(_SIGNS[name], limit) for name, limit in bounds.items()]
-    expression = " && ".join(["type(self) in [string, int, double]", *(f"double(self) {s} {n!r}" for s, n in limits)])
+    is_scalar = is_of_type("self", "string", "int", "double")
+    expression = " && ".join([is_scalar, *(f"double(self) {sign} {limit!r}" for sign, limit in limits)])
     text = ", ".join([f"must be {allowed}", *(f"{sign} {limit:g}" for sign, limit in limits)])
     return Rule(expression, text, by_admission=True)
 

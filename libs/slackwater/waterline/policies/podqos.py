@@ -41,6 +41,7 @@ class ScopeExpression(Part):
             " >= int(value.trim().find('^-?[0-9]+'))))",
             "a priority or a range such as 5000, -100, 5000-5999, -200--100",
             "values",
+            by_admission=True,
         ),
     )
 

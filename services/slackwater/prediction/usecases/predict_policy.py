@@ -14,7 +14,7 @@ from pydantic import Field, JsonValue, StringConstraints, field_validator, model
 
 from slackwater.prediction.domain.policy import ModelChoice, PoolPolicy
 from slackwater.prediction.domain.policy_inheritance import RATE, PolicyOverrides
-from slackwater.resources.cel import Rule
+from slackwater.resources.cel import Rule, is_of_type
 from slackwater.resources.metadata import Metadata, Part, Resource
 from slackwater.resources.names import BY_SETTINGS, CLUSTER
 
@@ -34,10 +34,13 @@ _CADENCE: Final = {
 
 def _rate_rules() -> tuple[Rule, ...]:
     """What `violationRate` may be: a rate, or rates by resource; and that no rate is stated twice."""
-    rate, number = "self.violationRate", "type({0}) in [int, double] && {0} > 0.0 && {0} < 1.0"
-    resources = ("cpu", "memory")
-    by_resource = " && ".join(f"(!has({rate}.{one}) || {number.format(f'{rate}.{one}')})" for one in resources)
-    shape = f"type({rate}) == map ? {rate}.all(key, key in {list(resources)}) && {by_resource} : {number.format(rate)}"
+    rate, resources = "self.violationRate", ("cpu", "memory")
+    numbers = {
+        name: f"{is_of_type(name, 'int', 'double')} && {name} > 0.0 && {name} < 1.0"
+        for name in (rate, *(f"{rate}.{one}" for one in resources))
+    }
+    by_resource = " && ".join(f"(!has({rate}.{one}) || {numbers[f'{rate}.{one}']})" for one in resources)
+    shape = f"type({rate}) == map ? {rate}.all(key, key in {list(resources)}) && {by_resource} : {numbers[rate]}"
     allowed = "must be above 0 and below 1, or an object with such numbers as cpu and memory"
     return (
         Rule(f"!has({rate}) || ({shape})", allowed, "violationRate", by_admission=True),
