@@ -22,10 +22,11 @@ _LABELS: Final = {"app.kubernetes.io/name": "slackwater", "app.kubernetes.io/par
 
 
 def mutation_objects(profiles: Iterable[ClusterColocationProfile]) -> list[dict[str, Any]]:
-    """The policy of all profiles and its binding; none without profiles."""
+    """The policy of all profiles and its binding; none without profiles that change something."""
     mutations = [
-        {"patchType": "JSONPatch", "jsonPatch": {"expression": mutation_cel(profile)}}
+        {"patchType": "JSONPatch", "jsonPatch": {"expression": expression}}
         for profile in sorted(profiles, key=lambda profile: profile.name)
+        if (expression := mutation_cel(profile))
     ]
     if not mutations:
         return []
@@ -56,15 +57,17 @@ def mutation_objects(profiles: Iterable[ClusterColocationProfile]) -> list[dict[
 
 
 def mutation_cel(profile: ClusterColocationProfile) -> str:
-    """CEL for the patches of a created pod: none if the profile does not select it."""
+    """CEL for the patches of a created pod, none if the profile does not select it; empty if it changes nothing."""
     spec = profile.spec
+    patches = " + ".join(_patches(spec))
+    if not patches:
+        return ""
     conditions = [
         *_selector(spec.selector, "object.metadata.labels", "has(object.metadata.labels)"),
         *_selector(spec.namespace_selector, "namespaceObject.metadata.labels", "has(namespaceObject.metadata.labels)"),
         drawn_cel(spec.probability),
     ]
-    patches = " + ".join(_patches(spec))
-    return f"{' && '.join(f'({one})' for one in conditions)} ? ({patches or '[]'}) : []"
+    return f"{' && '.join(f'({one})' for one in conditions)} ? ({patches}) : []"
 
 
 def _selector(selector: LabelSelector | None, labels: str, has: str) -> Iterator[str]:
@@ -108,13 +111,10 @@ def _patches(spec: ClusterColocationProfileSpec) -> Iterator[str]:
 def _metadata(field: str, mapping: Mapping[str, str], values: Mapping[str, str]) -> Iterator[str]:
     """Patches of labels or annotations. A mapping reads the pod as it came, and what is set goes before it."""
     now = f"object.metadata.{field}"
-    added = {
-        new: f"(has({now}) && {cel_text(old)} in {now} ? [{_add(_key(field, new), f'{now}[{cel_text(old)}]')}] : [])"
-        for old, new in mapping.items()
-    }
     if values or mapping:
         yield f"(has({now}) ? [] : [{_add(cel_text(f'/metadata/{field}'), 'dyn({})')}])"
-    yield from added.values()
+    for old, new in mapping.items():
+        yield f"(has({now}) && {cel_text(old)} in {now} ? [{_add(_key(field, new), f'{now}[{cel_text(old)}]')}] : [])"
     if values:
         yield f"[{', '.join(_add(_key(field, key), cel_text(value)) for key, value in values.items())}]"
 

@@ -235,3 +235,4 @@ def test_texts_in_cel_are_quoted() -> None:
 
 def test_without_profiles_there_is_no_policy() -> None:
     assert mutation_objects([]) == []
+    assert mutation_objects([profile()]) == [], "it changes nothing"

@@ -41,8 +41,8 @@ def custom_resources_page() -> str:
             "",
             "## Rules",
             "",
-            "The schema holds types, bounds, enums and patterns, and CEL what follows. Rules marked with *policy* are in",
-            "a ValidatingAdmissionPolicy: they read fields of several types, or cost too much for the schema.",
+            "The schema holds types, bounds, enums and patterns, and CEL what follows. Rules marked with *policy* are",
+            "in a ValidatingAdmissionPolicy: they read fields of several types, or cost too much for the schema.",
             *(line for kind in catalog.KINDS for line in _rules(kind)),
             "",
         ]
