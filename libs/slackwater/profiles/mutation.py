@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import ROUND_CEILING, Decimal
 from typing import Any, Final
 
@@ -100,25 +100,32 @@ def sources(tier: Tier, amount: str, domain: str) -> tuple[str, ...]:
 def rewritten(resources: Mapping[str, Any], tier: Tier, domain: str) -> dict[str, Any]:
     """Requests and limits of a container with the tier's resources: CPU in whole milli-cores, memory as written.
 
-    A missing request is the limit. Of an extended resource (another domain than kubernetes.io) the API server wants
-    equal requests and limits: both are the request then.
+    A missing request is the limit, as the API server defaults it. Of an extended resource (another domain than
+    kubernetes.io) the API server wants equal requests and limits: both are the request then.
     """
-    made = {field: dict(resources.get(field) or {}) for field in ("requests", "limits")}
+    limits, requests = dict(resources.get("limits") or {}), dict(resources.get("requests") or {})
     for amount in AMOUNTS:
-        found = {field: _taken(made[field], tier, amount, domain) for field in made}
-        request = found["limits"] if found["requests"] is None else found["requests"]
+        names = sources(tier, amount, domain)
+        limit = _first(names, limits)
+        request = _first(names, {**limits, **requests})
+        for name in names:
+            limits.pop(name, None)
+            requests.pop(name, None)
         if request is None:
             continue
-        name = resource_name(tier, amount, domain)
-        made["requests"][name] = request
-        if domain == OWN_DOMAIN or found["limits"] is not None:
-            made["limits"][name] = request if domain == OWN_DOMAIN else found["limits"]
+        target = resource_name(tier, amount, domain)
+        requests[target] = request
+        if domain == OWN_DOMAIN:
+            limits[target] = request
+        elif limit is not None:
+            limits[target] = limit
+    made = {"requests": requests, "limits": limits}
     return {**resources, **{field: amounts for field, amounts in made.items() if amounts or field in resources}}
 
 
-def _taken(amounts: dict[str, Any], tier: Tier, amount: str, domain: str) -> Any:
-    """The amount of the first source, as the tier's resource has it; all sources are removed."""
-    found = [(name, amounts.pop(name)) for name in sources(tier, amount, domain) if name in amounts]
+def _first(names: Sequence[str], amounts: Mapping[str, Any]) -> Any:
+    """The amount of the first of these resources, as the tier's resource has it; None: there is none."""
+    found = [(name, amounts[name]) for name in names if name in amounts]
     if not found:
         return None
     name, value = found[0]

@@ -222,9 +222,7 @@ def test_rewriting_leaves_no_native_amount_loses_no_other_and_is_idempotent(reso
     asked = {**resources.get("limits", {}), **resources.get("requests", {})}
     if "cpu" in asked:
         name = f"slackwater.io/{tier}-cpu"
-        wanted = resources.get("requests", {}).get("cpu", asked["cpu"])
-        if "slackwater.io/mid-cpu" not in resources.get("requests", {}) or "cpu" in resources.get("requests", {}):
-            assert made["requests"][name] == made["limits"][name] == str(milli_cores(wanted))
+        assert made["requests"][name] == made["limits"][name] == str(milli_cores(asked["cpu"]))
 
 
 def test_texts_in_cel_are_quoted() -> None:
