@@ -27,10 +27,11 @@ def is_of_type(text: str, *types: str) -> str:
     return f"({' || '.join(f'type({text}) == {one}' for one in types)})"
 
 
-def number_of(text: str) -> str:
-    """CEL for the number of a quantity as written: a number, or a text such as 4500m, 1Gi, 0.85, 85%."""
-    return (
-        f"(type({text}) == string ? "
-        f"({text}.trim().endsWith('%') ? double({text}.trim().replace('%', '')) / 100.0"
-        f" : quantity({text}.trim()).asApproximateFloat()) : double({text}))"
-    )
+def number_of(text: str, *, percent: bool = True) -> str:
+    """CEL for the number of a quantity as written: a number, or a text such as 4500m, 1Gi, 0.85, and 85% if `percent`;
+    -1 for another text."""
+    trimmed = f"{text}.trim()"
+    number = f"isQuantity({trimmed}) ? quantity({trimmed}).asApproximateFloat() : -1.0"
+    if percent:
+        number = f"{trimmed}.endsWith('%') ? double({trimmed}.replace('%', '')) / 100.0 : {number}"
+    return f"(type({text}) == string ? ({number}) : double({text}))"

@@ -24,8 +24,8 @@ class CpuThrottleSpec(Part):
 
     RULES: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            f"!has(self.minCpu) || ({number_of('self.minCpu')} >= 0.01 && {number_of('self.minCpu')} <= 1000.0"
-            f" && int({number_of('self.minCpu')} * 1000000.0 + 0.5) % 1000 == 0)",
+            f"!has(self.minCpu) || [{number_of('self.minCpu', percent=False)}].all(cores,"
+            " cores >= 0.01 && cores <= 1000.0 && int(cores * 1000000.0 + 0.5) % 1000 == 0)",
             "must be whole milli-cores from 10m (the kernel's least) to 1000",
             "minCpu",
             by_admission=True,

@@ -31,8 +31,8 @@ class MemoryThrottleSpec(Part):
 
     RULES: ClassVar[tuple[Rule, ...]] = tuple(
         Rule(
-            f"!has(self.{field}) || ({number_of(f'self.{field}')} >= {float(PAGE_BYTES)}"
-            f" && {number_of(f'self.{field}')} <= {float(_MOST_BYTES)})",
+            f"!has(self.{field}) || [{number_of(f'self.{field}', percent=False)}].all(amount,"
+            f" amount >= {float(PAGE_BYTES)} && amount <= {float(_MOST_BYTES)})",
             f"must be {PAGE_BYTES} bytes (a page) to 1Ti",
             field,
             by_admission=True,

@@ -48,8 +48,8 @@ class MetricRuleSpec(Part):
     RULES: ClassVar[tuple[CelRule, ...]] = (
         CelRule(f"{number_of('self.value')} > 0.0", "must be above 0", "value", by_admission=True),
         CelRule(
-            f"!has(self.target) || ({number_of('self.target')} >= 0.0"
-            f" && {number_of('self.target')} <= {number_of('self.value')})",
+            f"!has(self.target) || [{number_of('self.target')}].all(target,"
+            f" target >= 0.0 && target <= {number_of('self.value')})",
             "must not be below 0 or above the value",
             "target",
             by_admission=True,
