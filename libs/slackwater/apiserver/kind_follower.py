@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from slackwater.apiserver.port import ApiServer, VersionExpired, WatchEvent
 from slackwater.apiserver.records import ApiRecord, WatchedKind
@@ -83,9 +83,10 @@ class KindFollower(Generic[T]):
             try:
                 if version is None:
                     version = await self._list()
-                async with aclosing(self._watched(version)) as versions:
-                    async for version in versions:
-                        self._failures = 0
+                async with aclosing(self._server.watch(self.kind, version)) as events:  # type: ignore[type-var]
+                    async for event in events:
+                        self._sink.apply(self.kind, event)
+                        version, self.error, self._failures = event.version, "", 0
             except VersionExpired:
                 version = None
                 self._failures += 1
@@ -107,14 +108,6 @@ class KindFollower(Generic[T]):
         self._listed, self.error = True, ""
         return answer.version
 
-    async def _watched(self, version: str) -> Any:
-        """The version after each event, which is applied."""
-        async with aclosing(self._server.watch(self.kind, version)) as events:  # type: ignore[type-var]
-            async for event in events:
-                self._sink.apply(self.kind, event)
-                self.error = ""
-                yield event.version
-
     def _note_failure(self, error: SlackwaterError) -> None:
         if not self.error:
             log.warning("kind not followed", kind=self.kind.plural, reason=error.message)
@@ -125,5 +118,5 @@ class KindFollower(Generic[T]):
     def _pause_seconds(self) -> float:
         """Doubles with every failure in a row; half of it is random, so that the followers do not come together."""
         pace = self._pace
-        most = min(pace.longest_pause_seconds, pace.pause_seconds * 2 ** min(self._failures, 20))
+        most = min(pace.longest_pause_seconds, pace.pause_seconds * float(1 << min(self._failures, 20)))
         return most * (0.5 + 0.5 * self._jitter())

@@ -42,7 +42,7 @@ class DecisionRecorded(Payload):
     packed: Text = Field("", exclude_if=operator.not_, examples=[pack(b'{"alternatives":[],"arguments":{}}')])
 
     def key(self) -> str:
-        """Predictions, offers and node statuses share a subject per node and resource, of which the stream keeps the newest."""
+        """Predictions, offers and statuses share a subject per node and resource; the stream keeps the newest."""
         own = self.record.subject if self.record.kind in _KEPT_PER_SUBJECT else self.record.id
         return f"{self.record.node}/{own}"
 

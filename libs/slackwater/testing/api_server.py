@@ -1,8 +1,8 @@
 """An API server in memory: slackwater.apiserver.port.ApiServer, and what tests do to it.
 
-Objects are JSON documents as the real server has them, parsed by the same functions; both pass
-tests/kubernetes/test_api_server_port.py. Versions count writes of all kinds. `compact` makes older versions expire, `cut`
-ends the watches, `down` refuses everything.
+Objects are JSON documents as the real server has them, parsed by the same functions; both servers pass
+tests/kubernetes/test_api_server_port.py. Versions count writes of all kinds. `compact` makes older versions expire,
+`cut` ends the watches, `down` refuses everything.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from slackwater.apiserver.port import FieldsOwned, Page, VersionExpired, WatchChange, WatchEvent
 from slackwater.apiserver.records import FIELD_MANAGER, ApiRecord, NodeRecord, WatchedKind, parse_node
 from slackwater.apiserver.resource_names import quantities
-from slackwater.model.errors import Conflict, NotFound, Unavailable
+from slackwater.model.errors import Conflict, Misconfigured, NotFound, Unavailable
 
 T = TypeVar("T", bound=ApiRecord)
 Document = dict[str, Any]
@@ -39,6 +39,8 @@ class MemoryApiServer:
 
     bookmarks: bool = True
     is_down: bool = False
+    forbidden: set[str] = field(default_factory=set)
+    """Plurals that may neither be listed nor watched."""
     patches: list[tuple[str, dict[str, str]]] = field(default_factory=list)
     """Every apply that was carried out: node, and quantities by name."""
     watches: int = 0
@@ -54,7 +56,7 @@ class MemoryApiServer:
     # ------------------------------------------------------------------ the port
 
     async def list_page(self, kind: WatchedKind[T], limit: int, page: str = "") -> Page[T]:
-        self._refuse_if_down()
+        self._refuse_if_down(kind)
         self.lists += not page
         version, _, after = page.partition(" ") if page else (str(self._version), "", "")
         if int(version) < self._oldest:
@@ -65,7 +67,7 @@ class MemoryApiServer:
         return Page([kind.parse(document) for _, document in rest[:limit]], version, more)
 
     async def watch(self, kind: WatchedKind[T], version: str) -> AsyncIterator[WatchEvent[T]]:
-        self._refuse_if_down()
+        self._refuse_if_down(kind)
         self.watches += 1
         cuts, position = self._cuts, int(version)
         if position > self._version:
@@ -153,8 +155,7 @@ class MemoryApiServer:
         for part in _PARTS:
             document["status"].setdefault(part, {}).update(quantities(amounts))
         owners = _owners(document)
-        for names in owners.values():
-            names -= amounts.keys()
+        owners = {other: names - amounts.keys() for other, names in owners.items()}
         owners.setdefault(manager, set()).update(amounts)
         _set_owners(document, owners)
         self._write("nodes", node, document)
@@ -212,9 +213,11 @@ class MemoryApiServer:
                     past[_key_of(entry.document)] = entry.document
         return past
 
-    def _refuse_if_down(self) -> None:
+    def _refuse_if_down(self, kind: WatchedKind[Any] | None = None) -> None:
         if self.is_down:
             raise Unavailable("the API server does not answer")
+        if kind is not None and kind.plural in self.forbidden:
+            raise Misconfigured(f"{kind.plural} is forbidden")
 
 
 def _key_of(document: Document | None) -> str:

@@ -52,8 +52,8 @@ IN_CLUSTERS = tuple(ServicePart(name, spec.database) for name, spec in service_l
 """The services that need a Kubernetes API server: `run` can run them, `up` does not."""
 
 PARTS = (*SHARED, *(ServicePart(name, has_schema=False) for name in service_list().node_services))
-"""What `up` runs. Those of a node (the agent) start last, so that all consumers exist when the first report arrives; they
-need no database and have their own verbs.
+"""What `up` runs. Those of a node (the agent) start last, so that all consumers exist when the first report arrives;
+they need no database and have their own verbs.
 """
 
 
