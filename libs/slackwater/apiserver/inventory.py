@@ -25,7 +25,8 @@ Amounts = Mapping[str, int]
 
 
 class Inventory:
-    """Written by one follower per kind, read by use cases. `on_nodes` is called after every change of nodes."""
+    """Written by one follower per kind, read by use cases. `on_nodes` is called when nodes and pods were listed, and after
+    every change of nodes."""
 
     def __init__(self, on_nodes: Callable[[], None] = lambda: None) -> None:
         self._mirrors: dict[str, Mirror[Any]] = {kind.plural: Mirror() for kind in KINDS}
@@ -36,6 +37,11 @@ class Inventory:
     def synced(self) -> bool:
         """Whether every kind was listed."""
         return all(mirror.synced for mirror in self._mirrors.values())
+
+    @property
+    def nodes_synced(self) -> bool:
+        """Whether nodes and pods were listed: then sums over the pods of a node are whole."""
+        return all(self._mirrors[kind.plural].synced for kind in (NODES, PODS))
 
     @property
     def nodes(self) -> Mapping[str, NodeRecord]:
@@ -67,7 +73,11 @@ class Inventory:
 
     def replace(self, kind: WatchedKind[T], items: Iterable[T]) -> Sequence[ObjectChange[T]]:
         """Set a kind to the state of a list."""
-        return self._followed(kind, self._mirrors[kind.plural].replace(items))
+        was_synced = self.nodes_synced
+        changes = self._followed(kind, self._mirrors[kind.plural].replace(items))
+        if not was_synced and self.nodes_synced:
+            self._on_nodes()
+        return changes
 
     def apply(self, kind: WatchedKind[T], event: WatchEvent[T]) -> Sequence[ObjectChange[T]]:
         """Apply an event of a watch."""

@@ -111,7 +111,7 @@ class WriteStatus:
     def snapshot(self, now: datetime) -> StatusSnapshot:
         """The nodes of this replica as known now; none before nodes and pods are listed."""
         owned = self._owned()
-        nodes = self._inventory.nodes.values() if self._inventory.synced else ()
+        nodes = self._inventory.nodes.values() if self._inventory.nodes_synced else ()
         mine = (node for node in nodes if partition_of(node.key) in owned)
         return StatusSnapshot(tuple(self._facts(mine, now)), self._policy, self._bucket, self._offers.since)
 
