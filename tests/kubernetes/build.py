@@ -15,7 +15,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,6 +48,10 @@ class Build:
     @property
     def is_complete(self) -> bool:
         return (self.folder / COMPLETE).is_file()
+
+    def has(self, programs: Iterable[str]) -> bool:
+        """Whether these programs are built; the others may still be."""
+        return all((self.folder / program).is_file() for program in programs)
 
 
 def cache_folder(environment: Mapping[str, str]) -> Path:
