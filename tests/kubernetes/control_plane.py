@@ -149,9 +149,9 @@ class ControlPlane:
             certificate, key = self.folder / f"{file}.crt", self.folder / f"{file}.key"
             self._kubeconfig(file, {"client-certificate": str(certificate), "client-key": str(key)})
         (self.folder / "tokens.csv").write_text(f'{self._token},probe,probe,"system:masters"\n')
-        key = ec.generate_private_key(ec.SECP256R1())
-        private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-        public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+        signer = ec.generate_private_key(ec.SECP256R1())
+        private = signer.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        public = signer.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
         (self.folder / "accounts.key").write_bytes(private)
         (self.folder / "accounts.pub").write_bytes(public)  # the API server refuses the private key of this form
 
