@@ -145,7 +145,8 @@ class ControlPlane:
             "scheduler": ("system:kube-scheduler", None),
         }
         for file, (user, group) in users.items():
-            self._issue(authority, file, authority.issue_cert(common_name=user, organization_name=group))
+            issued = authority.issue_cert("client.test", common_name=user, organization_name=group)
+            self._issue(authority, file, issued)
             certificate, key = self.folder / f"{file}.crt", self.folder / f"{file}.key"
             self._kubeconfig(file, {"client-certificate": str(certificate), "client-key": str(key)})
         (self.folder / "tokens.csv").write_text(f'{self._token},probe,probe,"system:masters"\n')

@@ -50,10 +50,6 @@ class ClusterDriver(Protocol):
         """Write amounts to a node's status as another field manager."""
         ...
 
-    async def expired_version(self) -> str:
-        """A version that was once valid."""
-        ...
-
 
 class MemoryDriver:
     def __init__(self) -> None:
@@ -73,10 +69,6 @@ class MemoryDriver:
 
     async def write_lent(self, node: str, manager: str, amounts: Mapping[str, int]) -> None:
         self.api.write_lent(node, manager, amounts)
-
-    async def expired_version(self) -> str:
-        self.api.compact()
-        return "1"
 
 
 class RealDriver:
@@ -119,9 +111,6 @@ class RealDriver:
         written = quantities(amounts)
         status = {"status": {"capacity": written, "allocatable": written}}
         await self._done("PATCH", f"api/v1/nodes/{node}/status?fieldManager={manager}", status)
-
-    async def expired_version(self) -> str:
-        return "1"
 
     async def grant(self, rules: Sequence[Document]) -> None:
         """Make these all the rights of the service's account."""

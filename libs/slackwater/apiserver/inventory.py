@@ -25,8 +25,8 @@ Amounts = Mapping[str, int]
 
 
 class Inventory:
-    """Written by one follower per kind, read by use cases. `on_nodes` is called when nodes and pods were listed, and after
-    every change of nodes."""
+    """Written by one follower per kind, read by use cases. `on_nodes` is called when nodes and pods were listed, and
+    after every change of nodes."""
 
     def __init__(self, on_nodes: Callable[[], None] = lambda: None) -> None:
         self._mirrors: dict[str, Mirror[Any]] = {kind.plural: Mirror() for kind in KINDS}

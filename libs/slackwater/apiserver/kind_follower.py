@@ -49,7 +49,7 @@ class FollowPace:
 
     page_size: int = 500
     pause_seconds: float = 0.1
-    longest_pause_seconds: float = 30.0
+    longest_pause_seconds: float = 5.0
 
 
 class KindFollower(Generic[T]):

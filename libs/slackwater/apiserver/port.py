@@ -18,13 +18,14 @@ T = TypeVar("T", bound=ApiRecord)
 
 
 class VersionExpired(Conflict):
-    """The server no longer has this version, or never had it: list again (410, or a version from the future)."""
+    """The server no longer has this version: list again (410)."""
 
     code = "version_expired"
 
 
 class FieldsOwned(Conflict):
-    """Another field manager owns a field with another value. `managers` are their names."""
+    """Another field manager owns a field with another value. `managers` are their names; `before-first-apply` stands
+    for all that wrote to a node before the first apply to it."""
 
     code = "fields_owned"
 

@@ -22,6 +22,7 @@ from slackwater.model.errors import Conflict, Misconfigured, NotFound, Unavailab
 
 T = TypeVar("T", bound=ApiRecord)
 Document = dict[str, Any]
+BEFORE_FIRST_APPLY = "before-first-apply"
 _PARTS = ("allocatable", "capacity")
 
 
@@ -70,8 +71,6 @@ class MemoryApiServer:
         self._refuse_if_down(kind)
         self.watches += 1
         cuts, position = self._cuts, int(version)
-        if position > self._version:
-            raise VersionExpired(f"version {version} is in the future")
         while True:
             if position < self._oldest:
                 raise VersionExpired(f"version {version} is too old")
@@ -99,7 +98,7 @@ class MemoryApiServer:
             raise Conflict(f"node {node} has another uid")
         wanted = quantities(amounts)
         changed = copy.deepcopy(document)
-        owners = _owners(changed)
+        owners = _owners(changed) or _untracked(changed)
         current = changed["status"].get("allocatable", {})
         rivals = {
             manager
@@ -154,10 +153,11 @@ class MemoryApiServer:
         document = self.document_of_node(node)
         for part in _PARTS:
             document["status"].setdefault(part, {}).update(quantities(amounts))
-        owners = _owners(document)
-        owners = {other: names - amounts.keys() for other, names in owners.items()}
-        owners.setdefault(manager, set()).update(amounts)
-        _set_owners(document, owners)
+        tracked = _owners(document)
+        owners = {other: names - amounts.keys() for other, names in tracked.items()}
+        if tracked:
+            owners.setdefault(manager, set()).update(amounts)
+            _set_owners(document, owners)
         self._write("nodes", node, document)
 
     def document_of_node(self, node: str) -> Document:
@@ -233,6 +233,12 @@ def _owners(document: Document) -> dict[str, set[str]]:
     }
 
 
+def _untracked(document: Document) -> dict[str, set[str]]:
+    """As the real server: fields of nodes are tracked from the first apply on, with one manager for what was there."""
+    names = {name for name, _ in parse_node(document).lent}
+    return {BEFORE_FIRST_APPLY: names}
+
+
 def _set_owners(document: Document, owners: Mapping[str, set[str]]) -> None:
     document["metadata"]["managedFields"] = [
         {
@@ -242,10 +248,8 @@ def _set_owners(document: Document, owners: Mapping[str, set[str]]) -> None:
             "fieldsV1": {"f:status": {part: {f"f:{name}": {} for name in sorted(names)} for part in _FIELDS}},
         }
         for manager, names in sorted(owners.items())
-        if names
+        if names or manager == BEFORE_FIRST_APPLY
     ]
-    if not document["metadata"]["managedFields"]:
-        del document["metadata"]["managedFields"]
 
 
 _FIELDS = tuple(f"f:{part}" for part in _PARTS)

@@ -153,7 +153,10 @@ async def test_another_controller_is_reported_and_not_fought() -> None:
         await cluster.scene.advance(10)
         assert cluster.lent("n0")[CPU] == 1_000
         checks = {check.name: check for check in await service.checks()}
-        assert "refused for 1 node: n0: fields of node n0 belong to koord-manager" in checks["kubernetes-status"].detail
+        assert (
+            "refused for 1 node: n0: fields of node n0 belong to before-first-apply"
+            in checks["kubernetes-status"].detail
+        )
         assert len(cluster.records()) == 1
         await cluster.scene.advance(60)
         assert len(cluster.records()) == 3

@@ -86,12 +86,9 @@ class HttpApiServer:
 
     async def apply_lent(self, node: str, uid: str, amounts: Mapping[str, int], *, force: bool) -> NodeRecord:
         written = quantities(amounts)
-        body = {
-            "apiVersion": "v1",
-            "kind": "Node",
-            "metadata": {"name": node, "uid": uid},
-            "status": {"capacity": written, "allocatable": written} if written else {},
-        }
+        body: dict[str, object] = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": node, "uid": uid}}
+        if written:  # an empty status would leave an entry of this manager in the node
+            body["status"] = {"capacity": written, "allocatable": written}
         query = {"fieldManager": FIELD_MANAGER, "force": str(force).lower()}
         return parse_node(await self._request("PATCH", f"api/v1/nodes/{node}/status", query, body))
 
@@ -167,6 +164,8 @@ def _refusal(code: int, body: bytes, status: Mapping[str, Any] | None = None) ->
     if code == httpx2.codes.CONFLICT:
         managers = frozenset(_MANAGER.findall(message))
         return FieldsOwned(message, managers) if managers else Conflict(message)
+    if code == httpx2.codes.UNPROCESSABLE_CONTENT and "metadata.uid" in message:
+        return Conflict(message)
     if code == httpx2.codes.TOO_MANY_REQUESTS or code >= httpx2.codes.INTERNAL_SERVER_ERROR:
         return Unavailable(f"the API server is not able to answer: {message}")
     return Misconfigured(f"the API server refuses the request ({code}): {message}")
