@@ -81,7 +81,8 @@ class ControlPlane:
         process.wait()
 
     def restart(self, program: str) -> None:
-        """Start a killed program with the arguments that it had."""
+        """Start a killed program with the arguments that it had. In the main thread: the program ends with the thread
+        that has started it."""
         self._run(program, *self._arguments[program])
 
     def stop(self) -> None:

@@ -169,7 +169,8 @@ async def test_a_killed_api_server_loses_no_change(control_plane: ControlPlane, 
             control_plane.kill("kube-apiserver")
             await site.offer(node, 5_000, GIB)
             await until(lambda: node in service.status.refusals)
-            await asyncio.to_thread(restart, control_plane)
+            control_plane.restart("kube-apiserver")
+            await asyncio.to_thread(control_plane.wait_ready)
             await real.delete(PRIORITY_CLASSES, gone)
             await real.put(PRIORITY_CLASSES, {"metadata": {"name": kept}, "value": 2})
             await site.until_lent(node, {CPU: 5_000, MEMORY: GIB})
@@ -177,11 +178,6 @@ async def test_a_killed_api_server_loses_no_change(control_plane: ControlPlane, 
         with pytest.raises(VersionExpired):  # the restarted server has not read what was before
             async with aclosing(real.api.watch(PRIORITY_CLASSES, "1")) as events:  # type: ignore[type-var]
                 await anext(events)
-
-
-def restart(plane: ControlPlane) -> None:
-    plane.restart("kube-apiserver")
-    plane.wait_ready()
 
 
 async def test_each_right_is_needed(real: RealDriver) -> None:
