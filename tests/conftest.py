@@ -63,7 +63,7 @@ LONGEST_FIRST = (
 """Files that take more than ten seconds, most of which they wait. A lane takes a whole file: one that came last would
 keep the others waiting."""
 TOGETHER = ("tests/architecture/", "tests/kubernetes/")
-"""Folders whose tests one lane takes: they share the parsed tree (20 s for each lane), or a Kubernetes control plane."""
+"""Folders whose tests one lane takes: they share the parsed tree (20 s for each lane), or a control plane."""
 BUSIEST_LAST = (
     "conformance/test_total_adaptors.py",
     "unit/cli/test_backtest_verb.py",
