@@ -14,7 +14,7 @@ from slackwater.waterline.registry.built_in import BUILT_IN
 Drawn = st.SearchStrategy[Any]
 TEXTS = ("gold", "a-b", "0.5", "85%", "1Gi", "64Mi", "500m", "2", "5000-5999", "-200--100", "BE", "Burstable", "7")
 WRONG_TEXTS = ("", "Not A Name", "-1", "9-5", "1.5x", "two\nlines", "1e")
-WRONG = (True, 3, -1, 0.5, "x", [], {}, [1], {"a": 1})
+WRONG: tuple[Any, ...] = (True, 3, -1, 0.5, "x", [], {}, [1], {"a": 1})
 KEYS = ("gold", "slackwater.io/node-pool", "team")
 METRICS = tuple(sorted(BUILT_IN.names()))
 FIELDS: Mapping[str, Drawn] = {"metricRule.name": st.sampled_from(METRICS)}
@@ -88,7 +88,8 @@ class _Values:
     def _object(self, schema: Mapping[str, Any], path: str) -> Drawn:
         fields = schema.get("properties")
         if not fields:
-            values = schema.get("additionalProperties") or next(iter(schema.get("patternProperties", {}).values()), {})
+            patterns: Mapping[str, Any] = schema.get("patternProperties", {})
+            values: Any = schema.get("additionalProperties") or next(iter(patterns.values()), {})
             inner = self.of(values if isinstance(values, dict) else {}, f"{path}.*")
             return st.dictionaries(st.sampled_from(KEYS), inner, max_size=2)
         required = set(schema.get("required", ()))

@@ -31,7 +31,7 @@ CASES = 24
 """Profiles of one policy; pods choose some of them by label."""
 
 LABELS = st.dictionaries(st.sampled_from(["app", "team", "x.io/a"]), st.sampled_from(["a", "b"]), max_size=3)
-OPERATORS = st.one_of(
+OPERATORS: st.SearchStrategy[Any] = st.one_of(
     st.tuples(st.sampled_from(["In", "NotIn"]), st.lists(st.sampled_from(["a", "b", "blue"]), min_size=1, max_size=2)),
     st.tuples(st.sampled_from(["Exists", "DoesNotExist"]), st.just([])),
 )
