@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Final, Literal, Self
 from pydantic import Field, StringConstraints, model_validator
 
 from slackwater.model.tiers import PRIORITY_RANGES, QoSClass, Tier
-from slackwater.resources.cel import Rule
+from slackwater.resources.cel import CelRule
 from slackwater.resources.metadata import Part, Resource
 from slackwater.resources.selectors import LabelSelector
 
@@ -45,7 +45,7 @@ class PriorityClass(Part):
     preemption_policy: Literal["PreemptLowerPriority", "Never"] = "PreemptLowerPriority"
 
 
-def _rules() -> tuple[Rule, ...]:
+def _rules() -> tuple[CelRule, ...]:
     pairs = [
         f"(self.tier == '{tier}' && self.qosClass in {[*map(str, classes)]})" for tier, classes in QOS_OF_TIERS.items()
     ]
@@ -56,16 +56,16 @@ def _rules() -> tuple[Rule, ...]:
     allowed = "; ".join(f"{tier}: {', '.join(classes)}" for tier, classes in QOS_OF_TIERS.items())
     ranges = ", ".join(f"{tier} {band.start}-{band.stop - 1}" for tier, band in PRIORITY_RANGES.items())
     return (
-        Rule(
+        CelRule(
             "has(self.selector) || has(self.namespaceSelector)",
             "selector or namespaceSelector is required; an empty one, {}, selects everything",
         ),
-        Rule(
+        CelRule(
             f"!has(self.tier) || !has(self.qosClass) || {' || '.join(pairs)}",
             f"the QoS class is not one of the tier; allowed are {allowed}",
             "qosClass",
         ),
-        Rule(
+        CelRule(
             f"!has(self.tier) || !has(self.priorityClass) || {' || '.join(bands)}",
             f"the priority is not one of the tier; allowed are {ranges}",
             "priorityClass.value",
@@ -80,7 +80,7 @@ class ClusterColocationProfileSpec(Part):
     What is left out stays as the pod has it.
     """
 
-    RULES: ClassVar[tuple[Rule, ...]] = _rules()
+    RULES: ClassVar[tuple[CelRule, ...]] = _rules()
 
     selector: LabelSelector | None = Field(None, description="pods with these labels")
     namespace_selector: LabelSelector | None = Field(None, description="pods of namespaces with these labels")

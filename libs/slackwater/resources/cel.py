@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class CelRule:
     """What must hold of `self`, an object of the model that declares it.
 
     expression    in CEL

@@ -20,7 +20,7 @@ from pydantic_core import ErrorDetails
 from slackwater.model.errors import InvalidInput
 from slackwater.model.field_paths import as_written
 from slackwater.model.known_fields import fields_at, unknown_field
-from slackwater.resources.cel import Rule
+from slackwater.resources.cel import CelRule
 from slackwater.resources.names import API_VERSION
 from slackwater.resources.strict import refuse_another_kind
 
@@ -35,7 +35,7 @@ class Part(BaseModel):
     LIST_KEYS  lists of objects, by field, and the field in which no two of their items are equal
     """
 
-    RULES: ClassVar[tuple[Rule, ...]] = ()
+    RULES: ClassVar[tuple[CelRule, ...]] = ()
     LIST_KEYS: ClassVar[Mapping[str, str]] = {}
 
     model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True)

@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from slackwater.model.records import record
-from slackwater.resources.cel import Rule
+from slackwater.resources.cel import CelRule
 from slackwater.resources.metadata import Part
 
 Values = Annotated[tuple[str, ...], Field(max_length=100)]
@@ -45,8 +45,8 @@ def _holds(labels: Mapping[str, str], key: str, operator: str, values: tuple[str
 class LabelExpression(Part):
     """One condition on one label."""
 
-    RULES: ClassVar[tuple[Rule, ...]] = (
-        Rule(
+    RULES: ClassVar[tuple[CelRule, ...]] = (
+        CelRule(
             "(self.operator in ['In', 'NotIn']) == (has(self.values) && size(self.values) > 0)",
             "In and NotIn take at least one value, Exists and DoesNotExist none",
             "values",

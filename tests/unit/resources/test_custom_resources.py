@@ -14,7 +14,7 @@ from tests.kubernetes.drawn_documents import documents
 
 from slackwater.model.errors import InvalidInput, Misconfigured
 from slackwater.resources import catalog
-from slackwater.resources.cel import Rule
+from slackwater.resources.cel import CelRule
 from slackwater.resources.crd.admission import admission_objects
 from slackwater.resources.crd.definition import BUILT_IN_SHORT, definition, document_schema
 from slackwater.resources.crd.merged import merged_schema
@@ -154,7 +154,7 @@ class Rates(Part):
 class Mixed(Part):
     """A number or an object: the model must declare a rule, which an admission policy holds."""
 
-    RULES: ClassVar[tuple[Rule, ...]] = (Rule("type(self.rate) == map", "an object", "rate", by_admission=True),)
+    RULES: ClassVar[tuple[CelRule, ...]] = (CelRule("type(self.rate) == map", "an object", "rate", by_admission=True),)
 
     rate: float | Rates
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from slackwater.model.errors import Misconfigured
-from slackwater.resources.cel import Rule
+from slackwater.resources.cel import CelRule
 from slackwater.resources.crd.paths import ITEMS, Path, at_path
 from slackwater.resources.crd.structural import RULES, Schema, validation
 
@@ -20,12 +20,12 @@ def merged_schema(others: Schema, parent: Schema, name: str) -> Schema:
     default that only one of them has is left out: the service fills it in. Raises Misconfigured where a field has
     different bounds.
     """
-    rules: list[Rule] = []
+    rules: list[CelRule] = []
     made = _merge(others, parent, (), name, rules)
     return {**made, RULES: [*made.get(RULES, ()), *map(validation, rules)]}
 
 
-def _merge(others: Schema, parent: Schema, path: Path, name: str, rules: list[Rule]) -> Schema:
+def _merge(others: Schema, parent: Schema, path: Path, name: str, rules: list[CelRule]) -> Schema:
     bounds = [{key: value for key, value in one.items() if key not in _MERGED} for one in (others, parent)]
     if bounds[0] != bounds[1]:
         raise Misconfigured(f"{'.'.join(path)}: the schema of {name} has other bounds: {bounds[1]}, not {bounds[0]}")
@@ -49,14 +49,14 @@ def _merge(others: Schema, parent: Schema, path: Path, name: str, rules: list[Ru
     return made
 
 
-def _field(field: str, others: Schema, parent: Schema, path: Path, name: str, rules: list[Rule]) -> Schema:
+def _field(field: str, others: Schema, parent: Schema, path: Path, name: str, rules: list[CelRule]) -> Schema:
     if field in others and field in parent:
         return _merge(others[field], parent[field], path, name, rules)
     only: Schema = others.get(field) or parent[field]
     return {key: value for key, value in only.items() if key != "default"}
 
 
-def _rules(others: Schema, parent: Schema, path: Path, name: str) -> Iterator[Rule]:
+def _rules(others: Schema, parent: Schema, path: Path, name: str) -> Iterator[CelRule]:
     is_parent = f"self.metadata.name == '{name}'"
     is_other = f"self.metadata.name != '{name}'"
     for field in _without(parent["properties"], others["properties"]):
@@ -75,9 +75,9 @@ def _without(fields: Iterable[str], others: Iterable[str]) -> list[str]:
     return [field for field in fields if field not in set(others)]
 
 
-def _rule(unless: str, path: Path, expression: str, message: str, field: str) -> Rule:
+def _rule(unless: str, path: Path, expression: str, message: str, field: str) -> CelRule:
     place = ".".join((*path, field)).replace(f".{ITEMS}", "[]")
-    return Rule(f"{unless} || {at_path(path, expression, 'self')}", f"{place} {message}", _simple(path))
+    return CelRule(f"{unless} || {at_path(path, expression, 'self')}", f"{place} {message}", _simple(path))
 
 
 def _simple(path: Path) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from slackwater.resources import catalog
 from slackwater.resources.crd.admission import admission_objects
 from slackwater.resources.crd.definition import FOLLOWED, definition, short_names
-from slackwater.resources.crd.structural import MOST_CHARACTERS, MOST_ITEMS, RULES
+from slackwater.resources.crd.structural import KEYS, MOST_CHARACTERS, MOST_ITEMS, RULES
 from slackwater.resources.kind import Kind
 
 
@@ -67,6 +67,7 @@ def _rules(kind: Kind) -> Iterator[str]:
     inside = [
         f"- {_place(place)}{message}"
         for place, message in dict.fromkeys(_declared(_version(kind)["schema"]["openAPIV3Schema"], ""))
+        if KEYS not in message  # a pattern, as those of the schema
     ]
     outside = [
         f"- *policy* {message}"

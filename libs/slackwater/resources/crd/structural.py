@@ -15,7 +15,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
 from slackwater.model.errors import Misconfigured
-from slackwater.resources.cel import Rule, is_of_type
+from slackwater.resources.cel import CelRule, is_of_type
 from slackwater.resources.crd.paths import ITEMS, Path
 
 Schema = dict[str, Any]
@@ -31,6 +31,7 @@ MOST_CHARACTERS: Final = 1024
 """Bounds of lists, maps and texts that declare none. Without a bound the API server refuses CEL rules below them,
 because it estimates their cost from the largest object that the schema allows."""
 
+KEYS: Final = "keys must have"
 NUMBER: Final = r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?"
 QUANTITY: Final = rf"^\s*{NUMBER}(n|u|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei|%)?\s*$"
 _KEPT: Final = (
@@ -47,7 +48,7 @@ class AdmissionRule:
     """A rule of a ValidatingAdmissionPolicy about the value at a path."""
 
     path: Path
-    rule: Rule
+    rule: CelRule
 
 
 class _DeclaredSchema(GenerateJsonSchema):
@@ -56,7 +57,7 @@ class _DeclaredSchema(GenerateJsonSchema):
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
         made = super().model_schema(schema)
         model = schema["cls"]
-        rules: Sequence[Rule] = getattr(model, "RULES", ())
+        rules: Sequence[CelRule] = getattr(model, "RULES", ())
         if inside := [validation(rule) for rule in rules if not rule.by_admission]:
             made[RULES] = inside
         if outside := [rule for rule in rules if rule.by_admission]:
@@ -72,15 +73,15 @@ class _DeclaredSchema(GenerateJsonSchema):
         return {**bounds, ANYTHING: True, "pattern": f"^{NUMBER}$", _ADMISSION: rules}
 
 
-def _scalar_rule(allowed: str, bounds: Mapping[str, float] = MappingProxyType({})) -> Rule:
+def _scalar_rule(allowed: str, bounds: Mapping[str, float] = MappingProxyType({})) -> CelRule:
     limits = [(_SIGNS[name], limit) for name, limit in bounds.items()]
     is_scalar = is_of_type("self", "string", "int", "double")
     expression = " && ".join([is_scalar, *(f"double(self) {sign} {limit!r}" for sign, limit in limits)])
     text = ", ".join([f"must be {allowed}", *(f"{sign} {limit:g}" for sign, limit in limits)])
-    return Rule(expression, text, by_admission=True)
+    return CelRule(expression, text, by_admission=True)
 
 
-def validation(rule: Rule) -> Schema:
+def validation(rule: CelRule) -> Schema:
     """An item of x-kubernetes-validations."""
     place = {"fieldPath": f".{rule.field}"} if rule.field else {}
     return {"rule": rule.expression, "message": rule.message, **place}
@@ -138,9 +139,9 @@ class _Converter:
             ((key, values),) = patterns.items()
             names = schema.get("propertyNames", {})
             least, most = names.get("minLength", 0), names.get("maxLength", MOST_CHARACTERS)
-            rule = Rule(
+            rule = CelRule(
                 f"self.all(key, size(key) >= {least} && size(key) <= {most} && key.matches({cel_text(key)}))",
-                f"keys must have {least} to {most} characters and match {key}",
+                f"{KEYS} {least} to {most} characters and match {key}",
             )
             return {**self._map(values, path), RULES: [validation(rule)]}
         if isinstance(values, dict) and self._resolved(values):

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field, field_validator
 
-from slackwater.resources.cel import Rule, number_of
+from slackwater.resources.cel import CelRule, number_of
 from slackwater.resources.metadata import Part
 from slackwater.waterline.actuation.memory_high import PAGE_BYTES, MemoryBounds
 from slackwater.waterline.policies.quantity import Written, in_unit_of, text_of
@@ -29,8 +29,8 @@ class MemoryThrottleSpec(Part):
     takes at most `stepRatio` of what a pod holds and gives back at most `restoreStepRatio` of its limit; changes below
     `minChange` are not written. What prod reads again within `refaultHorizonSeconds` is what it lacks."""
 
-    RULES: ClassVar[tuple[Rule, ...]] = tuple(
-        Rule(
+    RULES: ClassVar[tuple[CelRule, ...]] = tuple(
+        CelRule(
             f"!has(self.{field}) || [{number_of(f'self.{field}', percent=False)}].all(amount,"
             f" amount >= {float(PAGE_BYTES)} && amount <= {float(_MOST_BYTES)})",
             f"must be {PAGE_BYTES} bytes (a page) to 1Ti",

@@ -12,7 +12,7 @@ from typing import Annotated, ClassVar, Final, Literal
 from pydantic import Field, model_validator
 
 from slackwater.model.tiers import QoSClass
-from slackwater.resources.cel import Rule
+from slackwater.resources.cel import CelRule
 from slackwater.resources.metadata import Label, Part, Resource
 from slackwater.resources.selectors import LabelSelector, Values
 from slackwater.waterline.facts.pods import PodUse
@@ -28,13 +28,13 @@ _KUBERNETES: Final = {
 class ScopeExpression(Part):
     """One condition on what a pod is. Priorities are numbers or ranges that include both ends, negative ones too."""
 
-    RULES: ClassVar[tuple[Rule, ...]] = (
-        Rule(
+    RULES: ClassVar[tuple[CelRule, ...]] = (
+        CelRule(
             f"self.scopeName != 'QOSClass' || self.values.all(value, value in {[*map(str, QoSClass), *_KUBERNETES]})",
             f"QoS classes are {', '.join((*QoSClass, *_KUBERNETES))}",
             "values",
         ),
-        Rule(
+        CelRule(
             "self.scopeName != 'Priority' || self.values.all(value,"
             r" value.matches('^\\s*-?[0-9]{1,10}(-(-?[0-9]{1,10}))?\\s*$')"
             " && (!value.matches('[0-9]-') || int(value.trim().substring(value.trim().find('^-?[0-9]+').size() + 1))"

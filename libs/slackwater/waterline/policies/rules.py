@@ -12,8 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from slackwater.model.errors import InvalidInput
-from slackwater.resources.cel import Rule as CelRule
-from slackwater.resources.cel import number_of
+from slackwater.resources.cel import CelRule, number_of
 from slackwater.resources.metadata import Label, Part, Resource, first_wrong
 from slackwater.resources.selectors import LabelSelector
 from slackwater.waterline.policies.quantity import Written, foreign_unit, in_unit_of, text_of

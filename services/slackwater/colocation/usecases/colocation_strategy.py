@@ -16,7 +16,7 @@ from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError
 
 from slackwater.offers.document import FIELDS, Spec, field_problems
 from slackwater.offers.strategy_layers import POOL_LABEL
-from slackwater.resources.cel import Rule
+from slackwater.resources.cel import CelRule
 from slackwater.resources.metadata import Metadata, Part, Resource
 from slackwater.resources.names import BY_SETTINGS, CLUSTER
 from slackwater.resources.selectors import LabelExpression, LabelSelector, Selector
@@ -44,8 +44,8 @@ class NodeSelector(LabelSelector):
 class ColocationStrategySpec(Part):
     """Omitted (or null) fields follow the cluster's document; in that one, the service's settings."""
 
-    RULES: ClassVar[tuple[Rule, ...]] = (
-        Rule(
+    RULES: ClassVar[tuple[CelRule, ...]] = (
+        CelRule(
             "!(has(self.nodePool) && has(self.nodeSelector))",
             "nodePool and nodeSelector both say which nodes; leave one of them out",
         ),
@@ -146,8 +146,8 @@ class ColocationStrategyStatus(Part):
 class ColocationStrategy(Resource):
     """One document: `default` for the cluster, any other for the nodes it selects (default: the pool of its name)."""
 
-    RULES: ClassVar[tuple[Rule, ...]] = (
-        Rule(
+    RULES: ClassVar[tuple[CelRule, ...]] = (
+        CelRule(
             f"self.metadata.name != '{CLUSTER}' || !(has(self.spec.nodePool) || has(self.spec.nodeSelector)"
             " || has(self.spec.precedence))",
             f"the document {CLUSTER} is for every node; nodePool, nodeSelector and precedence are for others",

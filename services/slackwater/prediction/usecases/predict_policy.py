@@ -14,7 +14,7 @@ from pydantic import Field, JsonValue, StringConstraints, field_validator, model
 
 from slackwater.prediction.domain.policy import ModelChoice, PoolPolicy
 from slackwater.prediction.domain.policy_inheritance import RATE, PolicyOverrides
-from slackwater.resources.cel import Rule, is_of_type
+from slackwater.resources.cel import CelRule, is_of_type
 from slackwater.resources.metadata import Metadata, Part, Resource
 from slackwater.resources.names import BY_SETTINGS, CLUSTER
 
@@ -32,7 +32,7 @@ _CADENCE: Final = {
 """Fields of Cadence, and their names in the document."""
 
 
-def _rate_rules() -> tuple[Rule, ...]:
+def _rate_rules() -> tuple[CelRule, ...]:
     """What `violationRate` may be: a rate, or rates by resource; and that no rate is stated twice."""
     rate, resources = "self.violationRate", ("cpu", "memory")
     numbers = {
@@ -43,9 +43,9 @@ def _rate_rules() -> tuple[Rule, ...]:
     shape = f"type({rate}) == map ? {rate}.all(key, key in {list(resources)}) && {by_resource} : {numbers[rate]}"
     allowed = "must be above 0 and below 1, or an object with such numbers as cpu and memory"
     return (
-        Rule(f"!has({rate}) || ({shape})", allowed, "violationRate", by_admission=True),
+        CelRule(f"!has({rate}) || ({shape})", allowed, "violationRate", by_admission=True),
         *(
-            Rule(
+            CelRule(
                 f"!has({rate}) || (type({rate}) == map && !has({rate}.{one})) || !has(self.models)"
                 f" || !has(self.models.{one}) || !has(self.models.{one}.settings)"
                 f" || !has(self.models.{one}.settings.{RATE}) || self.models.{one}.settings.{RATE} == null",
@@ -111,7 +111,7 @@ class PredictPolicySpec(Part):
     `violationRate` sets the models' `violation_rate`, for both resources or by resource.
     """
 
-    RULES: ClassVar[tuple[Rule, ...]] = _rate_rules()
+    RULES: ClassVar[tuple[CelRule, ...]] = _rate_rules()
 
     node_pool: Pool | None = None
     models: ModelsSpec | None = None
@@ -182,8 +182,8 @@ class PredictPolicy(Resource):
     name).
     """
 
-    RULES: ClassVar[tuple[Rule, ...]] = (
-        Rule(
+    RULES: ClassVar[tuple[CelRule, ...]] = (
+        CelRule(
             f"self.metadata.name != '{CLUSTER}' || !has(self.spec.nodePool)",
             f"the document {CLUSTER} is for every pool; name one for a pool otherwise",
             "spec.nodePool",
