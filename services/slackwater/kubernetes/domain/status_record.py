@@ -7,13 +7,12 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from pydantic import TypeAdapter
-
 from slackwater.apiserver.resource_names import subject_in
 from slackwater.decisions.reasons import DecisionKind
 from slackwater.decisions.record import DecisionRecord, Input, Replay, Term
 from slackwater.kubernetes.domain.status_plan import (
     AmountChange,
+    LentAmount,
     LentOffer,
     NodeStatusFacts,
     StatusPatch,
@@ -27,8 +26,6 @@ SUBJECT: Final = "node-status"
 UNIT: Final = "amounts"
 RULE: Final = "server-side-apply"
 _FUNCTION: Final = f"{__name__}:replay_patch"
-_FACTS: Final = TypeAdapter(NodeStatusFacts)
-_POLICY: Final = TypeAdapter(StatusPolicy)
 _IDS: Final = uuid.UUID("0b0e5a6e-5f0b-5c39-8a8e-2f6f1d5d7c52")
 
 
@@ -54,8 +51,8 @@ def status_record(patch: StatusPatch, facts: NodeStatusFacts, policy: StatusPoli
         replay=Replay(
             function=_FUNCTION,
             arguments={
-                "facts": _FACTS.dump_python(facts, mode="json"),
-                "policy": _POLICY.dump_python(policy, mode="json"),
+                "facts": _facts_json(facts),
+                "policy": {"enabled": policy.enabled, "aliases": policy.aliases},
             },
         ),
     )
@@ -63,8 +60,34 @@ def status_record(patch: StatusPatch, facts: NodeStatusFacts, policy: StatusPoli
 
 def replay_patch(facts: Mapping[str, Any], policy: Mapping[str, Any]) -> int:
     """Plan the write of a record again; returns how many amounts change."""
-    patch = patch_of(_FACTS.validate_python(facts), _POLICY.validate_python(policy))
+    patch = patch_of(_facts_of(facts), StatusPolicy(policy["enabled"], policy["aliases"]))
     return 0 if patch is None else len(patch.changes)
+
+
+def _facts_json(facts: NodeStatusFacts) -> dict[str, Any]:
+    """What `patch_of` reads of them."""
+    offer = facts.offer
+    return {
+        "node": facts.node,
+        "uid": facts.uid,
+        "in_status": dict(facts.in_status),
+        "owned": sorted(facts.owned),
+        "borrowed": dict(facts.borrowed),
+        "lent": None if offer is None else {lent.subject: lent.amount for lent in offer.lent},
+    }
+
+
+def _facts_of(document: Mapping[str, Any]) -> NodeStatusFacts:
+    lent = document["lent"]
+    amounts = () if lent is None else tuple(LentAmount(subject, amount) for subject, amount in lent.items())
+    return NodeStatusFacts(
+        document["node"],
+        document["uid"],
+        document["in_status"],
+        frozenset(document["owned"]),
+        document["borrowed"],
+        None if lent is None else LentOffer("", EARLIEST, amounts),
+    )
 
 
 def _term(change: AmountChange) -> Term:
