@@ -18,9 +18,9 @@ from slackwater.kubernetes.domain.status_plan import (
     TokenBucket,
     plan_status_patches,
 )
-from slackwater.kubernetes.domain.status_record import status_record
 from slackwater.kubernetes.ports import DecisionStore, StatusMeter
 from slackwater.kubernetes.usecases.offers_read import OffersRead
+from slackwater.kubernetes.usecases.status_record import status_record
 from slackwater.model.errors import SlackwaterError, Unavailable
 from slackwater.model.identifiers import partition_of
 from slackwater.model.time import Clock

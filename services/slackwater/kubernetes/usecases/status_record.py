@@ -1,31 +1,29 @@
-"""The decision record of a write to a node's status, and its replay. Pure."""
+"""The decision record of a write to a node's status, with what explains it."""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from slackwater.apiserver.resource_names import subject_in
 from slackwater.decisions.reasons import DecisionKind
 from slackwater.decisions.record import DecisionRecord, Input, Replay, Term
 from slackwater.kubernetes.domain.status_plan import (
     AmountChange,
-    LentAmount,
     LentOffer,
     NodeStatusFacts,
     StatusPatch,
     StatusPolicy,
-    patch_of,
 )
+from slackwater.kubernetes.domain.status_replay import FUNCTION, replay_arguments
 from slackwater.model.bounds import EARLIEST
 
 SERVICE: Final = "kubernetes"
 SUBJECT: Final = "node-status"
 UNIT: Final = "amounts"
 RULE: Final = "server-side-apply"
-_FUNCTION: Final = f"{__name__}:replay_patch"
 _IDS: Final = uuid.UUID("0b0e5a6e-5f0b-5c39-8a8e-2f6f1d5d7c52")
 
 
@@ -48,45 +46,7 @@ def status_record(patch: StatusPatch, facts: NodeStatusFacts, policy: StatusPoli
         terms=terms,
         result=len(terms),
         unit=UNIT,
-        replay=Replay(
-            function=_FUNCTION,
-            arguments={
-                "facts": _facts_json(facts),
-                "policy": {"enabled": policy.enabled, "aliases": policy.aliases},
-            },
-        ),
-    )
-
-
-def replay_patch(facts: Mapping[str, Any], policy: Mapping[str, Any]) -> int:
-    """Plan the write of a record again; returns how many amounts change."""
-    patch = patch_of(_facts_of(facts), StatusPolicy(policy["enabled"], policy["aliases"]))
-    return 0 if patch is None else len(patch.changes)
-
-
-def _facts_json(facts: NodeStatusFacts) -> dict[str, Any]:
-    """What `patch_of` reads of them."""
-    offer = facts.offer
-    return {
-        "node": facts.node,
-        "uid": facts.uid,
-        "in_status": dict(facts.in_status),
-        "owned": sorted(facts.owned),
-        "borrowed": dict(facts.borrowed),
-        "lent": None if offer is None else {lent.subject: lent.amount for lent in offer.lent},
-    }
-
-
-def _facts_of(document: Mapping[str, Any]) -> NodeStatusFacts:
-    lent = document["lent"]
-    amounts = () if lent is None else tuple(LentAmount(subject, amount) for subject, amount in lent.items())
-    return NodeStatusFacts(
-        document["node"],
-        document["uid"],
-        document["in_status"],
-        frozenset(document["owned"]),
-        document["borrowed"],
-        None if lent is None else LentOffer("", EARLIEST, amounts),
+        replay=Replay(function=FUNCTION, arguments=replay_arguments(facts, policy)),
     )
 
 
