@@ -39,6 +39,7 @@ class Proxy:
     port: int = 0
     seen: int = 0
     _pairs: set[tuple[asyncio.StreamWriter, asyncio.StreamWriter]] = field(default_factory=set)
+    _serving: set[asyncio.Task[None]] = field(default_factory=set)
 
     @property
     def url(self) -> str:
@@ -62,8 +63,27 @@ class Proxy:
             for writer in pair:
                 _abort(writer)
 
+    async def close(self) -> None:
+        """End all connections: a socket that outlives its loop is a warning in some other test."""
+        self.reset()
+        serving = tuple(self._serving)
+        for task in serving:
+            task.cancel()
+        if serving:
+            await asyncio.wait(serving)
+
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.seen += 1
+        task = asyncio.current_task()
+        assert task is not None
+        self._serving.add(task)
+        try:
+            await self._join(reader, writer)
+        finally:
+            self._serving.discard(task)
+            writer.close()
+
+    async def _join(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             up_reader, up_writer = await asyncio.open_connection(self.host, self.target_port)
         except OSError:
@@ -138,4 +158,4 @@ async def proxying(target_port: int, host: str = "127.0.0.1") -> AsyncIterator[P
         yield proxy
     finally:
         server.close()
-        proxy.reset()
+        await proxy.close()

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -154,19 +155,22 @@ async def test_a_foreign_writer_is_reported_and_left_alone(machine: Machine) -> 
 
 @pytest.mark.skipif(shutil.which("setpriv") is None, reason="setpriv is not installed")
 def test_without_writable_cgroups_it_says_so_in_one_line_and_runs_the_command(machine: Machine) -> None:
-    machine.state_dir.chmod(0o777)
     line = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", sys.executable, "-m", "slackwater.cli"]
-    probe = subprocess.run([*line, "--version"], env=machine.environment, cwd="/", capture_output=True, check=False)
-    if probe.returncode != 0:
-        pytest.skip("this checkout cannot be read by another user")
-    done = subprocess.run(
-        [*line, "exec", "--tier", "batch", "--workload", "job", "--", "sh", "-c", "echo ran; exit 5"],
-        env=machine.environment,
-        cwd="/",
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    # pytest's folders are closed to other users, so that user gets one of its own.
+    with tempfile.TemporaryDirectory() as theirs:
+        Path(theirs).chmod(0o777)
+        environment = {**machine.environment, "SLACKWATER_STATE_DIR": theirs}
+        probe = subprocess.run([*line, "--version"], env=environment, cwd="/", capture_output=True, check=False)
+        if probe.returncode != 0:
+            pytest.skip("this checkout cannot be read by another user")
+        done = subprocess.run(
+            [*line, "exec", "--tier", "batch", "--workload", "job", "--", "sh", "-c", "echo ran; exit 5"],
+            env=environment,
+            cwd="/",
+            capture_output=True,
+            text=True,
+            check=False,
+        )
     assert (done.returncode, done.stdout) == (5, "ran\n")
     assert done.stderr.count("\n") == 1
     assert "runs unmanaged" in done.stderr

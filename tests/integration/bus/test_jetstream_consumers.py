@@ -96,7 +96,7 @@ async def test_a_late_acknowledgement_counts_also_after_the_redelivery(lab: Lab)
     (first,) = (await lab.fetch()).messages
     again = await lab.fetch(batch=1)
     assert again.brought == [(1, 2)]
-    await lab.answer(first)
+    await lab.answer_confirmed(first, b"+ACK")
     info = await lab.info()
     assert (info.num_ack_pending, info.ack_floor.stream_seq) == (0, 1)
     assert (await lab.fetch(expires=2 * ACK_WAIT_SECONDS)).brought == []
@@ -114,7 +114,7 @@ async def test_an_acknowledgement_of_a_removed_stream_counts_for_its_successor(l
     await lab.publish("t.new")
     assert (await lab.fetch()).messages[0].subject == "t.new"
     assert (await lab.info()).num_ack_pending == 1
-    await lab.answer(old)
+    await lab.answer_confirmed(old, b"+ACK")
     assert (await lab.info()).num_ack_pending == 0
 
 
@@ -146,7 +146,7 @@ async def test_refused_with_a_delay_it_is_delivered_again_afterwards(lab: Lab) -
     await lab.consumer(ack_wait=30)
     await lab.publish("t.a")
     (first,) = (await lab.fetch()).messages
-    await lab.answer(first, b'-NAK {"delay": 500000000}')
+    await lab.answer_confirmed(first, b'-NAK {"delay": 1000000000}')
     assert (await lab.fetch(expires=SHORT_SECONDS)).brought == []
     assert (await lab.fetch(batch=1)).brought == [(1, 2)]
 
@@ -156,9 +156,9 @@ async def test_a_refusal_by_an_earlier_holder_takes_the_message_from_the_present
     await lab.consumer(ack_wait=30)
     await lab.publish("t.a")
     (first,) = (await lab.fetch()).messages
-    await lab.answer(first, b"-NAK")
+    await lab.answer_confirmed(first, b"-NAK")
     assert (await lab.fetch(batch=1)).brought == [(1, 2)]
-    await lab.answer(first, b"-NAK")
+    await lab.answer_confirmed(first, b"-NAK")
     assert (await lab.fetch(batch=1)).brought == [(1, 3)]
 
 
@@ -180,7 +180,7 @@ async def test_a_terminated_message_is_not_delivered_again(lab: Lab) -> None:
     await lab.consumer()
     await lab.publish("t.a")
     (first,) = (await lab.fetch()).messages
-    await lab.answer(first, b"+TERM")
+    await lab.answer_confirmed(first, b"+TERM")
     assert (await lab.fetch(expires=2 * ACK_WAIT_SECONDS)).brought == []
     assert (await lab.info()).num_ack_pending == 0
 
@@ -243,7 +243,7 @@ async def test_a_consumer_is_declared_again_unchanged_or_updated(lab: Lab) -> No
     await lab.consumer()
     await lab.publish("t.a")
     (message,) = (await lab.fetch()).messages
-    await lab.answer(message)
+    await lab.answer_confirmed(message, b"+ACK")
     same = await lab.consumer()
     assert (same.ack_floor.stream_seq, same.num_pending) == (1, 0)
     assert (await lab.consumer(ack_wait=5)).config.ack_wait == 5

@@ -118,6 +118,7 @@ class RealUnderTest(ServerUnderTest):
         finally:
             await database.close()
             server.close()
+            await proxy.ended()
 
 
 class _DroppingProxy:
@@ -127,8 +128,19 @@ class _DroppingProxy:
         self._host = host
         self._port = port
         self._committed = asyncio.Event()
+        self._serving: set[asyncio.Task[None]] = set()
+
+    async def ended(self) -> None:
+        """Until every connection is closed: what outlives the loop of its test fails another one."""
+        if self._serving:
+            await asyncio.wait(self._serving)
 
     async def serve(self, client: asyncio.StreamReader, answers: asyncio.StreamWriter) -> None:
+        task = asyncio.create_task(self._forward(client, answers))
+        self._serving.add(task)
+        await task
+
+    async def _forward(self, client: asyncio.StreamReader, answers: asyncio.StreamWriter) -> None:
         server, requests = await asyncio.open_connection(self._host, self._port)
         back = asyncio.create_task(self._forward_answers(server, answers))
         with suppress(ConnectionError):
@@ -137,8 +149,10 @@ class _DroppingProxy:
                     self._committed.set()
                 requests.write(data)
                 await requests.drain()
-        await asyncio.wait([back])
         requests.close()
+        await asyncio.wait([back])
+        with suppress(ConnectionError):
+            await requests.wait_closed()
 
     async def _forward_answers(self, server: asyncio.StreamReader, answers: asyncio.StreamWriter) -> None:
         with suppress(ConnectionError):
@@ -148,3 +162,5 @@ class _DroppingProxy:
                 answers.write(data)
                 await answers.drain()
         answers.close()
+        with suppress(ConnectionError):
+            await answers.wait_closed()
