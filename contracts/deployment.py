@@ -96,7 +96,7 @@ def _network_policies(text: str, services: ServiceList) -> str:
 
     def listed(match: re.Match[str]) -> str:
         others = match["others"].split(", ") if match["others"] else []
-        return f"values: [{', '.join([*services.deployed, *others])}] # all services{match['and'] or ''}"
+        return f"values: [{', '.join([*services.services, *others])}] # all services{match['and'] or ''}"
 
     return re.sub(r"values: \[.*\] # all services(?P<and>, and (?P<others>.*))?$", listed, text, flags=re.MULTILINE)
 

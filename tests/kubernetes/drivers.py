@@ -21,7 +21,8 @@ from slackwater.kubernetes.adapters.http_api_server import open_api_server
 from slackwater.testing.api_server import MemoryApiServer
 
 Document = dict[str, Any]
-RIGHTS = Path(__file__).parents[2] / "deploy" / "kubernetes" / "adapter" / "rights.yaml"
+ADAPTER = Path(__file__).parents[2] / "deploy" / "kubernetes" / "adapter"
+RIGHTS = ADAPTER / "rights.yaml"
 ROLE = "apis/rbac.authorization.k8s.io/v1/clusterroles"
 BINDING = "apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
 ACCOUNT = "api/v1/namespaces/slackwater/serviceaccounts/kubernetes"
@@ -116,6 +117,20 @@ class RealDriver:
         """Make these all the rights of the service's account."""
         document = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole"}
         await _applied(self._admin, ROLE, {**document, "metadata": {"name": "slackwater-kubernetes"}, "rules": rules})
+
+    async def warnings_of(self, document: Document) -> Sequence[str]:
+        """Apply a manifest without keeping it; returns the warnings. Fails for an unknown field."""
+        group, _, version = document["apiVersion"].rpartition("/")
+        plural = f"{document['kind'].lower()}s".replace("ys", "ies")
+        prefix = f"apis/{group}/{version}" if group else f"api/{version}"
+        namespace = document["metadata"].get("namespace")
+        path = f"{prefix}/namespaces/{namespace}/{plural}" if namespace else f"{prefix}/{plural}"
+        query = {"fieldManager": "tests", "force": "true", "dryRun": "All", "fieldValidation": "Strict"}
+        headers = {"Content-Type": "application/apply-patch+yaml"}
+        name = document["metadata"]["name"]
+        answer = await self._admin.patch(f"{path}/{name}", params=query, json=document, headers=headers)
+        assert answer.is_success, answer.text
+        return answer.headers.get_list("Warning")
 
     async def clean(self) -> None:
         """Delete what this test has created, the newest first."""

@@ -10,7 +10,7 @@ import pytest
 from tests.kubernetes.drivers import ClusterDriver, MemoryDriver
 
 from slackwater.apiserver.port import FieldsOwned, VersionExpired, WatchChange, WatchEvent
-from slackwater.apiserver.records import JOBS, KINDS, NODES, PODS, PRIORITY_CLASSES, NodeRecord, parse_node
+from slackwater.apiserver.records import JOBS, KINDS, NODES, PODS, PRIORITY_CLASSES, ClusterNode, parse_node
 from slackwater.model.errors import Conflict, NotFound
 
 CPU, MEMORY = "slackwater.io/batch-cpu", "slackwater.io/batch-memory"
@@ -39,7 +39,7 @@ async def events_of(cluster: ClusterDriver, version: str, keys: set[str], count:
     return found
 
 
-async def node(cluster: ClusterDriver, stem: str = "node") -> NodeRecord:
+async def node(cluster: ClusterDriver, stem: str = "node") -> ClusterNode:
     name = cluster.name(stem)
     allocatable = {"cpu": "8", "memory": "16Gi"}
     await cluster.put(

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from tests.kubernetes.control_plane import ControlPlane
-from tests.kubernetes.drivers import RealDriver, real_driver, rules
+from tests.kubernetes.drivers import ADAPTER, RealDriver, real_driver, rules
 from typer.testing import CliRunner
 
 from slackwater.apiserver.port import VersionExpired
@@ -237,3 +238,9 @@ async def refusal(real: RealDriver, right: tuple[str, str, str], node: str, uid:
     except Misconfigured as error:
         return error.message
     return ""
+
+
+async def test_the_api_server_takes_the_manifests_without_a_warning(real: RealDriver) -> None:
+    for document in (part for file in sorted(ADAPTER.glob("*.yaml")) for part in yaml.safe_load_all(file.read_text())):
+        if document["kind"] != "Kustomization":
+            assert await real.warnings_of(document) == [], document["kind"]

@@ -14,7 +14,7 @@ from slackwater.apiserver.records import (
     PODS,
     REPLICA_SETS,
     ApiRecord,
-    NodeRecord,
+    ClusterNode,
     PodRecord,
     WatchedKind,
 )
@@ -44,7 +44,7 @@ class Inventory:
         return all(self._mirrors[kind.plural].synced for kind in (NODES, PODS))
 
     @property
-    def nodes(self) -> Mapping[str, NodeRecord]:
+    def nodes(self) -> Mapping[str, ClusterNode]:
         return self._mirrors[NODES.plural].items
 
     @property
@@ -83,7 +83,7 @@ class Inventory:
         """Apply an event of a watch."""
         return self._followed(kind, self._mirrors[kind.plural].apply(event))
 
-    def note_written(self, node: NodeRecord) -> None:
+    def note_written(self, node: ClusterNode) -> None:
         """Apply the answer to a write, unless the watch has shown the node's deletion or a newer state meanwhile."""
         known = self.nodes.get(node.key)
         if known is not None and known.uid == node.uid and not is_newer(known.version, node.version):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Generic, Protocol, TypeVar
 
-from slackwater.apiserver.records import ApiRecord, NodeRecord, WatchedKind
+from slackwater.apiserver.records import ApiRecord, ClusterNode, WatchedKind
 from slackwater.model.errors import Conflict
 
 T = TypeVar("T", bound=ApiRecord)
@@ -76,7 +76,7 @@ class ApiServer(Protocol):
         Raises VersionExpired, also in the middle."""
         ...
 
-    async def apply_lent(self, node: str, uid: str, amounts: Mapping[str, int], *, force: bool) -> NodeRecord:
+    async def apply_lent(self, node: str, uid: str, amounts: Mapping[str, int], *, force: bool) -> ClusterNode:
         """Make `amounts` all that FIELD_MANAGER has in capacity and allocatable of the node's status; returns the node
         after that. Fields applied before and not named are removed.
 

@@ -53,7 +53,7 @@ class OwnerRef:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeRecord:
+class ClusterNode:
     """A node. `lent` are the amounts of LENT_NAMES in its status (milli-cores, bytes); `owned` are those of them that
     FIELD_MANAGER applied."""
 
@@ -153,10 +153,10 @@ class WatchedKind(Generic[T_co]):
         return f"apis/{self.group}/{self.version}/{self.plural}" if self.group else f"api/{self.version}/{self.plural}"
 
 
-def parse_node(item: Json) -> NodeRecord:
+def parse_node(item: Json) -> ClusterNode:
     status = _object(item, "status")
     allocatable = _object(status, "allocatable")
-    return NodeRecord(
+    return ClusterNode(
         *_identity(item),
         labels=_labels(item),
         allocatable=Resources(whole_amount(allocatable.get("cpu"), 1000), whole_amount(allocatable.get("memory"))),

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from slackwater.apiserver.port import FieldsOwned, Page, VersionExpired, WatchChange, WatchEvent
-from slackwater.apiserver.records import FIELD_MANAGER, ApiRecord, NodeRecord, WatchedKind, parse_node
+from slackwater.apiserver.records import FIELD_MANAGER, ApiRecord, ClusterNode, WatchedKind, parse_node
 from slackwater.apiserver.resource_names import quantities
 from slackwater.model.errors import Conflict, Misconfigured, NotFound, Unavailable
 
@@ -89,7 +89,7 @@ class MemoryApiServer:
                 changed = self._changed
                 await changed.wait()
 
-    async def apply_lent(self, node: str, uid: str, amounts: Mapping[str, int], *, force: bool) -> NodeRecord:
+    async def apply_lent(self, node: str, uid: str, amounts: Mapping[str, int], *, force: bool) -> ClusterNode:
         self._refuse_if_down()
         document = self._objects.get("nodes", {}).get(node)
         if document is None:

@@ -28,7 +28,7 @@ from slackwater.kubernetes.domain.status_plan import (
     tokens,
     wanted_amounts,
 )
-from slackwater.kubernetes.domain.status_record import status_record
+from slackwater.kubernetes.usecases.status_record import status_record
 
 NOW = datetime(2026, 1, 5, tzinfo=UTC)
 LONG_AGO = NOW - timedelta(hours=1)

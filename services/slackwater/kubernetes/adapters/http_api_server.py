@@ -21,7 +21,7 @@ from lightkube.config.kubeconfig import KubeConfig
 from lightkube.core.exceptions import ConfigError
 
 from slackwater.apiserver.port import FieldsOwned, Page, VersionExpired, WatchChange, WatchEvent
-from slackwater.apiserver.records import FIELD_MANAGER, ApiRecord, NodeRecord, WatchedKind, parse_node
+from slackwater.apiserver.records import FIELD_MANAGER, ApiRecord, ClusterNode, WatchedKind, parse_node
 from slackwater.apiserver.resource_names import quantities
 from slackwater.model.errors import Conflict, Misconfigured, NotFound, SlackwaterError, Unavailable
 
@@ -84,7 +84,7 @@ class HttpApiServer:
                     if line:
                         yield _event(kind, line)
 
-    async def apply_lent(self, node: str, uid: str, amounts: Mapping[str, int], *, force: bool) -> NodeRecord:
+    async def apply_lent(self, node: str, uid: str, amounts: Mapping[str, int], *, force: bool) -> ClusterNode:
         written = quantities(amounts)
         body: dict[str, object] = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": node, "uid": uid}}
         if written:  # an empty status would leave an entry of this manager in the node

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from slackwater.apiserver.port import ApiServer
-from slackwater.apiserver.records import NODES, NodeRecord
+from slackwater.apiserver.records import NODES, ClusterNode
 from slackwater.model.errors import Conflict, NotFound
 
 PAGE_SIZE: Final = 500
@@ -42,7 +42,7 @@ async def withdraw_all(server: ApiServer, *, dry_run: bool = False, wait_seconds
     return Withdrawal(names, tuple([node.key async for node in _written_to(server)]))
 
 
-async def _written_to(server: ApiServer) -> AsyncIterator[NodeRecord]:
+async def _written_to(server: ApiServer) -> AsyncIterator[ClusterNode]:
     page = ""
     while True:
         answer = await server.list_page(NODES, PAGE_SIZE, page)

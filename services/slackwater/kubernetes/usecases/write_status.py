@@ -9,7 +9,7 @@ from typing import Final
 
 from slackwater.apiserver.inventory import Inventory, is_newer
 from slackwater.apiserver.port import ApiServer, FieldsOwned
-from slackwater.apiserver.records import NodeRecord
+from slackwater.apiserver.records import ClusterNode
 from slackwater.kubernetes.domain.status_plan import (
     NodeStatusFacts,
     StatusPatch,
@@ -18,9 +18,9 @@ from slackwater.kubernetes.domain.status_plan import (
     TokenBucket,
     plan_status_patches,
 )
-from slackwater.kubernetes.domain.status_record import status_record
 from slackwater.kubernetes.ports import DecisionStore, StatusMeter
 from slackwater.kubernetes.usecases.offers_read import OffersRead
+from slackwater.kubernetes.usecases.status_record import status_record
 from slackwater.model.errors import SlackwaterError, Unavailable
 from slackwater.model.identifiers import partition_of
 from slackwater.model.time import Clock
@@ -115,7 +115,7 @@ class WriteStatus:
         mine = (node for node in nodes if partition_of(node.key) in owned)
         return StatusSnapshot(tuple(self._facts(mine, now)), self._policy, self._bucket, self._offers.since)
 
-    def _facts(self, nodes: Iterable[NodeRecord], now: datetime) -> Iterable[NodeStatusFacts]:
+    def _facts(self, nodes: Iterable[ClusterNode], now: datetime) -> Iterable[NodeStatusFacts]:
         for node in nodes:
             yield NodeStatusFacts(
                 node=node.key,
@@ -128,7 +128,7 @@ class WriteStatus:
                 is_settling=self._is_settling(node, now),
             )
 
-    def _is_settling(self, node: NodeRecord, now: datetime) -> bool:
+    def _is_settling(self, node: ClusterNode, now: datetime) -> bool:
         written = self._settling.get(node.key)
         if written is None:
             return False
@@ -154,7 +154,7 @@ class WriteStatus:
             delay = None if patch.offer is None else (now - patch.offer.offered_at).total_seconds()
             self._meter.written(patch.reason.value, delay)
 
-    async def _applied(self, patch: StatusPatch) -> NodeRecord:
+    async def _applied(self, patch: StatusPatch) -> ClusterNode:
         try:
             return await self._server.apply_lent(patch.node, patch.uid, patch.amounts, force=False)
         except FieldsOwned as error:

@@ -1,13 +1,11 @@
-"""The decision record of a write to a node's status, and its replay. Pure."""
+"""The decision record of a write to a node's status, with what explains it."""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import datetime
-from typing import Any, Final
-
-from pydantic import TypeAdapter
+from typing import Final
 
 from slackwater.apiserver.resource_names import subject_in
 from slackwater.decisions.reasons import DecisionKind
@@ -18,17 +16,14 @@ from slackwater.kubernetes.domain.status_plan import (
     NodeStatusFacts,
     StatusPatch,
     StatusPolicy,
-    patch_of,
 )
+from slackwater.kubernetes.domain.status_replay import FUNCTION, replay_arguments
 from slackwater.model.bounds import EARLIEST
 
 SERVICE: Final = "kubernetes"
 SUBJECT: Final = "node-status"
 UNIT: Final = "amounts"
 RULE: Final = "server-side-apply"
-_FUNCTION: Final = f"{__name__}:replay_patch"
-_FACTS: Final = TypeAdapter(NodeStatusFacts)
-_POLICY: Final = TypeAdapter(StatusPolicy)
 _IDS: Final = uuid.UUID("0b0e5a6e-5f0b-5c39-8a8e-2f6f1d5d7c52")
 
 
@@ -51,20 +46,8 @@ def status_record(patch: StatusPatch, facts: NodeStatusFacts, policy: StatusPoli
         terms=terms,
         result=len(terms),
         unit=UNIT,
-        replay=Replay(
-            function=_FUNCTION,
-            arguments={
-                "facts": _FACTS.dump_python(facts, mode="json"),
-                "policy": _POLICY.dump_python(policy, mode="json"),
-            },
-        ),
+        replay=Replay(function=FUNCTION, arguments=replay_arguments(facts, policy)),
     )
-
-
-def replay_patch(facts: Mapping[str, Any], policy: Mapping[str, Any]) -> int:
-    """Plan the write of a record again; returns how many amounts change."""
-    patch = patch_of(_FACTS.validate_python(facts), _POLICY.validate_python(policy))
-    return 0 if patch is None else len(patch.changes)
 
 
 def _term(change: AmountChange) -> Term:
