@@ -29,7 +29,7 @@ def custom_resources_page() -> str:
             "What differs from `slackwater apply`:",
             "",
             "- A field that is null is stored as if it was left out, with its default.",
-            "- `metadata.changedBy`, which `slackwater get nodeqos -o yaml` prints, is no field of Kubernetes: leave it out.",
+            "- `metadata.changedBy`, as `slackwater get nodeqos -o yaml` prints it, is no field of Kubernetes.",
             f"- Lists and maps without a bound of their own have at most {MOST_ITEMS} items, texts {MOST_CHARACTERS}",
             "  characters. Exact numbers written as texts are in decimal notation.",
             "- Not checked before a document is stored, but told by the condition: names and units of metrics, models",
