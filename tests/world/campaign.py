@@ -10,7 +10,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tests.bench.machine import conditions, read_machine
 from tests.bench.verdict import REFERENCE_ROUNDS_PER_SECOND, Conditions
@@ -19,6 +19,7 @@ from tests.world.invariants import all_invariants
 from tests.world.plan import SERVICES
 from tests.world.run import Child, Outcome, Wanted, as_json, described, perform
 from tests.world.swarm import draw
+from tests.world.twice import differs
 from tests.world.warm_up import warm_up
 
 from slackwater.store.migrations import Schema
@@ -60,6 +61,15 @@ def prepare(*, runs: int = 1) -> None:
 
 def outcome_of(seed: int, options: argparse.Namespace, wanted: Wanted | None = None) -> Outcome:
     return perform(draw(seed, nodes=options.nodes, seconds=options.seconds), wanted)
+
+
+def checked_outcome_of(seed: int, options: argparse.Namespace) -> Outcome:
+    """The outcome of a seed; each --twice-each'th is performed again, and fails if its hash differs."""
+    outcome = outcome_of(seed, options)
+    if outcome.failure or not options.twice_each or seed % options.twice_each:
+        return outcome
+    difference = differs(outcome, options)
+    return replace(outcome, failure=f"one hash: {difference}") if difference else outcome
 
 
 @dataclass
@@ -135,7 +145,7 @@ def performed(seeds: range, options: argparse.Namespace) -> Iterator[Outcome]:
         def start() -> None:
             seed = next(waiting, None)
             if seed is not None:
-                child = Child(lambda: outcome_of(seed, options))
+                child = Child(lambda: checked_outcome_of(seed, options))
                 selector.register(child.pipe, selectors.EVENT_READ, (seed, child))
 
         for _ in range(options.workers):

@@ -236,6 +236,33 @@ async def test_an_agent_restarted_while_connected_starts_from_the_intents_that_i
         assert records(world) == []
 
 
+async def test_an_agent_restarted_after_the_broker_lost_its_newest_document_waits_for_its_writer(
+    world: World, tmp_path: Path
+) -> None:
+    first = world.service()
+    first.intents = JsonIntents(tmp_path / "intents.json")
+    async with world.running(first):
+        await world.declare(**wanted(throttles=[throttle("a", 300)]))
+        [older] = first.intents.load()
+        await world.clock.advance(1)
+        await world.declare(**wanted(throttles=[throttle("a", 400)]))
+        [newer] = first.intents.load()
+    world.bus = MemoryBus(MemoryBroker(clock=world.clock))
+    second = world.service()
+    second.intents = first.intents
+    async with world.running(second):
+        assert second._running is not None
+        await second._running.intents.receive(older)
+        assert world.driver.limit("a") == "max", "its writer has declared a newer one since"
+        await world.clock.advance(6)
+        assert second._running.disconnected.guard is not None, (
+            "which its reports say, so that its writer declares again"
+        )
+        await world.declare(**wanted(throttles=[throttle("a", 500)]))
+        assert world.driver.limit("a") == "500"
+    assert older.data.generation < newer.data.generation
+
+
 @pytest.mark.parametrize("content", [b"", b"[7]", b'[{"id": 1}]', b"{", b"null"])
 def test_a_file_of_intents_that_cannot_be_read_is_none(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "intents.json").write_bytes(content)

@@ -92,7 +92,7 @@ class ConvergeToIntents:
             if before.remembered:  # complete again, with its limits, and lapsed until its writer renews it
                 self.held[document.writer] = Held(event, _desired_state(document, before.desired.received))
             return []
-        if before is not None and before.remembered:
+        if before is not None and before.remembered and not _is_lost_tail(document, before.event.data):
             before = None  # the first writer that this process receives counts, as after any start
         if document.node != self.node or (before is not None and is_older(document, before.event.data)):
             _log.warning(
@@ -276,6 +276,12 @@ class ConvergeToIntents:
         return ObservedLimit(pod_uid=uid, cpu_limit_milli=now, error=reason, decision_id=decision_id)
 
 
+def _is_lost_tail(document: IntentDeclared, remembered: IntentDeclared) -> bool:
+    """Whether a document is one from before the remembered one, which the broker has lost. Its writer declares again
+    for an agent that stays disconnected. A writer whose database was lost begins with low epochs and a later time."""
+    return is_older(document, remembered) and document.declared_at <= remembered.declared_at
+
+
 def _desired_state(document: IntentDeclared, received: float) -> DesiredState:
     return DesiredState(
         writer=document.writer,
@@ -289,6 +295,7 @@ def _desired_state(document: IntentDeclared, received: float) -> DesiredState:
             MemoryLevel(item.pod_uid, item.memory_high_bytes, item.decision_id) for item in document.memory_throttles
         ),
         memory_protection=document.memory_protection.value,
+        epoch=document.epoch,
     )
 
 

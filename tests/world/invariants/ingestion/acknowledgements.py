@@ -9,8 +9,10 @@ import msgspec
 from tests.world.invariants import Invariant, Violation
 from tests.world.invariants.payloads import payload_of
 from tests.world.trace import Kind, Step
+from tests.world.world import World
 
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
+from slackwater.events.usage_reported import UsageReported
 from slackwater.model.nodes import Liveness
 
 LETTERS = frozenset({"clock_skew", "replayed_sequence"})
@@ -53,6 +55,30 @@ def is_counted(row: Mapping[str, Any], epoch: str, sequence: int) -> bool:
     return row["last_sequence"] >= sequence and sequence not in (row["missing"] or ())
 
 
+class RunningAgentsAreCounted(Invariant):
+    """At rest the node's row is that of the agent whose reports the stream stores."""
+
+    NAME = "running agents are counted"
+    KINDS: ClassVar = (Kind.STORED,)
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self._epochs: dict[str, str] = {}
+        """By node, the boot epoch of its newest stored report."""
+
+    def on_step(self, step: Step) -> None:
+        if (report := payload_of(step, UsageReported)) is not None:
+            self._epochs[report.node] = report.boot_epoch
+
+    def at_rest(self) -> None:
+        table = self.world.postgres.schemas["ingestion"].tables["nodes"]
+        rows = (dict(zip(table.definition.names, values, strict=True)) for values in table.committed())
+        counted = {row["name"]: row["boot_epoch"] for row in rows}
+        for node, epoch in self._epochs.items():
+            if counted.get(node) != epoch:
+                raise Violation(f"{node} reports as {epoch}; ingestion counts {counted.get(node)}")
+
+
 class ReceiptDecidesLiveness(Invariant):
     """A node is fresh from the time at which ingestion received its report, whatever the clock of its agent says."""
 
@@ -79,4 +105,9 @@ class NoValidMessageIsADeadLetter(Invariant):
             )
 
 
-INVARIANTS = (AcknowledgedReportsAreStored, NoValidMessageIsADeadLetter, ReceiptDecidesLiveness)
+INVARIANTS = (
+    AcknowledgedReportsAreStored,
+    NoValidMessageIsADeadLetter,
+    ReceiptDecidesLiveness,
+    RunningAgentsAreCounted,
+)
