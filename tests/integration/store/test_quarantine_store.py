@@ -190,4 +190,4 @@ async def test_what_failed_in_another_process_is_retried_once_by_the_owner_of_it
     assert list(restarted.nodes) == ["m"]
     assert [(item.row, item.detail) for item in await store.items()] == [("m", "ValueError: fails here too")]
     await failed.work()
-    assert list(failed.nodes) == ["m"], "the news of the release reaches the others, and nobody retries again"
+    assert list(failed.nodes) == ["m"], "the news of the release reaches the others, and none retries again"
