@@ -32,7 +32,6 @@ TESTS = Path(__file__).parent
 LONGEST_FIRST = (
     "faults/test_chosen.py",
     "scenario/test_loop_closes_on_a_simulated_fleet.py",
-    "integration/sharding/test_two_of_each.py",
     "integration/deploy/test_compose_rehearsal.py",
     "scenario/test_backup_rehearsal.py",
     "browser/test_console_in_a_browser.py",
@@ -63,6 +62,8 @@ LONGEST_FIRST = (
 """Files that take more than ten seconds, most of which they wait. A lane takes a whole file: one that came last would
 keep the others waiting."""
 TREE = "tests/architecture/"
+SHARED = "tests/unit/world/test_hundred_seeds.py"
+"""Its tests go to whichever lanes are free: each has a process of its own."""
 BUSIEST_LAST = (
     "conformance/test_total_adaptors.py",
     "unit/cli/test_backtest_verb.py",
@@ -71,6 +72,7 @@ BUSIEST_LAST = (
     "unit/world/test_world_seeds.py",
     "unit/world/test_agent_histories.py",
     "unit/world/test_world_mutants.py",
+    "unit/world/test_hundred_seeds.py",
     "unit/peaks/test_model_properties.py",
     "contract/test_hostile_requests.py",
 )
@@ -100,6 +102,8 @@ class FromBothEnds(LoadFileScheduling):
     def _split_scope(self, nodeid: str) -> str:
         """A file; the tests of the architecture are one, because they share the parsed tree (20 s for each lane)."""
         scope: str = super()._split_scope(nodeid)
+        if scope == SHARED:
+            return nodeid
         return TREE if scope.startswith(TREE) else scope
 
     def _assign_work_unit(self, node: WorkerController) -> None:
