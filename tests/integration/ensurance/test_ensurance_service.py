@@ -1,17 +1,18 @@
-"""The whole service on PostgreSQL and NATS: reports in, intents, records and effects out."""
+"""The whole service: reports in, intents, records and effects out. One test on PostgreSQL and NATS, all others on their
+twins in virtual time."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
 import anyio
-import pytest_asyncio
+import pytest
 from ensurance_scene import described, reported
 
 from slackwater.bus.port import Bus, Done, Received, Settlement
@@ -35,7 +36,7 @@ from slackwater.resources.kinds.node_qos import NODE_QOS
 from slackwater.resources.kinds.pod_qos import POD_QOS
 from slackwater.runtime.platform import Platform
 from slackwater.store.engine import connect_database
-from slackwater.testing.postgres_server import FreshDatabase
+from slackwater.testing.twin_servers import TwinServers
 from slackwater.waterline.nodeqos import NodeQos
 
 P = TypeVar("P", bound=Payload)
@@ -50,7 +51,10 @@ class World:
     heard: list[Event[Any]] = field(default_factory=list)
     sequence: int = 0
     stands_at: int = 0
-    sampled_at: datetime = field(default_factory=lambda: SystemClock().now())
+    sampled_at: datetime = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.sampled_at = self.platform.clock.now()
 
     @asynccontextmanager
     async def service(self, **settings: Any) -> AsyncIterator[EnsuranceService]:
@@ -111,26 +115,51 @@ class World:
         return [Done() for _ in batch]
 
 
-@pytest_asyncio.fixture
-async def world(bus: Bus, fresh_database: FreshDatabase, tmp_path: Path) -> AsyncIterator[World]:
-    addresses = await fresh_database(["ensurance"])
-    clock = SystemClock()
-    database = connect_database(addresses["ensurance"], "ensurance", clock)
-    world = World(bus, Platform(bus, clock, lambda _: database, tmp_path))
-    async with (
-        bus.replay(DecisionRecorded, world.listen, after_sequence=0),  # type: ignore[arg-type]  # takes any payload
-        bus.replay(NodeSchedulingChanged, world.listen, after_sequence=0),  # type: ignore[arg-type]  # any payload
-        bus.replay(EffectMeasured, world.listen, after_sequence=0),  # type: ignore[arg-type]  # takes any payload
-        bus.replay(IntentDeclared, world.listen, after_sequence=0),  # type: ignore[arg-type]  # takes any payload
-    ):
-        yield world
-    await database.close()
+Servers = Callable[[], AbstractAsyncContextManager[tuple[Bus, Platform]]]
+
+
+@pytest.fixture(params=[pytest.param("twins", marks=pytest.mark.looptime)])
+def servers(request: pytest.FixtureRequest, tmp_path: Path) -> Servers:
+    """Opens the bus and the platform on the twins, or on real servers for the parameter "real"."""
+    if request.param == "twins":
+        return twins
+    bus, fresh_database = request.getfixturevalue("bus"), request.getfixturevalue("fresh_database")
+
+    @asynccontextmanager
+    async def real() -> AsyncIterator[tuple[Bus, Platform]]:
+        clock = SystemClock()
+        database = connect_database((await fresh_database(["ensurance"]))["ensurance"], "ensurance", clock)
+        yield bus, Platform(bus, clock, lambda _: database, tmp_path)
+        await database.close()
+
+    return real
+
+
+@asynccontextmanager
+async def twins() -> AsyncIterator[tuple[Bus, Platform]]:
+    servers = TwinServers(["ensurance"])
+    async with servers.bus("test") as bus:
+        yield bus, servers.platform(bus, "ensurance")
+
+
+@pytest.fixture
+async def world(servers: Servers) -> AsyncIterator[World]:
+    async with servers() as (bus, platform):
+        world = World(bus, platform)
+        async with (
+            bus.replay(DecisionRecorded, world.listen, after_sequence=0),  # type: ignore[arg-type]  # any payload
+            bus.replay(NodeSchedulingChanged, world.listen, after_sequence=0),  # type: ignore[arg-type]  # any payload
+            bus.replay(EffectMeasured, world.listen, after_sequence=0),  # type: ignore[arg-type]  # takes any payload
+            bus.replay(IntentDeclared, world.listen, after_sequence=0),  # type: ignore[arg-type]  # takes any payload
+        ):
+            yield world
 
 
 def limits(intent: IntentDeclared) -> dict[str, int]:
     return {throttle.pod_uid: throttle.cpu_limit_milli for throttle in intent.throttles}
 
 
+@pytest.mark.parametrize("servers", ["real", pytest.param("twins", marks=pytest.mark.looptime)], indirect=True)
 async def test_a_surge_lowers_the_limit_of_batch_and_the_effect_is_measured(world: World) -> None:
     async with world.service() as service:
         await bus_knows(world)
