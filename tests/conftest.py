@@ -46,7 +46,6 @@ LONGEST_FIRST = (
     "integration/sharding/test_two_replicas.py",
     "integration/ingestion/test_ingestion_kill.py",
     "integration/ingestion/test_ingestion_service.py",
-    "integration/ingestion/test_blocked_nodes.py",
     "integration/cli/test_run.py",
     "integration/console/test_console_service.py",
     "integration/console/test_grpc_example.py",
