@@ -117,34 +117,32 @@ async def eventually(condition: Callable[[], bool]) -> None:
         await asyncio.sleep(0.01)
 
 
-@pytest.fixture
-async def node() -> AsyncIterator[Node]:
+@pytest.mark.looptime
+async def test_a_node_that_asks_for_mid_is_offered_mid_batch_and_zones_and_what_is_damaged_heals() -> None:
     servers = TwinServers(["colocation"])
     async with servers.bus("test") as bus:
-        made = Node(bus, servers)
-        async with made.running():
-            yield made
+        node = Node(bus, servers)
+        async with node.running():
+            await node.describe(**{"slackwater.io/colocation-strategy": MID})
+            for number in range(3):
+                await node.minute(number)
+            await eventually(lambda: bool(node.offers) and node.offers[-1].mid.cpu_milli == 800)
+            whole = 4800 - 300 - 700 - 800
+            await eventually(lambda: node.offers[-1].batch.cpu_milli == whole)
+            offer = node.offers[-1]
+            assert [(zone.name, zone.batch.cpu_milli) for zone in offer.zones] == [
+                ("node0", whole // 2),
+                ("node1", whole // 2),
+            ]
+            assert set(offer.decision_ids) == {"batch-cpu", "batch-memory", "mid-cpu", "mid-memory"}
+            assert offer.strategies[-1] == "node-annotation"
+            assert offer.degraded is None
 
+            while node.offers[-1].reason != "offer_healed":  # an event under way may be faster than the pass
+                await node.damage()
+                await asyncio.sleep(0.3)
+            assert node.offers[-1].batch == offer.batch
 
-@pytest.mark.looptime
-async def test_a_node_that_asks_for_mid_is_offered_mid_batch_and_zones_and_what_is_damaged_heals(node: Node) -> None:
-    await node.describe(**{"slackwater.io/colocation-strategy": MID})
-    for number in range(3):
-        await node.minute(number)
-    await eventually(lambda: bool(node.offers) and node.offers[-1].mid.cpu_milli == 800)
-    whole = 4800 - 300 - 700 - 800
-    await eventually(lambda: node.offers[-1].batch.cpu_milli == whole)
-    offer = node.offers[-1]
-    assert [(zone.name, zone.batch.cpu_milli) for zone in offer.zones] == [("node0", whole // 2), ("node1", whole // 2)]
-    assert set(offer.decision_ids) == {"batch-cpu", "batch-memory", "mid-cpu", "mid-memory"}
-    assert offer.strategies[-1] == "node-annotation"
-    assert offer.degraded is None
-
-    while node.offers[-1].reason != "offer_healed":  # an event that is still under way may be faster than the pass
-        await node.damage()
-        await asyncio.sleep(0.3)
-    assert node.offers[-1].batch == offer.batch
-
-    await node.describe()  # it asks for nothing any more
-    await eventually(lambda: node.offers[-1].mid == Resources())
-    await eventually(lambda: set(node.offers[-1].decision_ids) == {"batch-cpu", "batch-memory"})
+            await node.describe()  # it asks for nothing any more
+            await eventually(lambda: node.offers[-1].mid == Resources())
+            await eventually(lambda: set(node.offers[-1].decision_ids) == {"batch-cpu", "batch-memory"})

@@ -173,6 +173,7 @@ async def eventually(condition: Callable[[], bool]) -> None:
 
 
 Servers = Callable[[], AbstractAsyncContextManager[tuple[NatsBus, Connect]]]
+Opened = Callable[[], AbstractAsyncContextManager[Stack]]
 SERVICES = ("prediction", "colocation")
 
 
@@ -199,47 +200,55 @@ async def twins() -> AsyncIterator[tuple[NatsBus, Connect]]:
 
 
 @pytest.fixture
-async def stack(servers: Servers) -> AsyncIterator[Stack]:
-    async with servers() as (bus, connect):
-        made = Stack(bus, connect)
-        async with made.listening():
-            yield made
+def opened(servers: Servers) -> Opened:
+    """Opens the stack within the test: only there is time virtual."""
+
+    @asynccontextmanager
+    async def open_stack() -> AsyncIterator[Stack]:
+        async with servers() as (bus, connect):
+            made = Stack(bus, connect)
+            async with made.listening():
+                yield made
+
+    return open_stack
 
 
 @pytest.mark.parametrize("servers", ["real", pytest.param("twins", marks=pytest.mark.looptime)], indirect=True)
-async def test_windows_become_peaks_and_offers_that_explain_themselves(stack: Stack) -> None:
-    async with stack.running(prediction, PREDICTION), stack.running(colocation, COLOCATION):
-        await stack.bus.publish(described("n"))
-        for number in range(8):
-            await stack.publish(range(number, number + 1), 500)
-            if number:  # a window is folded when the stream has moved on
-                await eventually(lambda n=number: n - 1 in stack.predicted_from())  # type: ignore[misc] # bound now
-        await eventually(lambda: bool(stack.offers) and stack.offers[-1].batch.cpu_milli > 4000)
-        await stack.publish(range(8, 9), 5000)
-        await eventually(lambda: stack.offers[-1].batch.cpu_milli < 1200)
-        offer = stack.offers[-1]
-        await eventually(lambda: set(offer.decision_ids.values()) <= set(stack.records))
-    record = stack.records[offer.decision_ids["batch-cpu"]]
-    assert sum(term.value for term in record.terms) == record.result == offer.batch.cpu_milli
-    assert record.trigger_event_id is not None
-    assert stack.copies == 0
+async def test_windows_become_peaks_and_offers_that_explain_themselves(opened: Opened) -> None:
+    async with opened() as stack:
+        async with stack.running(prediction, PREDICTION), stack.running(colocation, COLOCATION):
+            await stack.bus.publish(described("n"))
+            for number in range(8):
+                await stack.publish(range(number, number + 1), 500)
+                if number:  # a window is folded when the stream has moved on
+                    await eventually(lambda n=number: n - 1 in stack.predicted_from())  # type: ignore[misc] # bound now
+            await eventually(lambda: bool(stack.offers) and stack.offers[-1].batch.cpu_milli > 4000)
+            await stack.publish(range(8, 9), 5000)
+            await eventually(lambda: stack.offers[-1].batch.cpu_milli < 1200)
+            offer = stack.offers[-1]
+            await eventually(lambda: set(offer.decision_ids.values()) <= set(stack.records))
+        record = stack.records[offer.decision_ids["batch-cpu"]]
+        assert sum(term.value for term in record.terms) == record.result == offer.batch.cpu_milli
+        assert record.trigger_event_id is not None
+        assert stack.copies == 0
 
 
-async def test_a_killed_prediction_ends_bit_for_bit_like_an_undisturbed_one(stack: Stack) -> None:
-    for life, numbers in enumerate((range(5), range(5, 9), range(9, 12), range(12, 14))):
-        async with stack.running(prediction, PREDICTION) as kill:
-            await stack.publish(numbers, 500 + 100 * life)
-            await eventually(lambda last=numbers.stop: last - 2 in stack.predicted_from())  # type: ignore[misc] # bound now
-            if life < 3:
-                kill()
-    kept = await _newest_snapshot(stack)
-    expected = PartitionState(PREDICTION.policy(model_of).policies, model_of)
-    for life, numbers in enumerate((range(5), range(5, 9), range(9, 12), range(12, 14))):
-        for number in numbers:
-            expected.apply_window(node_window(window("n", number, {"p": 500 + 100 * life, "q": 300})))
-    living, _ = decode(kept, PREDICTION.policy(model_of).policies, model_of)
-    assert without_traces(living) == without_traces(expected)
-    assert stack.copies == 0
+async def test_a_killed_prediction_ends_bit_for_bit_like_an_undisturbed_one(opened: Opened) -> None:
+    async with opened() as stack:
+        for life, numbers in enumerate((range(5), range(5, 9), range(9, 12), range(12, 14))):
+            async with stack.running(prediction, PREDICTION) as kill:
+                await stack.publish(numbers, 500 + 100 * life)
+                await eventually(lambda last=numbers.stop: last - 2 in stack.predicted_from())  # type: ignore[misc] # bound now
+                if life < 3:
+                    kill()
+        kept = await _newest_snapshot(stack)
+        expected = PartitionState(PREDICTION.policy(model_of).policies, model_of)
+        for life, numbers in enumerate((range(5), range(5, 9), range(9, 12), range(12, 14))):
+            for number in numbers:
+                expected.apply_window(node_window(window("n", number, {"p": 500 + 100 * life, "q": 300})))
+        living, _ = decode(kept, PREDICTION.policy(model_of).policies, model_of)
+        assert without_traces(living) == without_traces(expected)
+        assert stack.copies == 0
 
 
 def without_traces(state: PartitionState) -> str:
@@ -250,8 +259,10 @@ def without_traces(state: PartitionState) -> str:
     return encode(state, 0).checksum
 
 
-async def test_a_policy_that_is_changed_is_followed_without_a_restart_and_keeps_what_was_learned(stack: Stack) -> None:
-    async with stack.running(prediction, PREDICTION):
+async def test_a_policy_that_is_changed_is_followed_without_a_restart_and_keeps_what_was_learned(
+    opened: Opened,
+) -> None:
+    async with opened() as stack, stack.running(prediction, PREDICTION):
         await stack.bus.publish(described("n"))
         await stack.publish(range(4), 500)
         await eventually(lambda: 2 in stack.predicted_from())

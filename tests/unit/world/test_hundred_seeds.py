@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
+from tests.world.campaign import command
 
 ROOT = Path(__file__).resolve().parents[3]
 SEEDS, SEEDS_OF_A_PART = 100, 25
@@ -18,8 +20,13 @@ NODES, SECONDS = 2, 90
 def test_small_seeds_hold(first: int) -> None:
     """A failure shows each seed, what it violates and the command that replays it."""
     size = ("--nodes", str(NODES), "--seconds", str(SECONDS), "--workers", "1")
-    command = [sys.executable, "-m", "tests.world", "--first", str(first), "--seeds", str(SEEDS_OF_A_PART), *size]
+    program = [sys.executable, "-m", "tests.world", "--first", str(first), "--seeds", str(SEEDS_OF_A_PART), *size]
     environment = {**os.environ, "PYTHONHASHSEED": "0"}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(program, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"{SEEDS_OF_A_PART}/{SEEDS_OF_A_PART} seeds, 0 failed" in done.stdout
+
+
+def test_the_command_of_a_failed_seed_gives_its_size() -> None:
+    options = Namespace(nodes=NODES, seconds=float(SECONDS))
+    assert command(9, options) == 'make world ARGS="--seed 9 --nodes 2 --seconds 90"'
