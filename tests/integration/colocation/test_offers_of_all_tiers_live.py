@@ -4,6 +4,7 @@ nats-server: test_predict_and_offer is the test of both services on real ones.""
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -82,7 +83,11 @@ class Node:
     async def damage(self) -> None:
         """Its offer of batch CPU is far too high from now on, and no event was published."""
         async with self.database.unit_of_work() as unit:
-            await unit.connection.execute(text("UPDATE nodes SET facts = jsonb_set(facts, '{cpu,published}', '7999')"))
+            (stored,) = (await unit.connection.execute(text("SELECT facts FROM nodes"))).one()
+            facts = json.loads(stored) if isinstance(stored, str) else dict(stored)
+            facts["cpu"]["published"] = 7999
+            change = text("UPDATE nodes SET facts = CAST(:facts AS jsonb)")
+            await unit.connection.execute(change, {"facts": json.dumps(facts)})
 
     async def minute(self, number: int) -> None:
         self.clock.minutes = number + 1
