@@ -21,6 +21,7 @@ import koord_gates
 import koord_histograms
 import koord_mid
 import koord_predictors
+import koord_quota
 import koord_server
 import koord_strategies
 import koordlet_eviction
@@ -49,6 +50,7 @@ ADAPTORS: Mapping[str, Mapping[str, Adaptor]] = {
         **crane_policies.ADAPTORS,
     },
     "koordlet-qos-vectors/1": koordlet_eviction.ADAPTORS,
+    "koord-quota-sched-vectors/1": koord_quota.ADAPTORS,
 }
 """By schema and suite. A suite that is not here is not covered, and is reported so."""
 

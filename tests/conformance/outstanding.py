@@ -8,6 +8,8 @@ _KUBERNETES = "not built: the agent has no Kubernetes driver, so no pod's cgroup
 _AGENT = "not built: how a peer's agent samples and reports; ours does it another way, and no issue asks for theirs"
 _SCHEDULER = "not built: a scheduler's estimate of a pod, issue 5 has no scheduler"
 _ENSURANCE = "not built yet: issue 6"
+_QUOTA = "not built yet: issue 26"
+_PROFILES = "not built yet: issue 25"
 _NO_ISSUE = "not built: no issue asks for it yet"
 
 _OTHERS = {
@@ -27,6 +29,8 @@ def reason_of(schema: str, suite: str) -> str:
         return _of_crane(suite)
     if schema == "koordlet-qos-vectors/1" and suite.startswith(_EVICTION):
         return _ENSURANCE
+    if schema == "koord-quota-sched-vectors/1":
+        return _QUOTA if suite.startswith("quota.") else _PROFILES if suite.startswith("colocation.") else _NO_ISSUE
     return _NO_ISSUE
 
 

@@ -1,0 +1,1 @@
+"""Elastic quota trees: runtime, min scaling, admission, reclaim and validation. Pure."""
