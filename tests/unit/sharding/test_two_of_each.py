@@ -47,6 +47,8 @@ from slackwater.testing.windows import described as described_node
 
 NODES = [f"node-{number}" for number in range(24)]
 ROUNDS = 6
+SEED = 1
+"""Of the order of tasks; 1 and 2 were tried with each service."""
 FATAL = 3
 """In this round one replica dies, with its messages in hand."""
 
@@ -334,10 +336,9 @@ async def listening(bus: NatsBus, payloads: Sequence[type[Payload]]) -> AsyncIte
         yield heard
 
 
-@pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.parametrize("case", [Predicting, Offered, Guarding], ids=lambda case: case.service)
-def test_two_replicas_share_and_the_end_is_that_of_an_undisturbed_run(case: type[Case], seed: int) -> None:
-    simulate(case.service, case.settings, seed, partial(a_kill_disturbs_nothing, case()))
+def test_two_replicas_share_and_the_end_is_that_of_an_undisturbed_run(case: type[Case]) -> None:
+    simulate(case.service, case.settings, SEED, partial(a_kill_disturbs_nothing, case()))
 
 
 async def a_kill_disturbs_nothing(case: Case, world: SimulatedReplicas) -> None:
