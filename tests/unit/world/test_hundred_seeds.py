@@ -18,6 +18,7 @@ NODES, SECONDS = 2, 90
 all parts take 90 s with their four starts (70 s), half of that on two cores; the limit is 60 s."""
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("first", range(1, SEEDS + 1, SEEDS_OF_A_PART))
 def test_small_seeds_hold(first: int) -> None:
     """A failure shows each seed, what it violates and the command that replays it."""
