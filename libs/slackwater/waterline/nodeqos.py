@@ -8,7 +8,8 @@ integers). Documents of other names select nodes and have only rules
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal, Self
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
 from pydantic import Field, ValidationError, field_validator
 
@@ -59,6 +60,7 @@ class ThrottleSpec(Part):
     probe_seconds: Seconds = _DEFAULTS.probe_seconds
     probe_ratio: Annotated[float, Field(gt=0, le=1)] = _DEFAULTS.probe_ratio
     quota: QuotaUse = _DEFAULTS.quota
+    quota_after_seconds: Seconds = _DEFAULTS.quota_after_seconds
     trials: Annotated[int, Field(ge=1, le=100)] = _DEFAULTS.trials
     least_relief: Ratio = _DEFAULTS.least_relief
     useless_backoff_seconds: Seconds = _DEFAULTS.useless_backoff_seconds
@@ -76,6 +78,8 @@ class NodeQosSpec(Part):
     """`mode` is for pools without an Autonomy: observe only records, throttle acts on limits, evict also ends pods
     where a rule asks for it. `weights` is how pods share CPU: by request, by tier, or by tier with batch and free as
     idle. `memory` is how memory of batch and free pods is throttled."""
+
+    LIST_KEYS: ClassVar[Mapping[str, str]] = {"rules": "name"}
 
     mode: Literal["observe", "throttle", "evict"] = "throttle"
     weights: WeightChoice = "by-tier-idle"
