@@ -195,6 +195,7 @@ def measure(folder: Path, *, minutes: float, nodes: int = 30, waterline: float =
     budget = Budget(defaults.record_burst_bytes, defaults.record_bytes_per_hour)
     settings = {
         "SLACKWATER_ENSURANCE_WATERLINE": str(waterline),
+        "SLACKWATER_ENSURANCE_QUOTA_AFTER_SECONDS": "0",
         "SLACKWATER_ENSURANCE_RECORD_BURST_BYTES": str(SOAKED_BURST),
     }
     journal = asyncio.run(_record(folder, nodes, 60 * minutes, settings))

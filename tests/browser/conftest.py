@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 from devtools import Browser, Page, chromium_on_path
 
+from slackwater.console.adapters.demo_files import DemoFiles
 from slackwater.events.envelope import Event
 from slackwater.testing.story import LENGTH_SECONDS, SURGE
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "console"))
+from demo_files import demo_folder
 from served import Served, served
 
 
@@ -35,9 +37,10 @@ def page(browser: Browser) -> Iterator[Page]:
 
 
 @pytest.fixture(scope="session")
-def told() -> Iterator[Served]:
-    """The console at the end of the story; nothing more happens there."""
-    with served() as console:
+def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """The console at the end of the story, with a run of the demo; nothing more happens there."""
+    demo = DemoFiles(demo_folder(tmp_path_factory.mktemp("state")))
+    with served(demo=demo) as console:
         console.bury("invalid_payload", "record: Field required", b'{"node": "edge-7", "kind": "throttle"}')
         yield console
 

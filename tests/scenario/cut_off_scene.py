@@ -105,7 +105,7 @@ async def ensurance(bus: Bus, fresh_database: FreshDatabase, folder: Path) -> As
     addresses = await fresh_database(["ensurance"])
     clock = SystemClock()
     database = connect_database(addresses["ensurance"], "ensurance", clock)
-    settings = EnsuranceSettings(lease_seconds=LEASE_SECONDS, waterline=0.05)
+    settings = EnsuranceSettings(lease_seconds=LEASE_SECONDS, waterline=0.05, quota_after_seconds=0)
     service = build(settings, Platform(bus, clock, lambda _: database, folder))
     ready = asyncio.Event()
     running = asyncio.create_task(service.run(ready.set))

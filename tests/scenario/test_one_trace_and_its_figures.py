@@ -113,6 +113,7 @@ def environment(receiver: Receiver, dsn: str, nats: str, state_dir: Path) -> dic
         "SLACKWATER_PREDICTION_CHECK_SECONDS": "0.2",
         "SLACKWATER_PREDICTION_REPORTING_SECONDS": "0.2",
         "SLACKWATER_ENSURANCE_WATERLINE": "0.05",
+        "SLACKWATER_ENSURANCE_QUOTA_AFTER_SECONDS": "0",
         "SLACKWATER_COLOCATION_RISE_WINDOWS": "1",
         "SLACKWATER_COLOCATION_AGE_CHECK_SECONDS": "1",
         "OTEL_EXPORTER_OTLP_ENDPOINT": receiver.url,

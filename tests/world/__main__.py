@@ -16,10 +16,17 @@ def parsed(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, default=200, help="how many seeds, from --first on (default 200)")
     parser.add_argument("--first", type=int, default=1, help="the first seed (default 1)")
     parser.add_argument("--seed", type=int, help="replay one seed")
+    parser.add_argument("--twice", action="store_true", help="perform --seed twice, which must give one hash")
+    parser.add_argument("--twice-each", type=int, default=0, metavar="N", help="perform each Nth seed twice")
     parser.add_argument("--plan-file", type=Path, metavar="FILE", help="replay a plan that --plan or --shrink wrote")
     parser.add_argument("--until", type=int, metavar="STEP", help="stop at this step of the record")
     parser.add_argument("--trace", type=Path, metavar="FILE", help="write the record of --seed as lines of JSON")
-    parser.add_argument("--html", type=Path, metavar="FILE", help="write the timeline of --seed as one page")
+    parser.add_argument(
+        "--html",
+        type=Path,
+        metavar="FILE",
+        help="write the timeline of --seed, or of one mutant's finding, as one page",
+    )
     parser.add_argument(
         "--last", type=int, default=30, metavar="STEPS", help="steps of a printed timeline (default 30)"
     )

@@ -10,18 +10,24 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from tests.bench.machine import conditions, read_machine
+from tests.bench.verdict import REFERENCE_ROUNDS_PER_SECOND, Conditions
 from tests.world.guard import modules_that_ask_for_now
 from tests.world.invariants import all_invariants
 from tests.world.plan import SERVICES
 from tests.world.run import Child, Outcome, Wanted, as_json, described, perform
 from tests.world.swarm import draw
+from tests.world.twice import differs
+from tests.world.warm_up import warm_up
 
 from slackwater.store.migrations import Schema
 from slackwater.testing.postgres_twin.migrated import migrated
 
 PROGRESS_SECONDS = 10.0
+WORTH_WARMING_UP = 10
+"""Runs: a warm-up costs a second, and saves each run about 0.1 s."""
 IMPORTED_LATE = (
     "_strptime",
     "slackwater.agent.usecases.guard_disconnected",
@@ -37,20 +43,33 @@ def show(text: str) -> None:
     sys.stdout.flush()
 
 
-def prepare() -> None:
-    """Import and read everything before the first fork, so that no run pays for it."""
+def prepare(*, runs: int = 1) -> None:
+    """Import and read everything before the first fork, so that no run pays for it. Many runs pay for a warm-up."""
     all_invariants()
     for name in IMPORTED_LATE:
         importlib.import_module(name)
     for service in SERVICES:
         migrated(Schema.of(service))
     modules_that_ask_for_now()
+    if runs >= WORTH_WARMING_UP:
+        warm_up()
+        modules_that_ask_for_now.cache_clear()
+        modules_that_ask_for_now()
     gc.collect()
     gc.freeze()
 
 
 def outcome_of(seed: int, options: argparse.Namespace, wanted: Wanted | None = None) -> Outcome:
     return perform(draw(seed, nodes=options.nodes, seconds=options.seconds), wanted)
+
+
+def checked_outcome_of(seed: int, options: argparse.Namespace) -> Outcome:
+    """The outcome of a seed; each --twice-each'th is performed again, and fails if its hash differs."""
+    outcome = outcome_of(seed, options)
+    if outcome.failure or not options.twice_each or seed % options.twice_each:
+        return outcome
+    difference = differs(outcome, options)
+    return replace(outcome, failure=f"one hash: {difference}") if difference else outcome
 
 
 @dataclass
@@ -84,9 +103,9 @@ class Progress:
 
 def campaign(options: argparse.Namespace) -> int:
     """Perform many seeds. Returns 1 if any violates an invariant."""
-    prepare()
+    prepare(runs=options.seeds)
     seeds = range(options.first, options.first + options.seeds)
-    progress = Progress(len(seeds))
+    progress, before = Progress(len(seeds)), read_machine()
     lines = options.json.open("w") if options.json else None
     try:
         for outcome in performed(seeds, options):
@@ -97,9 +116,17 @@ def campaign(options: argparse.Namespace) -> int:
         if lines is not None:
             lines.close()
     show(progress.text())
+    show(speed(progress, conditions(before, read_machine())))
     for outcome in progress.failures:
         show(f"seed {outcome.seed}: {outcome.failure}\n  replay: {command(outcome.seed, options)}")
     return 1 if progress.failures else 0
+
+
+def speed(progress: Progress, seen: Conditions) -> str:
+    """One line: CPU seconds of a seed as a machine of the reference calibration would take them."""
+    each = progress.cpu_seconds / max(1, progress.done)
+    at = REFERENCE_ROUNDS_PER_SECOND / 1e6
+    return f"calibration {seen.calibration / 1e6:.2f} M: {each * seen.speed:.2f} s of CPU a seed at {at:.1f} M"
 
 
 def command(seed: int, options: argparse.Namespace) -> str:
@@ -118,7 +145,7 @@ def performed(seeds: range, options: argparse.Namespace) -> Iterator[Outcome]:
         def start() -> None:
             seed = next(waiting, None)
             if seed is not None:
-                child = Child(lambda: outcome_of(seed, options))
+                child = Child(lambda: checked_outcome_of(seed, options))
                 selector.register(child.pipe, selectors.EVENT_READ, (seed, child))
 
         for _ in range(options.workers):

@@ -43,10 +43,11 @@ SPECS: Mapping[str, Sequence[Spec]] = MappingProxyType(
             {"scopeSelector": BEST_EFFORT, "allowedActions": ["throttle"]},
         ),
         "Autonomy": (
-            {"mode": "evict"},
-            {"mode": "evict", "nodeEvictionsPerHour": 1, "evictionsPerHour": 3},
-            {"mode": "throttle"},
-            {"mode": "observe"},
+            {"nodePool": POOL, "mode": "evict"},
+            {"nodePool": POOL, "mode": "evict", "nodeEvictionsPerHour": 1, "nodeEvictionsPerCycle": 1},
+            {"nodePool": POOL, "mode": "evict", "evictionsPerHour": 1, "nodeEvictionsPerCycle": 1},
+            {"nodePool": POOL, "mode": "throttle"},
+            {"nodePool": POOL, "mode": "observe"},
         ),
         "NodeQOS": (
             {"rules": [_rule("pressed", "prod_cpu_pressure", 0.1, "evict", coolDownSeconds=3)]},
@@ -69,7 +70,7 @@ HOSTILE: Sequence[Spec] = (
 DELETED_SHARE, HOSTILE_SHARE = 0.2, 0.15
 
 
-ALLOWING = (("AvoidanceAction", 1), ("PodQOS", 1), ("Autonomy", 2), ("NodeQOS", 1))
+ALLOWING = (("AvoidanceAction", 1), ("PodQOS", 1), ("Autonomy", 3), ("NodeQOS", 1))
 """Kinds whose documents together allow evictions, and how many of the first of SPECS do."""
 
 

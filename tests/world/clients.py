@@ -26,7 +26,7 @@ class Client:
         self._positions: dict[str, int] = {}
 
     async def run(self, process: Process) -> None:
-        async with self._world.bus(process, declares=False) as bus:
+        async with self._world.bus(process) as bus:
             await self._follow(process, bus)
 
     async def _follow(self, process: Process, bus: Bus) -> None:

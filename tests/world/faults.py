@@ -9,16 +9,16 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import Context
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 
 from tests.world.machine.station import Station
-from tests.world.plan import BROKER, POSTGRES, Plan, PlannedFault, agents, replicas
+from tests.world.plan import BROKER, POSTGRES, SERVICES, Plan, PlannedFault, agents, replicas
 from tests.world.world import World
 
 MOST_SESSIONS = 100
 """Of PostgreSQL, without a fault."""
 
-FORGETS_MESSAGE_IDS = ("broker killed", "power of the broker fails")
+FORGETS_MESSAGE_IDS = ("broker killed", "power of the broker fails", "power of a rack fails")
 """Kinds after which the broker knows only the ids of the messages that it still holds."""
 
 Act = Callable[[World, PlannedFault], None]
@@ -48,6 +48,10 @@ def connections(plan: Plan) -> Sequence[str]:
     """`process>server` for each connection."""
     to_databases = [f"{name}>{POSTGRES}" for name in replicas(plan)]
     return [*to_databases, *(f"{name}>{BROKER}" for name in processes(plan))]
+
+
+def agent_connections(plan: Plan) -> Sequence[str]:
+    return [f"{name}>{BROKER}" for name in agents(plan)]
 
 
 def broker(_: Plan) -> Sequence[str]:
@@ -136,6 +140,11 @@ def _power_failure(world: World, _: PlannedFault) -> None:
     world.broker.power_failure()
 
 
+def _rack_power_failure(world: World, fault: PlannedFault) -> None:
+    world.broker.power_failure()
+    world.crash(fault.target, restart_after=fault.seconds)
+
+
 def _refuse_to_store(world: World, _: PlannedFault) -> None:
     world.broker.refuses_to_store = True
 
@@ -149,10 +158,11 @@ def _disconnect(world: World, fault: PlannedFault) -> None:
 
 
 def _consumer(act: Callable[[World, str], None]) -> Act:
-    """An act on one of the broker's consumers, which `amount` (0..1) chooses; none while the broker has none."""
+    """An act on one of the broker's consumers that has been sent something, which `amount` (0..1) chooses; none while
+    the broker has none."""
 
     def begin(world: World, fault: PlannedFault) -> None:
-        names = world.broker.durable_consumers()
+        names = world.broker.busy_consumers()
         if names:
             act(world, names[int(fault.amount * (len(names) - 1))])
 
@@ -283,7 +293,50 @@ def machine_kinds() -> Sequence[FaultKind]:
 
 
 KILLED_AT_A_FILE = FaultKind("agent killed at a file", agents, (0.0, 20.0), _kill_at_file, amount=(1.0, 400.0))
-"""Drawn by itself, so that seeds from before it still draw the same other faults."""
+AGENTS = "agents"
+"""The target of a fault that meets all of them."""
+
+
+def rolled(plan: Plan) -> Sequence[str]:
+    return [*SERVICES, AGENTS]
+
+
+def _roll(*, is_older: bool) -> Act:
+    """Replace the replicas of a service, or all agents, one by one. `amount` is the pause between two of them; its
+    fraction of a second decides whether they are killed or stopped."""
+
+    def act(world: World, fault: PlannedFault) -> None:
+        names = agents(world.plan) if fault.target == AGENTS else replicas(world.plan, fault.target)
+        kills = int(fault.amount * 1000) % 2 == 0
+        for number, name in enumerate(names):
+            replace = partial(world.replace, name, is_older=is_older, kills=kills)
+            world.loop.call_later(number * fault.amount, replace, context=Context())
+
+    return act
+
+
+ROLLED = FaultKind(
+    "rolled to an older version", rolled, (10.0, 90.0), _roll(is_older=True), _roll(is_older=False), (2.0, 15.0)
+)
+"""A rolling change back to the version before this one, and forward again (tests.world.versions)."""
+CONSOLE_CRASHES = FaultKind("console crashes", lambda plan: plan.consoles * ("console-0",), (0.0, 20.0), _crash)
+CONSOLE_CUT = FaultKind(
+    "console cut off",
+    lambda plan: plan.consoles * (f"console-0>{BROKER}", f"reader-0>{BROKER}", f"reader-0>{BROKER}"),
+    (0.5, 40.0),
+    _cut(True, True, True),
+    _cut(True, True, False),
+)
+AGENT_AWAY = FaultKind("agent away", agents, (20.0, 240.0), _crash)
+"""Longer than a crash: usage ages, and the node is lost."""
+AGENT_CUT = FaultKind("agent cut off", agent_connections, (5.0, 60.0), _cut(True, True, True), _cut(True, True, False))
+"""Long enough for an agent to drop reports, and to be disconnected."""
+RACK_POWER = FaultKind("power of a rack fails", agents, (0.5, 10.0), _rack_power_failure, _broker_up)
+"""That of the broker and of one agent's process, whose disk stays as it is."""
+LONG_READ_ONLY = FaultKind("database long read-only", postgres, (15.0, 20.0), _read_only, _writable)
+"""Long enough to use up the deliveries of a message, and no longer: at 12 deliveries (20 s; 40 s of most consumers) a
+process that has not seen a message takes it for one that crashes processes, and a valid fact becomes a dead letter
+(UNSEEN_FACTOR in slackwater.bus.consume.settlement)."""
 
 
 @cache
@@ -314,6 +367,13 @@ def fault_kinds() -> Mapping[str, FaultKind]:
         FaultKind("few database sessions", postgres, (1.0, 60.0), _few_sessions, _many_sessions, (1.0, 30.0)),
         *machine_kinds(),
         KILLED_AT_A_FILE,
+        ROLLED,
+        CONSOLE_CRASHES,
+        CONSOLE_CUT,
+        AGENT_AWAY,
+        LONG_READ_ONLY,
+        AGENT_CUT,
+        RACK_POWER,
         FaultKind("slow statements", postgres, (1.0, 60.0), _slow_statements, _fast_statements, (0.01, 0.5)),
     )
     return {kind.name: kind for kind in kinds}

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tests.world import versions
 from tests.world.changes import apply_change
 from tests.world.clients import Client
-from tests.world.faults import fault_kinds
+from tests.world.consoles import StreamReader, consoles
+from tests.world.faults import ROLLED, fault_kinds
 from tests.world.invariants import Invariant, Violation, all_invariants
 from tests.world.machine.fleet import draw_sizes
 from tests.world.machine.station import Station, settings_of
 from tests.world.machine_record import recorded
-from tests.world.plan import Plan, PlannedChange, PlannedFault, agents, replicas
+from tests.world.plan import CONSOLE, Plan, PlannedChange, PlannedFault, agents, replicas
 from tests.world.processes import Process
 from tests.world.trace import Kind, Trace
 from tests.world.world import NOWHERE, STOP_SECONDS, World
@@ -38,6 +40,7 @@ class History(World):
         """Faults begun so far, by kind."""
         self._operators = self.random("operators")
         self.clients = [Client(self, f"client-{number}") for number in range(plan.clients)]
+        self.stream_readers = [StreamReader(self, f"reader-{number}") for number in range(plan.consoles)]
         self.failed_step = 0
         """Of the record: that of the first violation; 0 if none, or at rest."""
         self.invariants: list[Invariant] = []
@@ -66,6 +69,10 @@ class History(World):
             self.add(name, self._agent(name, number))
         for client in self.clients:
             self.add(client.name, client.run)
+        for name in consoles(self.plan):
+            self.add(name, self.replica(CONSOLE))
+        for reader in self.stream_readers:
+            self.add(reader.name, reader.run)
         for station in self.stations.values():
             self.loop.create_task(station.workload.run())
 
@@ -73,12 +80,12 @@ class History(World):
         node = f"node-{number:02d}"
         given = settings_of(node, dict(self.plan.settings.get("agent", {})))
         rng = self.random(f"machine {node}")
-        station = Station(node, self.loop.time, self.clock_of(name), rng, draw_sizes(rng, self.plan.seconds))
+        station = Station(node, self.loop.time, self.clock_of(name), rng, draw_sizes(rng))
         self.stations[name] = recorded(self, station)
 
         async def main(process: Process) -> None:
             process.on_death(station.agent_died)
-            async with self.bus(process, declares=False) as bus:
+            async with self.bus(process) as bus:
                 platform = Platform(bus, process.clock, no_database, NOWHERE, process.member)
                 await station.agent(given, platform).run(lambda: None)
 
@@ -92,6 +99,8 @@ class History(World):
         """Perform the plan, or its beginning up to a step of the record. Raises Failed at the first violation."""
         plan = self.plan
         self._last_step = last_step
+        if any(fault.kind == ROLLED.name for fault in plan.faults):
+            versions.install()
         self.compose()
         for fault in plan.faults:
             self.loop.call_at(fault.at, self._begin, fault)

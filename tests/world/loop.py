@@ -113,7 +113,7 @@ class SimLoop(asyncio.AbstractEventLoop):
                     return
                 self._advance()
                 continue
-            if in_order:
+            if in_order or len(ready) == 1:
                 self._ready = []
             else:
                 place = int(uniform() * len(ready))
@@ -235,8 +235,7 @@ class SimLoop(asyncio.AbstractEventLoop):
     def default_exception_handler(self, context: dict[str, Any]) -> None:
         self.call_exception_handler(context)
 
-    def get_debug(self) -> bool:
-        return False
+    get_debug = cast(Any, bool)  # False, from C: every future and task asks
 
     def is_running(self) -> bool:
         return self._is_running

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.world.invariants.payloads import payload_of
 from tests.world.machine.kernel import Write
 from tests.world.machine.machine import Effect
 from tests.world.machine.station import Station
@@ -31,8 +32,8 @@ def recorded(world: World, station: Station) -> Station:
     def offered(step: Step) -> None:
         subject = step.subject
         if subject.startswith(_OFFERS) and subject.endswith(f".{station.node}"):
-            newest.append(ResourcesOffered.model_validate_json(step.value.body))
-            del newest[:-1]
+            offer = payload_of(step, ResourcesOffered)
+            newest[:] = [] if offer is None else [offer]
 
     newest: list[ResourcesOffered] = []
     station.on_write, station.on_effect, station.on_open = wrote, happened, opened

@@ -6,6 +6,7 @@ answer that is lost shows as Unavailable after the client's timeout; the server 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from contextvars import Context
 from dataclasses import dataclass, field
@@ -97,8 +98,6 @@ class ProcessLink:
         return result
 
     def _carry_out(self, operation: Callable[[], T], answer: object, give_up: Callable[[], None]) -> None:
-        import asyncio
-
         assert isinstance(answer, asyncio.Future)
         self._loop.current = self.process  # the server's steps of this request are the sender's
         try:
@@ -110,8 +109,6 @@ class ProcessLink:
             self._answer(answer, give_up, lambda: answer.set_result(result))
 
     def _answer(self, answer: object, give_up: Callable[[], None], settle: Callable[[], None]) -> None:
-        import asyncio
-
         assert isinstance(answer, asyncio.Future)
         arrival = self.back.arrival(self._loop.time(), self._rng)
         if arrival is None:
@@ -143,11 +140,11 @@ class ProcessLink:
         if arrival is None:
             return
 
-        def arrive() -> None:
-            if not self.back.is_cut:
-                self._loop.call_soon(receive, context=self.process.context)
+        self._loop.call_at(arrival, self._receive, receive, context=self.process.context)
 
-        self._loop.call_at(arrival, arrive, context=self._context)
+    def _receive(self, receive: Callable[[], None]) -> None:
+        if not self.back.is_cut:
+            receive()
 
     def on_close(self, closed: Callable[[], None]) -> None:
         self.process.on_death(closed)

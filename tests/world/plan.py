@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 SERVICES = ("ingestion", "prediction", "colocation", "ensurance")
+CONSOLE = "console"
 BROKER, POSTGRES = "broker", "postgres"
 
 
@@ -45,8 +46,10 @@ class Plan:
     nodes: int = 10
     replicas: int = 2
     clients: int = 1
-    fault_seconds: float = 420.0
-    quiet_seconds: float = 120.0
+    consoles: int = 0
+    """The console costs about a fifth of a run's time: a part of the seeds has one, with a reader of its stream."""
+    fault_seconds: float = 390.0
+    quiet_seconds: float = 150.0
     rest_seconds: float = 60.0
     in_order: bool = False
     delay_seconds: float = 0.0005
@@ -76,8 +79,9 @@ class Plan:
         return cls(**raw, faults=faults, changes=changes)
 
 
-def replicas(plan: Plan) -> Sequence[str]:
-    return [f"{service}-{number}" for service in SERVICES for number in range(plan.replicas)]
+def replicas(plan: Plan, *services: str) -> Sequence[str]:
+    """The names of the replicas of these services, or of all."""
+    return [f"{service}-{number}" for service in services or SERVICES for number in range(plan.replicas)]
 
 
 def agents(plan: Plan) -> Sequence[str]:

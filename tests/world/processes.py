@@ -46,6 +46,8 @@ class Process:
         self.clock = clock
         self.state = State.RUNNING
         self.is_running = True
+        self.is_older = False
+        """Whether it runs as the version before this one (tests.world.versions)."""
         self.held: list[Any] = []
         """Callbacks that wait for `resume`, or forever."""
         self._loop = loop

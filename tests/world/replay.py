@@ -16,6 +16,7 @@ from tests.world.swarm import draw
 from tests.world.timeline.history import History, read_history
 from tests.world.timeline.page import Facts, render_page
 from tests.world.timeline.text import render_text
+from tests.world.twice import differs
 
 SMALLEST_PLANS = Path(".slackwater/world")
 
@@ -32,7 +33,10 @@ def replay(options: argparse.Namespace) -> int:
         _shrink(plan, outcome, options)
     elif options.shrink:
         show("nothing to shrink: the run violates no invariant")
-    return 1 if outcome.failure else 0
+    difference = differs(outcome, options) if options.twice and options.seed is not None else ""
+    if options.twice:
+        show(difference or f"the same history again: {outcome.digest}")
+    return 1 if outcome.failure or difference else 0
 
 
 def planned(options: argparse.Namespace) -> Plan:
@@ -56,15 +60,16 @@ def _performed(plan: Plan, options: argparse.Namespace) -> Outcome:
     if outcome.stack and not history.is_violation:
         show(outcome.stack)
     if options.html is not None:
-        options.html.write_text(_page(plan, outcome, history, options))
+        file = options.plan_file
+        again = command(options.seed, options) if file is None else f'make world ARGS="--plan-file {file}"'
+        options.html.write_text(page_of(plan, outcome, history, again))
         show(f"timeline: {options.html}")
     return outcome
 
 
-def _page(plan: Plan, outcome: Outcome, history: History, options: argparse.Namespace) -> str:
+def page_of(plan: Plan, outcome: Outcome, history: History, replay_command: str) -> str:
+    """The timeline as HTML."""
     phases = (("faults", plan.fault_seconds), ("quiet", plan.quiet_seconds), ("rest", plan.rest_seconds))
-    file = options.plan_file
-    replay_command = command(options.seed, options) if file is None else f'make world ARGS="--plan-file {file}"'
     facts = Facts(plan.seed, outcome.digest, size(plan), plan.seconds, phases, replay_command)
     return render_page(history, facts)
 

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tests.world.plan import SERVICES
+from tests.world.plan import CONSOLE, SERVICES
 from tests.world.trace import Kind
 
 from slackwater.bus.codec.cloudevents import Message
 from slackwater.model.time import Clock
 from slackwater.store.migrations import Schema
 from slackwater.testing.jetstream.broker import JetStreamBroker
+from slackwater.testing.jetstream.consumer import nanoseconds
 from slackwater.testing.jetstream.stream import MemoryStream
-from slackwater.testing.postgres_twin.migrated import migrated
+from slackwater.testing.postgres_twin.migrated import migrated, service_tables
 from slackwater.testing.postgres_twin.rows import Values
 from slackwater.testing.postgres_twin.server import Server
 from slackwater.testing.postgres_twin.session import ServiceSchema
@@ -26,6 +26,7 @@ Record = Callable[..., None]
 Written = dict[tuple[str, int], tuple[Values | None, Values | None]]
 """Values before and after, by table and number of the row."""
 DEAD_LETTERS = "DLQ"
+API_SUBJECTS = "$JS."
 REPORTS_CONSUMER = "ingestion-usage-reported-p"
 QUIET_TABLES = frozenset({"members"})
 """Heartbeats: their commits are not steps of the record."""
@@ -52,21 +53,29 @@ class WorldBroker(JetStreamBroker):
         super().stored(stream, sequence, message)
 
     def _acknowledge(self, subject: str, body: bytes) -> None:
-        """Record the acknowledgements of reports, before they take effect."""
+        """Record the acknowledgements of reports, before they take effect. The server acknowledges by number alone:
+        after a loss of the stream, one that was sent for an older message meets another one under its number, and says
+        nothing about it. The time in its subject is that at which its own message was stored."""
         tokens = subject.split(".")
         if tokens[3].startswith(REPORTS_CONSUMER) and body.startswith(b"+ACK"):
             stream, sequence = self.jetstreams.get(tokens[2]), int(tokens[5])
             stored = None if stream is None else stream.messages.get(sequence)
             consumer = self._js_consumers.get(tokens[2], {}).get(tokens[3])
-            if stored is not None and consumer is not None and sequence in consumer.unacknowledged:
+            if (
+                stored is not None
+                and tokens[7] == str(nanoseconds(stored))
+                and consumer is not None
+                and sequence in consumer.unacknowledged
+            ):
                 detail = {"stream": tokens[2], "sequence": sequence}
                 self._record(Kind.ACKNOWLEDGED, stored.message.subject, detail=detail, value=stored.message)
         super()._acknowledge(subject, body)
 
-    def durable_consumers(self) -> list[str]:
-        """The names of all durable consumers, sorted."""
+    def busy_consumers(self) -> list[str]:
+        """The names of the durable consumers that have been sent something, sorted."""
         own = (consumers for consumers in self._js_consumers.values())
-        return sorted(c.name for consumers in own for c in consumers.values() if not c.is_ephemeral)
+        durable = (c for consumers in own for c in consumers.values() if not c.is_ephemeral)
+        return sorted(consumer.name for consumer in durable if consumer.delivered_consumer)
 
     def waiting(self) -> dict[str, int]:
         """Messages that each durable consumer has not delivered or not seen acknowledged."""
@@ -75,6 +84,8 @@ class WorldBroker(JetStreamBroker):
         return {info["name"]: info["num_pending"] + info["num_ack_pending"] for info in infos}
 
     def relay(self, message: Message) -> int:
+        if message.subject.startswith(API_SUBJECTS):  # requests to a stream that is away: they fill a timeline
+            return super().relay(message)
         self._record(Kind.BROADCAST, message.subject, value=message, content=message.body)
         return super().relay(message)
 
@@ -87,6 +98,7 @@ class WorldPostgres(Server):
         self._record = record
         for service in SERVICES:
             self.create(service, migrated(Schema.of(service)))
+        self.create(CONSOLE, service_tables(CONSOLE))
 
     def _settle(self, transaction: Transaction, *, commits: bool) -> None:
         written = {}
@@ -99,14 +111,16 @@ class WorldPostgres(Server):
 
     def _committed(self, transaction: Transaction, written: Written) -> None:
         session = transaction.session
-        commit = Commit(session.service, session.process, session.schema, written)
-        tables = Counter(table for table, _ in written)
+        tables: dict[str, int] = {}
+        for table, _ in written:
+            tables[table] = tables.get(table, 0) + 1
         if not tables.keys() <= QUIET_TABLES:
-            detail = {"member": commit.member, "rows": dict(tables), "events": [event.id for event in commit.events]}
+            commit = Commit(session.service, session.process, session.schema, written)
+            events = commit.events if "outbox" in tables else []
+            detail = {"member": commit.member, "rows": tables, "events": [event.id for event in events]}
+            cause = next((event.cause for event in events if event.cause), "")
             content = repr(written).encode()
-            self._record(
-                Kind.COMMITTED, session.service, cause=commit.cause, detail=detail, value=commit, content=content
-            )
+            self._record(Kind.COMMITTED, session.service, cause=cause, detail=detail, value=commit, content=content)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,41 @@ from random import Random
 from typing import Any
 
 from tests.world.changes import planned_changes
-from tests.world.faults import KILLED_AT_A_FILE, FaultKind, fault_kinds
+from tests.world.faults import (
+    AGENT_AWAY,
+    AGENT_CUT,
+    CONSOLE_CRASHES,
+    CONSOLE_CUT,
+    KILLED_AT_A_FILE,
+    LONG_READ_ONLY,
+    RACK_POWER,
+    ROLLED,
+    FaultKind,
+    fault_kinds,
+)
 from tests.world.plan import BROKER, POSTGRES, Plan, PlannedFault, agents, replicas
+from tests.world.settling import settling_seconds
 
+SLOW_LINK_SECONDS, SMALLEST_OF_SLOW_LINK = 0.2, 3
+"""One report at a time over a slow link takes as long as the agents take to send it: a queue that outlives its faults
+is then no defect."""
+CONSOLE_SHARE = 0.25
 STARTED_SECONDS = 20.0
 """No fault before: every history begins with a world that works."""
+SKEW_SECONDS = 8.0
+"""Of replicas in some seeds: as far apart as ensurance takes reports."""
+DRAWN_APART = (
+    (KILLED_AT_A_FILE, 0.4, 10),
+    (ROLLED, 0.4, 10),
+    (CONSOLE_CRASHES, 0.4, 10),
+    (CONSOLE_CUT, 0.4, 10),
+    (AGENT_AWAY, 0.3, 10),
+    (LONG_READ_ONLY, 0.3, 1),
+    (AGENT_CUT, 0.3, 10),
+    (RACK_POWER, 0.3, 10),
+)
+"""Kinds with a random source of their own, the share of seeds that have them, and the most faults of a seed: its other
+faults do not depend on them."""
 
 
 def draw(seed: int, *, nodes: int = 10, seconds: float = 600.0) -> Plan:
@@ -32,13 +62,31 @@ def draw(seed: int, *, nodes: int = 10, seconds: float = 600.0) -> Plan:
         spread_seconds=rng.choice((0.0, 0.002, 0.02, 0.2)),
         reorders=rng.random() < 0.2,
     )
-    plan = replace(plan, settings=_settings(rng), **_clocks(rng, plan))
-    kinds = [kind for kind in fault_kinds().values() if kind is not KILLED_AT_A_FILE and rng.random() < 0.4]
+    plan = replace(plan, consoles=int(Random(f"console and its reader in seed {seed}").random() < CONSOLE_SHARE))
+    settings = _settings(rng, seed)
+    if plan.spread_seconds >= SLOW_LINK_SECONDS:
+        settings["ingestion"]["batch"] = max(SMALLEST_OF_SLOW_LINK, settings["ingestion"]["batch"])
+    plan = replace(plan, settings=settings, **_clocks(rng, plan))
+    skewed = Random(f"skew of {seed}")
+    if skewed.random() < 0.3:
+        plan = replace(
+            plan, clock_offsets={name: skewed.uniform(-SKEW_SECONDS, SKEW_SECONDS) for name in replicas(plan)}
+        )
+    plan = replace(plan, quiet_seconds=max(plan.quiet_seconds, settling_seconds(plan)))
+    apart = {kind for kind, *_ in DRAWN_APART}
+    kinds = [kind for kind in fault_kinds().values() if kind not in apart and rng.random() < 0.4]
     faults = [fault for kind in kinds for fault in _faults(rng, plan, kind)]
-    killing = Random(f"{KILLED_AT_A_FILE.name} of {seed}")
-    if killing.random() < 0.4:
-        faults += _faults(killing, plan, KILLED_AT_A_FILE)
+    for kind, share, most in DRAWN_APART:
+        own = Random(f"{kind.name} of {seed}")
+        if own.random() < share:
+            faults += _faults(own, plan, kind)[:most]
     return replace(plan, faults=tuple(sorted(faults, key=lambda fault: fault.at)), changes=planned_changes(rng, plan))
+
+
+def _quota_after_seconds(seed: int) -> float:
+    """Returns how long quotas wait for CPU weights. Most histories are too short for the default, and show quotas at
+    once. A generator of its own leaves the rest of every plan as it was."""
+    return 20.0 if Random(f"wait of quotas of {seed}").random() < 0.2 else 0.0
 
 
 def _faults(rng: Random, plan: Plan, kind: FaultKind) -> list[PlannedFault]:
@@ -66,8 +114,9 @@ def _clocks(rng: Random, plan: Plan) -> dict[str, Any]:
     }
 
 
-def _settings(rng: Random) -> dict[str, dict[str, Any]]:
+def _settings(rng: Random, seed: int) -> dict[str, dict[str, Any]]:
     """Returns the settings of each service. Short periods cost most of a run's time: a part of the seeds has them."""
+    ageing = Random(f"ageing of {seed}")
     window = rng.choice((10, 20, 60, 60))
     sample = rng.choice((1.0, 2.0, 5.0, 5.0, 5.0, 5.0))
     report = max(sample, rng.choice((2.0, 5.0, 10.0, 10.0, 10.0)))
@@ -97,11 +146,13 @@ def _settings(rng: Random) -> dict[str, dict[str, Any]]:
             "age_check_seconds": rng.choice((2.0, 10.0, 10.0)),
             "full_pass_seconds": rng.choice((20.0, 60.0)),
             "decay_from_seconds": 60.0 if rng.random() < 0.3 else 180.0,
+            **({"decay_from_seconds": 20.0, "decay_to_seconds": 240.0} if ageing.random() < 0.4 else {}),
         },
         "ensurance": {
             "mode": rng.choice(("throttle", "evict", "evict", "observe")),
             "lease_seconds": rng.choice((5.0, 15.0, 60.0)),
             "silent_seconds": rng.choice((20.0, 60.0)),
             "closing_seconds": rng.choice((20.0, 120.0)),
+            "quota_after_seconds": _quota_after_seconds(seed),
         },
     }

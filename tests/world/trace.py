@@ -50,7 +50,8 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step. `value` is the object it is about, for invariants; it is not part of the record."""
+    """One step. `value` is the object it is about, for invariants; it is not part of the record, nor is `decoded`: the
+    payload of a message, once an invariant has asked for it (tests.world.invariants.payloads)."""
 
     n: int
     at: float
@@ -61,6 +62,7 @@ class Step:
     detail: Mapping[str, Any] = field(default_factory=dict)
     value: Any = None
     digest: str = ""
+    decoded: list[Any] = field(default_factory=list, compare=False)
 
     def line(self) -> str:
         """The step as one line of JSON."""

@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from contextvars import Context
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
+from types import MappingProxyType
 from typing import Any
 
 from tests.world.clocks import HostClock
 from tests.world.loop import sim_loop
 from tests.world.machine.station import Station
 from tests.world.network import Network, Server
-from tests.world.plan import BROKER, POSTGRES, SERVICES, Plan
+from tests.world.plan import BROKER, CONSOLE, POSTGRES, SERVICES, Plan
 from tests.world.processes import Process, State
 from tests.world.servers import WorldBroker, WorldPostgres
-from tests.world.trace import Kind, Trace
+from tests.world.trace import NOTHING, Kind, Trace
 
 from slackwater.bus.connect.nats_bus import NatsBus
 from slackwater.colocation.service import build as build_colocation
 from slackwater.colocation.settings import ColocationSettings
+from slackwater.console.adapters.memory import MemoryReadModel
+from slackwater.console.settings import ConsoleSettings
 from slackwater.ensurance.service import build as build_ensurance
 from slackwater.ensurance.settings import EnsuranceSettings
 from slackwater.ingestion.service import build as build_ingestion
@@ -45,8 +48,13 @@ BUILDS: Mapping[str, tuple[Callable[[Any, Platform], Any], type[Any]]] = {
     "colocation": (build_colocation, ColocationSettings),
     "ensurance": (build_ensurance, EnsuranceSettings),
 }
+REPLACED_SECONDS = 0.5
+"""From the end of a process to the start of another version in its place."""
+OLDER: Mapping[str, Any] = MappingProxyType({"version": "older"})
 STOP_SECONDS = 10.0
 """So long an agent may take to give everything back."""
+ENDS_AS_DECLARED = "processes end as declared"
+"""An invariant of the world itself: a process ends with an error of its own kinds, or in order."""
 NOWHERE = Path("/nowhere")
 
 
@@ -61,6 +69,8 @@ class Place:
     task: asyncio.Task[Any] | None = None
     incarnations: int = 0
     is_wanted: bool = True
+    is_older: bool = False
+    """Whether it starts next as the version before this one."""
     service: Any = None
     """What the composition root of a replica has built; None before its first start."""
 
@@ -78,6 +88,9 @@ class World:
         self.places: dict[str, Place] = {}
         self.stations: dict[str, Station] = {}
         """The machines, by the name of the agent's process."""
+        self.console_model = MemoryReadModel()
+        """The read model of the console, if the plan has one."""
+        self.stream_readers: Sequence[Any] = ()
         self._last_step: int | None = None
         self._restarts = self.random("restarts")
         self._clocks: dict[str, HostClock] = {}
@@ -123,7 +136,8 @@ class World:
             return
         place.incarnations += 1
         process = place.process = Process(self.loop, name, place.incarnations, place.clock)
-        self.record(Kind.STARTED, process.member)
+        process.is_older = place.is_older
+        self.record(Kind.STARTED, process.member, detail=OLDER if place.is_older else NOTHING)
         place.task = process.start(self._life(place, process))
 
     async def _life(self, place: Place, process: Process) -> None:
@@ -137,7 +151,7 @@ class World:
         except Exception as error:  # noqa: BLE001 - it fails the run
             if process.state is State.DEAD:  # killed in the middle of its work
                 return
-            self.loop.fail("a process ended with an exception that it does not declare", error)
+            self.loop.fail(f"{ENDS_AS_DECLARED}: {place.name} ended with {type(error).__name__}", error)
         self.record(Kind.STOPPED, process.member, detail={"why": why})
         process.ended()
         if place.is_wanted and why != "stopped":
@@ -163,6 +177,15 @@ class World:
         place.task.cancel()
         place.task.add_done_callback(lambda _: self._restart_later(place, restart_after), context=Context())
 
+    def replace(self, name: str, *, is_older: bool, kills: bool) -> None:
+        """End a process, and start it as another version; one that is dead now starts as this version next."""
+        place = self.places[name]
+        place.is_older = is_older
+        if kills or (place.process is not None and place.process.state is State.FROZEN):
+            self.crash(name, restart_after=REPLACED_SECONDS)
+        else:
+            self.stop(name, restart_after=REPLACED_SECONDS)
+
     def freeze(self, name: str) -> None:
         place = self.places[name]
         if place.process is not None and place.process.is_running:
@@ -179,20 +202,20 @@ class World:
         """What waits: by outbox, and by consumer of the services that run."""
         waiting = {f"outbox of {name}": len(self.postgres.schemas[name].tables["outbox"].rows) for name in SERVICES}
         for name, count in self.broker.waiting().items():
-            if name.startswith(SERVICES):
+            if name.startswith(SERVICES) or (self.plan.consoles and name.startswith(CONSOLE)):
                 waiting[f"consumer {name}"] = count
         return waiting
 
     # composition
 
     def replica(self, service: str) -> Callable[[Process], Any]:
-        build, settings = BUILDS[service]
+        build, settings = self._build(service)
         given = settings(**self.plan.settings.get(service, {}))
         timing = Timing(**self.plan.settings.get("ownership", {}))
 
         async def main(process: Process) -> None:
             databases = self._databases(process)
-            async with self.bus(process) as bus:
+            async with self.bus(process, declares=service) as bus:
                 platform = Platform(bus, process.clock, databases, NOWHERE, process.member, timing)
                 place = self.places[process.name]
                 place.service = built = build(given, platform)
@@ -200,10 +223,25 @@ class World:
 
         return main
 
-    def bus(self, process: Process, *, declares: bool = True) -> AbstractAsyncContextManager[NatsBus]:
-        """The bus of a process, on its own connection to the broker."""
-        link = self.network.link(process, self._bus_server)
-        return connect_memory_bus(self.broker, name=process.name, link=link, declares=declares, clock=process.clock)
+    def _build(self, service: str) -> tuple[Callable[[Any, Platform], Any], type[Any]]:
+        if service != CONSOLE:
+            return BUILDS[service]
+        from tests.world.consoles import build_console  # imports this module
+
+        return build_console(self.console_model), ConsoleSettings
+
+    def bus(self, process: Process, *, declares: str = "") -> AbstractAsyncContextManager[NatsBus]:
+        """The bus of a process, on its own connection to the broker. A replica declares the streams and the consumers
+        of its service, as `slackwater run SERVICE` does."""
+        link, topology = self.network.link(process, self._bus_server), self.broker.topology
+        return connect_memory_bus(
+            self.broker,
+            name=process.name,
+            link=link,
+            topology=topology.only(declares) if declares else topology,
+            declares=bool(declares),
+            clock=process.clock,
+        )
 
     def _databases(self, process: Process) -> Callable[[str], Database]:
         link = self.network.link(process, self._database_server)

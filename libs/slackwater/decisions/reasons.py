@@ -43,6 +43,7 @@ class Reason(StrEnum):
     OFFER_RECOVERED = "offer_recovered"
     THROTTLE_WATERLINE_CROSSED = "throttle_waterline_crossed"
     THROTTLE_OBSERVED_ONLY = "throttle_observed_only"
+    THROTTLE_LEFT_TO_WEIGHTS = "throttle_left_to_weights"
     RESTORE_HEADROOM = "restore_headroom"
     RESTORE_COMPLETE = "restore_complete"
     RESTORE_MODE_CHANGED = "restore_mode_changed"
@@ -64,5 +65,13 @@ class Reason(StrEnum):
     STATUS_DISABLED = "status_disabled"
 
 
-ONLY_TOLD = frozenset({Reason.THROTTLE_OBSERVED_ONLY, Reason.EVICT_OBSERVED_ONLY, Reason.SCHEDULING_OBSERVED_ONLY})
-"""Reasons of decisions that are recorded but never carried out, because the mode of the pool does not allow them."""
+ONLY_TOLD = frozenset(
+    {
+        Reason.THROTTLE_OBSERVED_ONLY,
+        Reason.THROTTLE_LEFT_TO_WEIGHTS,
+        Reason.EVICT_OBSERVED_ONLY,
+        Reason.SCHEDULING_OBSERVED_ONLY,
+    }
+)
+"""Reasons of decisions that are recorded but never carried out: the mode of the pool does not allow them, or CPU
+weights make them needless."""

@@ -26,7 +26,8 @@ class UsageReported(Payload):
     report, so the service that decides for the node waits until the agent receives its leases again. `host_apps` and
     `alone` are omitted if empty or false. `prod_refault_bytes_per_second` is what prod pods read again per second of
     the file pages that were evicted from their page cache; omitted if unknown. `node_free_bytes` is memory that nothing
-    uses, page cache neither, at `sampled_at`; omitted if unknown.
+    nothing uses, page cache neither, at `sampled_at`; omitted if unknown. `cpu_weights` are the weights of tiers that
+    the agent read back from the kernel, if they put prod first; else omitted.
     """
 
     TYPE: ClassVar[str] = "usage.reported"
@@ -51,6 +52,7 @@ class UsageReported(Payload):
     alone: bool = Field(default=False, exclude_if=operator.not_)
     prod_refault_bytes_per_second: RefaultRate | None = Field(default=None, exclude_if=is_unknown)
     node_free_bytes: KnownBytes = None
+    cpu_weights: Literal["by-tier", "by-tier-idle"] | None = Field(default=None, exclude_if=is_unknown)
 
     def key(self) -> str:
         return self.node

@@ -202,15 +202,16 @@ class Ownership:
                 log.exception("ownership has a defect and goes on", service=self._service)
 
     async def _until_next_beat(self) -> None:
-        timer = asyncio.ensure_future(self._clock.sleep(self._timing.beat))
-        wake = asyncio.ensure_future(self._wake.wait())
+        timer = asyncio.create_task(self._wake_at_next_beat())
         try:
-            await asyncio.wait((timer, wake), return_when=asyncio.FIRST_COMPLETED)
+            await self._wake.wait()
         finally:
             timer.cancel()
-            wake.cancel()
-            await asyncio.gather(timer, wake, return_exceptions=True)
         self._wake.clear()
+
+    async def _wake_at_next_beat(self) -> None:
+        await self._clock.sleep(self._timing.beat)
+        self._wake.set()
 
     async def _listen(self) -> None:
         """Run a heartbeat at once when a member frees a partition."""

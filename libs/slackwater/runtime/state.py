@@ -24,6 +24,10 @@ from slackwater.model.errors import Misconfigured, NotFound
 VARIABLE = "SLACKWATER_STATE_DIR"
 DIRECTORY = ".slackwater"
 DEMO = "demo"
+RUN_SUMMARY = "run-summary.json"
+"""What the demo's last run measured, beside its state directory."""
+DEMO_PICTURES = "pictures"
+"""The folder of the scenes' pictures in the demo's state directory."""
 LOCK_PATIENCE_SECONDS = 0.5
 
 

@@ -42,7 +42,7 @@ from slackwater.waterline.loop.feedback import (
 )
 from slackwater.waterline.loop.restore import RestoreStep, undo_throttles
 from slackwater.waterline.loop.usefulness import RuleEffect, ThrottleSample, UselessThrottle, judge_throttles
-from slackwater.waterline.policies.values import Policies
+from slackwater.waterline.policies.values import Policies, PolicyAction
 from slackwater.waterline.registry.built_in import BUILT_IN
 from slackwater.waterline.registry.metric import Metrics
 
@@ -130,6 +130,8 @@ class Cycle:
     would_close: tuple[str, ...] = ()
     undone: tuple[UselessThrottle, ...] = ()
     """Rules whose limits this cycle undoes, because they had no effect."""
+    left_to_weights: tuple[str, ...] = ()
+    """Rules whose throttles this cycle leaves to CPU weights; `would` holds them."""
 
 
 def run_cycle(
@@ -149,7 +151,7 @@ def run_cycle(
     )
     analysis = within_backoff(analysis, before.memory, now)
     if given.loop is not None:
-        return _steadied(view, analysis, before, now, given, given.loop, attempt)
+        return _steadied(view, analysis, before, now, given, given.loop, attempt, policies.actions)
     plan = execute(analysis, before.executor, given.limits, now, attempt)
     would = preview(analysis, before.executor, given.limits, now, plan)
     memory = loop_after(before.memory, analysis, plan, now)
@@ -164,14 +166,16 @@ def _steadied(
     given: Options,
     policy: LoopPolicy,
     attempt: Attempt | None,
+    actions: Sequence[PolicyAction],
 ) -> Cycle:
     """Returns the cycle within a closed loop. While any rule is triggered, nothing is restored."""
     hold = unsettled(view, before.loop, policy, now)
     is_limited = any(map(is_throttled, view.pods))
     is_damped = before.loop.damping.is_waiting(policy.damping, now)
     sample = ThrottleSample(view, prod_demand_milli(view), is_limited, hold is None, now, is_damped)
-    effects = judge_throttles(before.loop.effects, analysis.verdicts, sample, policy.usefulness)
+    effects = judge_throttles(before.loop.effects, analysis.verdicts, sample, policy.usefulness, actions)
     state = replace(before.loop, effects=effects)
+    analysis, left = _left_to_weights(analysis, effects, now)
     analysis = _without_suspended(analysis, effects, now)
     undone = _undone(effects, analysis, now) if hold is None and is_limited else ()
     is_new = False
@@ -205,7 +209,7 @@ def _steadied(
         state = after_change(state, policy, now, falls=falls, rises=rises, gone=gone, is_new=is_new)
     memory = loop_after(before.memory, analysis, plan, now)
     after = CycleState(analysis.state, plan.state, _acted(state, plan, view, now), memory)
-    return Cycle(analysis, plan, would, after, hold or "", recorded, would_close, undone)
+    return Cycle(analysis, plan, would, after, hold or "", recorded, would_close, undone, left)
 
 
 def _undone(effects: Sequence[RuleEffect], analysis: Analysis, now: datetime) -> tuple[UselessThrottle, ...]:
@@ -225,6 +229,38 @@ def _undoable(view: NodeReadings, plan: Plan) -> list[PodUse]:
 
 def _not_restores(plan: Plan) -> tuple[Step, ...]:
     return tuple(step for step in plan.steps if step.kind is not ActionKind.RESTORE)
+
+
+def _left_to_weights(
+    analysis: Analysis, effects: Sequence[RuleEffect], now: datetime
+) -> tuple[Analysis, tuple[str, ...]]:
+    """Returns the analysis in which throttles that CPU weights make needless for now are previews, and their rules.
+
+    Evictions for the same metric, which come after throttles, wait as well. A demand without candidates stays as it is,
+    because weights do nothing about it.
+    """
+    waiting = {one.rule: one for one in effects if one.is_waiting(now)}
+    held = {one.rule for one in effects if one.sets_no_limit(now)}
+    previews = {one.rule.key for one in analysis.verdicts if one.rule.is_preview}
+    asked = (*analysis.throttles, *(one for one in analysis.previews if one.kind is ActionKind.THROTTLE))
+    left = [one for one in asked if one.candidates and waiting.keys() & set(one.rules) and held >= set(one.rules)]
+    if not left:
+        return analysis, ()
+    metrics = {one.metric.name for one in left}
+    evicting = (*analysis.evictions, *(one for one in analysis.previews if one.kind is ActionKind.EVICT))
+    late = [one for one in evicting if one.metric.name in metrics]
+    until = max(one.waits_until for one in waiting.values() if one.waits_until is not None)
+    because = f"CPU weights protect prod: no eviction before limits were tried, from {until:%H:%M:%S} UTC on"
+    ignored = [Ignored(key, because) for demand in late for key in demand.rules]
+    moved = tuple(one for one in left if not previews & set(one.rules))
+    found = replace(
+        analysis,
+        throttles=tuple(one for one in analysis.throttles if one not in left),
+        evictions=tuple(one for one in analysis.evictions if one not in late),
+        previews=(*moved, *(one for one in analysis.previews if one not in late)),
+        ignored=tuple(sorted((*analysis.ignored, *ignored), key=lambda one: one.rule)),
+    )
+    return found, tuple(sorted({key for one in left for key in one.rules}))
 
 
 def _without_suspended(analysis: Analysis, effects: Sequence[RuleEffect], now: datetime) -> Analysis:

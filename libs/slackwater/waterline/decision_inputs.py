@@ -80,10 +80,38 @@ def inputs_of(
         found += _without_effect(cycle) if cycle.undone else _allowed(cycle, source)
     if recorded.kind is ActionKind.RESTORE_MEMORY:
         found += memory_inputs.restore_inputs(cycle.analysis, source.state.cycle.memory, source.now)
+    if recorded.kind is ActionKind.THROTTLE and demand is not None and view is not None:
+        found += _weights(demand, cycle, source, view)
     found += _gaps(recorded, demand, cycle, source)
     if recorded.kind is ActionKind.THROTTLE and recorded.carried_out:
         found += _reversed(cycle, source)
     return tuple(found)
+
+
+def is_left_to_weights(recorded: RecordedPlan, cycle: Cycle) -> bool:
+    """Returns whether a plan holds only throttles that are left to CPU weights."""
+    if recorded.plan is not cycle.would or not cycle.left_to_weights:
+        return False
+    asked = (one for one in cycle.analysis.previews if one.kind is ActionKind.THROTTLE)
+    return set(cycle.left_to_weights) >= {key for one in asked for key in one.rules}
+
+
+def _weights(demand: Demand, cycle: Cycle, source: DecisionContext, view: NodeReadings) -> list[Input]:
+    """Returns why limits wait for CPU weights or no longer do (see loop.weights_first)."""
+    policy, effects = source.options.loop, cycle.state.loop.effects
+    if policy is None or policy.quota == "always" or not demand.metric.left_to_weights:
+        return []
+    found = [_measured("cpu_weights", view.cpu_weights or "none that put prod first", "", source)]
+    known = [one for one in effects if one.rule in demand.rules]
+    crossed = [one.crossing.since for one in known if one.crossing is not None]
+    if not view.cpu_weights or not crossed:
+        return found
+    seconds = round((source.now - min(crossed)).total_seconds(), 1)
+    found.append(Input(name="crossed_for", value=seconds, unit="seconds", source="state: above the waterline"))
+    if any(one.has_helped for one in known):
+        return [*found, Input(name="limits_helped", value="yes", unit="", source="state: when last judged")]
+    after = policy.quota_after_seconds
+    return [*found, Input(name="quota_after", value=after, unit="seconds", source=source.rules.source)]
 
 
 def _reversed(cycle: Cycle, source: DecisionContext) -> list[Input]:
@@ -267,7 +295,7 @@ def _seen(source: DecisionContext) -> LoopState:
     return state if source.view is None else after_calm(source.view, state)
 
 
-def _measured(name: str, value: float | int | None, unit: str, source: DecisionContext) -> Input:
+def _measured(name: str, value: float | int | str | None, unit: str, source: DecisionContext) -> Input:
     at = None if source.view is None else source.view.sampled_at
     return Input(name=name, value=value, unit=unit, source=source.report_id or "", observed_at=at)
 

@@ -17,7 +17,14 @@ from slackwater.waterline.actuation.memory_high import releasable_bytes
 from slackwater.waterline.analysis.demands import ActionKind, Candidate, Demand
 from slackwater.waterline.analysis.sample_counters import RuleVerdict
 from slackwater.waterline.cycle import Cycle, RecordedPlan
-from slackwater.waterline.decision_inputs import OF_MEMORY, UNIT, DecisionContext, inputs_of, unit_of_kind
+from slackwater.waterline.decision_inputs import (
+    OF_MEMORY,
+    UNIT,
+    DecisionContext,
+    inputs_of,
+    is_left_to_weights,
+    unit_of_kind,
+)
 from slackwater.waterline.execution.plan import Plan, Remaining, Step
 from slackwater.waterline.facts.amounts import ZERO, Number
 from slackwater.waterline.facts.pods import PodUse
@@ -227,6 +234,8 @@ def reason_of(recorded: RecordedPlan, before: GuardState, cycle: Cycle) -> Reaso
             return Reason.RESTORE_HEADROOM if kept_limits(before, steps) else Reason.RESTORE_COMPLETE
         case ActionKind.EVICT:
             return Reason.EVICT_OBSERVED_ONLY if recorded.plan is cycle.would else Reason.EVICT_WATERLINE_CROSSED
+        case ActionKind.THROTTLE if is_left_to_weights(recorded, cycle):
+            return Reason.THROTTLE_LEFT_TO_WEIGHTS
         case ActionKind.THROTTLE | ActionKind.THROTTLE_MEMORY:
             return Reason.THROTTLE_OBSERVED_ONLY if recorded.plan is cycle.would else Reason.THROTTLE_WATERLINE_CROSSED
 

@@ -101,11 +101,9 @@ def fast_path(
     cycle = state.cycle
     if state.throttles or state.memory or cycle.analyzer.scheduling.is_disabled or cycle.loop.told:
         return None
-    if any(one.before is not None for one in cycle.loop.effects):
-        return None  # every sample without limits counts, calm ones included
     if cycle.executor.underway or cycle.executor.refused or cycle.executor.begun_at:
         return None
-    if any(effect.before is not None for effect in cycle.loop.effects):
+    if any(effect.is_open for effect in cycle.loop.effects):
         return None
     rules = _calm_rules(view, state, policies, now, metrics)
     if rules is None or rules == cycle.analyzer.rules:
@@ -193,14 +191,15 @@ def described_anew(state: GuardState) -> GuardState:
 
 
 def under_new_rules(state: GuardState) -> GuardState:
-    """Returns the state with counts and the effects of throttles reset; limits, cool-downs,
-    evictions under way and a cordon stay.
+    """Returns the state with counts reset; limits, cool-downs, evictions under way and a cordon stay, and what is
+    known of throttles of rules that stay the same (RuleEffect.basis).
     """
     cycle = state.cycle
     analyzer = AnalyzerState((), cycle.analyzer.scheduling)
+    effects = tuple(effect.interrupted() for effect in cycle.loop.effects)
     return replace(
         state,
-        cycle=replace(cycle, analyzer=analyzer, loop=replace(cycle.loop, told=(), effects=())),
+        cycle=replace(cycle, analyzer=analyzer, loop=replace(cycle.loop, told=(), effects=effects)),
     )
 
 

@@ -59,6 +59,7 @@ class ThrottleSpec(Part):
     probe_seconds: Seconds = _DEFAULTS.probe_seconds
     probe_ratio: Annotated[float, Field(gt=0, le=1)] = _DEFAULTS.probe_ratio
     quota: QuotaUse = _DEFAULTS.quota
+    quota_after_seconds: Seconds = _DEFAULTS.quota_after_seconds
     trials: Annotated[int, Field(ge=1, le=100)] = _DEFAULTS.trials
     least_relief: Ratio = _DEFAULTS.least_relief
     useless_backoff_seconds: Seconds = _DEFAULTS.useless_backoff_seconds

@@ -131,7 +131,8 @@ def heading(answer: Item) -> list[str]:
         layout = f"{counted(placed['machines'], 'machine')}, one series each"
     else:
         churn = f"mean stay {placed['churn_days']:g} days" if placed["churn_days"] else "no churn"
-        layout = f"{placed['per_machine']} on each of {counted(placed['machines'], 'machine')}, {churn}"
+        most = min(placed["per_machine"], trace["series"])
+        layout = f"{most} on each of {counted(placed['machines'], 'machine')}, {churn}"
     wrong = f", {placed['wrong_keys']:.0%} wrong keys" if placed["wrong_keys"] else ""
     drawn = "1 placement" if placed["placements"] == 1 else f"{placed['placements']} placements"
     return [

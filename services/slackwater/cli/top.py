@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import select
-import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -146,7 +146,7 @@ def _refresh(reader: Reader, view: TopView, interval: float) -> None:
                 head = summary(nodes, clock.now())
             except Unavailable as error:
                 head = f"{clock.now():%H:%M:%SZ}  {error.message}"
-            size = shutil.get_terminal_size()
+            size = os.get_terminal_size(sys.stdout.fileno())  # not COLUMNS, which an exporting shell leaves behind
             _draw(screen(head, items, COLUMNS[view.kind], size.columns, size.lines))
             if _wants_to_quit(interval):
                 return

@@ -91,6 +91,7 @@ def command(
     from slackwater.cli.stack import StackOptions
     from slackwater.cli.steps import Steps
     from slackwater.runtime.settings import HttpSettings
+    from slackwater.runtime.state import demo_state_dir
     from slackwater.telemetry.logs import configure
     from slackwater.telemetry.spans import configure_tracing
 
@@ -101,6 +102,7 @@ def command(
     http = HttpSettings() if port is None else HttpSettings(port=port)
     overrides = {name: dict(values) for name, values in (DEMO_SETTINGS if demo else {}).items()}
     overrides.setdefault("agent", {}).update(driver=chosen.value, nodes=nodes)
+    overrides.setdefault("console", {}).update(demo_state_dir=demo_state_dir())
     if demo and chosen is DriverChoice.LINUX:
         overrides["agent"]["memory_bytes"] = DEMO_MEMORY_BYTES
     wanted = scene if demo else None

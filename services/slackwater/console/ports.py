@@ -11,6 +11,7 @@ from typing import Protocol
 
 from slackwater.bus.port import StreamHead
 from slackwater.console.domain.dead_letter_views import ReplayView
+from slackwater.console.domain.demo_run import DemoRunView
 from slackwater.console.domain.event_log import EventFilter, ListedEvent
 from slackwater.console.domain.fleet import FleetLevel, Gained, NodeQuery, Totals
 from slackwater.console.domain.loop import LoopTime, ProcessView
@@ -333,4 +334,16 @@ class ConsoleMeter(Protocol):
 
     def recorded(self, event: str, delay_seconds: float) -> None:
         """Count an event that was recorded, with its delay after the event's time."""
+        ...
+
+
+class DemoRuns(Protocol):
+    """The last run of the demo on this machine."""
+
+    async def last(self) -> DemoRunView | None:
+        """The run with the scenes so far; None without one."""
+        ...
+
+    async def picture(self, scene: str) -> bytes | None:
+        """The SVG of a scene of the last run; None if it has none."""
         ...

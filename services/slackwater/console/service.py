@@ -9,10 +9,12 @@ from fastapi import APIRouter
 
 from slackwater.bus.admin.broker_admin import BrokerAdmin, ClosedAdmin, admin_of
 from slackwater.bus.consume.agent_blocks import Blocks, blocks_of
+from slackwater.console.adapters.demo_files import DemoFiles, NoDemo
 from slackwater.console.adapters.metrics import ConsoleMetrics
 from slackwater.console.adapters.offer_board import OfferBoard
 from slackwater.console.adapters.postgres import PostgresReadModel
 from slackwater.console.edge.deadletters import deadletters_router
+from slackwater.console.edge.demo import demo_router
 from slackwater.console.edge.event_pages import event_pages
 from slackwater.console.edge.events import consumers
 from slackwater.console.edge.html import html_router
@@ -22,7 +24,7 @@ from slackwater.console.edge.loop import loop_router
 from slackwater.console.edge.resources import resources_router
 from slackwater.console.edge.strategies import strategies_router
 from slackwater.console.edge.stream import Streams
-from slackwater.console.ports import ReadModel
+from slackwater.console.ports import DemoRuns, ReadModel
 from slackwater.console.settings import ConsoleSettings
 from slackwater.console.usecases.fleet_level import FleetLevelRecorder
 from slackwater.console.usecases.record_events import RecordEvents
@@ -51,6 +53,7 @@ class ConsoleService(ReplicatedService):
         decisions = timedelta(seconds=settings.decision_retention_seconds)
         record = RecordEvents(model, clock, usage_retention=usage, decision_retention=decisions)
         meter = ConsoleMetrics(process_meters())
+        demo = NoDemo() if settings.demo_state_dir is None else DemoFiles(settings.demo_state_dir)
         level = FleetLevelRecorder(model, clock, meter.level)
 
         async def keep_level() -> None:
@@ -73,7 +76,7 @@ class ConsoleService(ReplicatedService):
             },
             leaving=streams.close,
             dependencies=self._read_model_check,
-            routers=lambda: routers_of(model, streams, clock, admin_of(bus), lambda: blocks_of(bus)),
+            routers=lambda: routers_of(model, streams, clock, admin_of(bus), lambda: blocks_of(bus), demo),
         )
 
     async def _read_model_check(self) -> Sequence[Check]:
@@ -95,14 +98,17 @@ def routers_of(
     clock: Clock,
     desk: BrokerAdmin | None = None,
     blocks: Callable[[], Blocks] = Blocks,
+    demo: DemoRuns | None = None,
 ) -> list[APIRouter]:
     """The API and the pages over any read model. No I/O."""
     desk = desk or ClosedAdmin()
+    demo = demo or NoDemo()
     senders = Senders(desk, blocks, clock)
     return [
         api_router(model, streams, clock),
         deadletters_router(model, desk, clock),
-        html_router(model, clock, desk, senders),
+        html_router(model, clock, desk, senders, demo),
+        demo_router(demo, clock),
         strategies_router(model, clock),
         inventory_router(model, clock),
         event_pages(model, clock),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
@@ -22,5 +24,7 @@ class ConsoleSettings(BaseSettings):
     """How long a platform may use an offer without further updates: as long as colocation uses usage by default."""
     stall_seconds: float = Field(default=60.0, gt=0)
     """A reader of /v1/stream that takes nothing for this long is disconnected."""
+    demo_state_dir: Path | None = None
+    """The demo's state directory, whose last run is shown on the page /demo. `slackwater up` sets it."""
     streams: int = Field(default=100, ge=1)
     """Maximum number of concurrent readers of /v1/stream."""

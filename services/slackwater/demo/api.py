@@ -71,7 +71,7 @@ class Api:
             await self._ask("PUT", f"/v1/{kind}/{name}", json=document, headers={"if-match": "*"})
 
     async def set_mode(self, mode: str, weights: str, waterline: float | None = None) -> None:
-        """Set the CPU weight policy, the mode, and the waterline on CPU pressure."""
+        """Set the CPU weight policy, the mode, and the waterline on CPU pressure, above which quotas come at once."""
         document = await self.policy()
         spec = document["spec"]
         spec["mode"], spec["weights"] = mode, weights
@@ -79,7 +79,7 @@ class Api:
             for rule in spec["rules"]:
                 if rule["metricRule"]["name"] == "prod_cpu_pressure":
                     rule["metricRule"]["value"] = waterline
-            spec["throttle"]["excessRatio"] = EXCESS_RATIO
+            spec["throttle"] |= {"excessRatio": EXCESS_RATIO, "quotaAfterSeconds": 0}
         await self.apply(document)
 
     async def nodes(self) -> list[dict[str, Any]]:

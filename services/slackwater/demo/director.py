@@ -11,6 +11,7 @@ import asyncio
 import json
 import os
 import platform
+import shutil
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -36,22 +37,29 @@ from slackwater.demo.scenes.scene import DemoScene, Stage
 from slackwater.demo.schedule import PlannedScene
 from slackwater.demo.summary import RunSummary
 from slackwater.demo.workloads import Workloads
-from slackwater.runtime.state import VARIABLE, Endpoint, client_state_dir, write_atomically
+from slackwater.runtime.state import (
+    DEMO_PICTURES,
+    RUN_SUMMARY,
+    VARIABLE,
+    Endpoint,
+    client_state_dir,
+    write_atomically,
+)
 
-SUMMARY_FILE = "run-summary.json"
-PICTURES = "pictures"
 _DECISIONS_SECONDS = 0.7
+_END_SECONDS, _END_STEP_SECONDS = 10.0, 0.2
 
 
 def summary_path(state_dir: Path) -> Path:
     """Where the summary lies: beside the demo's own folder, in the state directory."""
-    return state_dir.parent / SUMMARY_FILE
+    return state_dir.parent / RUN_SUMMARY
 
 
 async def run(endpoint: Endpoint, state_dir: Path, seconds: int | None, driver: str, scene: str = catalog.ALL) -> int:
     """Run the chosen scenes; return the exit status as known before the stop. Cancel the task to end it early."""
     summary_path(state_dir).unlink(missing_ok=True)
     (state_dir / "agent" / "restore-report.json").unlink(missing_ok=True)  # of an earlier run
+    shutil.rmtree(state_dir / DEMO_PICTURES, ignore_errors=True)
     chosen = catalog.chosen(scene)
     if driver != "linux":
         names = [one.name for one in chosen]
@@ -72,7 +80,7 @@ def finish(state_dir: Path, console: Console | None = None) -> int:
         return 0
     found = RunSummary.model_validate_json(file.read_text())
     exact, files = restored(state_dir)
-    remains = tuple(Kernel.of(state_dir).remains()) if found.driver == "linux" else ()
+    remains = _remains(Kernel.of(state_dir)) if found.driver == "linux" else ()
     update = {"restored_exactly": exact, "restored_files": files, "leftovers": remains, "finished": True}
     complete = found.model_copy(update=update)
     judged = {"failures": summary.failures(complete), "not_measurable": summary.why_not_measurable(complete)}
@@ -80,6 +88,14 @@ def finish(state_dir: Path, console: Console | None = None) -> int:
     write_atomically(file, complete.model_dump_json(indent=1) + "\n")
     table.show(complete, console or table.console())
     return 0 if complete.interrupted else summary.exit_status(complete)
+
+
+def _remains(kernel: Kernel) -> tuple[str, ...]:
+    """Returns what is left once killed processes had time to end: idle ones need CPU for it, which others may take."""
+    deadline = time.monotonic() + _END_SECONDS
+    while (found := tuple(kernel.remains())) and time.monotonic() < deadline:
+        time.sleep(_END_STEP_SECONDS)
+    return found
 
 
 def restored(state_dir: Path) -> tuple[bool | None, int]:
@@ -131,6 +147,7 @@ class Production:
         folder = self.stage.workloads.state_dir
         setting = "" if client_state_dir() == folder else f"{VARIABLE}={folder} "  # an operator's instance runs too
         self.stage.narrator.greet(self.endpoint, platform.node(), setting)
+        write_line(f"pictures and tables: {self.endpoint.http_url}/demo")
         shown = [one for one in planned if not one.skipped]
         total = sum(one.seconds for one in shown)
         write_line(f"{len(shown)} of {len(planned)} scenes, about {total:.0f} s:")
@@ -160,8 +177,9 @@ class Production:
                 }
             )
             if result.turns and scene.picture is not None:
-                folder = self.stage.workloads.state_dir / PICTURES
-                write_atomically(folder / f"{scene.name}.svg", scene.picture(result))
+                picture = self.stage.workloads.state_dir / DEMO_PICTURES / f"{scene.name}.svg"
+                write_atomically(picture, scene.picture(result))
+                entry = entry.model_copy(update={"picture": str(picture)})
         self.found[scene.name] = entry
         await self._write()
 

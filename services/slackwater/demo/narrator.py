@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from rich.console import Console
 from rich.status import Status
@@ -15,6 +15,10 @@ from slackwater.model.quantities import format_cpu, format_memory
 from slackwater.runtime.state import Endpoint
 
 _ONE_BY_ONE = 2
+_NOT_CARRIED_OUT: Final = {
+    "observed_only": " [observe mode: not carried out]",
+    "left_to_weights": " [left to CPU weights: not carried out]",
+}
 
 
 @dataclass(slots=True)
@@ -66,7 +70,7 @@ class Narrator:
         because = ""
         if pressure is not None and waterline is not None:
             because = f" (prod pressure {pressure.some:.2f}, waterline {waterline:.2f})"
-        mode = " [observe mode: not carried out]" if item["reason"].endswith("observed_only") else ""
+        mode = _NOT_CARRIED_OUT.get(item["reason"].partition("_")[2], "")
         for what in actions_words(item["actions"]):
             self.write_line(f"{item['kind']} {what}{because}{mode}, decision {item['id']}")
 

@@ -55,7 +55,7 @@ def show(summary: RunSummary, console: Console) -> None:
             console.print(scene_table(scene))
     if summary.phases and not summary.scenes:
         console.print(phases_of(summary.phases))
-    if summary.comparison.outcomes:
+    if summary.comparison.outcomes and not summary.scenes:
         console.print(versus.compared(summary.comparison))
     for line in lines(summary):
         console.print(line, markup=False, soft_wrap=True)
@@ -75,7 +75,13 @@ def lines(summary: RunSummary) -> list[str]:
     """The lines below the table of phases."""
     reaction, counts = summary.reaction, summary.counts
     if summary.scenes:
-        return [*scene_lines(summary.scenes), _decided(counts), *_offers(summary), *_end(summary)]
+        return [
+            *scene_lines(summary.scenes),
+            _decided(counts),
+            *_offers(summary),
+            *_pictures(summary.scenes),
+            *_end(summary),
+        ]
     texts = [
         f"driver: {summary.driver}{f' ({summary.driver_note})' if summary.driver_note else ''}",
         f"surge -> quota lowered: {_seconds(reaction.seconds_to_lowered)}",
@@ -100,6 +106,11 @@ def lines(summary: RunSummary) -> list[str]:
 
 def _decided(counts: RunCounts) -> str:
     return "decisions: " + (", ".join(f"{n} {kind}" for kind, n in sorted(counts.decisions.items()) if n) or "none")
+
+
+def _pictures(scenes: Mapping[str, SceneSummary]) -> list[str]:
+    files = [scene.picture for scene in scenes.values() if scene.picture]
+    return [f"pictures: {', '.join(files)}"] if files else []
 
 
 def _offers(summary: RunSummary) -> list[str]:

@@ -19,20 +19,35 @@ TITLES = {ALL_OR_NOTHING: "all or nothing", PRECISE: "precise"}
 
 def compared(comparison: PolicyComparison) -> Table:
     """A table with a row per figure, a column per policy, and the goal for the precise one."""
-    count = sum(outcome.surges for outcome in comparison.outcomes.values())
-    table = Table(
-        title=f"all or nothing and precise alternately, {count} surges of {comparison.surge_seconds:g} s, "
-        f"waterline {comparison.waterline:.0%}",
-        title_justify="left",
-    )
-    table.add_column("", no_wrap=True)
-    names = [name for name in TITLES if name in comparison.outcomes]
-    for name in names:
-        table.add_column(TITLES[name], justify="right")
-    table.add_column("goal", justify="right")
-    for title, figures, goal in _rows(comparison, names):
-        table.add_row(title, *figures, goal)
+    table = Table(title=title_of(comparison), title_justify="left")
+    for place, name in enumerate(columns_of(comparison)):
+        table.add_column(name, no_wrap=not place, justify="right" if place else "left")
+    for row in rows_of(comparison):
+        table.add_row(*row)
     return table
+
+
+def title_of(comparison: PolicyComparison) -> str:
+    """What was compared, how often, and at which waterline."""
+    count = sum(outcome.surges for outcome in comparison.outcomes.values())
+    return (
+        f"all or nothing and precise alternately, {count} surges of {comparison.surge_seconds:g} s, "
+        f"waterline {comparison.waterline:.0%}"
+    )
+
+
+def columns_of(comparison: PolicyComparison) -> tuple[str, ...]:
+    """The policies that were measured, and the goal for the precise one; the first column names the figures."""
+    return ("", *(TITLES[name] for name in _measured(comparison)), "goal")
+
+
+def rows_of(comparison: PolicyComparison) -> list[tuple[str, ...]]:
+    """A row per figure, in the order of the columns."""
+    return [(title, *figures, goal) for title, figures, goal in _rows(comparison, _measured(comparison))]
+
+
+def _measured(comparison: PolicyComparison) -> list[str]:
+    return [name for name in TITLES if name in comparison.outcomes]
 
 
 def _rows(comparison: PolicyComparison, names: list[str]) -> list[tuple[str, list[str], str]]:

@@ -70,9 +70,13 @@ class Workloads:
             await self._managed("batch", f"{CROWD}-{n}", cpu_milli, *command, flags=limit) for n in range(1, count + 1)
         ]
 
-    async def pod(self, tier: str, workload: str, cpu_milli: int, memory: str, *command: str) -> Process:
-        """Start any command as a pod of a tier."""
-        flags = ("--tier", tier, "--workload", workload, "--name", workload, "--cpu", f"{cpu_milli}m")
+    async def pod(
+        self, tier: str, workload: str, cpu_milli: int, memory: str, *command: str, limited: bool = False
+    ) -> Process:
+        """Start any command as a pod of a tier; `limited`: it may use no more CPU than it requests."""
+        flags = ["--tier", tier, "--workload", workload, "--name", workload, "--cpu", f"{cpu_milli}m"]
+        if limited:
+            flags += ["--cpu-limit", f"{cpu_milli}m"]
         state = ("--state-dir", str(self.state_dir))
         return await self._start("slackwater.cli", "exec", *flags, "--memory", memory, *state, "--", *command)
 

@@ -10,7 +10,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from slackwater.decisions.record_budget import RecordBudget
 from slackwater.resources.metadata import Metadata
 from slackwater.resources.names import CLUSTER
-from slackwater.waterline.nodeqos import ClusterRuleSpec, NodeQos, NodeQosSpec
+from slackwater.waterline.nodeqos import ClusterRuleSpec, NodeQos, NodeQosSpec, ThrottleSpec
 from slackwater.waterline.policies.rules import MetricRuleSpec
 
 
@@ -26,6 +26,9 @@ class EnsuranceSettings(BaseSettings):
     avoidance_threshold: int = Field(default=1, ge=1)
     restore_threshold: int = Field(default=2, ge=1)
     cool_down_seconds: float = Field(default=3.0, ge=0)
+    quota_after_seconds: float = Field(default=30.0, ge=0)
+    """How long prod's CPU pressure stays above the waterline, although CPU weights are in force, before batch gets a
+    quota. 0: at once."""
 
     lease_seconds: float = Field(default=15.0, gt=0, le=86400)
     """Lease of intents: without a renewal for this long, agents restore throttles and act in disconnected mode. Leases
@@ -55,7 +58,8 @@ class EnsuranceSettings(BaseSettings):
             restore_threshold=self.restore_threshold,
             cool_down_seconds=self.cool_down_seconds,
         )
-        spec = NodeQosSpec(mode=self.mode, weights=self.weights, rules=(rule, *_memory_rules()))
+        throttle = ThrottleSpec(quota_after_seconds=self.quota_after_seconds)
+        spec = NodeQosSpec(mode=self.mode, weights=self.weights, rules=(rule, *_memory_rules()), throttle=throttle)
         return NodeQos(metadata=Metadata(name=CLUSTER, generation=1), spec=spec)
 
 

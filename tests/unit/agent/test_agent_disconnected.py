@@ -18,6 +18,7 @@ from slackwater.events.eviction_completed import EvictionCompleted
 from slackwater.events.intent_declared import Eviction
 from slackwater.events.intent_observed import IntentObserved
 from slackwater.events.usage_reported import UsageReported
+from slackwater.model.tiers import Tier
 from slackwater.testing.broker import MemoryBroker
 from slackwater.testing.bus import MemoryBus
 from slackwater.waterline import rules_codec
@@ -36,10 +37,12 @@ def rules(
     mode: Mode = Mode.EVICT,
     metric: dict[str, Any] = PRESSURE,
     limits: ActionLimits | None = None,
+    quota_after: float = 0.0,
 ) -> str:
-    """What ensurance leaves with an agent."""
+    """What ensurance leaves with an agent. Quotas come at once, although weights are in force."""
     rule = {"name": "prod-cpu", "metricRule": metric, "actionName": action}
-    cluster = NodeQos.parse({"metadata": {"name": "default"}, "spec": {"rules": [rule]}})
+    spec = {"rules": [rule], "throttle": {"quotaAfterSeconds": quota_after}}
+    cluster = NodeQos.parse({"metadata": {"name": "default"}, "spec": spec})
     others = Documents(
         pods=(
             PodQos.parse(
@@ -92,6 +95,20 @@ async def test_disconnected_it_throttles_and_restores_by_the_same_rules_and_publ
     assert records(world)[-1] == ("restore", "restore_complete", "agent")
     intent = next(event for event in world.bus.published if event.data.TYPE == "intent.declared")
     assert told[0].causedby == intent.id
+
+
+async def test_disconnected_it_leaves_cpu_to_weights_that_are_in_force(world: World) -> None:
+    async with world.running():
+        await world.declare(**wanted(rules=rules(quota_after=30.0)))
+        await world.clock.advance(11)
+        world.driver.pressure = 0.5
+        await world.clock.advance(5)
+        assert world.driver.limit("a") == "max"
+        world.driver.knobs[Knob(f"tier-{Tier.BATCH}", "cpu_weight")] = "512"  # another program: weights protect no more
+        await world.clock.advance(2)
+        assert world.driver.limit("a") != "max"
+    assert records(world)[0] == ("throttle", "throttle_left_to_weights", "agent")
+    assert ("throttle", "throttle_waterline_crossed", "agent") in records(world)
 
 
 async def test_what_was_in_force_stays_while_it_is_needed_instead_of_fading(world: World) -> None:
@@ -217,6 +234,33 @@ async def test_an_agent_restarted_while_connected_starts_from_the_intents_that_i
         world.driver.pressure = 0.5
         await world.clock.advance(30)
         assert records(world) == []
+
+
+async def test_an_agent_restarted_after_the_broker_lost_its_newest_document_waits_for_its_writer(
+    world: World, tmp_path: Path
+) -> None:
+    first = world.service()
+    first.intents = JsonIntents(tmp_path / "intents.json")
+    async with world.running(first):
+        await world.declare(**wanted(throttles=[throttle("a", 300)]))
+        [older] = first.intents.load()
+        await world.clock.advance(1)
+        await world.declare(**wanted(throttles=[throttle("a", 400)]))
+        [newer] = first.intents.load()
+    world.bus = MemoryBus(MemoryBroker(clock=world.clock))
+    second = world.service()
+    second.intents = first.intents
+    async with world.running(second):
+        assert second._running is not None
+        await second._running.intents.receive(older)
+        assert world.driver.limit("a") == "max", "its writer has declared a newer one since"
+        await world.clock.advance(6)
+        assert second._running.disconnected.guard is not None, (
+            "which its reports say, so that its writer declares again"
+        )
+        await world.declare(**wanted(throttles=[throttle("a", 500)]))
+        assert world.driver.limit("a") == "500"
+    assert older.data.generation < newer.data.generation
 
 
 @pytest.mark.parametrize("content", [b"", b"[7]", b'[{"id": 1}]', b"{", b"null"])

@@ -83,7 +83,8 @@ def _in_terminal(url: str, keys: bytes, *arguments: str) -> tuple[int, str]:
     """The status and output of the command in a pseudo-terminal; the keys are sent after its first screen."""
     process, terminal = pty.fork()
     if process == 0:
-        environment = {**os.environ, "SLACKWATER_SERVER": url, "TERM": "xterm", "PYTHONPATH": ":".join(sys.path)}
+        own = {"SLACKWATER_SERVER": url, "TERM": "xterm", "COLUMNS": "300", "PYTHONPATH": ":".join(sys.path)}
+        environment = {**os.environ, **own}
         os.execve(sys.executable, [sys.executable, "-m", "slackwater.cli", *arguments], environment)  # noqa: S606 - no shell is wanted
     termios.tcsetwinsize(terminal, (12, 80))
     output, sent = b"", False

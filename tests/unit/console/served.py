@@ -18,6 +18,7 @@ from slackwater.console.adapters.memory import MemoryReadModel
 from slackwater.console.domain.fleet import LEVEL_SECONDS, FleetLevel
 from slackwater.console.edge.events import routes
 from slackwater.console.edge.stream import Streams
+from slackwater.console.ports import DemoRuns
 from slackwater.console.service import routers_of
 from slackwater.console.usecases.fleet_level import FleetLevelRecorder
 from slackwater.console.usecases.record_events import RecordEvents
@@ -135,7 +136,7 @@ async def record_all(record: RecordEvents, events: Sequence[Event[Any]]) -> None
 
 
 @contextmanager
-def served(second: float = LENGTH_SECONDS, end: datetime = END) -> Iterator[Served]:
+def served(second: float = LENGTH_SECONDS, end: datetime = END, demo: DemoRuns | None = None) -> Iterator[Served]:
     """A console that has received the first `second` seconds of the story."""
     start = end - timedelta(seconds=LENGTH_SECONDS)
     clock, model = FakeClock(start), MemoryReadModel()
@@ -144,7 +145,7 @@ def served(second: float = LENGTH_SECONDS, end: datetime = END) -> Iterator[Serv
     month = timedelta(days=30)
     record = RecordEvents(model, clock, usage_retention=month, decision_retention=month)
     server = HttpServer(HttpSettings(host="127.0.0.1", port=0))
-    routers = routers_of(model, streams, clock, MemoryAdmin(bus.broker), lambda: bus.blocks)
+    routers = routers_of(model, streams, clock, MemoryAdmin(bus.broker), lambda: bus.blocks, demo)
     app = build_app(routers, _no_checks, HttpSettings(host="127.0.0.1", port=0))
     runner = asyncio.Runner()
     loop, ready = runner.get_loop(), threading.Event()

@@ -51,6 +51,12 @@ def test_an_outcome_is_described_as_it_was(kind: DecisionKind, result: int, mode
     assert outcome(decision(kind, result, mode=mode)) == words
 
 
+def test_a_throttle_that_is_left_to_weights_says_so() -> None:
+    record = decision(DecisionKind.THROTTLE, 500)
+    left = record.model_copy(update={"reason": Reason.THROTTLE_LEFT_TO_WEIGHTS})
+    assert outcome(left) == "left 0.5 cores to CPU weights"
+
+
 def test_what_goes_back_because_nothing_may_be_throttled_any_more_is_really_given_back() -> None:
     record = decision(DecisionKind.RESTORE, -700, mode=Mode.OBSERVE)
     assert outcome(record.model_copy(update={"reason": Reason.RESTORE_MODE_CHANGED})) == "gave back 0.7 cores"

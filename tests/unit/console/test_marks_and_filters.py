@@ -75,6 +75,7 @@ def test_a_mark_says_what_remains_and_that_it_did_not_help() -> None:
     [
         ({}, "throttle"),
         ({"reason": Reason.THROTTLE_OBSERVED_ONLY}, "throttle told"),
+        ({"reason": Reason.THROTTLE_LEFT_TO_WEIGHTS}, "throttle told"),
         ({"actions": ()}, "throttle told"),
         ({"kind": DecisionKind.SCHEDULING, "reason": Reason.SCHEDULING_CALM, "actions": ()}, "scheduling"),
         ({"kind": DecisionKind.EVICT, "reason": Reason.EVICT_OBSERVED_ONLY}, "evict told"),

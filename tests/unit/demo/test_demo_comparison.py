@@ -30,6 +30,8 @@ from slackwater.demo.contest import lowered_of
 from slackwater.demo.load import Sample
 from slackwater.demo.policies import ALL_OR_NOTHING, COOL_DOWN_SECONDS, PRECISE
 from slackwater.demo.reaction import ObservedQuotaChange
+from slackwater.demo.scenes.policies import POLICIES, PoliciesScene
+from slackwater.demo.scenes.result import Turn
 from slackwater.demo.summary import Phase
 from slackwater.waterline.nodeqos import NodeQos
 from slackwater.waterline.policies.values import Rule
@@ -281,6 +283,15 @@ def test_both_tables_fit_into_a_narrow_terminal_with_every_name_readable() -> No
     assert all(title in text for title in (*table.TITLES.values(), *versus.TITLES.values()))
     assert "…" not in text
     assert all(line.endswith(tuple("┓┃┩│┘")) for line in lines if line.startswith(tuple("┏┃┡│└")))
+
+
+def test_the_scene_policies_has_the_comparison_as_its_table() -> None:
+    found = compared(good())
+    told = POLICIES.report(PoliciesScene(turns=(Turn(variant="all surges"),), comparison=found))
+    assert told.columns == ("", "all or nothing", "precise", "goal")
+    assert {len(row) for row in told.rows} == {4}
+    assert [row[0] for row in told.rows][-1] == "above the waterline, s"
+    assert told.sentences == tuple(versus.lines(found))
 
 
 def test_a_comparison_that_is_left_out_says_why() -> None:

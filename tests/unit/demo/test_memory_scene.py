@@ -74,7 +74,7 @@ def test_the_picture_is_well_formed_and_says_how_the_last_turns_ended(scene: Mem
     drawn = picture(scene)
     assert ElementTree.fromstring(drawn).tag == "{http://www.w3.org/2000/svg}svg"  # noqa: S314 - made by us a line above
     last = [scene.of(variant)[-1] for variant in ("plain", "slackwater") if scene.of(variant)]
-    assert drawn.count("prod was killed at") == sum(not turn.prod_finished for turn in last)
+    assert drawn.count("the kernel killed prod at") == sum(not turn.prod_finished for turn in last)
     assert drawn.count("prod finished") == sum(turn.prod_finished for turn in last)
     assert "nan" not in drawn
 

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.ingestion.domain.reports import SequenceTrack
-from slackwater.ingestion.domain.sequences import REMEMBERED, REMEMBERED_EPOCHS, Fresh, Repeated, observe
+from slackwater.ingestion.domain.sequences import (
+    REMEMBERED,
+    REMEMBERED_EPOCHS,
+    Fresh,
+    Order,
+    Repeated,
+    observe,
+    order_of,
+)
+
+NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
 
 
 def play(arrivals: list[tuple[str, int]]) -> tuple[SequenceTrack, list[bool], int]:
@@ -34,6 +46,44 @@ def test_a_restarted_agent_is_counted_from_one() -> None:
 
 def test_reports_of_a_replaced_agent_are_refused() -> None:
     assert play([("a", 7), ("b", 1), ("a", 8)])[1] == [True, True, False]
+
+
+def ordered(arrivals: list[tuple[str, int, float, bool]]) -> tuple[SequenceTrack, list[bool]]:
+    """Plays epoch, sequence, seconds of the measurement, and whether the node is fresh when the report comes."""
+    track, newest, taken = SequenceTrack(), None, []
+    for epoch, sequence, seconds, is_fresh in arrivals:
+        measured_at = NOON + timedelta(seconds=seconds)
+        order = Order.LATER if epoch == track.boot_epoch else order_of(measured_at, newest, is_fresh=is_fresh)
+        found = observe(track, epoch, sequence, order)
+        taken.append(isinstance(found, Fresh))
+        if isinstance(found, Fresh):
+            track, newest = found.track, max(newest or measured_at, measured_at)
+    return track, taken
+
+
+def test_an_earlier_boot_that_was_never_seen_does_not_replace_the_running_agent() -> None:
+    track, taken = ordered([("a", 1, 0, True), ("c", 1, 20, True), ("b", 1, 10, True), ("c", 2, 25, True)])
+    assert (track.boot_epoch, track.last, taken) == ("c", 2, [True, True, False, True])
+
+
+def test_an_agent_whose_clock_was_set_back_takes_over_once_the_other_is_silent() -> None:
+    track, taken = ordered([("a", 9, 0, True), ("b", 1, -200, True), ("b", 2, -195, False), ("b", 3, -190, True)])
+    assert (track, taken) == (SequenceTrack("b", ("a",), 3, (1,)), [True, False, True, True])
+
+
+def test_an_agent_that_was_taken_for_replaced_returns_once_the_late_one_is_silent() -> None:
+    late = [("a", 1, 0, True), ("c", 7, 20, True), ("b", 1, 10, False)]
+    track, taken = ordered([*late, ("c", 8, 40, True), ("c", 9, 45, False), ("c", 8, 40, True), ("c", 10, 50, True)])
+    assert (track, taken) == (SequenceTrack("c", ("b", "a"), 10), [True, True, True, False, True, False, True])
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(1, 5), st.booleans()), max_size=40))
+def test_no_report_is_taken_twice_in_whatever_order_boots_arrive(arrivals: list[tuple[int, int, bool]]) -> None:
+    """Boots follow each other in time, and each report may come at any time and again."""
+    given_ = [(f"boot-{boot}", number, 100.0 * boot + number, is_fresh) for boot, number, is_fresh in arrivals]
+    _, taken = ordered(given_)
+    accepted = [(epoch, number) for (epoch, number, *_), is_taken in zip(given_, taken, strict=True) if is_taken]
+    assert len(set(accepted)) == len(accepted)
 
 
 def test_a_report_that_comes_again_after_several_restarts_is_refused_and_the_agent_goes_on() -> None:

@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import tarfile
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -67,6 +68,7 @@ def test_planetlab_days_follow_by_the_names_of_their_folders(tmp_path: Path) -> 
     assert trace.usage[[0, 287], 1].tolist() == [70, 1000]
     assert not trace.present[288 : 3 * 288, 1].any()
     assert trace.present[3 * 288 :, 1].all()
+    (tmp_path / "planetlab" / "20110306" / ".DS_Store").write_bytes(b"\0\1")
     one_day = read_trace(tmp_path / "planetlab" / "20110306", None, CPU)
     assert (one_day.cells, one_day.start_seconds) == (288, 1_299_369_600)
 
@@ -92,6 +94,16 @@ def test_azure_readings_count_by_the_cores_of_the_vm_table(tmp_path: Path, cores
     assert trace.usage.T.tolist() == [[milli / 2] * 2, [milli / 4] * 2]
     with pytest.raises(InvalidInput, match="have no memory use; expected cpu"):
         read_trace(tmp_path / "azure", "azure", MEMORY)
+
+
+@pytest.mark.parametrize("named", ["", "trace_data", "trace_data/vm_cpu_readings"])
+def test_azure_is_read_in_the_folders_of_its_download_links(tmp_path: Path, named: str) -> None:
+    folder = tmp_path / "trace_data"
+    azure(folder).joinpath("vm_cpu_readings").mkdir()
+    (folder / "vmtable").mkdir()
+    for file in sorted(folder.glob("*.csv.gz")):
+        file.rename(folder / file.name.partition("-file-")[0].removesuffix(".csv.gz") / file.name)
+    assert read_trace(tmp_path / named, None, CPU).names == ["v/+A=", "vB"]
 
 
 def packed(path: Path, text: str) -> Path:
@@ -131,7 +143,7 @@ def test_alibaba_containers_count_by_their_requests_and_deploy_units(tmp_path: P
     assert memory.limit[0, 1] == pytest.approx(0.0156 * 512 * 2**30)
 
 
-USAGES = [
+USAGES: list[dict[str, object]] = [
     {
         "start_time": "600000000",
         "collection_id": "7",
@@ -158,6 +170,14 @@ def test_google_2019_json_lines_with_numbers_as_texts(tmp_path: Path) -> None:
     assert trace.usage.tolist() == [[16_000], [32_000]]
     assert trace.limit.tolist() == [[32_000], [32_000]]
     assert (trace.repairs.unusable, trace.repairs.empty_series) == (1, 1)
+
+
+def test_google_2019_leaves_out_a_usage_that_was_not_measured(tmp_path: Path) -> None:
+    rows = [USAGES[0], {key: value for key, value in USAGES[1].items() if key != "average_usage"}]
+    (tmp_path / "instance_usage.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "instance_events.json").write_text(json.dumps(EVENTS[1]) + "\n")
+    trace = read_trace(tmp_path, None, CPU)
+    assert (trace.usage.tolist(), trace.repairs.unusable) == ([[16_000]], 1)
 
 
 @pytest.mark.parametrize("separator", [".", "_"])
@@ -220,6 +240,13 @@ def test_a_path_of_no_known_format_is_answered_with_all_formats(tmp_path: Path) 
         read_trace(tmp_path, None, CPU)
     assert "found notes.txt beginning with 'milk, eggs'" in caught.value.message
     assert all(f"{name}: " in caught.value.message for name in TraceFormat)
+
+
+def test_an_archive_that_is_not_unpacked_is_named_as_such(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "rnd.zip", "w") as archive:
+        archive.writestr("rnd/2013-7/1.csv", HEADER)
+    with pytest.raises(InvalidInput, match="found a zip archive: unpack it, and give its folder; expected"):
+        read_trace(tmp_path / "rnd.zip", None, CPU)
 
 
 def test_a_folder_of_two_formats_needs_a_choice(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from waterline_loop import CLOSED_LOOP, GuardLoop, at
+from waterline_loop import CLOSED_LOOP, GuardLoop, at, line, under
 from waterline_plant import Plant
 
 from slackwater.decisions.reasons import Reason
@@ -150,7 +150,7 @@ def test_another_picture_ends_the_wait(change: str) -> None:
     elif change == "demand":
         loop.plant.prod_demand = 1500
     elif change == "rules":
-        loop.state = under_new_rules(loop.state)
+        loop.state, loop.policies = under_new_rules(loop.state), under(line(waterline="0.12"))
     else:
         loop.state = described_anew(loop.state)
     loop.run(3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,6 +12,8 @@ from tests.world.invariants.core.at_rest import NothingChanges, direction
 from tests.world.invariants.core.logs import NoDefectIsLogged
 from tests.world.machine.disk import Disk
 from tests.world.plan import Plan
+from tests.world.settling import has_settled
+from tests.world.swarm import draw
 from tests.world.trace import Kind, Step
 
 AGENT = "agent-00"
@@ -26,17 +29,34 @@ def turn(number: int) -> Step:
     return step(Kind.KNOB_WRITTEN, "cpu.max", before=ENDS[number % 2], after=ENDS[(number + 1) % 2])
 
 
-@pytest.mark.parametrize(("quiet_seconds", "most"), [(120.0, 1), (60.0, 3)])
-def test_a_limit_that_goes_up_and_down_at_rest_is_found(quiet_seconds: float, most: int) -> None:
+def turning(quiet_seconds: float) -> NothingChanges:
+    """The invariant after a limit has turned often under faults and once at rest."""
     world: Any = SimpleNamespace(plan=Plan(1, quiet_seconds=quiet_seconds))
     invariant = NothingChanges(world)
     for number in range(5):
         invariant.on_step(turn(number))
     invariant.on_step(step(Kind.PHASE, "rest"))
-    for number in range(most + 1):
+    for number in range(2):
         invariant.on_step(turn(number))
-    with pytest.raises(Violation, match=f"turned {most + 1} times"):
-        invariant.on_step(turn(most + 1))
+    return invariant
+
+
+def test_a_limit_that_goes_up_and_down_at_rest_is_found() -> None:
+    with pytest.raises(Violation, match="turned 2 times"):
+        turning(150.0).on_step(turn(2))
+
+
+def test_a_plan_that_had_no_time_to_settle_is_not_held_to_rest() -> None:
+    turning(60.0).on_step(turn(2))
+
+
+@pytest.mark.parametrize(("window", "rise", "quiet"), [(10, 1, 100.0), (60, 2, 140.0), (60, 1, 100.0)])
+def test_a_plan_settles_after_its_windows_and_its_restores(window: int, rise: int, quiet: float) -> None:
+    settings = {"ingestion": {"window_seconds": window}, "colocation": {"rise_windows": rise}}
+    plan = Plan(1, quiet_seconds=quiet, settings=settings)
+    assert has_settled(plan)
+    assert not has_settled(replace(plan, quiet_seconds=quiet - 1.0))
+    assert all(has_settled(draw(seed, seconds=90.0)) for seed in range(1, 20))
 
 
 @pytest.mark.parametrize(

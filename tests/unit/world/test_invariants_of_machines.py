@@ -41,11 +41,13 @@ from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import QoSClass, Tier, default_qos
+from slackwater.offers.mid import node_offers
 from slackwater.offers.node import InputSource, NodeState, with_offer
 from slackwater.offers.node_offer import Gates, decide_node
-from slackwater.offers.offer import FUNCTION, replay_of, replay_of_all
+from slackwater.offers.offer import FUNCTION, replay_of, replay_of_all, settled
 from slackwater.offers.publish_gate import PublishGate
 from slackwater.offers.snapshot import NodeSnapshot, PodInput
+from slackwater.offers.snapshot_json import snapshot_from_json
 from slackwater.offers.snapshots import snapshot_of
 from slackwater.offers.strategy import Strategy
 from slackwater.testing.clock import FakeClock
@@ -291,6 +293,28 @@ def test_more_evictions_than_a_node_may_begin_in_an_hour_are_found(site: Site) -
         site.station.machine.signal("b", 15)
 
 
+@pytest.mark.parametrize(
+    ("spec", "writer", "words"),
+    [
+        ({"nodeEvictionsPerHour": 2}, "ensurance", "began 3 evictions within an hour; allowed: 2"),
+        ({"nodeEvictionsPerHour": 2}, "agent", "began 3 evictions within an hour; allowed: 2"),
+        ({"evictionsPerHour": 1, "nodeEvictionsPerCycle": 1}, "ensurance", "3 evictions in the pool"),
+    ],
+)
+async def test_more_evictions_than_the_document_of_the_pool_grants_are_found(
+    site: Site, spec: dict[str, int], writer: str, words: str
+) -> None:
+    site.watch(EvictionsAreWithinAutonomy)
+    row = {"kind": "Autonomy", "document": Json({"spec": {"mode": "evict", **spec}})}
+    site.step(Kind.COMMITTED, "ensurance", SimpleNamespace(inserted=lambda table: [row]))
+    await site.clock.advance(10.0)
+    site.ledger(*({"pod_uid": f"a{number}", "writer": writer} for number in range(3)))
+    for number in range(3):
+        site.pod(f"a{number}")
+        with pytest.raises(Violation, match=words) if number == 2 else nullcontext():
+            site.station.machine.signal(f"a{number}", 15)
+
+
 # records and offers
 
 
@@ -307,16 +331,18 @@ SNAPSHOT = NodeSnapshot(
 
 def offer_record(site: Site, result: int | None = None, **changed: Any) -> DecisionRecord:
     """The record of an offer of batch CPU; `result` instead of what the formula gives."""
-    from slackwater.offers.offer import decide
-
     shared = replay_of_all(SNAPSHOT, Strategy(), 60)
     shared["snapshot"].update(changed)
     arguments = {**shared, **replay_of("batch", "cpu", PublishGate())}
-    amount = decide(**arguments) if result is None else result
+    snapshot = snapshot_from_json(arguments["snapshot"])
+    computed = node_offers("cpu", snapshot, Strategy()).batch
+    decided = settled(computed, snapshot, Strategy(), PublishGate(), 60)
+    amount = decided.value if result is None else result
+    terms = decided.terms if result is None else (Term(name="capacity", value=amount),)
     return DecisionRecord(
         id="o-1", kind=DecisionKind.OFFER, node="node-00", subject="batch-cpu", service="colocation", rule="",
         reason=Reason.OFFER_DEGRADED, decided_at=site.clock.now(), trigger_event_id=None, inputs=(),
-        terms=(Term(name="capacity", value=amount),), result=amount, unit="milli",
+        terms=terms, result=amount, unit="milli",
         replay=Replay(function=FUNCTION, arguments=arguments),
     )  # fmt: skip
 
@@ -414,9 +440,12 @@ def test_an_offer_that_is_not_of_the_machine_as_it_is_is_found(site: Site) -> No
             invariant.check(site.station, wrong)
     low = replace(right, cpu=PublishGate(offer.batch.cpu.value // 2))
     gone = replace(right, pods=(*pods, PodInput("gone", "prod", "LS", Resources(), Resources())))
-    for quiet_seconds, is_found in ((60.0, False), (300.0, True)):
-        site.world.plan = Plan(1, quiet_seconds=quiet_seconds, rest_seconds=0.0)
-        for wrong, words in ((low, "the formula gives"), (gone, "knows")):
-            with pytest.raises(Violation, match=words) if is_found else nullcontext():
-                invariant.check(site.station, wrong)
-    invariant.check(site.station, replace(right, cpu=replace(low.cpu, rising_to=offer.batch.cpu.value)))
+    counting = PublishGate(low.cpu.published, 1, offer.batch.cpu.value, right.window_end)
+    for wrong, words in (
+        (low, "the formula gives"),
+        (gone, "knows"),
+        (replace(low, cpu=replace(counting, last_window=right.window_end - 60)), "the formula gives"),
+    ):
+        with pytest.raises(Violation, match=words):
+            invariant.check(site.station, wrong)
+    invariant.check(site.station, replace(low, cpu=counting))

@@ -2,34 +2,34 @@
 
 from __future__ import annotations
 
-import os
+import argparse
 import subprocess
 import sys
 
 from tests.world.plan import Plan
 from tests.world.regressions import REGRESSIONS
+from tests.world.run import Outcome
 from tests.world.swarm import draw
+from tests.world.twice import differs
 
 SMALL = ("--nodes", "3", "--seconds", "120")
 
 
-def line_of(seed: int, *, junk: int = 0) -> str:
-    """The line that a run in a process of its own prints; `junk` objects lie in its memory before it."""
-    program = (
-        f"import sys; junk = [object() for _ in range({junk})]; from tests.world.__main__ import main; sys.exit(main())"
-    )
-    command = [sys.executable, "-c", program, "--seed", str(seed), *SMALL]
-    done = subprocess.run(
-        command, capture_output=True, text=True, check=False, env={**os.environ, "PYTHONHASHSEED": "0"}
-    )
+def test_a_second_run_with_other_hashes_and_addresses_has_the_same_hash() -> None:
+    command = [sys.executable, "-m", "tests.world", "--seed", "11", "--twice", *SMALL]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout.splitlines()[0]
+    lines = done.stdout.splitlines()
+    assert lines[-1] == f"the same history again: {lines[0].split()[2]}"
 
 
-def test_two_processes_find_one_hash_for_a_seed() -> None:
-    first, second = line_of(11), line_of(11, junk=12_345)
-    assert first == second
-    assert line_of(12) != first
+def test_a_second_run_with_another_hash_is_found() -> None:
+    outcome = Outcome(12, "0123456789abcdef", 0, 0.0, 0, {}, {})
+    options = argparse.Namespace(nodes=1, seconds=40.0)
+    found = differs(outcome, options)
+    assert found.startswith("the same history again: the hash is "), found
+    assert found.endswith(", it was 0123456789abcdef")
+    assert "missing" not in found
 
 
 def test_regressions_hold() -> None:

@@ -23,7 +23,7 @@ JOBS = ("crunch", "index", "train")
 
 @dataclass(frozen=True, slots=True)
 class FleetSizes:
-    """How many pods, and how restless they are. `horizon_seconds` is the length of the run."""
+    """How many pods, and how restless they are. Surges and ends of pods lie within `horizon_seconds` of their start."""
 
     prod: tuple[int, int] = (1, 3)
     batch: tuple[int, int] = (0, 3)
@@ -31,11 +31,11 @@ class FleetSizes:
     horizon_seconds: float = 600.0
 
 
-def draw_sizes(rng: Random, horizon_seconds: float) -> FleetSizes:
-    """Sizes by seed; small ones are frequent, because they are fast and find as much."""
-    return FleetSizes(
-        (1, rng.choice((1, 2, 4))), (0, rng.choice((1, 3, 6))), rng.choice((15.0, 60.0, 300.0)), horizon_seconds
-    )
+def draw_sizes(rng: Random) -> FleetSizes:
+    """Sizes by seed; small ones are frequent, because they are fast and find as much. The length of the plan has no
+    part in them, so that a shorter plan keeps the history of its machines."""
+    prod, batch = (1, rng.choice((1, 2, 4))), (0, rng.choice((1, 3, 6)))
+    return FleetSizes(prod, batch, rng.choice((15.0, 60.0, 300.0)), rng.choice((150.0, 300.0, 600.0)))
 
 
 def draw_hardware(rng: Random) -> Hardware:

@@ -108,7 +108,8 @@ AGENT = (
         "an agent follows whichever document comes last",
         (Edit("intents.document:is_older", "    if document.epoch", "    return False\n    if document.epoch"),),
         (FOLLOWED,),
-        faults=("freeze|slow link|cut answers",),
+        faults=("power of a rack fails",),
+        seed=113,
     ),
     Mutant(
         "stale owner obeyed",
@@ -121,7 +122,8 @@ AGENT = (
             ),
         ),
         (FOLLOWED,),
-        faults=("freeze|slow link|cut answers",),
+        faults=("power of a rack fails", "freeze@ensurance|crash@ensurance|stop@ensurance|cut@ensurance"),
+        seed="rack-loses-a-new-owner.json",
     ),
     Mutant(
         "ledger after the signal",

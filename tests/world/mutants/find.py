@@ -8,19 +8,25 @@ from __future__ import annotations
 
 import argparse
 import json
+import tempfile
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 
 from tests.world.campaign import prepare, show
 from tests.world.mutants.mutant import Mutant
 from tests.world.mutants.plant import DoesNotFit
 from tests.world.mutants.registry import MUTANTS
 from tests.world.plan import Plan
-from tests.world.run import Child, Outcome, perform
+from tests.world.replay import page_of
+from tests.world.run import Child, Outcome, Wanted, perform
 from tests.world.swarm import draw
+from tests.world.timeline.history import read_history
 
 EVICT = "evict"
+SKEWED_SECONDS = 3.0
+PLANS = Path(__file__).parent / "plans"
 _LINE = "{:<36} {:>5} {:>8} {:>6} {:>7}  {}"
 
 
@@ -30,7 +36,7 @@ class Finding:
 
     mutant: str
     mended: str
-    seed: int | None
+    seed: int | str | None
     at: float
     invariant: str
     failure: str
@@ -45,7 +51,7 @@ class Finding:
 def find_all(options: argparse.Namespace) -> int:
     """Search for the named mutants, or all. Returns 1 if one was not found."""
     mutants = chosen(options.mutants)
-    prepare()
+    prepare(runs=len(mutants) * options.tries)
     show(_LINE.format("mutant", "seed", "at", "tried", "CPU", "invariant"))
     findings: list[Finding] = []
     with ThreadPoolExecutor(options.workers) as threads:
@@ -85,21 +91,25 @@ def searched(mutant: Mutant, options: argparse.Namespace) -> Finding:
             cpu += plain.cpu_seconds
             if not plain.failure:
                 name, failure = outcome.invariant, outcome.failure
+                if options.html is not None:
+                    write_page(mutant, seed, options)
                 return Finding(mutant.name, mutant.mended, seed, outcome.at, name, failure, tried, cpu)
         elif outcome.failure:
             crashed = f"not found; seed {seed}: {outcome.failure}"
     return replace(nothing, invariant=crashed or nothing.invariant, tried=tried, cpu_seconds=cpu)
 
 
-def seeds_of(mutant: Mutant, options: argparse.Namespace) -> Iterable[int]:
+def seeds_of(mutant: Mutant, options: argparse.Namespace) -> Iterable[int | str]:
     """The known seed, then those whose plans can show the mutant, then all others."""
     others = range(options.first, options.first + options.seeds)
     likely = sorted(others, key=lambda seed: not is_likely(mutant, plan_of(mutant, seed, options)))
-    known = [] if mutant.seed is None else [mutant.seed]
+    known: list[int | str] = [] if mutant.seed is None else [mutant.seed]
     return [*known, *(seed for seed in likely if seed not in known)][: options.tries]
 
 
-def plan_of(mutant: Mutant, seed: int, options: argparse.Namespace) -> Plan:
+def plan_of(mutant: Mutant, seed: int | str, options: argparse.Namespace) -> Plan:
+    if isinstance(seed, str):
+        return Plan.from_json((PLANS / seed).read_text())
     nodes, seconds = mutant.size
     return draw(seed, nodes=options.nodes or nodes, seconds=options.seconds or seconds)
 
@@ -109,10 +119,22 @@ def is_likely(mutant: Mutant, plan: Plan) -> bool:
     evicts = plan.settings["ensurance"]["mode"] == EVICT and any(c.kind == "NodeQOS" for c in plan.changes[:4])
     present = {fault.kind for fault in plan.faults}
     present |= {f"{fault.kind}@{fault.target.partition('-')[0]}" for fault in plan.faults}
-    return all(present & set(needed.split("|")) for needed in mutant.faults) and (evicts or not mutant.evicts)
+    is_skewed = max(map(abs, plan.clock_offsets.values()), default=0.0) > SKEWED_SECONDS
+    has_faults = all(present & set(needed.split("|")) for needed in mutant.faults)
+    return has_faults and (evicts or not mutant.evicts) and (is_skewed or not mutant.skewed)
 
 
-def performed(mutant: Mutant, seed: int, options: argparse.Namespace) -> Outcome:
+def write_page(mutant: Mutant, seed: int | str, options: argparse.Namespace) -> None:
+    """Perform a seed with the mutant once more, and write its timeline to --html. Raises DoesNotFit."""
+    with tempfile.TemporaryDirectory() as folder:
+        trace_file = Path(folder) / "trace.jsonl"
+        outcome = performed(mutant, seed, options, Wanted(trace_file=trace_file))
+        history = read_history(trace_file.read_text().splitlines())
+    again = f"make world ARGS='--mutants \"{mutant.name}\"'"
+    options.html.write_text(page_of(plan_of(mutant, seed, options), outcome, history, again))
+
+
+def performed(mutant: Mutant, seed: int | str, options: argparse.Namespace, wanted: Wanted | None = None) -> Outcome:
     """The outcome of a seed with the mutant. Raises DoesNotFit."""
 
     def work() -> Outcome | DoesNotFit:
@@ -120,12 +142,12 @@ def performed(mutant: Mutant, seed: int, options: argparse.Namespace) -> Outcome
             mutant.plant()
         except DoesNotFit as error:
             return error
-        return perform(plan_of(mutant, seed, options))
+        return perform(plan_of(mutant, seed, options), wanted)
 
     try:
         outcome = Child(work).result()
     except (RuntimeError, TimeoutError) as error:
-        return Outcome(seed, "", 0, 0.0, 0, {}, {}, f"the run: {error}")
+        return Outcome(plan_of(mutant, seed, options).seed, "", 0, 0.0, 0, {}, {}, f"the run: {error}")
     if isinstance(outcome, DoesNotFit):
         raise outcome
     return outcome

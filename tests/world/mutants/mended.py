@@ -6,6 +6,7 @@ from tests.world.mutants.agent import FOLLOWED, ONCE, RESTORED, WANTED
 from tests.world.mutants.mutant import Mutant
 from tests.world.mutants.plant import Edit
 from tests.world.mutants.services import COUNT
+from tests.world.world import ENDS_AS_DECLARED
 
 LETTERS, LOGGED = "no valid message is a dead letter", "no defect is logged"
 MENDED = (
@@ -13,9 +14,13 @@ MENDED = (
         "commit again after a lost answer",
         "a second commit of an event that still waits in the outbox violates its key",
         (Edit("store.unit_of_work:_last_exchange", " ON CONFLICT (id) DO NOTHING", ""),),
-        (LOGGED, LETTERS),
+        (LOGGED, LETTERS, ENDS_AS_DECLARED),
         mended="48fb3d79",
-        faults=("commit answers lost",),
+        faults=(
+            "commit answers lost",
+            "slow link@prediction|cut answers@prediction|cut requests@prediction|lossy link@prediction",
+        ),
+        seed="commits-without-answers.json",
     ),
     Mutant(
         "read-only database is a defect",
@@ -64,8 +69,8 @@ MENDED = (
         ),
         (LETTERS,),
         mended="7a88db2f",
-        faults=("database down|database is read-only|commit answers lost",),
-        seed=3,
+        faults=("database long read-only|few database sessions",),
+        seed="agent-starts-in-an-outage.json",
     ),
     Mutant(
         "refused restore is forgotten",
@@ -143,7 +148,9 @@ MENDED = (
         ),
         (FOLLOWED,),
         mended="ad4c4fd8",
-        faults=("clock jump|cut",),
+        skewed=True,
+        faults=("crash@ensurance|freeze@ensurance|stop@ensurance|cut@ensurance",),
+        seed="takeover-by-a-clock-behind.json",
     ),
     Mutant(
         "unread ledger begins evictions",
@@ -162,10 +169,22 @@ MENDED = (
         seed=48,
     ),
     Mutant(
+        "earlier boot replaces the agent",
+        "a report of a boot that was never seen and comes late replaces the running agent",
+        (Edit("ingestion.domain.sequences:order_of", "measured_at > newest_at", "measured_at is not None"),),
+        ("running agents are counted",),
+        faults=(
+            "agent killed at a file|crash@agent|stop@agent",
+            "cut answers@ingestion|slow link|lossy link|freeze@ingestion",
+        ),
+    ),
+    Mutant(
         "rows of an unknown type stay refused",
         "a row that an older relay refused is never sent",
         (Edit("store.outbox:_READMIT", "refused LIKE", "refused NOT LIKE"),),
+        ("facts are found once",),
         mended="2d361bde",
-        hole="the world has no rolling change between two versions of a service",
+        faults=("rolled to an older version",),
+        seed=141,
     ),
 )

@@ -12,14 +12,15 @@ class Mutant:
     """One wrong version. `expected` are the invariants of which any may find it first.
 
     `mended` is the commit that mended this defect when it was in the product; empty for an invented one. `seed` is the
-    one that found it last, tried first. `hole` says why no seed finds it: such a mutant is listed and not run.
+    one that found it last, or the name of a written plan in `plans`, and is tried first. `hole` says why no seed
+    finds it: such a mutant is listed and not run.
     """
 
     name: str
     wrong: str
     edits: tuple[Edit, ...]
     expected: tuple[str, ...] = ()
-    seed: int | None = None
+    seed: int | str | None = None
     mended: str = ""
     hole: str = ""
     faults: tuple[str, ...] = ()
@@ -27,6 +28,8 @@ class Mutant:
     both, `a@agent` one that meets an agent."""
     size: tuple[int, float] = (2, 150.0)
     """Nodes and virtual seconds, unless the command line says others."""
+    skewed: bool = False
+    """Seeds in which the clocks of replicas differ by seconds are tried first."""
     evicts: bool = False
     """Seeds whose plans allow evictions are tried first."""
 

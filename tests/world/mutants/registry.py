@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tests.world.mutants.agent import AGENT
+from tests.world.mutants.console import CONSOLE
+from tests.world.mutants.decisions import DECISIONS
 from tests.world.mutants.mended import MENDED
 from tests.world.mutants.mutant import Mutant
 from tests.world.mutants.services import SERVICES
 from tests.world.mutants.shared import SHARED
 
-MUTANTS: Sequence[Mutant] = (*SHARED, *SERVICES, *AGENT, *MENDED)
+MUTANTS: Sequence[Mutant] = (*SHARED, *SERVICES, *AGENT, *DECISIONS, *CONSOLE, *MENDED)

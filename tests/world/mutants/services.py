@@ -12,14 +12,14 @@ SERVICES = (
         "a missing report counts as two in its window",
         (
             Edit(
-                "ingestion.domain.windowing:gaps_of",
-                "gaps[key] += later.report.sequence - row.report.sequence - 1",
-                "gaps[key] += 2 * (later.report.sequence - row.report.sequence - 1)",
+                "ingestion.domain.windowing_columnar:close_windows_columnar",
+                "gaps=gaps[node, number],",
+                "gaps=2 * gaps[node, number],",
             ),
         ),
         (COUNT,),
-        faults=("cut requests|broker killed|broker unreachable|cut",),
-        seed=3,
+        faults=("agent cut off",),
+        seed=51,
     ),
     Mutant(
         "watermark of windows not stored",
@@ -51,8 +51,9 @@ SERVICES = (
                 "return Fresh(track, 0)",
             ),
         ),
-        (COUNT,),
-        faults=("consumer forgets|cut answers|disconnect",),
+        (COUNT, "no defect is logged"),
+        faults=("consumer forgets|consumer lost",),
+        seed=158,
     ),
     Mutant(
         "offers not numbered",
@@ -71,7 +72,7 @@ SERVICES = (
         "decision without a record",
         "ensurance declares a limit and publishes no record of its decision",
         (Edit("ensurance.usecases.guard_node:GuardNode._commit", "await unit.publish(decision)", "pass"),),
-        ("actions have records",),
+        ("actions have records", "changes are recorded"),
         seed=3,
     ),
     Mutant(
@@ -84,7 +85,7 @@ SERVICES = (
                 "if answer.evicted:",
             ),
         ),
-        (GENERATIONS,),
+        (GENERATIONS, "changes are recorded"),
         seed=3,
     ),
     Mutant(
@@ -98,7 +99,8 @@ SERVICES = (
             ),
         ),
         ("old offers shrink", "offers follow the formulas"),
-        faults=("cut|freeze|cut requests",),
+        faults=("agent away",),
+        seed=51,
     ),
     Mutant(
         "hour of a node not counted",
@@ -112,12 +114,14 @@ SERVICES = (
         ),
         ("evictions are within autonomy",),
         evicts=True,
+        seed=8,
     ),
     Mutant(
         "autonomy not counted",
         "a pool does not count its evictions, and never steps back",
         (Edit("ensurance.domain.pools:PoolStanding.after", "for _ in evicted:", "for _ in ():"),),
         ("evictions are within autonomy",),
-        hole="a pool may exceed its bound by one cycle of each node, which runs of few nodes and minutes do not reach",
+        evicts=True,
+        seed=176,
     ),
 )

@@ -50,7 +50,7 @@ def _header(history: History, facts: Facts, invariant: str, seen: str) -> str:
     css = "violated" if history.violation else "held"
     replay = facts.command
     until = ""
-    if history.failed is not None:
+    if history.failed is not None and replay.endswith('"'):  # a mutant's history is not stopped at a step
         step = history.events[history.failed].n
         until = f"<dt>up to the failure</dt><dd><code>{escape(replay[:-1])} --until {step}&quot;</code></dd>"
     return (

@@ -13,6 +13,7 @@ import json
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 
 from nats.aio.client import Client
 from nats.aio.msg import Msg
@@ -149,6 +150,7 @@ class PullRequests:
             self._on_end(RequestEnd(status, (message.headers or {}).get("Description", "")))
 
 
+@lru_cache(maxsize=256)
 def _request(batch: int, times: RequestTimes) -> bytes:
     return json.dumps(
         {

@@ -212,18 +212,26 @@ class Settler(Generic[P]):
 @asynccontextmanager
 async def _kept_in_progress(deliveries: Sequence[Delivery], every_seconds: float) -> AsyncIterator[None]:
     """Sends in-progress acknowledgements, so that a slow handler is not overtaken by a
-    redelivery.
+    redelivery. Most batches are settled before the first is due, so only a timer is set for it.
     """
+    loop = asyncio.get_running_loop()
+    sending: asyncio.Task[None] | None = None
 
     async def beat() -> None:
         while True:
-            await asyncio.sleep(every_seconds)
             for delivery in tuple(deliveries):
                 await delivery.in_progress()
+            await asyncio.sleep(every_seconds)
 
-    beating = asyncio.create_task(beat())
+    def begin() -> None:
+        nonlocal sending
+        sending = loop.create_task(beat())
+
+    timer = loop.call_later(every_seconds, begin)
     try:
         yield
     finally:
-        beating.cancel()
-        await asyncio.wait({beating})
+        timer.cancel()
+        if sending is not None:
+            sending.cancel()
+            await asyncio.wait({sending})

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Mapping, Sequence
 from functools import partial
 from types import UnionType
 from typing import Annotated, Any, Protocol, TypeVar, Union, cast, get_args, get_origin, get_type_hints
@@ -68,13 +68,19 @@ def _reader(
     for name, field in payload.model_fields.items():
         is_light = light_fields is None or name in light_fields
         kind = light.kind(hints[name]) if light is not None and is_light else hints[name]
-        given = partial(field.get_default, call_default_factory=True, validated_data={})
+        given: Callable[[], Any] = partial(field.get_default, call_default_factory=True, validated_data={})
+        if field.default_factory is None and isinstance(field.default, Hashable):  # it cannot change: no copy is needed
+            given = partial(_same, field.default)
         plain = field.default_factory is None and (field.default is None or field.default == ())
         optional = field.default if plain else msgspec.field(default_factory=given)
         default = msgspec.NODEFAULT if field.is_required() else optional
         fields.append((name, kind, default))
     body = msgspec.defstruct(f"{payload.__name__}Body", fields, kw_only=True, gc=False)
     return within_rules(msgspec.json.Decoder(body).decode, [(name, kind) for name, kind, _ in fields])
+
+
+def _same(value: Any) -> Any:
+    return value
 
 
 def within_rules(

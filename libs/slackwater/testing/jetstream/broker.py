@@ -20,7 +20,7 @@ from slackwater.testing.jetstream.api import JetStreamApi
 from slackwater.testing.jetstream.connection import Receiver, ServerConnection
 from slackwater.testing.jetstream.consumer import StreamConsumer
 from slackwater.testing.jetstream.consumer_disk import ConsumerSnapshot
-from slackwater.testing.jetstream.pull_request import DELETED, PullRequest
+from slackwater.testing.jetstream.pull_request import DELETED, PullRequest, pull_options
 from slackwater.testing.jetstream.stream import MemoryStream, StreamSnapshot
 from slackwater.testing.jetstream.subjects import matches_any
 from slackwater.testing.jetstream.timers import Timers
@@ -188,7 +188,7 @@ class JetStreamBroker(MemoryBroker):
             consumer = self._js_consumers.get(tokens[3], {}).get(tokens[4])
             if consumer is None:
                 return False
-            consumer.pull(PullRequest(connection, reply, json.loads(body), self.timers.now()))
+            consumer.pull(PullRequest(connection, reply, pull_options(body), self.timers.now()))
             return True
         answer = self._api.answer(tokens, body)
         connection.deliver(reply, reply, "", None, json.dumps(answer).encode())

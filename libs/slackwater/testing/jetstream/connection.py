@@ -34,16 +34,20 @@ class ServerConnection:
         self.back = Channel(link.deliver, self._broken_at_client)
         self.subjects: dict[str, int] = {}
         """Subscriptions: sid by subject filter."""
+        self._by_root: dict[str, dict[str, int]] = {}
+        """The same, by the first token of the filter: most are inboxes, which no event matches."""
         self._link = link
         self.receiver = receiver
         self._ended = ended
 
     def subscribe(self, sid: int, subject: str) -> None:
         self.subjects[subject] = sid
+        self._by_root.setdefault(subject.partition(".")[0], {})[subject] = sid
 
     def unsubscribe(self, sid: int) -> None:
         for subject in [subject for subject, own in self.subjects.items() if own == sid]:
             del self.subjects[subject]
+            del self._by_root[subject.partition(".")[0]][subject]
 
     def deliver(self, target: str, subject: str, reply: str, headers: Mapping[str, str] | None, body: bytes) -> bool:
         """Send a message to the subscription of an inbox. Returns False when there is none."""
@@ -63,7 +67,11 @@ class ServerConnection:
 
     def relay(self, subject: str, reply: str, headers: Mapping[str, str] | None, body: bytes) -> int:
         """Send a message to every subscription that matches; returns their number."""
-        sids = [sid for pattern, sid in self.subjects.items() if matches(pattern, subject)]
+        sids = []
+        for root in (subject.partition(".")[0], "*", ">"):
+            subscribed = self._by_root.get(root)
+            if subscribed:
+                sids += [sid for pattern, sid in subscribed.items() if matches(pattern, subject)]
         for sid in sids:
             self.back.send(partial(self.receiver.message, sid, subject, reply, headers, body))
         return len(sids)
@@ -75,6 +83,7 @@ class ServerConnection:
         self.is_open = False
         self.out.close()
         self.subjects.clear()
+        self._by_root.clear()
         self._ended(self)
 
     def reset(self) -> None:

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from functools import lru_cache
+from types import MappingProxyType
 from typing import Any, Protocol
 
 NANOSECONDS = 1_000_000_000
 NO_MESSAGES, TIMED_OUT, DELETED = (404, "No Messages"), (408, "Request Timeout"), (409, "Consumer Deleted")
 HEARTBEAT = (100, "Idle Heartbeat")
+
+
+@lru_cache(maxsize=256)
+def pull_options(body: bytes) -> Mapping[str, Any]:
+    """Returns the options in the body of a request: a client sends the same few over and over."""
+    options: Mapping[str, Any] = MappingProxyType(json.loads(body))
+    return options
 
 
 class Requester(Protocol):

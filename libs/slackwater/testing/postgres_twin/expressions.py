@@ -308,8 +308,7 @@ def _call(node: Call, scope: Scope) -> Compiled:
         return Compiled(_at_place(scope.aggregates, node, scope), kind or inner + "[]" * (name == "array_agg"))
     if name in LENIENT:
         arguments, common = alike(node.arguments, scope) if name != "jsonb_build_object" else _plain(node, scope)
-        lenient = LENIENT[name]
-        return Compiled(lambda frame: lenient(*[argument(frame) for argument in arguments]), kind or common)
+        return Compiled(_lenient(name, arguments), kind or common)
     if name in SESSION:
         arguments = [function_of(argument, scope) for argument in node.arguments]
         scope.statement.locks |= name.startswith("pg_advisory")
@@ -325,6 +324,16 @@ def _call(node: Call, scope: Scope) -> Compiled:
         return None if None in values else strict(*values)
 
     return Compiled(run, kind)
+
+
+def _lenient(name: str, arguments: Sequence[Function]) -> Function:
+    apply = LENIENT[name]
+    if len(arguments) == 2:
+        first, second = arguments
+        if name == "coalesce":
+            return lambda frame: second(frame) if (value := first(frame)) is None else value
+        return lambda frame: apply(first(frame), second(frame))
+    return lambda frame: apply(*[argument(frame) for argument in arguments])
 
 
 def _plain(node: Call, scope: Scope) -> tuple[list[Function], str]:

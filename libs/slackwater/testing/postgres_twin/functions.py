@@ -167,10 +167,18 @@ def _same(left: Any, right: Any) -> bool:
     return bool(left == right) or (left is not None and right is not None and left != left and right != right)
 
 
+def _greatest(*values: Any) -> Any:
+    return max([value for value in values if value is not None], default=None) if None in values else max(values)
+
+
+def _least(*values: Any) -> Any:
+    return min([value for value in values if value is not None], default=None) if None in values else min(values)
+
+
 LENIENT: Mapping[str, Callable[..., Any]] = {
     "coalesce": _first,
-    "greatest": lambda *values: max((value for value in values if value is not None), default=None),
-    "least": lambda *values: min((value for value in values if value is not None), default=None),
+    "greatest": _greatest,
+    "least": _least,
     "nullif": lambda left, right: None if _same(left, right) else left,
     "jsonb_build_object": _built_object,
 }

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import cache
 from types import ModuleType
 from typing import Any
 
 from slackwater.store.migrations import Schema as Migrations
+from slackwater.store.tables import create_service_tables
 from slackwater.testing.clock import FakeClock
 from slackwater.testing.postgres_twin.catalog import Catalog
 from slackwater.testing.postgres_twin.results import TwinResult
@@ -25,8 +27,8 @@ class _Operations:
         self._server = server
         self._session = session
 
-    def execute(self, statement: Any, values: Any = None) -> TwinResult:
-        sql = statement if isinstance(statement, str) else statement.text
+    def execute(self, sqltext: Any, values: Any = None) -> TwinResult:
+        sql = sqltext if isinstance(sqltext, str) else sqltext.text
         running = self._server.execute(self._session, sql, values, begins=False)
         return TwinResult(running.outcome())
 
@@ -37,15 +39,27 @@ class _Operations:
 @cache
 def migrated(migrations: Migrations) -> Contents:
     """Returns the schema that the migrations leave; all servers share its catalog and its plans."""
+
+    def upgrade(operations: _Operations) -> None:
+        for path in sorted(migrations.versions.glob("[0-9]*_*.py")):
+            module = _module(path.stem, str(path))
+            module.op = operations  # type: ignore[attr-defined] # alembic's proxy has no connection here
+            module.upgrade()
+
+    return _left_by(migrations.service, upgrade)
+
+
+@cache
+def service_tables(service: str) -> Contents:
+    """Returns a schema with the tables that every service has, and none of its own."""
+    return _left_by(service, create_service_tables)
+
+
+def _left_by(service: str, upgrade: Callable[[Any], None]) -> Contents:
     server = Server(FakeClock(_LONG_AGO))
-    server.schemas[migrations.service] = ServiceSchema(Catalog(), {})
-    session = server.connect(migrations.service, "", {})
-    operations = _Operations(server, session)
-    for path in sorted(migrations.versions.glob("[0-9]*_*.py")):
-        module = _module(path.stem, str(path))
-        module.op = operations  # type: ignore[attr-defined] # alembic's proxy has no connection here
-        module.upgrade()
-    schema = server.schemas[migrations.service]
+    server.schemas[service] = ServiceSchema(Catalog(), {})
+    upgrade(_Operations(server, server.connect(service, "", {})))
+    schema = server.schemas[service]
     rows = {name: list(table.committed()) for name, table in schema.tables.items()}
     return Contents(schema.catalog, rows)
 

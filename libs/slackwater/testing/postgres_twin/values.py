@@ -29,11 +29,19 @@ _DECODER = json.JSONDecoder(parse_constant=_no_constant)
 class Json:
     """A jsonb value: its text as it was given, and its content. `text` is not in PostgreSQL's order of keys."""
 
-    __slots__ = ("content", "text")
+    __slots__ = ("_text", "content")
 
     def __init__(self, content: Any, text: str | None = None) -> None:
         self.content = content
-        self.text = json.dumps(content, ensure_ascii=False) if text is None else text
+        self._text = text
+
+    @property
+    def text(self) -> str:
+        """Encoded when it is read: most members of a document are only compared."""
+        text = self._text
+        if text is None:
+            text = self._text = json.dumps(self.content, ensure_ascii=False)
+        return text
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Json) and self.content == other.content

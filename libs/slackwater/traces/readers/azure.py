@@ -3,7 +3,8 @@
 Readings: seconds from 0, VM id, minimum, maximum and average per cent of the VM's cores in five minutes; the average
 counts. Cores come from the VM table: a number (2017), or the bucket's upper bound (2019; ">24" counts as 30). The
 workload is the deployment. Memory use was not recorded.
-Schema: AzurePublicDatasetV1.md and V2.md of github.com/Azure/AzurePublicDataset.
+As published, readings are in trace_data/vm_cpu_readings and the table is in trace_data/vmtable.
+Schema: AzurePublicDatasetV1.md and V2.md of github.com/Azure/AzurePublicDataset, paths: its lists of links.
 """
 
 from __future__ import annotations
@@ -37,12 +38,13 @@ VM_TABLE = FileColumns(
     ),
     frozenset(("VM id", "subscription id", "deployment id", "category", "cores", "memory GB")),
 )
-FILES = "vm_cpu_readings-file-*.csv(.gz), with vmtable.csv(.gz) in the same folder or the one above"
+FILES = "vm_cpu_readings-file-*.csv(.gz), with vmtable.csv(.gz) beside them, in the folder above, or in its vmtable/"
 RESOURCES = (TraceResource.CPU,)
 LARGEST_CORES = 30
 """Cores of the bucket ">24": the next larger size of that time had 32 or less."""
 _READINGS = ("vm_cpu_readings*.csv", "vm_cpu_readings*.csv.gz")
 _TABLE = ("vmtable.csv", "vmtable.csv.gz")
+_TABLE_FOLDER = "vmtable"
 
 
 def recognises(path: Path) -> bool:
@@ -71,12 +73,15 @@ def read(path: Path, resource: TraceResource) -> Trace:
 
 
 def _table(readings: Path) -> Path:
-    for folder in (readings.parent, readings.parent.parent):
+    own = readings.absolute().parent
+    for folder in (own, own.parent, own.parent / _TABLE_FOLDER):
         found = [folder / name for name in _TABLE if (folder / name).is_file()]
         if found:
             return found[0]
     raise InvalidInput(
-        f"--trace: expected vmtable.csv(.gz) beside {readings.name} for cores; found none", field="trace"
+        f"--trace: expected vmtable.csv(.gz) beside {readings.name}, in the folder above or in its {_TABLE_FOLDER}/, "
+        "for cores; found none",
+        field="trace",
     )
 
 

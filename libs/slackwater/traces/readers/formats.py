@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, Protocol, cast
@@ -89,7 +90,9 @@ def _contents(path: Path) -> str:
         return "no file"
     line = first_line(files[0])
     of = "" if path.is_file() else f"{files[0].relative_to(path)} "
-    return f"{of}beginning with {line[:80]!r}" if line else f"{of or 'a file '}without text"
+    if zipfile.is_zipfile(files[0]):
+        return f"{of or 'a '}zip archive: unpack it, and give its folder"
+    return f"{of or 'a file '}{f'beginning with {line[:80]!r}' if line else 'without text'}"
 
 
 def resources_of(name: str) -> Sequence[TraceResource]:

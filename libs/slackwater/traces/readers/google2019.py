@@ -1,10 +1,10 @@
 """Google's ClusterData 2019 as exported from BigQuery: instance_usage and instance_events of one cell.
 
 JSON, one object per line, or CSV with a header and the nested fields as columns (`average_usage.cpus` or
-`average_usage_cpus`); plain or .gz. Amounts are shares of the largest
-machine, which counts as 64 cores with 256 GiB: its real size was not published. Usage is the average over the (mostly
-five-minute) interval, the limit is the last resource request. The workload is the collection. Times are microseconds
-from 600 s before 2019-05-01 00:00 in US Pacific time. Whole numbers may be strings, as BigQuery writes them.
+`average_usage_cpus`); plain or .gz. Amounts are shares of the largest machine, which counts as 64 cores with 256 GiB:
+its real size was not published. Usage is the average over the (mostly five-minute) interval, the limit is the last
+resource request. The workload is the collection. Times are microseconds from 600 s before 2019-05-01 00:00 in US
+Pacific time. Whole numbers may be strings, as BigQuery writes them; a missing field is left out of the object.
 Schema: "Google cluster-usage traces v3", github.com/google/cluster-data.
 """
 
@@ -54,7 +54,7 @@ class InstanceUsage(Struct):
     start_time: int
     collection_id: int
     instance_index: int
-    average_usage: BorgAmounts
+    average_usage: BorgAmounts | None = None
 
 
 class InstanceEvent(Struct):
@@ -103,7 +103,7 @@ def _add(
 
     for usage in _objects(file, InstanceUsage):
         instance = (usage.collection_id, usage.instance_index)
-        amount = usage.average_usage.of(resource)
+        amount = None if usage.average_usage is None else usage.average_usage.of(resource)
         series.append(numbers.setdefault(instance, len(numbers)))
         seconds.append(usage.start_time // _MICROS)
         used.append(float("nan") if amount is None else amount)

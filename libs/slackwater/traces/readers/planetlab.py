@@ -58,7 +58,12 @@ def read(path: Path, resource: TraceResource) -> Trace:
 def _days(path: Path) -> dict[Path, list[Path]]:
     """The files of the folder, or of each folder in it that is named by a day."""
     folders = sorted(one for one in path.iterdir() if one.is_dir() and _DAY.fullmatch(one.name))
-    return {folder: sorted(one for one in folder.iterdir() if one.is_file()) for folder in folders or [path]}
+    return {folder: _hosts(folder) for folder in folders or [path]}
+
+
+def _hosts(folder: Path) -> list[Path]:
+    """The files of a day, without hidden ones that desktops leave in folders."""
+    return sorted(one for one in folder.iterdir() if one.is_file() and not one.name.startswith("."))
 
 
 def _begin(folder: Path) -> int:

@@ -61,6 +61,9 @@ class NodeReadings:
     mid_memory_allocatable_bytes: int | None = None
     disks: tuple[DiskUse, ...] = ()
     links: tuple[LinkUse, ...] = ()
+    cpu_weights: str = ""
+    """The CPU weights that the agent found in force in the kernel: by-tier or by-tier-idle; empty: none that put prod
+    first, or unknown."""
 
 
 @record(frozen=True, slots=True)

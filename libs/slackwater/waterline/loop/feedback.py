@@ -37,7 +37,9 @@ class LoopPolicy:
     relapse_seconds       a trigger this soon after a raise is attributed to it: the next ones come later and smaller
     probe_seconds         calm for so long allows small raises, up to the originals, whatever prod uses:
     probe_ratio           this much per cycle
-    quota                 when-helpful: limits without effect are undone (loop.usefulness); always: they stay
+    quota                 when-helpful: limits come where weights do not suffice (loop.weights_first), and those
+                          without effect are undone (loop.usefulness); always: they come at once, and stay
+    quota_after_seconds   a waterline that weights protect stays crossed for so long before limits are tried
     trials, least_relief, useless_backoff_seconds, useless_backoff_most_seconds: see loop.usefulness
     damping_seconds, damping_most_seconds, surges_per_hour: the waits of rises after reversals, see loop.reversals
     """
@@ -52,6 +54,7 @@ class LoopPolicy:
     probe_seconds: float = 60.0
     probe_ratio: float = 0.05
     quota: QuotaUse = "when-helpful"
+    quota_after_seconds: float = 30.0
     trials: int = 3
     least_relief: float = 0.25
     useless_backoff_seconds: float = 60.0
@@ -68,6 +71,7 @@ class LoopPolicy:
             self.least_relief,
             self.useless_backoff_seconds,
             self.useless_backoff_most_seconds,
+            self.quota_after_seconds,
         )
 
     @property

@@ -9,7 +9,10 @@ A rule's throttles are useless if the largest relief of the last `trials` sample
 the mean relief without limits (measured in the same way while the rule is suspended, 0 until then), and the relief does
 not grow from sample to sample, as it does when limits fall step by step. Its limits are then undone, and the rule sets
 none for `useless_backoff_seconds`, twice as long each further time, up to `useless_backoff_most_seconds`. It starts
-anew when other pods of lower tiers run on the node, or prod's demand is another.
+anew when other pods of lower tiers run on the node, prod's demand is another, or rule, action or CPU weights are.
+
+Where weights protect prod, a rule waits before its first trial (loop.weights_first), and the relief without limits is
+measured meanwhile.
 """
 
 from __future__ import annotations
@@ -24,6 +27,8 @@ from slackwater.model.records import record
 from slackwater.model.tiers import BORROWING_TIERS
 from slackwater.waterline.analysis.sample_counters import RuleVerdict
 from slackwater.waterline.facts.node import NodeReadings
+from slackwater.waterline.loop import weights_first
+from slackwater.waterline.policies.values import PolicyAction, Rule
 
 QuotaUse = Literal["when-helpful", "always"]
 COMPARABLE_RATIO: Final = 0.3
@@ -43,6 +48,7 @@ class UsefulnessPolicy:
     least_relief: float = 0.25
     useless_backoff_seconds: float = 60.0
     useless_backoff_most_seconds: float = 3600.0
+    quota_after_seconds: float = 30.0
 
 
 @record(frozen=True, slots=True)
@@ -61,7 +67,7 @@ class RuleEffect:
     """What is known of one rule's throttles on one node.
 
     before        reading that the next samples are compared with; None: nothing is being compared
-    is_control    the comparison is without limits, because the rule is suspended
+    is_control    the comparison is without limits, because the rule is suspended or waits
     demand_milli  prod's demand at `before`
     at            when `before` was read
     pods          digest of the lower tiers' pods when the rule last triggered
@@ -69,6 +75,10 @@ class RuleEffect:
     undone        how often in a row its limits were undone
     until         no limits before this time
     finding       why; kept until then, so that the limits are undone once no other rule needs them
+    basis         digest of rule, action and CPU weights: what is known holds for no other
+    crossing      since when its waterline is crossed
+    waits_until   weights protect prod: no limits before this time
+    has_helped    limits brought relief when they were last judged: the next ones need not wait
     """
 
     rule: str
@@ -82,9 +92,28 @@ class RuleEffect:
     undone: int = 0
     until: datetime | None = None
     finding: UselessThrottle | None = None
+    basis: str = ""
+    crossing: weights_first.Crossed | None = None
+    waits_until: datetime | None = None
+    has_helped: bool = False
 
     def is_suspended(self, now: datetime) -> bool:
         return self.until is not None and now < self.until
+
+    def is_waiting(self, now: datetime) -> bool:
+        return self.waits_until is not None and now < self.waits_until
+
+    def sets_no_limit(self, now: datetime) -> bool:
+        return self.is_suspended(now) or self.is_waiting(now)
+
+    @property
+    def is_open(self) -> bool:
+        """Returns whether every sample counts, calm ones included."""
+        return self.before is not None or self.crossing is not None
+
+    def interrupted(self) -> RuleEffect:
+        """Returns the effect without a comparison under way."""
+        return replace(self, before=None, reliefs=())
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,23 +169,41 @@ def backoff_seconds(undone: int, policy: UsefulnessPolicy) -> float:
 
 
 def judge_throttles(
-    known: Iterable[RuleEffect], verdicts: Iterable[RuleVerdict], sample: ThrottleSample, policy: UsefulnessPolicy
+    known: Iterable[RuleEffect],
+    verdicts: Iterable[RuleVerdict],
+    sample: ThrottleSample,
+    policy: UsefulnessPolicy,
+    actions: Iterable[PolicyAction] = (),
 ) -> tuple[RuleEffect, ...]:
-    """Returns what is known of every rule after this sample."""
+    """Returns what is known of every rule after this sample. `actions` are those that the rules name."""
     if policy.quota == "always":
         return ()
     by_rule: Mapping[str, RuleEffect] = {one.rule: one for one in known}
+    by_name = {action.name: action for action in actions}
     effects = []
     for verdict in verdicts:
-        effect = by_rule.get(verdict.rule.key)
-        if effect is not None or (verdict.triggered and not verdict.rule.is_preview):
-            effects.append(_after(effect or RuleEffect(verdict.rule.key), verdict, sample, policy))
+        rule, effect = verdict.rule, by_rule.get(verdict.rule.key)
+        if effect is None and not verdict.triggered:
+            continue
+        basis = basis_of(rule, by_name.get(rule.action), sample.view.cpu_weights)
+        if effect is None or effect.basis not in ("", basis):
+            effect = RuleEffect(rule.key)
+        effects.append(_after(replace(effect, basis=basis), verdict, sample, policy))
     return tuple(effects)
+
+
+def basis_of(rule: Rule, action: PolicyAction | None, cpu_weights: str) -> str:
+    """Returns a digest of what a finding depends on. A preview of a rule is the same rule."""
+    text = repr((replace(rule, is_preview=False), action, cpu_weights))
+    return hashlib.blake2s(text.encode(), digest_size=8).hexdigest()
 
 
 def _after(effect: RuleEffect, verdict: RuleVerdict, sample: ThrottleSample, policy: UsefulnessPolicy) -> RuleEffect:
     if verdict.triggered:
         effect = _in_picture(effect, sample)
+    effect = _left_to_weights(effect, verdict, sample, policy)
+    if verdict.rule.is_preview:
+        return effect.interrupted()
     if not sample.is_fresh or verdict.reading is None:
         return effect
     if effect.before is not None and _is_over(effect, sample):
@@ -168,6 +215,16 @@ def _after(effect: RuleEffect, verdict: RuleVerdict, sample: ThrottleSample, pol
     return _compared(effect, relief(effect.before, float(verdict.reading), float(verdict.rule.target)), sample, policy)
 
 
+def _left_to_weights(
+    effect: RuleEffect, verdict: RuleVerdict, sample: ThrottleSample, policy: UsefulnessPolicy
+) -> RuleEffect:
+    crossing = weights_first.crossed(effect.crossing, verdict, sample.now)
+    waits = None
+    if crossing is not None and not effect.has_helped and weights_first.is_protected(verdict, sample.view):
+        waits = crossing.since + timedelta(seconds=policy.quota_after_seconds)
+    return replace(effect, crossing=crossing, waits_until=waits)
+
+
 def _in_picture(effect: RuleEffect, sample: ThrottleSample) -> RuleEffect:
     """Returns the effect, or a new one if the node's lower tiers or prod's demand are no longer those it is about."""
     pods = digest_of(sample.view)
@@ -176,7 +233,7 @@ def _in_picture(effect: RuleEffect, sample: ThrottleSample) -> RuleEffect:
     is_suspended = effect.is_suspended(sample.now) and not sample.is_damped  # noise in the demand must not end it early
     is_other = is_suspended and not comparable(effect.demand_milli, sample.demand_milli)
     if pods != effect.pods or is_other:
-        return RuleEffect(effect.rule, pods=pods)
+        return RuleEffect(effect.rule, pods=pods, basis=effect.basis, has_helped=effect.has_helped)
     return effect
 
 
@@ -190,7 +247,7 @@ def _is_over(effect: RuleEffect, sample: ThrottleSample) -> bool:
     """Returns whether `before` can no longer be compared: the limits went or came, prod's demand changed, or it is
     old."""
     is_old = effect.at is None or (sample.now - effect.at).total_seconds() > STALE_SECONDS
-    is_other = sample.is_limited is effect.is_control or effect.is_control is not effect.is_suspended(sample.now)
+    is_other = sample.is_limited is effect.is_control or effect.is_control is not effect.sets_no_limit(sample.now)
     return is_old or is_other or not comparable(effect.demand_milli, sample.demand_milli)
 
 
@@ -198,7 +255,7 @@ def _begun(effect: RuleEffect, reading: float, sample: ThrottleSample) -> RuleEf
     return replace(
         effect,
         before=reading,
-        is_control=effect.is_suspended(sample.now),
+        is_control=effect.sets_no_limit(sample.now),
         demand_milli=sample.demand_milli,
         at=sample.now,
         reliefs=(),
@@ -216,9 +273,18 @@ def _compared(effect: RuleEffect, found: float, sample: ThrottleSample, policy: 
     if is_growing(reliefs) and max(reliefs) < needed(effect.controls, policy):
         return replace(effect, reliefs=reliefs)  # not enough yet: judged again with the next sample
     if not is_useless(reliefs, effect.controls, policy):
-        return replace(effect, reliefs=(), before=None, undone=0, until=None, finding=None)
+        return replace(effect, reliefs=(), before=None, undone=0, until=None, finding=None, has_helped=True)
     undone = effect.undone + 1
     seconds = backoff_seconds(undone, policy)
     finding = UselessThrottle(effect.rule, reliefs, effect.controls, policy.least_relief, seconds)
     until = sample.now + timedelta(seconds=seconds)
-    return replace(effect, reliefs=(), before=None, undone=undone, until=until, controls=(), finding=finding)
+    return replace(
+        effect,
+        reliefs=(),
+        before=None,
+        undone=undone,
+        until=until,
+        controls=(),
+        finding=finding,
+        has_helped=False,
+    )

@@ -138,6 +138,7 @@ PROD_CPU_PRESSURE: Final = Metric(
     action_priority=8,
     release=_lacked_by_prod,
     formula=f"min(capacity, prod_usage / (1 - min(reading, {PRESSURE_CAP}))) - prod_usage",
+    left_to_weights=True,
     sort=CPU,
     throttle=throttle_cpu,
     restore=restore_cpu,

@@ -125,6 +125,8 @@ class Metric:
     largest              maximum of a ratio
     also_called          by peers: a pod's eviction policy may name any of them
     memory               how its rules throttle memory; None: they do not
+    left_to_weights      CPU weights of tiers lower it by themselves: throttles wait for a long crossing
+                         (slackwater.waterline.loop.weights_first)
     """
 
     name: str
@@ -151,6 +153,7 @@ class Metric:
     largest: Decimal = Decimal(1)
     also_called: frozenset[str] = frozenset()
     memory: MemoryThrottling | None = None
+    left_to_weights: bool = False
 
     def __post_init__(self) -> None:
         if not 0 <= self.action_priority <= 10:

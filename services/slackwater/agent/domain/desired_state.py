@@ -40,6 +40,8 @@ class DesiredState:
     memory_throttles: tuple[MemoryLevel, ...] = ()
     memory_protection: str = "none"
     """How requested memory of prod is protected: none, low (memory.low) or min (memory.min)."""
+    epoch: int = 0
+    """Of the writer's partition lease; 0 if it holds no partitions."""
 
     def lapsed_seconds(self, now: float) -> float:
         """How long ago the lease ran out; negative while it lives."""

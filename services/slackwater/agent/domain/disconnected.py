@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 from slackwater.agent.domain.desired_state import DesiredState, MemoryLevel, Throttle
 from slackwater.agent.domain.observation import Instant
+from slackwater.agent.domain.weights import ProtectingWeights
 from slackwater.model.nodes import NodeFacts
 from slackwater.model.pods import Pod
 from slackwater.model.tiers import QoSClass, Tier
@@ -43,6 +44,7 @@ class Machine:
         state: GuardState,
         leaving: Collection[str] = (),
         memory_limits: Limits = NO_LIMITS,
+        cpu_weights: ProtectingWeights | None = None,
     ) -> NodeReadings:
         """The last interval of the machine as the planner sees it. Throttles are those of `state`, other limits as
         found; `leaving` are the uids of pods that are being evicted."""
@@ -72,6 +74,7 @@ class Machine:
             lacking,
             disks=instant.disks,
             links=instant.links,
+            cpu_weights=cpu_weights or "",
         )
 
 

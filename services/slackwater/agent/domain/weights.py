@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Literal
 
 from slackwater.model.pods import Pod
 from slackwater.model.tiers import Tier
@@ -27,6 +28,10 @@ class Policy(StrEnum):
     BY_REQUEST = "by-request"
     BY_TIER = "by-tier"
     BY_TIER_IDLE = "by-tier-idle"
+
+
+ProtectingWeights = Literal["by-tier", "by-tier-idle"]
+"""The policies that put prod first, as in `usage.reported`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +56,15 @@ def weigh(pods: Sequence[Pod], policy: Policy) -> Weights:
     prod = _bounded(max(SHARES_PER_CPU, sums[Tier.PROD]))
     last = IDLE_SHARES if policy is Policy.BY_TIER_IDLE else MIN_SHARES
     return Weights(by_pod, {Tier.PROD: prod, Tier.MID: _bounded(prod // 4), Tier.BATCH: last, Tier.FREE: last})
+
+
+def protection_of(shares: Mapping[Tier, int]) -> ProtectingWeights | None:
+    """How tiers with these shares, as the kernel has them, put prod first; None if they do not. Absent tiers are left
+    out."""
+    lower = [shares[tier] for tier in (Tier.BATCH, Tier.FREE) if tier in shares]
+    if not lower or shares.get(Tier.PROD, IDLE_SHARES) <= MIN_SHARES or max(lower) > MIN_SHARES:
+        return None
+    return "by-tier-idle" if all(share == IDLE_SHARES for share in lower) else "by-tier"
 
 
 def weight_of_shares(shares: int) -> int:

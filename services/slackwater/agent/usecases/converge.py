@@ -10,11 +10,12 @@ from typing import Any
 from slackwater.agent.domain.controls.catalog import CONTROLS
 from slackwater.agent.domain.controls.control import Control, MachineView
 from slackwater.agent.domain.controls.cpu_limit import CPU_LIMIT, RESTORE_STEP, milli
+from slackwater.agent.domain.controls.cpu_weight import CPU_WEIGHT
 from slackwater.agent.domain.controls.memory_high import MEMORY_HIGH
 from slackwater.agent.domain.desired_state import DesiredState, MemoryLevel, Throttle
 from slackwater.agent.domain.protected_pods import PROTECTED, protection_reason
 from slackwater.agent.domain.waterlines import Waterline
-from slackwater.agent.domain.weights import Policy
+from slackwater.agent.domain.weights import Policy, ProtectingWeights, protection_of
 from slackwater.agent.ports import Driver, Observed
 from slackwater.agent.usecases import memory_answers
 from slackwater.agent.usecases.actuate import Actuator, Outcome
@@ -25,6 +26,7 @@ from slackwater.events.intent_observed import IntentObserved, ObservedLimit
 from slackwater.intents.document import is_older, is_renewable
 from slackwater.model.errors import Misconfigured, NotFound
 from slackwater.model.pods import Pod
+from slackwater.model.tiers import Tier
 from slackwater.model.time import Clock
 from slackwater.telemetry.logs import get_logger
 
@@ -90,7 +92,7 @@ class ConvergeToIntents:
             if before.remembered:  # complete again, with its limits, and lapsed until its writer renews it
                 self.held[document.writer] = Held(event, _desired_state(document, before.desired.received))
             return []
-        if before is not None and before.remembered:
+        if before is not None and before.remembered and not _is_lost_tail(document, before.event.data):
             before = None  # the first writer that this process receives counts, as after any start
         if document.node != self.node or (before is not None and is_older(document, before.event.data)):
             _log.warning(
@@ -189,8 +191,26 @@ class ConvergeToIntents:
         """The same of upper memory levels in bytes; empty where this machine has none."""
         return memory_answers.memory_limits(self._apply, pods)
 
+    def weights_in_force(self) -> ProtectingWeights | None:
+        """How the tiers' weights, read back from the machine, put prod first; None where no document asks for that, or
+        the machine does not show it."""
+        if all(document.policy is Policy.BY_REQUEST for document in self._documents()):
+            return None
+        shares: dict[Tier, int] = {}
+        for tier in Tier:
+            try:
+                shares[tier] = int(self._apply.values(CPU_WEIGHT, tier)[0] or 0)
+            except NotFound:
+                continue
+            except Misconfigured:
+                return None
+        return protection_of(shares)
+
+    def _documents(self) -> list[DesiredState]:
+        return [held.desired for held in self.held.values()] + ([] if self.own is None else [self.own])
+
     def _converge(self, pods: Sequence[Pod], sample: int | None = None) -> Outcome:
-        documents = [held.desired for held in self.held.values()] + ([] if self.own is None else [self.own])
+        documents = self._documents()
         self._protected = frozenset(pod.uid for pod in pods if protection_reason(pod) is not None)
         now = self.clock.monotonic()
         machine = MachineView(self.capacity_milli, now, self._protected, self.capacity_bytes, self.memory_limit_bytes)
@@ -256,6 +276,12 @@ class ConvergeToIntents:
         return ObservedLimit(pod_uid=uid, cpu_limit_milli=now, error=reason, decision_id=decision_id)
 
 
+def _is_lost_tail(document: IntentDeclared, remembered: IntentDeclared) -> bool:
+    """Whether a document is one from before the remembered one, which the broker has lost. Its writer declares again
+    for an agent that stays disconnected. A writer whose database was lost begins with low epochs and a later time."""
+    return is_older(document, remembered) and document.declared_at <= remembered.declared_at
+
+
 def _desired_state(document: IntentDeclared, received: float) -> DesiredState:
     return DesiredState(
         writer=document.writer,
@@ -269,6 +295,7 @@ def _desired_state(document: IntentDeclared, received: float) -> DesiredState:
             MemoryLevel(item.pod_uid, item.memory_high_bytes, item.decision_id) for item in document.memory_throttles
         ),
         memory_protection=document.memory_protection.value,
+        epoch=document.epoch,
     )
 
 

@@ -70,7 +70,8 @@ class DisconnectedGuard:
         are being evicted."""
         now = self.clock.now()
         limits, memory_limits = self.converge.limits(pods), self.converge.memory_limits(pods)
-        view = self.machine.view(instant, now, pods, limits, self.state, leaving, memory_limits)
+        weights = self.converge.weights_in_force()
+        view = self.machine.view(instant, now, pods, limits, self.state, leaving, memory_limits, weights)
         made = guard(view, self.state, self.policies, now, self.options, self.metrics)
         source = DecisionContext(
             view.node, view.capacity_milli or 0, self.state, _book(self.policies), self.options, now, view,

@@ -9,6 +9,7 @@ from typing import Literal
 
 from slackwater.agent.domain.observation import ObservedWindow, PodWindow
 from slackwater.agent.domain.rates import PressureWindow
+from slackwater.agent.domain.weights import ProtectingWeights
 from slackwater.agent.domain.windows import Summary
 from slackwater.events.measures import Distribution, HostAppUsage, PodUsage, Pressure, Usage
 from slackwater.events.usage_reported import UsageReported
@@ -32,6 +33,7 @@ class ReportUsage:
         trigger: Literal["interval", "waterline", "shutdown"],
         dropped: int,
         memory_limits: Limits = NO_LIMITS,
+        cpu_weights: ProtectingWeights | None = None,
     ) -> UsageReported:
         """The next report. Models are built without validation: every value was computed here, once a second."""
         self.sequence += 1
@@ -54,6 +56,7 @@ class ReportUsage:
             links=window.links,
             prod_refault_bytes_per_second=window.prod_refaults,
             node_free_bytes=window.node_free_bytes,
+            cpu_weights=cpu_weights,
             host_apps=tuple(HostAppUsage(app.name, app.tier, usage(app.cpu, app.memory)) for app in window.host_apps),
         )
 

@@ -86,4 +86,5 @@ class SampleMachine:
         if window is None:
             return None
         limits, memory_limits = self.converge.limits(pods), self.converge.memory_limits(pods)
-        return self.reporter.report(window, limits, trigger, self.dropped(), memory_limits)
+        weights = self.converge.weights_in_force()
+        return self.reporter.report(window, limits, trigger, self.dropped(), memory_limits, weights)

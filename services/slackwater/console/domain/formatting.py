@@ -26,6 +26,8 @@ def outcome(decision: DecisionRecord | DecisionSummary) -> str:
     if decision.kind is DecisionKind.THROTTLE:
         if decision.result == 0:
             return "found nothing to take back"
+        if decision.reason is Reason.THROTTLE_LEFT_TO_WEIGHTS:
+            return f"left {value} to CPU weights"
         return f"would take back {value}" if would else f"took back {value}"
     if decision.kind is DecisionKind.SCHEDULING:
         if decision.reason is Reason.SCHEDULING_OBSERVED_ONLY:

@@ -16,7 +16,7 @@ from slackwater.console.domain.fleet import SHOWS, NodeQuery
 from slackwater.console.edge.filters import FilterForm
 from slackwater.console.edge.parameters import decode_cursor, encode_cursor, moment, number_of
 from slackwater.console.edge.templates_environment import Pages
-from slackwater.console.ports import ReadQueries
+from slackwater.console.ports import DemoRuns, ReadQueries
 from slackwater.console.usecases.decision_pages import DecisionList, decision_list, decision_page, newer
 from slackwater.console.usecases.node_list import node_list
 from slackwater.console.usecases.node_page import node_page
@@ -47,11 +47,11 @@ NODES_PER_PAGE = 50
 MOST_PAGES = 1000
 
 
-def html_router(reads: ReadQueries, clock: Clock, desk: BrokerAdmin, senders: Senders) -> Routes:
+def html_router(reads: ReadQueries, clock: Clock, desk: BrokerAdmin, senders: Senders, demo: DemoRuns) -> Routes:
     """The pages and their static files."""
     router = Routes(include_in_schema=False)
     pages = Pages()
-    _overview_routes(router, pages, reads, clock, senders)
+    _overview_routes(router, pages, Overview(reads, clock), senders, demo)
     _node_routes(router, pages, reads, clock, desk, senders)
     _decision_routes(router, pages, reads, clock)
 
@@ -65,15 +65,14 @@ def html_router(reads: ReadQueries, clock: Clock, desk: BrokerAdmin, senders: Se
     return router
 
 
-def _overview_routes(router: Routes, pages: Pages, reads: ReadQueries, clock: Clock, senders: Senders) -> None:
-    overview = Overview(reads, clock)
-
+def _overview_routes(router: Routes, pages: Pages, overview: Overview, senders: Senders, demo: DemoRuns) -> None:
     @router.get("/", role=Role.VIEWER)
     @pages.errors_as_pages
     async def front(part: bool = False, span: str = "1h", resource: str = "cpu") -> HTMLResponse:
         view = await overview(span, resource)
         template = "overview_part.html" if part else "overview.html"
-        return pages(template, page=view, spans=SPANS, resources=RESOURCES, worst=await senders.worst())
+        worst, run = await senders.worst(), await demo.last()
+        return pages(template, page=view, spans=SPANS, resources=RESOURCES, worst=worst, demo=run)
 
 
 def _node_routes(

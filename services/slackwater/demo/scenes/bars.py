@@ -9,9 +9,10 @@ from typing import Final
 
 from slackwater.charts.svg import number, rect, text
 
-WIDTH, ROW, LEFT, RIGHT = 840.0, 22.0, 150.0, 90.0
+WIDTH, ROW, LEFT, RIGHT = 840.0, 22.0, 150.0, 150.0
 STYLE: Final = """
  text { font: 13px system-ui, sans-serif; fill: #1f2328 } .small { font-size: 11px; fill: #57606a }
+ .title { font-size: 14px; font-weight: 600 }
  .plain { fill: #cf222e } .weights { fill: #8250df } .slackwater { fill: #1a7f37 } .batch { fill: #d4a72c }
  .ground { fill: #ffffff }
  @media (prefers-color-scheme: dark) { text { fill: #e6edf3 } .small { fill: #9198a1 } .ground { fill: #0d1117 }
@@ -35,6 +36,8 @@ class BarPanel:
 
     title: str
     bars: Sequence[TurnBar]
+    note: str = ""
+    """What a reader should know of the values, like which of them are better."""
 
     @property
     def is_logarithmic(self) -> bool:
@@ -51,12 +54,15 @@ class BarPanel:
         return width * (math.log10(value) - low) / (high - low)
 
 
-def bars(label: str, panels: Sequence[BarPanel]) -> str:
-    """Returns the SVG of panels below each other; it stands alone, in light and dark."""
+def bars(label: str, panels: Sequence[BarPanel], heading: str = "") -> str:
+    """Returns the SVG of panels below each other, under a heading if there is one; it stands alone, light and dark."""
     parts, y = [], 14.0
+    if heading:
+        parts.append(text(10, y + 8, heading, "title"))
+        y += 28
     for panel in panels:
         title = panel.title + (" (logarithmic)" if panel.is_logarithmic else "")
-        parts.append(text(10, y + 8, title, ""))
+        parts.append(text(10, y + 8, title + (f": {panel.note}" if panel.note else ""), ""))
         y += 20
         for bar in panel.bars:
             width = panel.length(bar.value, WIDTH - LEFT - RIGHT)

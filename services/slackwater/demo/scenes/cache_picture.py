@@ -11,15 +11,18 @@ from typing import Final
 from slackwater.charts.svg import Frame, Scale, line, number, polyline, rect, text
 from slackwater.demo.scenes.cache_result import SLACKWATER, TITLES, VARIANTS, CacheScene, CacheTurn
 
-WIDTH, HEIGHT = 840.0, 400.0
-_P99_TOP, _P99_BOTTOM, _LIMIT_TOP, _LIMIT_BOTTOM = 50.0, 250.0, 290.0, 350.0
+WIDTH, HEIGHT = 840.0, 430.0
+_P99_TOP, _P99_BOTTOM, _LIMIT_TOP, _LIMIT_BOTTOM = 80.0, 280.0, 320.0, 380.0
 STYLE: Final = """
  text { font: 13px system-ui, sans-serif; fill: #1f2328 } .small { font-size: 11px; fill: #57606a }
+ .title { font-size: 14px; font-weight: 600 }
  polyline { fill: none; stroke-width: 2 } .alone { stroke: #8c959f; stroke-dasharray: 3 3 } .plain { stroke: #cf222e }
- .slackwater { stroke: #1a7f37 } .limit { stroke: #9a6700 } .axis { stroke: #8c959f; stroke-width: 1 }
+ .slackwater { stroke: #1a7f37 } .limit { stroke: #9a6700 } .since { stroke: #9a6700; stroke-dasharray: 2 3 }
+ .axis { stroke: #8c959f; stroke-width: 1 }
  .grid { stroke: #d0d7de; stroke-width: 1 } .ground { fill: #ffffff }
  @media (prefers-color-scheme: dark) { text { fill: #e6edf3 } .small { fill: #9198a1 } .ground { fill: #0d1117 }
- .grid { stroke: #30363d } .plain { stroke: #ff7b72 } .slackwater { stroke: #56d364 } .limit { stroke: #d29922 } }
+ .grid { stroke: #30363d } .plain { stroke: #ff7b72 } .slackwater { stroke: #56d364 }
+ .limit, .since { stroke: #d29922 } }
 """
 
 
@@ -29,12 +32,14 @@ def picture(scene: CacheScene) -> str:
     frame = Frame(WIDTH, HEIGHT)
     seconds = max((one.seconds for turn in turns for one in turn.moments), default=1.0)
     x = Scale(0, seconds, frame.x0, frame.x1)
-    label = f"p99 of prod's reads over time in a parent of {scene.limit_mib} MiB, and the memory limit of batch"
+    label = f"Batch pushes prod's {scene.prod_mib} MiB out of the page cache of a parent of {scene.limit_mib:,} MiB"
     parts = [
-        text(frame.x0, 20, "p99 of prod's reads, ms (logarithmic)", ""),
+        text(frame.x0, 20, label, "title"),
+        text(frame.x0, 48, "response time of prod's reads, 99th percentile, ms (logarithmic): less is better", ""),
         *_p99s(turns, x, frame),
         text(frame.x0, _LIMIT_TOP - 10, "memory limit of batch under Slackwater, MiB", ""),
         *_limits([turn for turn in turns if turn.variant == SLACKWATER], x, frame),
+        text(frame.x0, HEIGHT - 32, "0 s", "small"),
         text(frame.x1, HEIGHT - 32, f"{seconds:.0f} s", "small", "end"),
         *_legend(turns, frame),
     ]
@@ -74,9 +79,17 @@ def _limits(turns: list[CacheTurn], x: Scale, frame: Frame) -> list[str]:
     ]
     if not limited:
         return [*axis, text(frame.x0 + 8, _LIMIT_BOTTOM - 8, "none was set", "small")]
-    last = limited[-1]
+    last, since = limited[-1], x(limited[0].seconds)
     return [
         *axis,
+        line(since, _P99_TOP, since, _P99_BOTTOM, "since"),
+        text(
+            since,
+            _P99_TOP - 6,
+            "Slackwater limits the memory of batch",
+            "small",
+            *(("end",) if since > WIDTH / 2 else ()),
+        ),
         text(frame.x0 - 6, y(most) + 4, str(most), "small", "end"),
         polyline(steps, "limit"),
         text(x(last.seconds), y(last.limit_mib or 0) - 5, f"{last.limit_mib} MiB", "small", "end"),

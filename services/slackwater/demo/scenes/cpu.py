@@ -1,7 +1,7 @@
 """The scene cpu: the same surge beside greedy batch under plain sharing, tier weights alone, and Slackwater.
 
 Weights alone are those of Slackwater, with the idle class and without quotas. Slackwater is the policy as it is
-installed: a quota comes only above the waterline, and goes again where it does not help.
+installed: while weights are in force, a quota comes only if the waterline stays crossed for long (decision 0094).
 """
 
 from __future__ import annotations
@@ -20,16 +20,15 @@ from slackwater.demo.scenes.scene import DemoScene, Stage, wait_until
 from slackwater.demo.schedule import SURGE_LOAD
 from slackwater.demo.summary import Reaction
 
-SURGE_SECONDS: Final = 2.5
+SURGE_SECONDS: Final = 5.0
 MODES: Final = {
     PLAIN: ("observe", "by-request"),
     WEIGHTS: ("observe", "by-tier-idle"),
     SLACKWATER: ("throttle", "by-tier-idle"),
 }
 _SETTLE_SECONDS, _BUSY_SECONDS, _BUSY_CPU_SECONDS, _RESTORE_SECONDS = 0.7, 10.0, 0.5, 8.0
-LEAD_SECONDS: Final = 3.5
-"""Every turn is measured after so much of its surge: under Slackwater a quota is tried first and, without relief,
-undone (decision 0080). Every turn begins with a new policy, which ends the finding of the turn before."""
+LEAD_SECONDS: Final = 1.0
+"""Every turn is measured after so much of its surge, so that no latency of its beginning counts."""
 _PAUSE_SECONDS: Final = 10.0
 _OVERHEAD_SECONDS: Final = 1.5
 _ROUND_SECONDS: Final = 3 * (LEAD_SECONDS + SURGE_SECONDS + _SETTLE_SECONDS + 0.4)
@@ -130,9 +129,11 @@ async def keep_running(stage: Stage) -> None:
                     await bench.measure("repeated", "Slackwater, repeated until Ctrl-C", SURGE_LOAD, SURGE_SECONDS)
                     await asyncio.sleep(_PAUSE_SECONDS)
             finally:
-                await stage.api.set_mode(*MODES[WEIGHTS])  # batch with next to no CPU would end too late
-                await wait_until(watch.all_original, _RESTORE_SECONDS)
-                await stage.workloads.stop(batch)
+                try:
+                    await stage.api.set_mode(*MODES[PLAIN])  # idle batch without any CPU would end too late
+                    await wait_until(watch.all_original, _RESTORE_SECONDS)
+                finally:
+                    await stage.workloads.stop(batch)
                 await stage.api.apply(present)
 
 

@@ -13,13 +13,13 @@ from slackwater.demo.summary import Phase, Reaction
 PLAIN, WEIGHTS, SLACKWATER = "plain", "weights", "slackwater"
 VARIANTS: Final = (PLAIN, WEIGHTS, SLACKWATER)
 TITLES: Final = {PLAIN: "plain sharing", WEIGHTS: "weights alone", SLACKWATER: "Slackwater"}
-LEAST_KEPT: Final = 0.8
+LEAST_KEPT: Final = 0.85
 """Share of the CPU that batch has beside weights alone which it keeps at least under Slackwater."""
 
 
 class CpuTurn(Turn):
-    """One turn: the surge, and for how many of its seconds some quota of batch was below its original. Every turn is
-    measured after the beginning of its surge, in which quotas are tried under Slackwater."""
+    """One turn: the surge, and for how many of its seconds, and of those before the measurement, some quota of batch
+    was below its original."""
 
     variant: Literal["plain", "weights", "slackwater"]
     phase: Phase
@@ -119,6 +119,8 @@ def failures(scene: CpuScene) -> list[str]:
     found = slower("cpu", scene.p99s(SLACKWATER), scene.p99s(WEIGHTS), TITLES[WEIGHTS])
     if errors := sum(turn.phase.errors for turn in scene.of(SLACKWATER)):
         found.append(f"cpu: {errors} requests failed under Slackwater")
+    if quotas := sum(turn.quota_seconds + turn.lead_quota_seconds for turn in scene.of(SLACKWATER)):
+        found.append(f"cpu: batch had a quota for {quotas:.1f} s under Slackwater, although weights protect prod")
     ours, weights = scene.batch(SLACKWATER), scene.batch(WEIGHTS)
     if ours and weights and median(ours) < LEAST_KEPT * median(weights) and max(ours) < min(weights):
         found.append(

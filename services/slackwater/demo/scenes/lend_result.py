@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from statistics import median
 from typing import Final, Literal
 
 from slackwater.demo.scenes.result import Result, SceneReport, Turn
@@ -12,6 +13,12 @@ from slackwater.model.quantities import format_cpu
 REQUESTS, OFFERS = "requests", "offers"
 VARIANTS: Final = (REQUESTS, OFFERS)
 TITLES: Final = {REQUESTS: "without offers", OFFERS: "with offers"}
+BEYOND_PLACED: Final = 1.1
+"""A quota is kept per period, so that a pod may use a little more than its limit at the edges of a turn."""
+SAME_P99_FACTOR, SAME_P99_MS = 1.2, 5.0
+"""Up to which the median p99 with offers counts as the same. A turn has some 230 requests, so its p99 is the third
+slowest: turns without any batch took 16.1 to 20.8 ms on one quiet machine (docs/reference/figures.md). Batch in the
+idle class may hold a CPU for one time slice, about 3 ms, before prod's thread gets it."""
 
 
 class LendTurn(Turn):
@@ -105,17 +112,30 @@ def failures(scene: LendScene) -> list[str]:
         found.append("lend: no batch pod ran on the offer")
     if any(turn.placed_milli > turn.free_milli for turn in scene.turns):
         found.append("lend: more CPU was placed than there was room for")
+    if any(turn.batch_core_seconds > BEYOND_PLACED * turn.placed_milli / 1000 * turn.seconds for turn in scene.turns):
+        found.append("lend: batch used more CPU than was placed")
     if errors := sum(turn.errors for turn in scene.of(OFFERS)):
         found.append(f"lend: {errors} requests failed beside batch on the offer")
-    found += slower("lend", scene.p99s(OFFERS), scene.p99s(REQUESTS), TITLES[REQUESTS])
-    return found
+    return found + not_the_same(scene.p99s(OFFERS), scene.p99s(REQUESTS))
+
+
+def not_the_same(ours: list[float], reference: list[float]) -> list[str]:
+    """Returns that core-hours were not won at the same p99, by the medians of the turns."""
+    if not ours or not reference:
+        return ["lend: prod's p99 was not measured in both variants"]
+    bound = SAME_P99_FACTOR * median(reference) + SAME_P99_MS
+    if median(ours) <= bound:
+        return []
+    terms = f"{SAME_P99_FACTOR:g} x {TITLES[REQUESTS]} + {SAME_P99_MS:g} ms"
+    return [f"lend: prod's median p99 with offers, {median(ours):.1f} ms, is above {bound:.1f} ms ({terms})"]
 
 
 def slower(name: str, ours: list[float], reference: list[float], words: str) -> list[str]:
-    """Returns that prod's p99 is out of its bound, if even its best turn is above the bound of the worst reference."""
+    """Returns that prod's p99 is out of its bound, if the median of its turns is above the bound of the worst
+    reference."""
     if not ours or not reference:
         return [f"{name}: prod's p99 was not measured in both variants"]
     bound = P99_FACTOR * max(reference) + P99_ALLOWANCE_MS
-    if min(ours) <= bound:
+    if median(ours) <= bound:
         return []
     return [f"{name}: prod's p99 {spread_text(ours)} ms is above {bound:.1f} ms ({P99_FACTOR:g} x {words} + 5 ms)"]

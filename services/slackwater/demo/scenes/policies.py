@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import Final
 
-from slackwater.demo import policies, schedule
+from slackwater.demo import policies, schedule, versus
 from slackwater.demo.api import Api
 from slackwater.demo.comparison import PolicyComparison
 from slackwater.demo.contest import BATCH_PODS, BATCH_SHARE, Contest
@@ -16,7 +16,6 @@ from slackwater.demo.scenes.other_work import measured
 from slackwater.demo.scenes.request_bench import running_bench
 from slackwater.demo.scenes.result import Result, SceneReport, Turn
 from slackwater.demo.scenes.scene import DemoScene, Stage
-from slackwater.demo.versus import lines
 from slackwater.demo.workloads import Workloads
 
 _OVERHEAD_SECONDS, _PAIR_SECONDS = 12.0, 55.0
@@ -64,8 +63,16 @@ async def perform(stage: Stage, turns: int) -> PoliciesScene:
 
 
 def report(scene: PoliciesScene) -> SceneReport:
-    """Returns how the figures of the comparison are defined; its table is drawn by slackwater.demo.versus."""
-    return SceneReport(sentences=tuple(lines(scene.comparison)))
+    """Returns the comparison as a table with a row per figure, and how the figures are defined."""
+    found = scene.comparison
+    if not found.outcomes:
+        return SceneReport(sentences=tuple(versus.lines(found)))
+    return SceneReport(
+        title=versus.title_of(found),
+        columns=versus.columns_of(found),
+        rows=tuple(versus.rows_of(found)),
+        sentences=tuple(versus.lines(found)),
+    )
 
 
 POLICIES: Final = DemoScene(

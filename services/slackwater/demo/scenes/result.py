@@ -87,10 +87,12 @@ def interleaved(variants: Sequence[str], turns: int) -> list[str]:
 
 
 class SceneSummary(SceneReport):
-    """The entry of a scene in run-summary.json. `skipped` says why the run had no time for it."""
+    """The entry of a scene in run-summary.json. `skipped` says why the run had no time for it; `picture` is the file of
+    its SVG, empty without one."""
 
     plan: str = ""
     turns_each: int = 0
     took_seconds: float = 0.0
     skipped: str = ""
+    picture: str = ""
     result: Mapping[str, Any] = {}

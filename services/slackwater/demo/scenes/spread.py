@@ -15,20 +15,22 @@ def spread_text(values: Sequence[float], digits: int = 1) -> str:
 
 
 def side(values: Sequence[float], others: Sequence[float]) -> int:
-    """Returns -1 if all values are below all others, 1 if all are above, 0 if they overlap or one side is empty."""
+    """Returns -1 if all values are below all others, 1 if all are above, by more than the values of a side differ; else
+    0, because two turns of each are on two sides by chance in one of three runs."""
     if not values or not others:
         return 0
-    if max(values) < min(others):
+    within = max(max(values) - min(values), max(others) - min(others))
+    if min(others) - max(values) > within:
         return -1
-    return 1 if min(values) > max(others) else 0
+    return 1 if min(values) - max(others) > within else 0
 
 
 def difference_text(name: str, values: Sequence[float], other_name: str, others: Sequence[float]) -> str:
-    """Returns whether a variant is below or above another in every turn, or that their turns overlap."""
+    """Returns whether a variant is clearly below or above another in every turn, or that it is not."""
     turns = f"all {len(values) + len(others)} turns" if len(values) > 1 else "the one turn of each"
     match side(values, others):
         case -1:
             return f"{name} is lower than {other_name} in {turns}"
         case 1:
             return f"{name} is higher than {other_name} in {turns}"
-    return f"no difference between {name} and {other_name}: their turns overlap"
+    return f"no difference between {name} and {other_name} beyond that of their own turns"

@@ -27,6 +27,7 @@ def partial_view(report: UsageReported, guarded: GuardedNode) -> NodeReadings:
         guarded.labels,
         disks=report.disks,
         links=report.links,
+        cpu_weights=report.cpu_weights or "",
     )
 
 
@@ -55,6 +56,7 @@ def view_of(report: UsageReported, guarded: GuardedNode, only: Collection[str] |
         last,
         disks=report.disks,
         links=report.links,
+        cpu_weights=report.cpu_weights or "",
     )
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+from enum import Enum, auto
+
 from slackwater.ingestion.domain.reports import SequenceTrack
 from slackwater.model.records import record
 
@@ -23,25 +26,56 @@ class Fresh:
 
 @record(frozen=True, slots=True)
 class Repeated:
-    """A sequence that was already seen, or that belongs to a replaced agent."""
+    """A sequence that was already seen, or that belongs to a replaced agent or an earlier boot."""
 
 
-def observe(track: SequenceTrack, boot_epoch: str, sequence: int) -> Fresh | Repeated:
-    """Classifies a report and returns the new track.
+class Order(Enum):
+    """How a report of another boot than the running agent's stands to it.
+
+    LATER     measured after all reports of the running agent
+    EARLIER   not so, while the node is fresh: a boot before the running agent, whose report comes late
+    UNCLEAR   not so, but the node is silent: an agent whose clock was set back may have taken over
+    RETURNED  measured after all reports while the node is silent: also an agent that was taken for replaced
+    """
+
+    LATER = auto()
+    EARLIER = auto()
+    UNCLEAR = auto()
+    RETURNED = auto()
+
+
+def order_of(measured_at: datetime, newest_at: datetime | None, *, is_fresh: bool) -> Order:
+    """Returns the order of a report of another boot. `newest_at` is the newest measurement of the node that was
+    accepted, `is_fresh` whether the running agent still reports. Agents state no order of their boots, and their clocks
+    may be set back between two: silence of the running agent decides then.
+    """
+    if newest_at is None:
+        return Order.LATER
+    if measured_at > newest_at:
+        return Order.LATER if is_fresh else Order.RETURNED
+    return Order.EARLIER if is_fresh else Order.UNCLEAR
+
+
+def observe(track: SequenceTrack, boot_epoch: str, sequence: int, order: Order = Order.LATER) -> Fresh | Repeated:
+    """Classifies a report and returns the new track. `order` counts for another boot than the running agent's.
 
     A new boot epoch counts from 1, so its missing start is counted. If the node is unknown and its first sequence is
     above REMEMBERED, that sequence is the baseline. A report that fills a known hole is accepted and closes the hole,
-    because delivery may reorder.
+    because delivery may reorder. An agent that was taken for replaced and returns goes on from the sequence that it
+    brings: what it sent meanwhile was refused.
     """
     if track.boot_epoch is None and sequence > REMEMBERED:
         return Fresh(SequenceTrack(boot_epoch, (), sequence), 0)
     if boot_epoch == track.boot_epoch:
         return _same_agent(track, sequence)
-    if boot_epoch in track.previous_epochs:
+    is_known = boot_epoch in track.previous_epochs
+    if order is Order.EARLIER or (is_known and order is not Order.RETURNED):
         return Repeated()
-    replaced = () if track.boot_epoch is None else (track.boot_epoch, *track.previous_epochs)[:REMEMBERED_EPOCHS]
-    restarted = SequenceTrack(boot_epoch, replaced, sequence, _holes((), 0, sequence))
-    return Fresh(restarted, sequence - 1)
+    others = (epoch for epoch in track.previous_epochs if epoch != boot_epoch)
+    replaced = () if track.boot_epoch is None else (track.boot_epoch, *others)[:REMEMBERED_EPOCHS]
+    if is_known:
+        return Fresh(SequenceTrack(boot_epoch, replaced, sequence), 0)
+    return Fresh(SequenceTrack(boot_epoch, replaced, sequence, _holes((), 0, sequence)), sequence - 1)
 
 
 def _same_agent(track: SequenceTrack, sequence: int) -> Fresh | Repeated:

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from slackwater.ingestion.domain.reports import Arrival, KnownNode, MeasuredPod, Report, SequenceTrack, UsageSeries
-from slackwater.ingestion.domain.sequences import Repeated, observe
+from slackwater.ingestion.domain.sequences import Order, Repeated, observe, order_of
 from slackwater.model.bounds import (
     MOST_COUNT,
     MOST_CPU_MILLI,
@@ -22,6 +22,7 @@ from slackwater.model.bounds import (
     MOST_RATIO,
     MOST_SAMPLES,
 )
+from slackwater.model.nodes import Liveness
 from slackwater.model.plausibility import CAPACITY_FACTOR, plausible_usage
 from slackwater.model.quantities import Resources
 from slackwater.model.records import record
@@ -90,7 +91,10 @@ def judge(arrival: Arrival, known: KnownNode, limits: ReportLimits, *, sound: bo
     refused = refused or _time(report, arrival.received_at, limits)
     if refused is not None:
         return refused
-    seen = observe(known.track, report.boot_epoch, report.sequence)
+    order = Order.LATER
+    if report.boot_epoch != known.track.boot_epoch:
+        order = order_of(report.midpoint_at, known.newest_at, is_fresh=known.liveness is Liveness.FRESH)
+    seen = observe(known.track, report.boot_epoch, report.sequence, order)
     if isinstance(seen, Repeated):
         detail = f"sequence: {report.sequence} of {report.boot_epoch}; last is {known.track.last}"
         return RefusedReport(Refusal.REPLAYED_SEQUENCE, detail)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from tests.world.invariants import Invariant, Violation
@@ -22,10 +25,13 @@ from slackwater.events.intent_declared import IntentDeclared
 from slackwater.resources.kinds.autonomy import AUTONOMY
 from slackwater.waterline.execution.limits import ActionLimits
 from slackwater.waterline.policies.autonomy import AutonomyPolicy
+from slackwater.waterline.policies.grants import Autonomy
 
 LEDGER = str(FOLDER / "evictions.json")
 EVICT = "evict"
 HOUR = 3600.0
+KNOWN_SECONDS = 5.0
+"""From the commit of a document until every replica follows it, without faults."""
 SIGNALLED = (EvictionOutcome.TERMINATED, EvictionOutcome.KILLED, EvictionOutcome.FAILED)
 
 
@@ -55,7 +61,7 @@ class EvictionsAreCarriedOutOnce(Invariant):
         uid = effect.pod.uid
         if effect.is_protected:
             raise Violation(f"{station.node}: signal {effect.what} to {uid}, which is protected")
-        records = [one for one in _ledger(station) if one["pod_uid"] == uid]
+        records = [one for one in ledger_of(station) if one["pod_uid"] == uid]
         going = [one for one in records if one["outcome"] is None]
         if len(going) != 1:
             raise Violation(f"{station.node}: signal {effect.what} to {uid}, for which the ledger has {records}")
@@ -77,46 +83,90 @@ class EvictionsAreCarriedOutOnce(Invariant):
             raise Violation(f"{completed.node}: eviction {completed.id} ended as {before} and as {outcome}")
 
 
+@dataclass(frozen=True, slots=True)
+class _Grant:
+    """An Autonomy in force from its commit until `until`, when the next one is known everywhere."""
+
+    limits: ActionLimits
+    policy: AutonomyPolicy
+    until: float = math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    at: float
+    node: str
+    writer: str
+
+
 class EvictionsAreWithinAutonomy(Invariant):
-    """No eviction without the grant; per node and per pool not more within an hour than the bounds say."""
+    """No eviction without the grant. Within an hour no writer begins more evictions on a node than the grant says, and
+    ensurance no more in the pool than the cycle that passes the pool's bound. An eviction that failed does not count.
+
+    Of several grants the widest counts, because a replica or a disconnected agent may have known the one before. One
+    that was replaced before any fault counts for KNOWN_SECONDS more."""
 
     NAME = "evictions are within autonomy"
-    KINDS: ClassVar = (Kind.POD_SIGNALLED, Kind.COMMITTED)
+    KINDS: ClassVar = (Kind.POD_SIGNALLED, Kind.COMMITTED, Kind.STORED)
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
         self._granted: set[str] = {EnsuranceSettings(**world.plan.settings.get("ensurance", {})).mode}
-        self._begun: dict[str, tuple[float, str]] = {}
-        """By pod uid, the time of the first signal and the node."""
+        self._grants = [_Grant(ActionLimits(), AutonomyPolicy())]
+        self._begun: dict[str, _Begun] = {}
+        """By pod uid, its first signal."""
 
     def on_step(self, step: Step) -> None:
         if step.kind is Kind.COMMITTED:
-            self._grant(step.value)
-            return
-        station, effect = step.value
-        if EVICT not in self._granted:
-            raise Violation(f"{station.node}: {effect.pod.uid} is evicted; granted so far: {sorted(self._granted)}")
-        self._begun.setdefault(effect.pod.uid, (step.at, station.node))
-        self._check_bounds(step.at)
+            self._grant(step.value, step.at)
+        elif step.kind is Kind.POD_SIGNALLED:
+            self._signal(step)
+        elif (done := payload_of(step, EvictionCompleted)) is not None and done.outcome is EvictionOutcome.FAILED:
+            self._begun.pop(done.pod_uid, None)
 
-    def _grant(self, commit: Commit) -> None:
+    def _signal(self, step: Step) -> None:
+        station, effect = step.value
+        uid = effect.pod.uid
+        if EVICT not in self._granted:
+            raise Violation(f"{station.node}: {uid} is evicted; granted so far: {sorted(self._granted)}")
+        if uid not in self._begun:
+            writer = next((one["writer"] for one in _ledger(station) if one["pod_uid"] == uid), "")
+            self._begun[uid] = _Begun(step.at, station.node, writer)
+            self._check_bounds(step.at)
+
+    def _grant(self, commit: Commit, now: float) -> None:
         """Count what an operator allows from the moment at which it is stored."""
         for row in commit.inserted(HISTORY):
             if row["kind"] == AUTONOMY.name:
-                self._granted.add((spec_of(row) or {}).get("mode", ""))
+                spec = spec_of(row)
+                self._granted.add((spec or {}).get("mode", ""))
+                before_any_fault = min((fault.at for fault in self.world.plan.faults), default=math.inf)
+                if now + KNOWN_SECONDS < before_any_fault:
+                    self._grants = [replace(one, until=min(one.until, now + KNOWN_SECONDS)) for one in self._grants]
+                self._grants.append(_grant_of(spec))
 
     def _check_bounds(self, now: float) -> None:
-        lately = Counter(node for at, node in self._begun.values() if now - at < HOUR)
-        per_node, per_pool = ActionLimits().evictions_per_hour or 0, AutonomyPolicy().evictions_per_hour
-        node, most = lately.most_common(1)[0]
+        grants = [one for one in self._grants if now < one.until]
+        lately = [one for one in self._begun.values() if now - one.at < HOUR]
+        (node, writer), most = Counter((one.node, one.writer) for one in lately).most_common(1)[0]
+        per_node = max(one.limits.evictions_per_hour or 0 for one in grants)
         if most > per_node:
-            raise Violation(f"{node}: {most} evictions within an hour; allowed: {per_node}")
-        beyond = (ActionLimits().evictions_per_cycle or 0) * len(self.world.stations)
-        if lately.total() > per_pool + beyond:  # each node may have begun one cycle's before the pool stepped back
-            raise Violation(f"{lately.total()} evictions in the pool within an hour; allowed: {per_pool} and {beyond}")
+            raise Violation(f"{node}: {writer} began {most} evictions within an hour; allowed: {per_node}")
+        per_pool = max(one.policy.evictions_per_hour + (one.limits.evictions_per_cycle or 0) for one in grants)
+        total = sum(one.writer != OWN_WRITER for one in lately)
+        if total > per_pool:
+            raise Violation(f"{total} evictions in the pool within an hour; allowed with a last cycle: {per_pool}")
 
 
-def _ledger(station: Station) -> list[dict[str, Any]]:
+def _grant_of(spec: Mapping[str, Any] | None) -> _Grant:
+    if spec is None:
+        return _Grant(ActionLimits(), AutonomyPolicy())
+    raw = {"apiVersion": "slackwater.io/v1alpha1", "kind": "Autonomy", "metadata": {"name": "any"}, "spec": spec}
+    document = Autonomy.model_validate(raw)
+    return _Grant(document.limits(), document.policy())
+
+
+def ledger_of(station: Station) -> list[dict[str, Any]]:
     """The records on the disk of the agent."""
     content = station.disk.files().get(LEDGER)
     found: list[dict[str, Any]] = json.loads(content) if content else []

@@ -63,12 +63,12 @@ class LimitsAreWanted(Invariant):
         if station.time() - station.refused_at < slack:
             return
         for path, (plain, now) in station.machine.kernel.differences().items():
-            name, uid = _limited(path)
+            name, uid = limited(path)
             if name and not _names(station, uid, name, slack):
                 raise Violation(f"{station.node}: {path} holds {now!r} ({plain!r} before), and no writer wants a limit")
 
     def _check_write(self, station: Station, write: Write) -> None:
-        name, uid = _limited(write.path)
+        name, uid = limited(write.path)
         if not name or write.by != AGENT or write.path not in station.machine.kernel.differences():
             return
         if not _names(station, uid, name, self._slack(station)):
@@ -93,7 +93,7 @@ class LimitsAreWanted(Invariant):
         return age is not None and age <= service.settings.sample_seconds
 
 
-def _limited(path: str) -> tuple[str, str]:
+def limited(path: str) -> tuple[str, str]:
     """The file's name and the pod's uid, if the file limits a pod."""
     *above, uid, name = path.split("/")
     is_pod = above[-2].startswith("slackwater-")

@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 from tests.world.invariants import Invariant, Violation
 from tests.world.machine.station import Station
 from tests.world.processes import State
+from tests.world.settling import has_settled
 
 from slackwater.colocation.adapters.states import state_of
 from slackwater.colocation.settings import ColocationSettings
-from slackwater.ingestion.settings import IngestionSettings
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import Tier
 from slackwater.offers.node import NodeState
@@ -18,20 +18,18 @@ from slackwater.offers.node_offer import Gates, decide_node
 from slackwater.offers.snapshots import snapshot_of
 
 OWNERS = (Tier.PROD, Tier.MID)
-DELAY_SECONDS = 20.0
-"""From the end of a window to the offer of its prediction, without faults."""
 
 
 class OffersAreOfTheTrueState(Invariant):
     """Colocation knows the capacity and the owners of each machine, and publishes what the formulas give for what it
-    knows, as near as its hysteresis lets it: a pod that is gone and a rise are checked where
-    there was time for them."""
+    knows, as near as its hysteresis lets it: an offer is below that only while its gate counts the windows of a rise,
+    up to the newest one. A plan that gives too little quiet time is not checked."""
 
     NAME = "offers are of the true state"
     KINDS: ClassVar = ()
 
     def at_rest(self) -> None:
-        if self.world.plan.changes:  # strategies of operators are not followed here
+        if self.world.plan.changes or not has_settled(self.world.plan):  # strategies of operators are not followed here
             return
         known = {row["node"]: row for row in self._rows()}
         for place, station in self.world.stations.items():
@@ -52,7 +50,7 @@ class OffersAreOfTheTrueState(Invariant):
             raise Violation(f"{station.node} has {capacity}; colocation knows {state.capacity}")
         owners = {one.pod.uid for one in station.machine.running() if one.pod.tier in OWNERS}
         seen = {pod.uid for pod in state.pods if pod.tier in OWNERS}
-        if owners - seen or (seen != owners and self._settled_seconds() >= self._windows_seconds(2)):
+        if owners != seen:
             raise Violation(f"{station.node} has owners {sorted(owners)}; colocation knows {sorted(seen)}")
         strategy = ColocationSettings(**self.world.plan.settings.get("colocation", {})).strategy()
         now = self.world.clock_of("colocation-0").now()
@@ -65,19 +63,10 @@ class OffersAreOfTheTrueState(Invariant):
             ("batch memory", state.memory, state.batch.memory_bytes, offer.batch.value.memory_bytes),
         ):
             allowed = max(published, computed) * strategy.diff_threshold * 2
-            is_short = self._settled_seconds() < self._windows_seconds(strategy.rise_windows + 1)
-            is_rising = is_short or gate.rising_to > published  # which lasts for some windows
+            counts = 0 < gate.rising_windows < strategy.rise_windows and gate.last_window == state.window_end
+            is_rising = counts and gate.rising_to > published
             if abs(published - computed) > allowed and (published > computed or not is_rising):
                 raise Violation(f"{station.node} offers {published} of {what}; the formula gives {computed}")
-
-    def _settled_seconds(self) -> float:
-        return self.world.plan.quiet_seconds + self.world.plan.rest_seconds
-
-    def _windows_seconds(self, windows: int) -> float:
-        """The longest time in which so many windows are closed and followed. A pod that has ended counts to the end of
-        its window, which is the first of two; a rise may begin just after the first of its windows."""
-        settings = IngestionSettings(**self.world.plan.settings.get("ingestion", {}))
-        return windows * settings.window_seconds + DELAY_SECONDS
 
     def _rows(self) -> list[dict[str, Any]]:
         table = self.world.postgres.schemas["colocation"].tables["nodes"]

@@ -8,14 +8,13 @@ from itertools import pairwise
 from typing import ClassVar
 
 from tests.world.invariants import Invariant, Violation
+from tests.world.settling import has_settled
 from tests.world.trace import Kind, Step
 from tests.world.world import World
 
 REST = "rest"
-MOST_TURNS, MOST_TURNS_EARLY = 1, 3
-"""Of a file at rest: what the last surge still causes. Early: after a quiet time shorter than SETTLED_SECONDS."""
-SETTLED_SECONDS = 100.0
-"""From the last fault to the end of what it causes: a lease, a cool-down and the restore in steps."""
+MOST_TURNS = 1
+"""Of a file at rest: what the last surge still causes."""
 MOST_WAITING = 20
 """Messages that may be on their way at any moment of an idle fleet."""
 
@@ -54,8 +53,7 @@ def amount_in(text: str) -> float:
 
 
 class NothingChanges(Invariant):
-    """With constant load no limit goes up and down: at rest a file's value turns at most MOST_TURNS times, or
-    MOST_TURNS_EARLY."""
+    """With constant load no limit goes up and down: at rest a file's value turns at most MOST_TURNS times."""
 
     NAME = "nothing changes at rest"
     KINDS: ClassVar = (Kind.PHASE, Kind.KNOB_WRITTEN)
@@ -67,13 +65,12 @@ class NothingChanges(Invariant):
 
     def on_step(self, step: Step) -> None:
         if step.kind is Kind.PHASE:
-            self._rests = step.subject == REST
+            self._rests = step.subject == REST and has_settled(self.world.plan)
         elif self._rests:
             moves = self._moves.setdefault(step.subject, [])
             moves.append(direction(str(step.detail["before"]), str(step.detail["after"])))
             turns = sum(one * other < 0 for one, other in pairwise(moves))
-            is_early = self.world.plan.quiet_seconds < SETTLED_SECONDS
-            if turns > (MOST_TURNS_EARLY if is_early else MOST_TURNS):
+            if turns > MOST_TURNS:
                 raise Violation(f"{step.subject} turned {turns} times with constant load")
 
 

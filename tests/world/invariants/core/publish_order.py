@@ -45,7 +45,7 @@ class CommittedEventsArePublishedOnce(Invariant):
         place = self._places.get(identity)
         if place is None:
             raise Violation(f"{step.subject} ({identity}) was published, and no transaction has committed it")
-        if self._is_there_already(identity):
+        if self._is_there_already(identity, sequence):
             raise Violation(f"{step.subject} ({identity}) is stored at {self._stored[identity]} and at {sequence}")
         if identity not in self._stored:
             newest = self._newest.get(step.subject, -1)
@@ -55,8 +55,12 @@ class CommittedEventsArePublishedOnce(Invariant):
             self._newest[step.subject] = place
         self._stored[identity] = stream, sequence
 
-    def _is_there_already(self, identity: str) -> bool:
+    def _is_there_already(self, identity: str, now: int) -> bool:
+        """Whether the copy stored before is still there. A stream that has lost its tail may store the event again
+        under the same number, `now`."""
         stream, sequence = self._stored.get(identity, ("", 0))
+        if sequence == now:
+            return False
         known = self.world.broker.jetstreams.get(stream)
         found = known.messages.get(sequence) if known is not None else None
         return found is not None and found.message.headers.get("ce-id") == identity

@@ -2,44 +2,42 @@
 
 from __future__ import annotations
 
-import importlib
 import json
-from typing import Any, ClassVar
+from collections import Counter
+from typing import ClassVar
 
-import msgspec
 from tests.world.invariants import Invariant, Violation
+from tests.world.invariants.decisions.repeat import check_repeats
 from tests.world.invariants.payloads import payload_of
 from tests.world.trace import Kind, Step
 from tests.world.world import World
 
 from slackwater.decisions.reasons import DecisionKind
-from slackwater.decisions.record import Action, DecisionRecord
 from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.intent_declared import IntentDeclared
-from slackwater.waterline.execution.plan import Step as PlanStep
-from slackwater.waterline.loop.applied_limits import limits_of
 
 REPEATED_ALWAYS, REPEATED_EACH = 20, 7
-"""The first records of a run are all repeated, and then one of so many: each costs a millisecond."""
-_AMOUNTS = frozenset({DecisionKind.OFFER, DecisionKind.PREDICTION})
-_PLANS = frozenset({DecisionKind.THROTTLE, DecisionKind.RESTORE, DecisionKind.EVICT})
+"""Plans are all repeated; of offers and predictions the first of a run, and then one of so many."""
+AMOUNTS = frozenset({DecisionKind.OFFER, DecisionKind.PREDICTION})
 
 
 class RecordsCanBeRepeated(Invariant):
-    """The recorded function with the recorded arguments gives the recorded amount, or the recorded actions."""
+    """The recorded function with the recorded arguments gives the recorded result, and everything else that the record
+    says follows from its arguments (tests.world.invariants.decisions.repeat)."""
 
     NAME = "records can be repeated"
     KINDS: ClassVar = (Kind.STORED,)
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
-        self._seen = 0
+        self._seen: Counter[str] = Counter()
 
     def on_step(self, step: Step) -> None:
         if not step.subject.startswith(f"sw.v1.{DecisionRecorded.TYPE}."):
             return
-        self._seen += 1
-        if self._seen > REPEATED_ALWAYS and self._seen % REPEATED_EACH:
+        kind = json.loads(step.value.body)["record"]["kind"]
+        self._seen[kind] += 1
+        if kind in AMOUNTS and self._seen[kind] > REPEATED_ALWAYS and self._seen[kind] % REPEATED_EACH:
             return
         recorded = payload_of(step, DecisionRecorded)
         if recorded is not None and not recorded.record.compact:
@@ -82,44 +80,6 @@ class ActionsHaveRecords(Invariant):
     def _accounts(self) -> str:
         """The rows of ensurance's nodes, in which the accounts are."""
         return repr(list(self.world.postgres.schemas["ensurance"].tables["guarded_nodes"].committed()))
-
-
-def check_repeats(record: DecisionRecord) -> None:
-    """Repeat a record from its JSON. Raises Violation."""
-    module, _, name = record.replay.function.partition(":")
-    arguments = json.loads(json.dumps(record.replay.arguments))
-    again = getattr(importlib.import_module(module), name)(**arguments)
-    if record.kind in _AMOUNTS and again != record.result:
-        raise Violation(f"{record.kind} {record.id} of {record.node} recorded {record.result}; repeated: {again}")
-    if record.kind in _PLANS:
-        actions, repeated = [_of_action(one) for one in record.actions], _of_plan(again, record)
-        if actions != repeated:
-            raise Violation(f"{record.kind} {record.id} of {record.node} recorded {actions}; repeated: {repeated}")
-
-
-def _of_action(action: Action) -> tuple[Any, ...]:
-    if action.memory is not None:
-        return (action.pod_uid, "memory", action.memory.before_bytes, action.memory.after_bytes)
-    if action.evicted:
-        return (action.pod_uid, "evict", None, None)
-    return (action.pod_uid, "cpu", action.cpu_limit_before_milli, action.cpu_limit_after_milli)
-
-
-def _of_plan(plan: dict[str, Any], record: DecisionRecord) -> list[tuple[Any, ...]]:
-    """The actions of the record's kind in a repeated plan."""
-    is_memory = record.subject == "memory" and record.kind is not DecisionKind.EVICT
-    found: list[tuple[Any, ...]] = []
-    for raw in plan["steps"]:
-        step = msgspec.convert(raw, PlanStep, strict=False)
-        if step.kind.value.removesuffix("-memory") != record.kind.value or (step.memory is not None) != is_memory:
-            continue
-        if step.memory is not None:
-            found.append((step.uid, "memory", step.memory.before_bytes, step.memory.after_bytes))
-        elif step.changes:
-            found.append((step.uid, "cpu", *limits_of(step)))
-        else:
-            found.append((step.uid, "evict", None, None))
-    return found
 
 
 INVARIANTS = (RecordsCanBeRepeated, ActionsHaveRecords)

@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+import msgspec
 from tests.world.invariants import Invariant, Violation
 from tests.world.invariants.payloads import payload_of
 from tests.world.trace import Kind, Step
+from tests.world.world import World
 
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
+from slackwater.events.usage_reported import UsageReported
 from slackwater.model.nodes import Liveness
 
 LETTERS = frozenset({"clock_skew", "replayed_sequence"})
 """Reasons for which a report of a clock that jumps, or of an agent before its restart, is refused."""
+
+
+class ReportHead(msgspec.Struct):
+    """What numbers a report; the rest of it is not decoded."""
+
+    node: str
+    boot_epoch: str
+    sequence: int
+
+
+_HEAD = msgspec.json.Decoder(ReportHead)
 
 
 class AcknowledgedReportsAreStored(Invariant):
@@ -24,13 +37,14 @@ class AcknowledgedReportsAreStored(Invariant):
     KINDS: ClassVar = (Kind.ACKNOWLEDGED,)
 
     def on_step(self, step: Step) -> None:
-        report = json.loads(step.value.body)
+        report = _HEAD.decode(step.value.body)
         table = self.world.postgres.schemas["ingestion"].tables["nodes"]
         names = table.definition.names
-        rows = (dict(zip(names, values, strict=True)) for values in table.committed())
-        row = next((row for row in rows if row["name"] == report["node"]), None)
-        if row is None or not is_counted(row, report["boot_epoch"], report["sequence"]):
-            number = f"report {report['sequence']} of {report['node']} ({report['boot_epoch']})"
+        place = table.definition.places["name"]
+        values = next((values for values in table.committed() if values[place] == report.node), None)
+        row = None if values is None else dict(zip(names, values, strict=True))
+        if row is None or not is_counted(row, report.boot_epoch, report.sequence):
+            number = f"report {report.sequence} of {report.node} ({report.boot_epoch})"
             raise Violation(f"{number} was acknowledged by {step.process}, and no commit has counted it: {row}")
 
 
@@ -39,6 +53,30 @@ def is_counted(row: Mapping[str, Any], epoch: str, sequence: int) -> bool:
     if row["boot_epoch"] != epoch:  # of an agent before its restart
         return True
     return row["last_sequence"] >= sequence and sequence not in (row["missing"] or ())
+
+
+class RunningAgentsAreCounted(Invariant):
+    """At rest the node's row is that of the agent whose reports the stream stores."""
+
+    NAME = "running agents are counted"
+    KINDS: ClassVar = (Kind.STORED,)
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self._epochs: dict[str, str] = {}
+        """By node, the boot epoch of its newest stored report."""
+
+    def on_step(self, step: Step) -> None:
+        if (report := payload_of(step, UsageReported)) is not None:
+            self._epochs[report.node] = report.boot_epoch
+
+    def at_rest(self) -> None:
+        table = self.world.postgres.schemas["ingestion"].tables["nodes"]
+        rows = (dict(zip(table.definition.names, values, strict=True)) for values in table.committed())
+        counted = {row["name"]: row["boot_epoch"] for row in rows}
+        for node, epoch in self._epochs.items():
+            if counted.get(node) != epoch:
+                raise Violation(f"{node} reports as {epoch}; ingestion counts {counted.get(node)}")
 
 
 class ReceiptDecidesLiveness(Invariant):
@@ -67,4 +105,9 @@ class NoValidMessageIsADeadLetter(Invariant):
             )
 
 
-INVARIANTS = (AcknowledgedReportsAreStored, NoValidMessageIsADeadLetter, ReceiptDecidesLiveness)
+INVARIANTS = (
+    AcknowledgedReportsAreStored,
+    NoValidMessageIsADeadLetter,
+    ReceiptDecidesLiveness,
+    RunningAgentsAreCounted,
+)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from datetime import datetime, timedelta
 from typing import ClassVar
 
 from tests.world.invariants import Invariant, Violation
@@ -15,8 +15,9 @@ from slackwater.events.usage_windowed import UsageWindowed
 
 
 class WindowsCountOnce(Invariant):
-    """A window of a node is published under one id. Over all windows of a node, reports and gaps together are at most
-    the numbers that its agents have given, and reports at most those that the stream has stored."""
+    """A window of a node is published under one id. Up to the end of each window, the windows of a node count at most
+    as many reports as the stream has stored of that time, and with their gaps at most the numbers that its agents had
+    given by then."""
 
     NAME = "windows count once"
     KINDS: ClassVar = (Kind.STORED,)
@@ -24,15 +25,15 @@ class WindowsCountOnce(Invariant):
     def __init__(self, world: World) -> None:
         super().__init__(world)
         self._ids: dict[tuple[str, str], str] = {}
-        self._numbers: dict[str, dict[str, set[int]]] = {}
-        """By node and boot epoch, the numbers of the reports that were stored."""
-        self._reports: Counter[str] = Counter()
-        self._counted: Counter[str] = Counter()
+        self._stored: dict[str, dict[tuple[str, int], datetime]] = {}
+        """By node, the midpoint of each report by boot epoch and number."""
+        self._windows: dict[str, dict[datetime, tuple[int, int]]] = {}
+        """By node and end, the reports and the gaps of a window."""
 
     def on_step(self, step: Step) -> None:
         if (report := payload_of(step, UsageReported)) is not None:
-            epochs = self._numbers.setdefault(report.node, {})
-            epochs.setdefault(report.boot_epoch, set()).add(report.sequence)
+            midpoint = report.sampled_at - timedelta(seconds=report.window_seconds) / 2
+            self._stored.setdefault(report.node, {})[report.boot_epoch, report.sequence] = midpoint
         elif (window := payload_of(step, UsageWindowed)) is not None:
             self._check(window, step.detail["id"])
 
@@ -44,14 +45,17 @@ class WindowsCountOnce(Invariant):
         if before is not None:
             raise Violation(f"the window of {node} from {start} was published as {before} and as {identity}")
         self._ids[node, start] = identity
-        self._reports[node] += window.reports
-        self._counted[node] += window.reports + window.gaps
-        epochs = self._numbers.get(node, {})
-        stored, given = sum(map(len, epochs.values())), sum(map(max, epochs.values()))
-        if self._reports[node] > stored:
-            raise Violation(f"windows of {node} hold {self._reports[node]} reports; {stored} were stored")
-        if self._counted[node] > given:
-            raise Violation(f"windows of {node} count {self._counted[node]} reports and gaps; {given} were numbered")
+        end = window.window_start + timedelta(seconds=window.window_seconds)
+        own = self._windows.setdefault(node, {})
+        own[end] = window.reports, window.gaps
+        reports = sum(counted for at, (counted, _) in own.items() if at <= end)
+        counted = reports + sum(gaps for at, (_, gaps) in own.items() if at <= end)
+        numbers = [number for number, at in self._stored.get(node, {}).items() if at < end]
+        if reports > len(numbers):
+            raise Violation(f"windows of {node} up to {end} hold {reports} reports; {len(numbers)} were stored")
+        given = sum(dict(sorted(numbers)).values())  # the last number of each epoch
+        if counted > given:
+            raise Violation(f"windows of {node} up to {end} count {counted} reports and gaps; {given} were numbered")
 
 
 INVARIANTS = (WindowsCountOnce,)

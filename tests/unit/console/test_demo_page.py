@@ -1,0 +1,83 @@
+"""The page of the last demo run, from the files that the demo writes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import httpx2
+import pytest
+from demo_files import RESULT, demo_folder, write_summary
+
+from slackwater.console.adapters.demo_files import DemoFiles
+from slackwater.console.adapters.memory import MemoryReadModel
+from slackwater.console.edge.stream import Streams
+from slackwater.console.service import routers_of
+from slackwater.demo.scenes.lend import LEND
+from slackwater.demo.scenes.result import SceneSummary
+from slackwater.runtime.http import build_app
+from slackwater.runtime.settings import HttpSettings
+from slackwater.testing.bus import MemoryBus
+from slackwater.testing.clock import FakeClock
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return demo_folder(tmp_path)
+
+
+async def get(demo: Path, path: str) -> httpx2.Response:
+    clock = FakeClock()
+    routers = routers_of(MemoryReadModel(), Streams(MemoryBus(clock=clock), clock), clock, demo=DemoFiles(demo))
+    app = build_app(routers, _no_checks, HttpSettings.local())
+    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://127.0.0.1") as client:
+        return await client.get(path)
+
+
+async def _no_checks() -> list[object]:
+    return []
+
+
+async def test_the_page_shows_table_sentences_and_picture_of_every_scene(folder: Path) -> None:
+    page = (await get(folder, "/demo")).text
+    report = LEND.judged(RESULT)
+    assert all(f">{cell}</" in page for row in report.rows for cell in row)
+    assert all(text.replace("'", "&#39;") in page for text in report.sentences)
+    assert 'src="/demo/pictures/lend.svg?' in page
+    assert "edge-7 (2 CPUs, Linux 6.1, cgroups v2)" in page
+    assert "Skipped: it needs 40 s, and 3 s are left." in page
+    assert "/demo/pictures/cpu.svg" not in page
+
+
+async def test_a_picture_is_served_of_scenes_of_this_run_alone(folder: Path) -> None:
+    shown = await get(folder, "/demo/pictures/lend.svg")
+    assert (shown.status_code, shown.headers["content-type"]) == (200, "image/svg+xml")
+    assert "core-s, 4 of 8 pods" in shown.text
+    for name in ("cpu", "policies", "..%2Fsecret", "..%2f..%2fsecret"):
+        assert (await get(folder, f"/demo/pictures/{name}.svg")).status_code == 404
+
+
+async def test_the_overview_names_the_run_and_its_scenes(folder: Path) -> None:
+    page = (await get(folder, "/")).text
+    assert "lend shown, cpu skipped" in page
+    assert 'href="/demo"' in page
+
+
+@pytest.mark.parametrize("content", [None, "{", "[]", '{"driver": "simulated", "started_at": "2026-01-05T10:00:00Z"}'])
+async def test_without_scenes_the_page_says_what_to_run(tmp_path: Path, content: str | None) -> None:
+    if content is not None:
+        (tmp_path / "run-summary.json").write_text(content)
+    answer = await get(tmp_path / "demo", "/demo")
+    assert (answer.status_code, "make run" in answer.text) == (200, True)
+    assert 'href="/demo"' not in (await get(tmp_path / "demo", "/")).text
+
+
+async def test_failed_and_not_measurable_scenes_say_so(folder: Path) -> None:
+    write_summary(
+        folder,
+        lend=SceneSummary(failures=("lend: prod's p99 was not measured",)),
+        memory=SceneSummary(not_measurable=("memory: 900 MiB are available",)),
+    )
+    page = (await get(folder, "/demo")).text
+    assert "Failed: lend: prod&#39;s p99 was not measured." in page
+    assert "Not measurable: memory: 900 MiB are available." in page
+    assert "<img" not in page

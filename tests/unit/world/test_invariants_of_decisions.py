@@ -1,0 +1,151 @@
+"""Records that do not repeat, changes without a record and limits beside their document are found."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from tests.world.invariants import Violation
+from tests.world.invariants.decisions.changes import ChangesAreRecorded
+from tests.world.invariants.decisions.machines import MachinesFollowDecisions
+from tests.world.invariants.decisions.repeat import check_repeats
+from tests.world.machine.kernel import AGENT
+from tests.world.trace import Kind, Step
+
+from slackwater.agent.domain.desired_state import DesiredState, Throttle
+from slackwater.agent.domain.weights import Policy
+from slackwater.decisions.reasons import DecisionKind, Mode, Reason
+from slackwater.decisions.record import Action, DecisionRecord
+from slackwater.events.decision_recorded import DecisionRecorded
+from slackwater.events.intent_declared import CpuThrottle, IntentDeclared
+from slackwater.events.serialized import type_of
+from slackwater.waterline.analysis.demands import ActionKind
+from slackwater.waterline.cycle import Options
+from slackwater.waterline.decision_inputs import DecisionContext
+from slackwater.waterline.decision_record import release_records
+from slackwater.waterline.loop.applied_limits import Throttled
+from slackwater.waterline.node_guard import GuardState, release
+from slackwater.waterline.policies.values import Policies
+from slackwater.waterline.rulebook import Rulebook
+
+NOW = datetime(2026, 1, 5, tzinfo=UTC)
+
+
+def release_record() -> DecisionRecord:
+    state = GuardState((Throttled("a", "a", "batch", 100, None),))
+    plan, _ = release(state, 4000)
+    assert plan.of(ActionKind.RESTORE)
+    source = DecisionContext("node-00", 4000, state, Rulebook("book", Policies()), Options(Mode.OBSERVE), NOW)
+    (record,) = release_records(lambda: "r-1", plan, source)
+    return record
+
+
+def test_a_record_whose_action_does_not_follow_from_its_state_is_found() -> None:
+    record = release_record()
+    check_repeats(record.model_copy(update={"episode": "e", "step": 3, "trace_id": "t"}))
+    wrong = record.actions[0].model_copy(update={"cpu_limit_before_milli": 99})
+    with pytest.raises(Violation, match="'cpu_limit_before_milli': 99"):
+        check_repeats(record.model_copy(update={"actions": (wrong,)}))
+    later = record.model_copy(update={"decided_at": NOW + timedelta(seconds=1), "reason": Reason.RESTORE_COMPLETE})
+    with pytest.raises(Violation, match="restore_complete"):
+        check_repeats(later)
+
+
+def test_a_record_that_the_world_cannot_repeat_is_found() -> None:
+    record = release_record()
+    replay = record.replay.model_copy(update={"function": "builtins:dict", "arguments": {}})
+    with pytest.raises(Violation, match="cannot repeat"):
+        check_repeats(record.model_copy(update={"replay": replay}))
+
+
+def document(*limits: int, generation: int = 1) -> IntentDeclared:
+    return IntentDeclared(
+        node="node-00", writer="ensurance", generation=generation, declared_at=NOW, lease_seconds=60,
+        throttles=tuple(CpuThrottle(pod_uid="a", cpu_limit_milli=one, decision_id="d-1") for one in limits),
+    )  # fmt: skip
+
+
+def throttle(after: int) -> DecisionRecorded:
+    action = Action(
+        pod_uid="a", pod_name="a", tier="batch", cpu_limit_before_milli=None, cpu_limit_after_milli=after,
+        released_milli=0,
+    )  # fmt: skip
+    record = release_record().model_copy(update={"id": "d-1", "kind": DecisionKind.THROTTLE, "actions": (action,)})
+    return DecisionRecorded(record=record)
+
+
+class Commits:
+    """Commits of ensurance by hand, on a world with one machine that has the pod `a`."""
+
+    def __init__(self) -> None:
+        self.pods = {"a"}
+        station = SimpleNamespace(node="node-00", machine=SimpleNamespace(pods=self.pods))
+        self.world: Any = SimpleNamespace(stations={"agent-00": station})
+        self.invariant = ChangesAreRecorded(self.world)
+
+    def commit(self, *payloads: Any) -> None:
+        rows = ((0, str(number), type_of(one), "s", "{}", one.body()) for number, one in enumerate(payloads))
+        written = {("outbox", number): (None, row) for number, row in enumerate(rows)}
+        commit = SimpleNamespace(written=written)
+        self.invariant.on_step(Step(1, 0.0, "ensurance-0", Kind.COMMITTED, "ensurance", value=commit))
+
+
+def test_a_limit_or_a_restore_without_its_record_is_found() -> None:
+    commits = Commits()
+    commits.commit(document(200), throttle(200))
+    commits.commit(document(200, generation=2))  # nothing new: the lease of a new owner
+    with pytest.raises(Violation, match="no record of its commit restores it"):
+        commits.commit(document(generation=3))
+    with pytest.raises(Violation, match="has cpu 201 for a by d-1"):
+        commits.commit(document(201, generation=4), throttle(200))
+
+
+def test_the_limit_of_a_pod_that_has_ended_goes_without_a_record() -> None:
+    commits = Commits()
+    commits.commit(document(200), throttle(200))
+    commits.pods.clear()
+    commits.commit(document(generation=2))
+
+
+@pytest.fixture
+def site() -> Any:
+    from test_invariants_of_machines import NAME, Site
+
+    made = Site()
+    made.pod("a")
+    made.world.places[NAME].task = SimpleNamespace(cancelling=lambda: 0)
+    return made
+
+
+def wanting(writer: str, limit: int, decision: str = "d", lease_seconds: float = 60.0) -> DesiredState:
+    return DesiredState(writer, 1, 0.0, lease_seconds, Policy.BY_TIER, (Throttle("a", limit, decision),))
+
+
+def test_a_limit_that_is_not_the_lowest_of_the_documents_is_found(site: Any) -> None:
+    site.watch(MachinesFollowDecisions)
+    site.states = (wanting("ensurance", 200), wanting("other", 300))
+    site.limit("a")  # to 200 milli-cores
+    site.states = (wanting("ensurance", 100), wanting("other", 300))
+    with pytest.raises(Violation, match="want 10000 to 10000"):
+        site.limit("a")
+    path, kernel = site.limit_file("a"), site.station.machine.kernel
+    right, plain = ("10000 100000", "max 100000") if path.endswith("cpu.max") else ("10000", "-1")
+    kernel.write_as(AGENT, path, right)
+    with pytest.raises(Violation, match=f"set to '{plain}'"):
+        kernel.write_as(AGENT, path, plain)
+
+
+def test_what_an_agent_decides_alone_needs_a_record_unless_its_process_has_ended(site: Any) -> None:
+    invariant = site.watch(MachinesFollowDecisions)
+    site.states = (wanting("agent", 200, "d-1", float("inf")),)
+    site.limit("a")
+    with pytest.raises(Violation, match="did cpu to a by its decision d-1"):
+        invariant.at_rest()
+    site.stored(throttle(200))
+    invariant.at_rest()
+    site.states = (wanting("agent", 200, "d-2", float("inf")),)
+    site.limit("a")
+    site.step(Kind.STARTED, "agent-00/2")
+    invariant.at_rest()

@@ -1,0 +1,1 @@
+"""Invariants of the console: its figures and its stream."""

@@ -1,0 +1,57 @@
+"""Performs a seed a second time under another state of the interpreter, which must not change its hash.
+
+The second run is a process of its own: another PYTHONHASHSEED gives sets of strings another order, and garbage in its
+memory gives objects other addresses, so that whatever iterates by `hash` or `id` takes another order.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Sequence
+
+from tests.world.run import Outcome, Wanted
+
+_GARBAGE = 50_000
+_RUN = "from tests.world.twice import main; import sys; sys.exit(main(sys.argv[1:]))"
+
+
+def differs(outcome: Outcome, options: argparse.Namespace) -> str:
+    """Returns how the second run of a seed differs; empty if it does not."""
+    again = _run_again(outcome.seed, options)
+    if again == outcome.digest:
+        return ""
+    return f"the same history again: the hash is {again}, it was {outcome.digest}"
+
+
+def _run_again(seed: int, options: argparse.Namespace) -> str:
+    command = [sys.executable, "-c", _RUN, str(seed), str(options.nodes), str(options.seconds)]
+    environment = {**os.environ, "PYTHONHASHSEED": str(seed % 4_000_000_000 + 1)}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    lines = done.stdout.splitlines()
+    return lines[-1] if done.returncode == 0 and lines else f"missing, because the run ended: {done.stderr[-2000:]}"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Perform a seed with garbage in memory and print its hash."""
+    garbage = _litter(int(arguments[0]))
+    from tests.world.campaign import outcome_of, prepare
+
+    prepare()
+    options = argparse.Namespace(nodes=int(arguments[1]), seconds=float(arguments[2]))
+    outcome = outcome_of(int(arguments[0]), options, Wanted())
+    sys.stdout.write(f"{outcome.digest}\n")
+    sys.stdout.flush()
+    os._exit(0 if garbage else 1)  # the coroutines of crashed processes must not run their `finally` blocks
+
+
+def _litter(seed: int) -> list[object]:
+    """Objects of many sizes, of which every second is freed again: later ones get their places."""
+    rng = random.Random(f"garbage of {seed}")
+    objects: list[object] = [bytearray(rng.randrange(1, 512)) for _ in range(_GARBAGE)]
+    objects += [{number: [number]} for number in range(_GARBAGE)]
+    del objects[:: rng.choice((2, 3))]
+    return objects
