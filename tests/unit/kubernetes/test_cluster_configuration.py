@@ -26,7 +26,12 @@ WHOLE = {"current-context": "t", "clusters": CLUSTERS, "users": USERS, "contexts
         yaml.safe_dump({**WHOLE, "current-context": "other"}),
         yaml.safe_dump({**WHOLE, "clusters": []}),
         yaml.safe_dump({**WHOLE, "clusters": [{"name": "t", "cluster": {"certificate-authority": "/nonexistent"}}]}),
-        yaml.safe_dump({**WHOLE, "users": [{"name": "m", "user": {"client-certificate-data": "not base64"}}]}),
+        yaml.safe_dump(
+            {
+                **WHOLE,
+                "users": [{"name": "m", "user": {"client-certificate": "/nonexistent", "client-key": "/nonexistent"}}],
+            }
+        ),
     ],
 )
 async def test_a_kubeconfig_that_cannot_be_used_is_refused(tmp_path: Path, text: str) -> None:
