@@ -11,8 +11,8 @@ from slackwater.ingestion.domain.reports import SequenceTrack
 from slackwater.ingestion.domain.sequences import (
     REMEMBERED,
     REMEMBERED_EPOCHS,
-    Fresh,
     BootOrder,
+    Fresh,
     Repeated,
     observe,
     order_of,
