@@ -13,9 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.agent.adapters.intents_file import JsonIntents
-from slackwater.agent.domain.desired_state import DesiredState, MemoryLevel, Policy, Throttle
+from slackwater.agent.domain.desired_state import DesiredState, MemoryLevel, Throttle
 from slackwater.agent.domain.disconnected import LimitDecisions, desired_state
 from slackwater.agent.domain.knobs import Knob
+from slackwater.agent.domain.weights import Policy
 from slackwater.decisions.reasons import Mode
 from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.eviction_completed import EvictionCompleted

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import pytest
+from nats.protocol.command import pub_cmd
 
+from slackwater.bus.connect.nats_client import SteadyClient
 from slackwater.bus.consume.deliveries import NatsDelivery
 from slackwater.bus.consume.partition_ownership import IN_A_GO, Unsettled
 from slackwater.bus.consume.settlement import Delivery
@@ -91,3 +93,11 @@ async def test_a_settled_message_lets_go_of_its_body_and_one_that_is_worked_on_d
     assert delivery.body == b"{}"
     await delivery.ack()
     assert (delivery.body, message.answers) == (b"", [b"+WPI", b"+ACK"])
+
+
+def test_answers_that_were_not_sent_before_the_connection_ended_are_dropped_and_what_is_published_stays() -> None:
+    client = SteadyClient()
+    answer, event = pub_cmd("$JS.ACK.USAGE.c.1.7.7.1.0", "", b"+ACK"), pub_cmd("sw.v1.x", "_INBOX.1", b"PUB $JS.ACK.")
+    client._pending, client._pending_data_size = [answer, event, answer], len(answer + event + answer)
+    client.drop_answers()
+    assert (client._pending, client.pending_data_size) == ([event], len(event))
