@@ -71,6 +71,27 @@ async def test_a_hand_over_waits_until_what_is_in_hand_is_settled() -> None:
     await asyncio.gather(work, over)
 
 
+async def test_what_is_handed_over_is_no_longer_kept_in_hand() -> None:
+    seen: list[list[bool]] = []
+    asked, free = asyncio.Event(), asyncio.Event()
+
+    async def settle(ours: Sequence[Delivery]) -> None:
+        seen.append([one.is_current for one in ours])
+        asked.set()
+        await free.wait()
+        seen.append([one.is_current for one in ours])
+
+    hand = Unsettled(settle, lambda _: True)
+    work = asyncio.create_task(hand.settle(deliveries(Message())))
+    await asked.wait()
+    over = asyncio.create_task(hand.without({partition_in(SUBJECT)}))
+    await asyncio.sleep(0)
+    free.set()
+    await asyncio.gather(work, over)
+    await hand.settle(deliveries(Message()))
+    assert seen == [[True], [False], [True], [True]]
+
+
 async def test_what_was_cancelled_while_it_was_sorted_is_not_waited_for() -> None:
     async def settle(_: Sequence[Delivery]) -> None:
         raise AssertionError("cancelled before")
