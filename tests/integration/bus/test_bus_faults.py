@@ -158,17 +158,19 @@ async def test_an_answer_for_a_lost_message_does_not_settle_the_one_at_its_seque
             await first.in_hand.wait()
             await killable.lose_power()
             await killable.start()
-            async with killable.connect(name="second", topology=topology) as other:
-                async with other.consume(EffectMeasured, CONSUMER, second.handle):
-                    await stored(other, "new")
-                    await second.in_hand.wait()
-                    while not await bus.connected():
-                        await asyncio.sleep(0.02)
-                    first.released.set()
-                    while "lost" not in first.handled:
-                        await asyncio.sleep(0.02)
-                    assert await bus.connected(), "the broker has its answer, if there is one"
-                # The second process has ended, and has not handled its message.
+            async with (
+                killable.connect(name="second", topology=topology) as other,
+                other.consume(EffectMeasured, CONSUMER, second.handle),
+            ):
+                await stored(other, "new")
+                await second.in_hand.wait()
+                while not await bus.connected():
+                    await asyncio.sleep(0.02)
+                first.released.set()
+                while "lost" not in first.handled:
+                    await asyncio.sleep(0.02)
+                assert await bus.connected(), "the broker has its answer, if there is one"
+            # The second process has ended, and has not handled its message.
             while "new" not in first.handled:
                 await asyncio.sleep(0.02)
     assert second.handled == [one for one in second.handled if one == "kept"]
