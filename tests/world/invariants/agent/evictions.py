@@ -130,7 +130,7 @@ class EvictionsAreWithinAutonomy(Invariant):
         if EVICT not in self._granted:
             raise Violation(f"{station.node}: {uid} is evicted; granted so far: {sorted(self._granted)}")
         if uid not in self._begun:
-            writer = next((one["writer"] for one in _ledger(station) if one["pod_uid"] == uid), "")
+            writer = next((one["writer"] for one in ledger_of(station) if one["pod_uid"] == uid), "")
             self._begun[uid] = _Begun(step.at, station.node, writer)
             self._check_bounds(step.at)
 
