@@ -12,7 +12,7 @@ VENV_PYTHON = .venv/bin/python
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run test check conformance contracts bench faults world sbom rehearse lock clean environment environment-dev
+.PHONY: help run test check conformance contracts bench faults world kubernetes sbom rehearse lock clean environment environment-dev
 unexport PYTHONPATH PYTHONHOME
 # Dozens of processes start from this tree: without its bytecode each of them compiles it again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -45,6 +45,9 @@ faults: environment-dev ## kills, partitions, poison, full disks: all, or ARGS="
 
 world: environment-dev ## 200 seeded histories of the control plane; ARGS="--seeds 2000", ARGS="--seed 4711 --shrink", ARGS=--mutants
 	@exec $(VENV_PYTHON) -m tests.world $(ARGS)
+
+kubernetes: environment-dev ## build the API server that tests/kubernetes run on: once, 11 minutes of a core (needs Go 1.26)
+	@exec $(VENV_PYTHON) -m tests.kubernetes.build
 
 sbom: environment-dev ## what the image contains, as CycloneDX: .slackwater/sbom.cdx.json
 	@exec $(VENV_PYTHON) tools/sbom.py

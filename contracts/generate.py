@@ -27,6 +27,7 @@ for portion in ("services", "libs", "."):
 
 from contracts import protos  # noqa: E402 - as below
 from contracts.broker import broker_page  # noqa: E402
+from contracts.crds import crd_files, stale_crds  # noqa: E402
 from contracts.deployment import deployment_files, stale_files  # noqa: E402
 
 from slackwater.bus.admin.streams import load  # noqa: E402 - needs the path above when run from a bare checkout
@@ -35,6 +36,7 @@ from slackwater.cli.openapi import document  # noqa: E402
 from slackwater.events.envelope import BroadcastPayload, Payload  # noqa: E402
 from slackwater.events.registry import BROADCASTS, EVENTS  # noqa: E402
 from slackwater.prediction.adapters.predictors import catalogue  # noqa: E402
+from slackwater.resources.crd.page import custom_resources_page  # noqa: E402
 from slackwater.resources.reference import reference_page as resources_page  # noqa: E402
 from slackwater.runtime.problem_codes import reference_page  # noqa: E402
 from slackwater.runtime.service_list import service_list  # noqa: E402
@@ -205,8 +207,9 @@ def generated() -> Mapping[Path, str]:
     files[Path("../docs/reference/predictors.md")] = catalogue.reference_page()
     files[Path("../docs/reference/problems.md")] = reference_page()
     files[Path("../docs/reference/resources.md")] = resources_page()
+    files[Path("../docs/reference/custom-resources.md")] = custom_resources_page()
     deployed = deployment_files(ROOT, service_list())
-    return files | {Path("..") / path: text for path, text in deployed.items()}
+    return files | {Path("..") / path: text for path, text in {**deployed, **crd_files()}.items()}
 
 
 def metrics_page() -> str:
@@ -252,7 +255,7 @@ def differences(directory: Path = CONTRACTS) -> list[str]:
             )
             found.append("\n".join(list(lines)[:DIFF_LINES]))
     stale = {file.relative_to(directory) for file in (directory / "events").glob("*.json")} - wanted.keys()
-    stale |= {Path("..") / path for path in stale_files(ROOT, service_list())}
+    stale |= {Path("..") / path for path in [*stale_files(ROOT, service_list()), *stale_crds(ROOT)]}
     return found + [f"contracts/{path} is no longer generated: delete it" for path in sorted(stale)]
 
 

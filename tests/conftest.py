@@ -62,7 +62,8 @@ LONGEST_FIRST = (
 )
 """Files that take more than ten seconds, most of which they wait. A lane takes a whole file: one that came last would
 keep the others waiting."""
-TREE = "tests/architecture/"
+TOGETHER = ("tests/architecture/", "tests/kubernetes/")
+"""Folders whose tests one lane takes: they share the parsed tree (20 s for each lane), or a control plane."""
 BUSIEST_LAST = (
     "conformance/test_total_adaptors.py",
     "unit/cli/test_backtest_verb.py",
@@ -98,9 +99,9 @@ class FromBothEnds(LoadFileScheduling):
     leases, servers and windows: together they use the machine all the time (decision 0065)."""
 
     def _split_scope(self, nodeid: str) -> str:
-        """A file; the tests of the architecture are one, because they share the parsed tree (20 s for each lane)."""
+        """A file, or one of the folders that stay together."""
         scope: str = super()._split_scope(nodeid)
-        return TREE if scope.startswith(TREE) else scope
+        return next((folder for folder in TOGETHER if scope.startswith(folder)), scope)
 
     def _assign_work_unit(self, node: WorkerController) -> None:
         if node.gateway.id == "gw0":

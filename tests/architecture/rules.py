@@ -34,6 +34,8 @@ REACHES: Mapping[str, Collection[str]] = {
         "slackwater.console.edge.stream",
         "slackwater.console.service",
         "slackwater.demo.director",
+        "slackwater.kubernetes.adapters.http_api_server",  # uninstall needs a cluster and nothing else
+        "slackwater.kubernetes.usecases.uninstall",
         "slackwater.simulation.adapters.document_files",  # what a file holds says what is simulated
         "slackwater.simulation.adapters.trace_scenes",  # the words of its options
         "slackwater.simulation.domain.guarded_run",
@@ -98,6 +100,7 @@ PURE_PACKAGES = (
     *("slackwater.charts", "slackwater.decisions", "slackwater.model", "slackwater.offers", "slackwater.peaks"),
     *("slackwater.traces", "slackwater.waterline", "numpy"),
     *("slackwater.resources.metadata", "slackwater.resources.names", "slackwater.resources.selectors"),
+    "slackwater.apiserver.resource_names",
     "slackwater.cluster.view",  # a snapshot; what folds it reads events
 )
 IMPURE_STANDARD = frozenset(

@@ -20,6 +20,7 @@ READ_WITHOUT_CONSUMER = {
     ("ensurance", "agent.block_changed"),
     ("ingestion", "agent.block_changed"),
     ("prediction", "agent.block_changed"),
+    ("kubernetes", "resources.offered"),  # watched: only the last offer per node counts
     ("prediction", "usage.windowed"),  # replayed from the position that the snapshot contains
 }
 

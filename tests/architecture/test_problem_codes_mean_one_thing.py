@@ -24,6 +24,7 @@ STATUSES_OF: Mapping[str, Collection[int]] = {
 
 SERVICE_OF_KIND: Mapping[str, str] = {
     "ColocationStrategy": "colocation",
+    "ClusterColocationProfile": "colocation",
     "PredictPolicy": "prediction",
     "NodeQOS": "ensurance",
     "PodQOS": "ensurance",

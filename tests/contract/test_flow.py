@@ -12,7 +12,7 @@ from slackwater.runtime.service_list import service_list
 FLOWS = {flow.service: flow for flow in generate.flows()}
 TYPES = {payload.TYPE for payload in (*EVENTS, *BROADCASTS)}
 CONSUMERS = load().consumers
-SERVICES = (*service_list().services, *service_list().node_services)
+SERVICES = (*service_list().deployed, *service_list().node_services)
 EVERY_DECIDER_PUBLISHES = {"health.reported", "decision.recorded", "state.quarantined", "resource.changed"}
 """Each about itself."""
 REPEATED = {"node.described": {"agent", "ingestion"}}

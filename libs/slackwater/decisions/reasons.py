@@ -19,6 +19,8 @@ class DecisionKind(StrEnum):
     AUTONOMY = "autonomy"
     SCHEDULING = "scheduling"
     """Whether the node is cordoned for new pods."""
+    STATUS = "status"
+    """What the status of a Kubernetes node shows of its offer."""
 
 
 class Mode(StrEnum):
@@ -57,6 +59,10 @@ class Reason(StrEnum):
     SCHEDULING_MODE_CHANGED = "scheduling_mode_changed"
     SCHEDULING_NOT_MEASURED = "scheduling_not_measured"
     SCHEDULING_LAPSED = "scheduling_lapsed"
+    STATUS_OFFER_CHANGED = "status_offer_changed"
+    STATUS_OFFER_WITHDRAWN = "status_offer_withdrawn"
+    STATUS_WITHOUT_OFFER = "status_without_offer"
+    STATUS_DISABLED = "status_disabled"
 
 
 ONLY_TOLD = frozenset(

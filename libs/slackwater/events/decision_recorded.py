@@ -22,7 +22,7 @@ from slackwater.model.bounds import MOST_TEXT, Text
 PACKED_FROM_BYTES: Final = 2048
 """Smaller parts stay readable."""
 _PARTS: Final = frozenset({"alternatives", "inputs", "arguments"})
-_KEPT_PER_SUBJECT: Final = frozenset({DecisionKind.PREDICTION, DecisionKind.OFFER})
+_KEPT_PER_SUBJECT: Final = frozenset({DecisionKind.PREDICTION, DecisionKind.OFFER, DecisionKind.STATUS})
 
 
 class DecisionRecorded(Payload):
@@ -36,13 +36,13 @@ class DecisionRecorded(Payload):
     TYPE: ClassVar[str] = "decision.recorded"
     STREAM: ClassVar[str] = "DECISIONS"
     FROM_AGENT: ClassVar[bool] = True
-    ALSO_FROM: ClassVar[frozenset[str]] = frozenset({"prediction", "colocation", "ensurance"})
+    ALSO_FROM: ClassVar[frozenset[str]] = frozenset({"prediction", "colocation", "ensurance", "kubernetes"})
 
     record: DecisionRecord
     packed: Text = Field("", exclude_if=operator.not_, examples=[pack(b'{"alternatives":[],"arguments":{}}')])
 
     def key(self) -> str:
-        """Predictions and offers share a subject per node and resource, of which the stream keeps the newest."""
+        """Predictions, offers and statuses share a subject per node and resource; the stream keeps the newest."""
         own = self.record.subject if self.record.kind in _KEPT_PER_SUBJECT else self.record.id
         return f"{self.record.node}/{own}"
 

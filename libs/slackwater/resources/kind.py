@@ -21,6 +21,7 @@ class Column:
               the document as JSON
     priority  above 0: only in wide tables
     of_status whether the cell depends on the status, which is not stored
+    json_path the field that kubectl shows, if `path` is a function; empty: kubectl has no such column
     """
 
     title: str
@@ -28,6 +29,7 @@ class Column:
     type: Literal["string", "integer", "number", "boolean"] = "string"
     priority: int = 0
     of_status: bool = False
+    json_path: str = ""
 
     @property
     def is_stored(self) -> bool:

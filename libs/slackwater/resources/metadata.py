@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -19,6 +20,7 @@ from pydantic_core import ErrorDetails
 from slackwater.model.errors import InvalidInput
 from slackwater.model.field_paths import as_written
 from slackwater.model.known_fields import fields_at, unknown_field
+from slackwater.resources.cel import CelRule
 from slackwater.resources.names import API_VERSION
 from slackwater.resources.strict import refuse_another_kind
 
@@ -27,7 +29,14 @@ Label = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])
 
 class Part(BaseModel):
     """A document or a part of one: frozen, and camelCase outside. Unknown fields are refused, and values of another
-    type: where `true` stands for a number or a text, another field was meant."""
+    type: where `true` stands for a number or a text, another field was meant.
+
+    RULES      what validators of the model check across fields, for the API server of Kubernetes
+    LIST_KEYS  lists of objects, by field, and the field in which no two of their items are equal
+    """
+
+    RULES: ClassVar[tuple[CelRule, ...]] = ()
+    LIST_KEYS: ClassVar[Mapping[str, str]] = {}
 
     model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True)
 

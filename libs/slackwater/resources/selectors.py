@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 from functools import cached_property
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
 from slackwater.model.records import record
+from slackwater.resources.cel import CelRule
 from slackwater.resources.metadata import Part
 
 Values = Annotated[tuple[str, ...], Field(max_length=100)]
@@ -43,6 +44,14 @@ def _holds(labels: Mapping[str, str], key: str, operator: str, values: tuple[str
 
 class LabelExpression(Part):
     """One condition on one label."""
+
+    RULES: ClassVar[tuple[CelRule, ...]] = (
+        CelRule(
+            "(self.operator in ['In', 'NotIn']) == (has(self.values) && size(self.values) > 0)",
+            "In and NotIn take at least one value, Exists and DoesNotExist none",
+            "values",
+        ),
+    )
 
     key: Annotated[str, Field(min_length=1)]
     operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]

@@ -17,5 +17,5 @@ def lower_cpu_priority(service: str) -> int:
     """Raise the nice value of this process to its service's; returns the nice value. It is never
     lowered.
     """
-    spec = service_list().services.get(service)
+    spec = service_list().deployed.get(service)
     return os.nice(max(0, (spec.nice if spec is not None else 0) - os.nice(0)))

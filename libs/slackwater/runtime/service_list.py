@@ -53,11 +53,13 @@ class ServiceSpec(BaseModel):
 
 
 class ServiceList(BaseModel):
-    """All services, the services of each node, and the additional tools, with the role of each."""
+    """All services, those of Kubernetes clusters, the services of each node, and the additional tools."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     services: Mapping[Name, ServiceSpec] = Field(min_length=1)
+    cluster_services: Mapping[Name, ServiceSpec]
+    """Run with a Kubernetes API server only: not part of `slackwater up` or of the compose file."""
     node_services: Mapping[Name, str]
     tools: Mapping[Name, str]
 
@@ -70,7 +72,12 @@ class ServiceList(BaseModel):
     @property
     def packages(self) -> tuple[str, ...]:
         """Returns every package below services/slackwater."""
-        return (*self.services, *self.node_services, *self.tools)
+        return (*self.deployed, *self.node_services, *self.tools)
+
+    @property
+    def deployed(self) -> Mapping[str, ServiceSpec]:
+        """Returns the services that run on shared servers, also those of clusters only."""
+        return {**self.services, **self.cluster_services}
 
     @property
     def partitioned(self) -> tuple[str, ...]:
@@ -91,7 +98,7 @@ def service_list() -> ServiceList:
 
 
 def service_names() -> tuple[str, ...]:
-    """Returns the services that run on shared servers, in start order."""
+    """Returns the services that run in every installation, in start order."""
     return tuple(service_list().services)
 
 

@@ -8,7 +8,8 @@ integers). Documents of other names select nodes and have only rules
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal, Self
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
 from pydantic import Field, ValidationError, field_validator
 
@@ -77,6 +78,8 @@ class NodeQosSpec(Part):
     """`mode` is for pools without an Autonomy: observe only records, throttle acts on limits, evict also ends pods
     where a rule asks for it. `weights` is how pods share CPU: by request, by tier, or by tier with batch and free as
     idle. `memory` is how memory of batch and free pods is throttled."""
+
+    LIST_KEYS: ClassVar[Mapping[str, str]] = {"rules": "name"}
 
     mode: Literal["observe", "throttle", "evict"] = "throttle"
     weights: WeightChoice = "by-tier-idle"

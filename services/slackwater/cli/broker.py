@@ -13,7 +13,7 @@ from pathlib import Path
 from slackwater.bus.admin.permissions import PartSubjects, accounts_config, agent_user, users_of
 from slackwater.bus.admin.streams import load
 from slackwater.bus.connect.access import AGENT_API_PREFIX
-from slackwater.cli.composition import PARTS
+from slackwater.cli.composition import IN_CLUSTERS, PARTS
 from slackwater.model.errors import InvalidInput
 from slackwater.runtime.embedded_nats import LIMITS
 from slackwater.runtime.loopback import is_loopback
@@ -48,7 +48,7 @@ class Certificates:
 
 def registry() -> tuple[list[PartSubjects], PartSubjects]:
     """The services that share the broker's main account, and the agent, as their packages declare them."""
-    parts = [_part(part.name) for part in PARTS]
+    parts = [_part(part.name) for part in (*PARTS, *IN_CLUSTERS)]
     return [part for part in parts if part.name != "agent"], next(part for part in parts if part.name == "agent")
 
 
@@ -111,7 +111,7 @@ def _write(file: Path, text: str) -> None:
 
 def _part(name: str) -> PartSubjects:
     package = importlib.import_module(f"slackwater.{name}")
-    spec = service_list().services.get(name)
+    spec = service_list().deployed.get(name)
     rights = spec.rights if spec is not None else ()
     return PartSubjects(
         name,

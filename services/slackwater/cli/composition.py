@@ -46,11 +46,14 @@ class ServicePart:
 
 
 SHARED = tuple(ServicePart(name, spec.database) for name, spec in service_list().services.items())
-"""The services that `run` can run, in the order of their start."""
+"""The services of every installation, in the order of their start."""
+
+IN_CLUSTERS = tuple(ServicePart(name, spec.database) for name, spec in service_list().cluster_services.items())
+"""The services that need a Kubernetes API server: `run` can run them, `up` does not."""
 
 PARTS = (*SHARED, *(ServicePart(name, has_schema=False) for name in service_list().node_services))
-"""All services. Those of a node (the agent) start last, so that all consumers exist when the first report arrives; they
-need no database and have their own verbs.
+"""What `up` runs. Those of a node (the agent) start last, so that all consumers exist when the first report arrives;
+they need no database and have their own verbs.
 """
 
 
@@ -67,7 +70,7 @@ def load(target: str) -> Any:
 
 def part_named(name: str) -> ServicePart:
     """A service that runs against shared servers. Raises InvalidInput that lists the services."""
-    known = {part.name: part for part in SHARED}
+    known = {part.name: part for part in (*SHARED, *IN_CLUSTERS)}
     if name in known:
         return known[name]
     if name == "agent":

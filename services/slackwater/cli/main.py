@@ -27,7 +27,7 @@ VERBS: Sequence[str] = (
     *("apply", "diff", "delete", "get", "top", "describe", "history", "why", "events", "replay", "release"),
     *("block", "unblock"),
     *("simulate", "assess", "backtest"),
-    *("doctor", "openapi", "nats-config", "secrets", "migrate", "backup", "restore"),
+    *("doctor", "openapi", "nats-config", "secrets", "migrate", "backup", "restore", "kubernetes"),
 )
 """Verb = module `slackwater.cli.<verb>` (a `-` in the verb is a `_` in the module), in the order of the help."""
 

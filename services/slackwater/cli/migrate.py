@@ -25,14 +25,14 @@ def command(
     import asyncio
 
     from slackwater.cli.addresses import address
-    from slackwater.cli.composition import SHARED
+    from slackwater.cli.composition import IN_CLUSTERS, SHARED
     from slackwater.cli.output import errors_to_stderr, message
     from slackwater.store.migrations import Schema
     from slackwater.store.provision import prepare_database, revisions
 
     with errors_to_stderr():
         dsn = address(postgres, "--postgres", POSTGRES_VARIABLE)
-        schemas = [Schema.of(part.name) for part in SHARED if part.has_schema]
+        schemas = [Schema.of(part.name) for part in (*SHARED, *IN_CLUSTERS) if part.has_schema]
         asyncio.run(prepare_database(dsn, schemas))
         versions = asyncio.run(revisions(dsn, schemas))
         for schema in schemas:

@@ -8,7 +8,7 @@ from pathlib import Path
 from slackwater.agent.adapters.metrics import AgentMetrics
 from slackwater.agent.edge.late_bus import LateBus
 from slackwater.bus.consume.metrics import BusMetrics
-from slackwater.cli.composition import SHARED
+from slackwater.cli.composition import IN_CLUSTERS, SHARED, ServicePart
 from slackwater.cli.service_host import Databases
 from slackwater.model.time import SystemClock
 from slackwater.runtime.loop_watch import WatchMetrics
@@ -22,16 +22,22 @@ from slackwater.telemetry.metrics import MetricDescription, note_build, process_
 
 
 def offline_services() -> Sequence[Service]:
-    """The services, for their routes and metrics. Opens nothing: databases and bus connect on first use."""
-    nowhere = Databases({part.name: "postgresql://127.0.0.1/none" for part in SHARED})
+    """The services that `up` runs, for their routes and metrics. Opens nothing: databases and bus connect on first
+    use.
+    """
+    return _built(SHARED)
+
+
+def _built(parts: Sequence[ServicePart]) -> Sequence[Service]:
+    nowhere = Databases({part.name: "postgresql://127.0.0.1/none" for part in parts})
     platform = Platform(LateBus(), SystemClock(), nowhere.of, Path())
-    return [part.build(platform) for part in SHARED]
+    return [part.build(platform) for part in parts]
 
 
 def every_metric() -> Sequence[MetricDescription]:
     """All metrics that a process can expose, by name."""
     meters = process_meters()
-    for service in offline_services():
+    for service in _built((*SHARED, *IN_CLUSTERS)):
         note_build(service.name)
     Supervisor(())
     for kind in (BusMetrics, OutboxMetrics, WatchMetrics, AgentMetrics, RpcMetrics, KindMetrics):

@@ -21,9 +21,9 @@ class RunCommand(TyperCommand):
     """Lists the services in its help. The list is loaded only when the help is printed."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        from slackwater.runtime.service_list import service_names
+        from slackwater.runtime.service_list import service_list
 
-        *others, last = service_names()
+        *others, last = service_list().deployed
         for parameter in self.params:
             if parameter.name == "service":
                 parameter.help = f"{', '.join(others)} or {last}."  # type: ignore[attr-defined]  # a typer argument

@@ -88,7 +88,10 @@ def test_nothing_is_stored_when_any_document_is_wrong(url: str, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("kind: Pod\n", "allowed: Autonomy, AvoidanceAction, ColocationStrategy, NodeQOS, PodQOS, PredictPolicy"),
+        (
+            "kind: Pod\n",
+            "allowed: Autonomy, AvoidanceAction, ClusterColocationProfile, ColocationStrategy, NodeQOS, PodQOS",
+        ),
         ("kind: NodeQOS\n", "metadata.name"),
         ("a: [\n", "is not YAML"),
         ("7", "kind"),

@@ -108,9 +108,9 @@ def test_a_bomb_is_not_unpacked() -> None:
 
 
 @pytest.mark.parametrize("kind", list(DecisionKind))
-def test_predictions_and_offers_share_a_subject_per_node_and_resource(kind: DecisionKind) -> None:
+def test_predictions_offers_and_statuses_share_a_subject_per_node_and_resource(kind: DecisionKind) -> None:
     event = DecisionRecorded(record=recorded(0).record.model_copy(update={"kind": kind}))
-    is_shared = kind in (DecisionKind.PREDICTION, DecisionKind.OFFER)
+    is_shared = kind in (DecisionKind.PREDICTION, DecisionKind.OFFER, DecisionKind.STATUS)
     assert event.key() == ("n1/cpu" if is_shared else "n1/d1")
     assert is_subject_of(event, subject_of(event))
     assert is_subject_of(event, subject_of(event, "n1/d1")), "records of earlier versions are read"

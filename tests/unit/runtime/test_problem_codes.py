@@ -42,6 +42,9 @@ NEVER_ANSWERED = frozenset(
         "message_too_large",
         "subject_malformed",
         "subject_too_long",
+        # of a Kubernetes API server's answers
+        "version_expired",
+        "fields_owned",
         # of gRPC calls only
         "exhausted",
         "too_slow",

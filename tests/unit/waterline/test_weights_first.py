@@ -5,12 +5,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import datetime
+from decimal import Decimal
 from itertools import pairwise
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import TypeAdapter
 from waterline_loop import CLOSED_LOOP, EVICT, GuardLoop, at, line, under
 from waterline_plant import Plant
 
@@ -26,7 +28,7 @@ from slackwater.waterline.loop.feedback import LoopPolicy
 from slackwater.waterline.loop.usefulness import basis_of
 from slackwater.waterline.loop.weights_first import GAP_SECONDS, Crossed, crossed
 from slackwater.waterline.node_guard import GuardResult, described_anew, fast_path, under_new_rules
-from slackwater.waterline.policies.values import PolicyAction
+from slackwater.waterline.policies.values import PolicyAction, Rule
 from slackwater.waterline.rulebook import Rulebook
 
 AFTER = int(LoopPolicy().quota_after_seconds)
@@ -263,3 +265,10 @@ def test_a_crossing_of_long_ago_is_none() -> None:
     assert crossed(Crossed(since, since), _verdict("triggered"), at(GAP_SECONDS + 1)) == Crossed(
         at(GAP_SECONDS + 1), at(GAP_SECONDS + 1)
     )
+
+
+def test_what_a_finding_depends_on_is_the_same_after_it_was_read_from_a_record() -> None:
+    rule = replace(line(), waterline=Decimal("0.10"), cool_down_seconds=60)
+    read = TypeAdapter(Rule).validate_python(TypeAdapter(Rule).dump_python(rule, mode="json"))
+    assert basis_of(rule, BOTH, "by-tier") == basis_of(replace(read, waterline=Decimal("0.1")), BOTH, "by-tier")
+    assert basis_of(rule, BOTH, "by-tier") != basis_of(replace(rule, waterline=Decimal("0.11")), BOTH, "by-tier")

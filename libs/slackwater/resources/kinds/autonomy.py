@@ -17,7 +17,7 @@ AUTONOMY: Final = Kind(
     about="how far a pool may go (observe, throttle, evict), and what makes it step back from evicting",
     columns=(
         NAME,
-        Column("POOL", f"{CELLS}:pool"),
+        Column("POOL", f"{CELLS}:pool", json_path=".spec.nodePool"),
         Column("MODE", ".spec.mode"),
         Column("PER-HOUR", ".spec.evictionsPerHour", "integer"),
         Column("HOLD", ".spec.holdSeconds", "number", 1),

@@ -12,7 +12,7 @@ CELLS: Final = "slackwater.cli.strategy_columns"
 COLOCATION_STRATEGY: Final = Kind(
     name="ColocationStrategy",
     plural="colocationstrategies",
-    short=("cs",),
+    short=("cs", "costrat"),
     service="colocation",
     model="slackwater.colocation.usecases.colocation_strategy:ColocationStrategy",
     parent=CLUSTER,
@@ -21,7 +21,7 @@ COLOCATION_STRATEGY: Final = Kind(
     about="how much is offered to lower tiers, for the cluster (`default`) or some nodes",
     columns=(
         NAME,
-        Column("FOR", f"{CELLS}:selected_nodes"),
+        Column("FOR", f"{CELLS}:selected_nodes", json_path=".spec.nodePool"),
         Column("ENABLED", ".status.effective.enable", "boolean"),
         Column("CPU-PERCENT", ".status.effective.cpuReclaimThresholdPercent", "integer"),
         Column("MEMORY-PERCENT", ".status.effective.memoryReclaimThresholdPercent", "integer"),
@@ -33,7 +33,7 @@ COLOCATION_STRATEGY: Final = Kind(
         Column("CPU-BY", ".status.effective.cpuCalculatePolicy", priority=1),
         Column("MEMORY-BY", ".status.effective.memoryCalculatePolicy", priority=1),
         Column("MARGIN", ".status.effective.safetyMarginMode", priority=1),
-        Column("PRECEDENCE", f"{CELLS}:precedence", "integer", 1),
+        Column("PRECEDENCE", f"{CELLS}:precedence", "integer", 1, json_path=".spec.precedence"),
         CHANGED_BY,
     ),
     together=True,

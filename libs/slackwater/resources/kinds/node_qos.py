@@ -24,9 +24,9 @@ NODE_QOS: Final = Kind(
     about="rules that throttle or evict pods of some nodes; `default` also says how far the whole cluster may go",
     columns=(
         NAME,
-        Column("NODES", f"{CELLS}:selected_nodes"),
+        Column("NODES", f"{CELLS}:selected_nodes", json_path=".spec.selector.matchLabels"),
         Column("MODE", ".spec.mode"),
-        Column("RULES", f"{CELLS}:rules"),
+        Column("RULES", f"{CELLS}:rules", json_path=".spec.rules[*].name"),
         GENERATION,
         CHANGED_BY,
     ),

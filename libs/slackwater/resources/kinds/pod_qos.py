@@ -19,7 +19,7 @@ POD_QOS: Final = Kind(
     columns=(
         NAME,
         Column("PODS", f"{CELLS}:selected_pods"),
-        Column("ACTIONS", f"{CELLS}:allowed_actions"),
+        Column("ACTIONS", f"{CELLS}:allowed_actions", json_path=".spec.allowedActions"),
         GENERATION,
         CHANGED_BY,
     ),

@@ -21,7 +21,7 @@ PREDICT_POLICY: Final = Kind(
     about="how peaks are predicted, for the cluster (`default`) or a pool",
     columns=(
         NAME,
-        Column("POOL", f"{CELLS}:pool_of"),
+        Column("POOL", f"{CELLS}:pool_of", json_path=".spec.nodePool"),
         Column("CPU", ".status.effective.cpu.name"),
         Column("CPU-RATE", ".status.effective.cpu.settings.violation_rate", "number"),
         Column("MEMORY", ".status.effective.memory.name"),

@@ -19,9 +19,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from datetime import datetime, timedelta
+from decimal import Decimal
 from typing import Final, Literal
+
+from pydantic import BaseModel
 
 from slackwater.model.records import record
 from slackwater.model.tiers import BORROWING_TIERS
@@ -193,9 +196,27 @@ def judge_throttles(
 
 
 def basis_of(rule: Rule, action: PolicyAction | None, cpu_weights: str) -> str:
-    """Returns a digest of what a finding depends on. A preview of a rule is the same rule."""
-    text = repr((replace(rule, is_preview=False), action, cpu_weights))
+    """Returns a digest of what a finding depends on. A preview of a rule is the same rule, and so is a rule that was
+    read from the JSON of a record, where 300 may stand for 300.0, and 0.10 for 0.1.
+    """
+    text = _canonical((replace(rule, is_preview=False), action, cpu_weights))
     return hashlib.blake2s(text.encode(), digest_size=8).hexdigest()
+
+
+def _canonical(value: object) -> str:
+    if isinstance(value, Decimal):
+        return str(value.normalize())
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return repr(float(value))
+    if isinstance(value, BaseModel):
+        return _canonical(value.model_dump())
+    if is_dataclass(value):
+        return _canonical({field.name: getattr(value, field.name) for field in fields(value)})
+    if isinstance(value, Mapping):
+        return f"{{{','.join(sorted(f'{name}={_canonical(part)}' for name, part in value.items()))}}}"
+    if isinstance(value, tuple | list):
+        return f"[{','.join(map(_canonical, value))}]"
+    return repr(value)
 
 
 def _after(effect: RuleEffect, verdict: RuleVerdict, sample: ThrottleSample, policy: UsefulnessPolicy) -> RuleEffect:

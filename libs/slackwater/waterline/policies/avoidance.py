@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
+from slackwater.resources.cel import CelRule, number_of
 from slackwater.resources.metadata import Part, Resource
 from slackwater.waterline.actuation.cpu_quota import RestoreBounds, ThrottleBounds
 from slackwater.waterline.policies.memory import MemoryThrottleSpec
@@ -21,6 +22,15 @@ Step = Annotated[Decimal, Field(gt=0, le=1, allow_inf_nan=False)]
 class CpuThrottleSpec(Part):
     """See slackwater.waterline.actuation.cpu_quota; ratios are 0..1, minCpu is a CPU quantity."""
 
+    RULES: ClassVar[tuple[CelRule, ...]] = (
+        CelRule(
+            f"!has(self.minCpu) || [{number_of('self.minCpu', percent=False)}].all(cores,"
+            " cores >= 0.01 && cores <= 1000.0 && int(cores * 1000000.0 + 0.5) % 1000 == 0)",
+            "must be whole milli-cores from 10m (the kernel's least) to 1000",
+            "minCpu",
+            by_admission=True,
+        ),
+    )
     min_ratio: Share = Decimal(0)
     step_ratio: Step = Decimal(1)
     restore_step_ratio: Step = Decimal("0.5")

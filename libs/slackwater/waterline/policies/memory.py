@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import Annotated, Final, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field, field_validator
 
+from slackwater.resources.cel import CelRule, number_of
 from slackwater.resources.metadata import Part
 from slackwater.waterline.actuation.memory_high import PAGE_BYTES, MemoryBounds
 from slackwater.waterline.policies.quantity import Written, in_unit_of, text_of
@@ -28,6 +29,16 @@ class MemoryThrottleSpec(Part):
     takes at most `stepRatio` of what a pod holds and gives back at most `restoreStepRatio` of its limit; changes below
     `minChange` are not written. What prod reads again within `refaultHorizonSeconds` is what it lacks."""
 
+    RULES: ClassVar[tuple[CelRule, ...]] = tuple(
+        CelRule(
+            f"!has(self.{field}) || [{number_of(f'self.{field}', percent=False)}].all(amount,"
+            f" amount >= {float(PAGE_BYTES)} && amount <= {float(_MOST_BYTES)})",
+            f"must be {PAGE_BYTES} bytes (a page) to 1Ti",
+            field,
+            by_admission=True,
+        )
+        for field in ("minMemory", "minChange")
+    )
     min_request_ratio: Share = _DEFAULTS.min_ratio
     min_memory: Written = "64Mi"
     unreclaimable_margin: Margin = _DEFAULTS.margin_ratio

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import re
 from functools import cached_property
-from typing import Annotated, Final, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field, model_validator
 
 from slackwater.model.tiers import QoSClass
+from slackwater.resources.cel import CelRule
 from slackwater.resources.metadata import Label, Part, Resource
 from slackwater.resources.selectors import LabelSelector, Values
 from slackwater.waterline.facts.pods import PodUse
@@ -26,6 +27,23 @@ _KUBERNETES: Final = {
 
 class ScopeExpression(Part):
     """One condition on what a pod is. Priorities are numbers or ranges that include both ends, negative ones too."""
+
+    RULES: ClassVar[tuple[CelRule, ...]] = (
+        CelRule(
+            f"self.scopeName != 'QOSClass' || self.values.all(value, value in {[*map(str, QoSClass), *_KUBERNETES]})",
+            f"QoS classes are {', '.join((*QoSClass, *_KUBERNETES))}",
+            "values",
+        ),
+        CelRule(
+            "self.scopeName != 'Priority' || self.values.all(value,"
+            r" value.matches('^\\s*-?[0-9]{1,10}(-(-?[0-9]{1,10}))?\\s*$')"
+            " && (!value.matches('[0-9]-') || int(value.trim().substring(value.trim().find('^-?[0-9]+').size() + 1))"
+            " >= int(value.trim().find('^-?[0-9]+'))))",
+            "a priority or a range such as 5000, -100, 5000-5999, -200--100",
+            "values",
+            by_admission=True,
+        ),
+    )
 
     scope_name: Literal["QOSClass", "Priority", "Namespace"]
     operator: Literal["In", "NotIn"]

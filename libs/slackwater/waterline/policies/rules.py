@@ -5,12 +5,14 @@ These documents select nodes; the cluster's, `default`, is slackwater.waterline.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from decimal import Decimal
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from slackwater.model.errors import InvalidInput
+from slackwater.resources.cel import CelRule, number_of
 from slackwater.resources.metadata import Label, Part, Resource, first_wrong
 from slackwater.resources.selectors import LabelSelector
 from slackwater.waterline.policies.quantity import Written, foreign_unit, in_unit_of, text_of
@@ -42,6 +44,16 @@ class MetricRuleSpec(Part):
     Quantities in the metric's dimension: cores, bytes, ratios.
     """
 
+    RULES: ClassVar[tuple[CelRule, ...]] = (
+        CelRule(f"{number_of('self.value')} > 0.0", "must be above 0", "value", by_admission=True),
+        CelRule(
+            f"!has(self.target) || [{number_of('self.target')}].all(target,"
+            f" target >= 0.0 && target <= {number_of('self.value')})",
+            "must not be below 0 or above the value",
+            "target",
+            by_admission=True,
+        ),
+    )
     name: str
     selector: LabelSelector | None = None
     value: Written
@@ -116,6 +128,8 @@ class RuleSpec(Part):
 
 class NodeQosRulesSpec(Part):
     """Without a selector: all nodes. `mode`, `weights` and `throttle` are set for the whole cluster, in `default`."""
+
+    LIST_KEYS: ClassVar[Mapping[str, str]] = {"rules": "name"}
 
     selector: LabelSelector | None = None
     rules: Annotated[tuple[RuleSpec, ...], Field(max_length=50)]

@@ -7,7 +7,7 @@ and its omitted fields follow the cluster's. The fields are those of `domain.doc
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import ConfigDict, Field, GetJsonSchemaHandler, StringConstraints, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
@@ -16,6 +16,7 @@ from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError
 
 from slackwater.offers.document import FIELDS, Spec, field_problems
 from slackwater.offers.strategy_layers import POOL_LABEL
+from slackwater.resources.cel import CelRule
 from slackwater.resources.metadata import Metadata, Part, Resource
 from slackwater.resources.names import BY_SETTINGS, CLUSTER
 from slackwater.resources.selectors import LabelExpression, LabelSelector, Selector
@@ -42,6 +43,13 @@ class NodeSelector(LabelSelector):
 
 class ColocationStrategySpec(Part):
     """Omitted (or null) fields follow the cluster's document; in that one, the service's settings."""
+
+    RULES: ClassVar[tuple[CelRule, ...]] = (
+        CelRule(
+            "!(has(self.nodePool) && has(self.nodeSelector))",
+            "nodePool and nodeSelector both say which nodes; leave one of them out",
+        ),
+    )
 
     model_config = ConfigDict(frozen=True, extra="allow", alias_generator=to_camel, populate_by_name=False)
 
@@ -137,6 +145,15 @@ class ColocationStrategyStatus(Part):
 
 class ColocationStrategy(Resource):
     """One document: `default` for the cluster, any other for the nodes it selects (default: the pool of its name)."""
+
+    RULES: ClassVar[tuple[CelRule, ...]] = (
+        CelRule(
+            f"self.metadata.name != '{CLUSTER}' || !(has(self.spec.nodePool) || has(self.spec.nodeSelector)"
+            " || has(self.spec.precedence))",
+            f"the document {CLUSTER} is for every node; nodePool, nodeSelector and precedence are for others",
+            "spec",
+        ),
+    )
 
     kind: Literal["ColocationStrategy"] = "ColocationStrategy"
     spec: ColocationStrategySpec

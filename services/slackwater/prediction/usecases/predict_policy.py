@@ -8,12 +8,13 @@ the cluster's.
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
 from pydantic import Field, JsonValue, StringConstraints, field_validator, model_validator
 
 from slackwater.prediction.domain.policy import ModelChoice, PoolPolicy
 from slackwater.prediction.domain.policy_inheritance import RATE, PolicyOverrides
+from slackwater.resources.cel import CelRule, is_of_type
 from slackwater.resources.metadata import Metadata, Part, Resource
 from slackwater.resources.names import BY_SETTINGS, CLUSTER
 
@@ -29,6 +30,31 @@ _CADENCE: Final = {
     "force_update_seconds": "force_update_interval_seconds",
 }
 """Fields of Cadence, and their names in the document."""
+
+
+def _rate_rules() -> tuple[CelRule, ...]:
+    """What `violationRate` may be: a rate, or rates by resource; and that no rate is stated twice."""
+    rate, resources = "self.violationRate", ("cpu", "memory")
+    numbers = {
+        name: f"{is_of_type(name, 'int', 'double')} && {name} > 0.0 && {name} < 1.0"
+        for name in (rate, *(f"{rate}.{one}" for one in resources))
+    }
+    by_resource = " && ".join(f"(!has({rate}.{one}) || {numbers[f'{rate}.{one}']})" for one in resources)
+    shape = f"type({rate}) == map ? {rate}.all(key, key in {list(resources)}) && {by_resource} : {numbers[rate]}"
+    allowed = "must be above 0 and below 1, or an object with such numbers as cpu and memory"
+    return (
+        CelRule(f"!has({rate}) || ({shape})", allowed, "violationRate", by_admission=True),
+        *(
+            CelRule(
+                f"!has({rate}) || (type({rate}) == map && !has({rate}.{one})) || !has(self.models)"
+                f" || !has(self.models.{one}) || !has(self.models.{one}.settings)"
+                f" || !has(self.models.{one}.settings.{RATE}) || self.models.{one}.settings.{RATE} == null",
+                f"violationRate and models.{one}.settings.{RATE} say the same twice; leave one of them out",
+                by_admission=True,
+            )
+            for one in resources
+        ),
+    )
 
 
 class ModelSpec(Part):
@@ -84,6 +110,8 @@ class PredictPolicySpec(Part):
 
     `violationRate` sets the models' `violation_rate`, for both resources or by resource.
     """
+
+    RULES: ClassVar[tuple[CelRule, ...]] = _rate_rules()
 
     node_pool: Pool | None = None
     models: ModelsSpec | None = None
@@ -153,6 +181,14 @@ class PredictPolicy(Resource):
     """One document: `default` for the cluster, any other for the pool `spec.nodePool` (default: the document's
     name).
     """
+
+    RULES: ClassVar[tuple[CelRule, ...]] = (
+        CelRule(
+            f"self.metadata.name != '{CLUSTER}' || !has(self.spec.nodePool)",
+            f"the document {CLUSTER} is for every pool; name one for a pool otherwise",
+            "spec.nodePool",
+        ),
+    )
 
     kind: Literal["PredictPolicy"] = "PredictPolicy"
     spec: PredictPolicySpec

@@ -1,0 +1,86 @@
+"""The API server as Slackwater uses it, and what its refusals mean.
+
+Besides the errors below, methods raise Unavailable if the server does not answer or is overloaded, and Misconfigured
+if it refuses the credentials or a right is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Generic, Protocol, TypeVar
+
+from slackwater.apiserver.records import ApiRecord, ClusterNode, WatchedKind
+from slackwater.model.errors import Conflict
+
+T = TypeVar("T", bound=ApiRecord)
+
+
+class VersionExpired(Conflict):
+    """The server no longer has this version: list again (410)."""
+
+    code = "version_expired"
+
+
+class FieldsOwned(Conflict):
+    """Another field manager owns a field with another value. `managers` are their names; `before-first-apply` stands
+    for all that wrote to a node before the first apply to it."""
+
+    code = "fields_owned"
+
+    def __init__(self, message: str, managers: frozenset[str]) -> None:
+        super().__init__(message)
+        self.managers = managers
+
+
+class WatchChange(StrEnum):
+    """What a watch says about an object."""
+
+    UPSERTED = "upserted"
+    """Added or modified: the difference depends on what the reader has, not on the server."""
+    DELETED = "deleted"
+    BOOKMARK = "bookmark"
+    """Nothing changed up to this version."""
+
+
+@dataclass(frozen=True, slots=True)
+class WatchEvent(Generic[T]):
+    """A change, and the version from which to resume after it. `item` is None in a bookmark; of a deleted object it is
+    the last state."""
+
+    change: WatchChange
+    version: str
+    item: T | None
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[T]):
+    """A part of a list. All pages are of one `version`; `next_page` is empty in the last one."""
+
+    items: Sequence[T]
+    version: str
+    next_page: str
+
+
+class ApiServer(Protocol):
+    """Lists, watches, and applies to the status of nodes."""
+
+    async def list_page(self, kind: WatchedKind[T], limit: int, page: str = "") -> Page[T]:
+        """The next objects of a kind in all namespaces, at most `limit`. Raises VersionExpired if the list took too
+        long between two pages."""
+        ...
+
+    def watch(self, kind: WatchedKind[T], version: str) -> AsyncIterator[WatchEvent[T]]:
+        """Every change after `version`, in order. Ends when the server ends it, which it does every few minutes.
+        Raises VersionExpired, also in the middle."""
+        ...
+
+    async def apply_lent(self, node: str, uid: str, amounts: Mapping[str, int], *, force: bool) -> ClusterNode:
+        """Make `amounts` all that FIELD_MANAGER has in capacity and allocatable of the node's status; returns the node
+        after that. Fields applied before and not named are removed.
+
+        `uid` guards against a node of the same name. Raises NotFound, Conflict for another uid, and FieldsOwned for a
+        field of another manager with another value, unless `force`.
+        """
+        ...

@@ -1,0 +1,141 @@
+"""ClusterColocationProfile: labels, tier, QoS class, priority and resources of the pods that it selects."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Final, Literal, Self
+
+from pydantic import Field, StringConstraints, model_validator
+
+from slackwater.model.tiers import PRIORITY_RANGES, QoSClass, Tier
+from slackwater.resources.cel import CelRule
+from slackwater.resources.metadata import Part, Resource
+from slackwater.resources.selectors import LabelSelector
+
+Key = Annotated[
+    str,
+    StringConstraints(
+        min_length=1,
+        max_length=317,
+        pattern=r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$",
+    ),
+]
+LabelValue = Annotated[str, StringConstraints(max_length=63, pattern=r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$")]
+AnnotationValue = Annotated[str, StringConstraints(max_length=4096)]
+DnsName = Annotated[str, StringConstraints(max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
+Labels = Annotated[dict[Key, LabelValue], Field(max_length=100)]
+Annotations = Annotated[dict[Key, AnnotationValue], Field(max_length=100)]
+KeysMapping = Annotated[dict[Key, Key], Field(max_length=100)]
+ResourceDomain = Literal["slackwater.io", "kubernetes.io", "none"]
+
+REWRITTEN: Final = (Tier.BATCH, Tier.MID)
+"""Tiers with resources of their own."""
+QOS_OF_TIERS: Final = {
+    Tier.PROD: (QoSClass.LSE, QoSClass.LSR, QoSClass.LS, QoSClass.SYSTEM),
+    **dict.fromkeys((Tier.MID, Tier.BATCH, Tier.FREE), (QoSClass.LS, QoSClass.BE, QoSClass.SYSTEM)),
+}
+"""The field's table of what may be combined. Its webhook also lets LSE pass with lower tiers."""
+
+
+class PriorityClass(Part):
+    """A PriorityClass with the value and policy that it has. The API server refuses a pod that states others, and
+    resolves classes before it applies profiles, so that the profile must state them."""
+
+    name: DnsName
+    value: Annotated[int, Field(ge=-(2**31), le=10**9)]
+    preemption_policy: Literal["PreemptLowerPriority", "Never"] = "PreemptLowerPriority"
+
+
+def _rules() -> tuple[CelRule, ...]:
+    pairs = [
+        f"(self.tier == '{tier}' && self.qosClass in {[*map(str, classes)]})" for tier, classes in QOS_OF_TIERS.items()
+    ]
+    bands = [
+        f"(self.tier == '{tier}' && self.priorityClass.value >= {band.start} && self.priorityClass.value < {band.stop})"
+        for tier, band in PRIORITY_RANGES.items()
+    ]
+    allowed = "; ".join(f"{tier}: {', '.join(classes)}" for tier, classes in QOS_OF_TIERS.items())
+    ranges = ", ".join(f"{tier} {band.start}-{band.stop - 1}" for tier, band in PRIORITY_RANGES.items())
+    return (
+        CelRule(
+            "has(self.selector) || has(self.namespaceSelector)",
+            "selector or namespaceSelector is required; an empty one, {}, selects everything",
+        ),
+        CelRule(
+            f"!has(self.tier) || !has(self.qosClass) || {' || '.join(pairs)}",
+            f"the QoS class is not one of the tier; allowed are {allowed}",
+            "qosClass",
+        ),
+        CelRule(
+            f"!has(self.tier) || !has(self.priorityClass) || {' || '.join(bands)}",
+            f"the priority is not one of the tier; allowed are {ranges}",
+            "priorityClass.value",
+        ),
+    )
+
+
+class ClusterColocationProfileSpec(Part):
+    """Pods with the labels of `selector`, in namespaces with those of `namespaceSelector`, change when they are
+    created; one of both is required, and an empty one selects everything. Profiles apply in the order of their names.
+
+    What is left out stays as the pod has it.
+    """
+
+    RULES: ClassVar[tuple[CelRule, ...]] = _rules()
+
+    selector: LabelSelector | None = Field(None, description="pods with these labels")
+    namespace_selector: LabelSelector | None = Field(None, description="pods of namespaces with these labels")
+    probability: Annotated[int, Field(ge=0, le=100)] = Field(
+        100, description="percent of the selected workloads; all pods of one controller change, or none"
+    )
+    labels: Labels = Field(default_factory=dict)
+    annotations: Annotations = Field(default_factory=dict)
+    label_keys_mapping: KeysMapping = Field(
+        default_factory=dict, description="from a label of the pod to another that gets its value; a missing one none"
+    )
+    annotation_keys_mapping: KeysMapping = Field(default_factory=dict, description="the same for annotations")
+    tier: Literal["prod", "mid", "batch", "free"] | None = Field(None, description="label slackwater.io/tier")
+    qos_class: Literal["LSE", "LSR", "LS", "BE", "SYSTEM"] | None = Field(None, description="label slackwater.io/qos")
+    priority_class: PriorityClass | None = None
+    resource_domain: ResourceDomain = Field(
+        "slackwater.io",
+        description="of the resources that CPU and memory of tier batch or mid are rewritten to; none: they stay",
+    )
+    scheduler_name: DnsName | None = None
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.selector is None and self.namespace_selector is None:
+            raise ValueError("selector or namespaceSelector is required; an empty one, {}, selects everything")
+        if self.tier is None:
+            return self
+        tier = Tier(self.tier)
+        if self.qos_class is not None and self.qos_class not in QOS_OF_TIERS[tier]:
+            raise ValueError(
+                f"qosClass {self.qos_class} is not one of {tier}; allowed: {', '.join(QOS_OF_TIERS[tier])}"
+            )
+        band = PRIORITY_RANGES[tier]
+        if self.priority_class is not None and self.priority_class.value not in band:
+            raise ValueError(
+                f"priorityClass.value {self.priority_class.value} is not one of {tier};"
+                f" allowed: {band.start} to {band.stop - 1}"
+            )
+        return self
+
+    @property
+    def all_labels(self) -> dict[str, str]:
+        """The labels that a pod gets, with those of tier and QoS class."""
+        own = {"slackwater.io/tier": self.tier, "slackwater.io/qos": self.qos_class}
+        return {**self.labels, **{key: value for key, value in own.items() if value is not None}}
+
+    @property
+    def rewritten_tier(self) -> Tier | None:
+        """The tier whose resources replace CPU and memory; None: they stay."""
+        tier = None if self.tier is None else Tier(self.tier)
+        return tier if self.resource_domain != "none" and tier in REWRITTEN else None
+
+
+class ClusterColocationProfile(Resource):
+    """The document."""
+
+    kind: Literal["ClusterColocationProfile"] = "ClusterColocationProfile"
+    spec: ClusterColocationProfileSpec

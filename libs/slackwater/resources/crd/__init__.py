@@ -1,0 +1,1 @@
+"""CustomResourceDefinitions and admission policies of resource kinds, generated from their declarations. Pure."""

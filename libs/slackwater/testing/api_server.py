@@ -1,0 +1,255 @@
+"""An API server in memory: slackwater.apiserver.port.ApiServer, and what tests do to it.
+
+Objects are JSON documents as the real server has them, parsed by the same functions; both servers pass
+tests/kubernetes/test_api_server_port.py. Versions count writes of all kinds. `compact` makes older versions expire,
+`cut` ends the watches, `down` refuses everything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import itertools
+from collections.abc import AsyncIterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from slackwater.apiserver.port import FieldsOwned, Page, VersionExpired, WatchChange, WatchEvent
+from slackwater.apiserver.records import FIELD_MANAGER, ApiRecord, ClusterNode, WatchedKind, parse_node
+from slackwater.apiserver.resource_names import quantities
+from slackwater.model.errors import Conflict, Misconfigured, NotFound, Unavailable
+
+T = TypeVar("T", bound=ApiRecord)
+Document = dict[str, Any]
+BEFORE_FIRST_APPLY = "before-first-apply"
+_PARTS = ("allocatable", "capacity")
+
+
+@dataclass(frozen=True, slots=True)
+class _LogEntry:
+    version: int
+    plural: str
+    change: WatchChange
+    document: Document | None
+
+
+@dataclass(slots=True)
+class MemoryApiServer:
+    """The objects, and the log of their changes that watches read."""
+
+    bookmarks: bool = True
+    is_down: bool = False
+    forbidden: set[str] = field(default_factory=set)
+    """Plurals that may neither be listed nor watched."""
+    patches: list[tuple[str, dict[str, str]]] = field(default_factory=list)
+    """Every apply that was carried out: node, and quantities by name."""
+    watches: int = 0
+    lists: int = 0
+    _objects: dict[str, dict[str, Document]] = field(default_factory=dict)
+    _log: list[_LogEntry] = field(default_factory=list)
+    _version: int = 1
+    _oldest: int = 0
+    _uids: Any = field(default_factory=lambda: itertools.count(1))
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+    _cuts: int = 0
+
+    # ------------------------------------------------------------------ the port
+
+    async def list_page(self, kind: WatchedKind[T], limit: int, page: str = "") -> Page[T]:
+        self._refuse_if_down(kind)
+        self.lists += not page
+        version, _, after = page.partition(" ") if page else (str(self._version), "", "")
+        if int(version) < self._oldest:
+            raise VersionExpired("the list took too long")
+        items = sorted(self._at(kind.plural, int(version)).items())
+        rest = [(key, document) for key, document in items if key > after]
+        more = f"{version} {rest[limit - 1][0]}" if len(rest) > limit else ""
+        return Page([kind.parse(document) for _, document in rest[:limit]], version, more)
+
+    async def watch(self, kind: WatchedKind[T], version: str) -> AsyncIterator[WatchEvent[T]]:
+        self._refuse_if_down(kind)
+        self.watches += 1
+        cuts, position = self._cuts, int(version)
+        while True:
+            if position < self._oldest:
+                raise VersionExpired(f"version {version} is too old")
+            entries = [entry for entry in self._log if entry.version > position]
+            for entry in entries:
+                if cuts != self._cuts:
+                    raise Unavailable("the watch was cut")
+                position = entry.version
+                if entry.plural == kind.plural and entry.document is not None:
+                    yield WatchEvent(entry.change, str(entry.version), kind.parse(entry.document))
+            if entries and self.bookmarks:
+                yield WatchEvent(WatchChange.BOOKMARK, str(position), None)
+            if cuts != self._cuts:
+                raise Unavailable("the watch was cut")
+            if position == self._version:
+                changed = self._changed
+                await changed.wait()
+
+    async def apply_lent(self, node: str, uid: str, amounts: Mapping[str, int], *, force: bool) -> ClusterNode:
+        self._refuse_if_down()
+        document = self._objects.get("nodes", {}).get(node)
+        if document is None:
+            raise NotFound(f"node {node} does not exist")
+        if document["metadata"]["uid"] != uid:
+            raise Conflict(f"node {node} has another uid")
+        wanted = quantities(amounts)
+        changed = copy.deepcopy(document)
+        owners = _owners(changed) or _untracked(changed)
+        current = changed["status"].get("allocatable", {})
+        rivals = {
+            manager
+            for manager, names in owners.items()
+            if manager != FIELD_MANAGER and any(name in names and current.get(name) != wanted[name] for name in wanted)
+        }
+        if rivals and not force:
+            raise FieldsOwned(f"fields of node {node} belong to {', '.join(sorted(rivals))}", frozenset(rivals))
+        dropped = owners.get(FIELD_MANAGER, set()) - wanted.keys()
+        others = {name for manager, names in owners.items() if manager != FIELD_MANAGER for name in names}
+        for manager in rivals:
+            owners[manager] -= {name for name in wanted if current.get(name) != wanted[name]}
+        owners[FIELD_MANAGER] = set(wanted)
+        for part in _PARTS:
+            status = changed["status"].setdefault(part, {})
+            for name in dropped - others:
+                status.pop(name, None)
+            status.update(wanted)
+        _set_owners(changed, owners)
+        self.patches.append((node, wanted))
+        if changed != document:
+            self._write("nodes", node, changed)
+        return parse_node(self._objects["nodes"][node])
+
+    # ------------------------------------------------------------------ what tests do
+
+    def put(self, kind: WatchedKind[Any], document: Document) -> None:
+        """Create an object, or write over it; its uid stays."""
+        document = copy.deepcopy(document)
+        metadata = document["metadata"]
+        key = f"{metadata['namespace']}/{metadata['name']}" if metadata.get("namespace") else metadata["name"]
+        known = self._objects.get(kind.plural, {}).get(key)
+        metadata["uid"] = known["metadata"]["uid"] if known else metadata.get("uid") or f"uid-{next(self._uids)}"
+        if known and "managedFields" in known["metadata"]:
+            metadata.setdefault("managedFields", known["metadata"]["managedFields"])
+        document.setdefault("status", {})
+        self._write(kind.plural, key, document)
+
+    def delete(self, kind: WatchedKind[Any], key: str) -> None:
+        document = self._objects[kind.plural].pop(key)
+        self._version += 1
+        last = copy.deepcopy(document)
+        last["metadata"]["resourceVersion"] = str(self._version)
+        self._append(kind.plural, WatchChange.DELETED, last)
+
+    def document(self, kind: WatchedKind[Any], key: str) -> Document:
+        """A copy of an object as stored."""
+        return copy.deepcopy(self._objects[kind.plural][key])
+
+    def write_lent(self, node: str, manager: str, amounts: Mapping[str, int]) -> None:
+        """Write amounts to a node's status as another field manager does by an update."""
+        document = self.document_of_node(node)
+        for part in _PARTS:
+            document["status"].setdefault(part, {}).update(quantities(amounts))
+        tracked = _owners(document)
+        owners = {other: names - amounts.keys() for other, names in tracked.items()}
+        if tracked:
+            owners.setdefault(manager, set()).update(amounts)
+            _set_owners(document, owners)
+        self._write("nodes", node, document)
+
+    def document_of_node(self, node: str) -> Document:
+        return copy.deepcopy(self._objects["nodes"][node])
+
+    def compact(self) -> None:
+        """Forget the past: only the present version can be resumed from."""
+        self._log.clear()
+        self._oldest = self._version
+        self._notify()
+
+    def cut(self) -> None:
+        """End every watch with an error."""
+        self._cuts += 1
+        self._notify()
+
+    @contextmanager
+    def down(self) -> Any:
+        """Refuse everything while the context is open."""
+        self.is_down = True
+        self.cut()
+        try:
+            yield
+        finally:
+            self.is_down = False
+
+    # ------------------------------------------------------------------
+
+    def _write(self, plural: str, key: str, document: Document) -> None:
+        self._version += 1
+        document["metadata"]["resourceVersion"] = str(self._version)
+        self._objects.setdefault(plural, {})[key] = document
+        self._append(plural, WatchChange.UPSERTED, copy.deepcopy(document))
+
+    def _append(self, plural: str, change: WatchChange, document: Document) -> None:
+        self._log.append(_LogEntry(self._version, plural, change, document))
+        self._notify()
+
+    def _notify(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    def _at(self, plural: str, version: int) -> Mapping[str, Document]:
+        """The objects at a version: the present ones, with later changes undone."""
+        if version == self._version:
+            return self._objects.get(plural, {})
+        later = {_key_of(entry.document) for entry in self._log if entry.version > version and entry.plural == plural}
+        past = {key: document for key, document in self._objects.get(plural, {}).items() if key not in later}
+        for entry in self._log:
+            if entry.version <= version and entry.plural == plural and _key_of(entry.document) in later:
+                past.pop(_key_of(entry.document), None)
+                if entry.change is WatchChange.UPSERTED and entry.document is not None:
+                    past[_key_of(entry.document)] = entry.document
+        return past
+
+    def _refuse_if_down(self, kind: WatchedKind[Any] | None = None) -> None:
+        if self.is_down:
+            raise Unavailable("the API server does not answer")
+        if kind is not None and kind.plural in self.forbidden:
+            raise Misconfigured(f"{kind.plural} is forbidden")
+
+
+def _key_of(document: Document | None) -> str:
+    metadata = (document or {})["metadata"]
+    return f"{metadata['namespace']}/{metadata['name']}" if metadata.get("namespace") else str(metadata["name"])
+
+
+def _owners(document: Document) -> dict[str, set[str]]:
+    """Names of lent resources by field manager."""
+    return {
+        entry["manager"]: {name.removeprefix("f:") for name in entry["fieldsV1"]["f:status"]["f:allocatable"]}
+        for entry in document["metadata"].get("managedFields", [])
+    }
+
+
+def _untracked(document: Document) -> dict[str, set[str]]:
+    """As the real server: fields of nodes are tracked from the first apply on, with one manager for what was there."""
+    names = {name for name, _ in parse_node(document).lent}
+    return {BEFORE_FIRST_APPLY: names}
+
+
+def _set_owners(document: Document, owners: Mapping[str, set[str]]) -> None:
+    document["metadata"]["managedFields"] = [
+        {
+            "manager": manager,
+            "operation": "Apply" if manager == FIELD_MANAGER else "Update",
+            "subresource": "status",
+            "fieldsV1": {"f:status": {part: {f"f:{name}": {} for name in sorted(names)} for part in _FIELDS}},
+        }
+        for manager, names in sorted(owners.items())
+        if names or manager == BEFORE_FIRST_APPLY
+    ]
+
+
+_FIELDS = tuple(f"f:{part}" for part in _PARTS)

@@ -1,0 +1,1 @@
+"""Ports made real: the API server over HTTP, PostgreSQL rows, metrics."""

@@ -1,0 +1,190 @@
+"""The API server over HTTP: slackwater.apiserver.port.ApiServer.
+
+lightkube reads the kubeconfig or the pod's service account and signs in (certificates, tokens that are rotated, exec
+plugins). Requests are made here, because its watch has no bookmarks, loses deletions after 410, and builds whole
+objects of what is read for a few fields (decision 0100).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import httpx2
+import msgspec
+from lightkube.config.client_adapter import AsyncClient, ConnectionParams
+from lightkube.config.kubeconfig import KubeConfig
+from lightkube.core.exceptions import ConfigError
+
+from slackwater.apiserver.port import FieldsOwned, Page, VersionExpired, WatchChange, WatchEvent
+from slackwater.apiserver.records import FIELD_MANAGER, ApiRecord, ClusterNode, WatchedKind, parse_node
+from slackwater.apiserver.resource_names import quantities
+from slackwater.model.errors import Conflict, Misconfigured, NotFound, SlackwaterError, Unavailable
+
+T = TypeVar("T", bound=ApiRecord)
+
+REQUEST_SECONDS: Final = 15.0
+SILENT_SECONDS: Final = 150.0
+"""A watch without a byte for so long is broken: the server sends a bookmark every minute."""
+WATCH_SECONDS: Final = 290
+"""After this time the server ends a watch, which is then resumed."""
+APPLY: Final = "application/apply-patch+yaml"
+_CHANGES: Final = {
+    "ADDED": WatchChange.UPSERTED,
+    "MODIFIED": WatchChange.UPSERTED,
+    "DELETED": WatchChange.DELETED,
+    "BOOKMARK": WatchChange.BOOKMARK,
+}
+_MANAGER: Final = re.compile(r'conflicts? with "([^"]+)"')
+_FUTURE: Final = "Too large resource version"
+
+
+class HttpApiServer:
+    """Connects at the first request; `close` afterwards. An empty `kubeconfig` means KUBECONFIG, then the pod's service
+    account, then ~/.kube/config."""
+
+    def __init__(self, kubeconfig: str = "", context: str = "") -> None:
+        self._kubeconfig = kubeconfig
+        self._context = context
+        self._opened: httpx2.AsyncClient | None = None
+
+    async def connect(self) -> None:
+        """Read the configuration. Raises Misconfigured that says what is missing."""
+        self._client()
+
+    async def close(self) -> None:
+        if self._opened is not None:
+            await self._opened.aclose()
+            self._opened = None
+
+    async def list_page(self, kind: WatchedKind[T], limit: int, page: str = "") -> Page[T]:
+        query = {"limit": str(limit), **({"continue": page} if page else {})}
+        answer = await self._request("GET", kind.path, query)
+        metadata = answer.get("metadata") or {}
+        items = [kind.parse(item) for item in answer.get("items") or ()]
+        return Page(items, str(metadata.get("resourceVersion") or ""), str(metadata.get("continue") or ""))
+
+    async def watch(self, kind: WatchedKind[T], version: str) -> AsyncIterator[WatchEvent[T]]:
+        query = {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": version,
+            "timeoutSeconds": str(WATCH_SECONDS),
+        }
+        timeout = httpx2.Timeout(REQUEST_SECONDS, read=SILENT_SECONDS)
+        with _translated():
+            async with self._client().stream("GET", kind.path, params=query, timeout=timeout) as response:
+                if response.status_code != httpx2.codes.OK:
+                    raise _refusal(response.status_code, await response.aread())
+                async for line in response.aiter_lines():
+                    if line:
+                        yield _event(kind, line)
+
+    async def apply_lent(self, node: str, uid: str, amounts: Mapping[str, int], *, force: bool) -> ClusterNode:
+        written = quantities(amounts)
+        body: dict[str, object] = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": node, "uid": uid}}
+        if written:  # an empty status would leave an entry of this manager in the node
+            body["status"] = {"capacity": written, "allocatable": written}
+        query = {"fieldManager": FIELD_MANAGER, "force": str(force).lower()}
+        return parse_node(await self._request("PATCH", f"api/v1/nodes/{node}/status", query, body))
+
+    async def _request(
+        self, method: str, path: str, query: Mapping[str, str], body: object = None
+    ) -> Mapping[str, Any]:
+        content = None if body is None else msgspec.json.encode(body)
+        headers = {} if body is None else {"Content-Type": APPLY}
+        with _translated():
+            response = await self._client().request(method, path, params=query, content=content, headers=headers)
+            if response.status_code >= httpx2.codes.BAD_REQUEST:
+                raise _refusal(response.status_code, response.content)
+            answer: Mapping[str, Any] = msgspec.json.decode(response.content)
+            return answer
+
+    def _client(self) -> httpx2.AsyncClient:
+        if self._opened is None:
+            self._opened = _open(self._kubeconfig, self._context)
+        return self._opened
+
+
+def _open(kubeconfig: str, context: str) -> httpx2.AsyncClient:
+    try:
+        found = KubeConfig.from_file(Path(kubeconfig)) if kubeconfig else KubeConfig.from_env()
+        config = found.get(context or None)
+        if config is None:
+            raise Misconfigured("the kubeconfig names no current context: set SLACKWATER_KUBERNETES_CONTEXT")
+        timeout = httpx2.Timeout(REQUEST_SECONDS)
+        return AsyncClient(config, ConnectionParams(timeout=timeout))
+    except (ConfigError, OSError, ValueError, msgspec.MsgspecError) as error:
+        raise Misconfigured(
+            f"no Kubernetes cluster is configured ({error}): set SLACKWATER_KUBERNETES_KUBECONFIG or KUBECONFIG, or run"
+            " the service in a pod with a service account"
+        ) from error
+
+
+class _translated:  # noqa: N801 - used like a function; a generator cannot hold a watch open across yields
+    """Raises Unavailable for what the connection raises."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, httpx2.HTTPError | httpx2.StreamError | OSError | asyncio.IncompleteReadError):
+            raise Unavailable(f"the API server does not answer: {str(error) or type(error).__name__}") from error
+        if isinstance(error, msgspec.DecodeError):
+            raise Unavailable(f"the API server sent an answer that is no JSON: {error}") from error
+        if isinstance(error, ConfigError):
+            raise Misconfigured(f"the Kubernetes credentials cannot be used: {error}") from error
+
+
+def _event(kind: WatchedKind[T], line: str) -> WatchEvent[T]:
+    """One line of a watch. Raises what an ERROR line means."""
+    event = msgspec.json.decode(line)
+    item = event.get("object") or {}
+    change = _CHANGES.get(event.get("type"))
+    if change is None:
+        raise _refusal(int(item.get("code") or 500), line.encode(), item)
+    version = str((item.get("metadata") or {}).get("resourceVersion") or "")
+    return WatchEvent(change, version, None if change is WatchChange.BOOKMARK else kind.parse(item))
+
+
+def _refusal(code: int, body: bytes, status: Mapping[str, Any] | None = None) -> SlackwaterError:
+    """The error that a status of the API means."""
+    answer = _status(body) if status is None else status
+    message = str(answer.get("message") or f"status {code}")
+    if code == httpx2.codes.GONE or _FUTURE in message:
+        return VersionExpired(message)
+    if code in (httpx2.codes.UNAUTHORIZED, httpx2.codes.FORBIDDEN):
+        return Misconfigured(f"the API server refuses: {message}")
+    if code == httpx2.codes.NOT_FOUND:
+        return NotFound(message)
+    if code == httpx2.codes.CONFLICT:
+        managers = frozenset(_MANAGER.findall(message))
+        return FieldsOwned(message, managers) if managers else Conflict(message)
+    if code == httpx2.codes.UNPROCESSABLE_CONTENT and "metadata.uid" in message:
+        return Conflict(message)
+    if code == httpx2.codes.TOO_MANY_REQUESTS or code >= httpx2.codes.INTERNAL_SERVER_ERROR:
+        return Unavailable(f"the API server is not able to answer: {message}")
+    return Misconfigured(f"the API server refuses the request ({code}): {message}")
+
+
+def _status(body: bytes) -> Mapping[str, Any]:
+    try:
+        answer = msgspec.json.decode(body)
+    except msgspec.DecodeError:
+        return {"message": body[:200].decode(errors="replace")}
+    return answer if isinstance(answer, dict) else {}
+
+
+@asynccontextmanager
+async def open_api_server(kubeconfig: str = "", context: str = "") -> AsyncIterator[HttpApiServer]:
+    """A connected API server while the context is open. Raises Misconfigured."""
+    server = HttpApiServer(kubeconfig, context)
+    try:
+        await server.connect()
+        yield server
+    finally:
+        await server.close()

@@ -1,0 +1,76 @@
+"""Prometheus metrics of kubernetes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from slackwater.telemetry.metrics import DELAY_BUCKETS, Meters
+
+
+class KubernetesMetrics:
+    """slackwater.kubernetes.ports.StatusMeter and slackwater.apiserver.kind_follower.FollowMeter."""
+
+    def __init__(self, meters: Meters) -> None:
+        self._objects = meters.gauge(
+            "slackwater_kubernetes_objects",
+            "Objects read from the API server.",
+            ["kind"],
+            look="0 of a kind that the cluster has: see /readyz.",
+        )
+        self._lists = meters.counter(
+            "slackwater_kubernetes_lists_total",
+            "Lists of a kind (first, expired).",
+            ["kind", "reason"],
+            look="expired grows: watches are interrupted for minutes.",
+        )
+        self._interruptions = meters.counter(
+            "slackwater_kubernetes_interruptions_total",
+            "Lists and watches that failed, by the error's code.",
+            ["kind", "reason"],
+            look="misconfigured: a right is missing.",
+        )
+        self._writes = meters.counter(
+            "slackwater_kubernetes_status_writes_total",
+            "Writes to the status of nodes.",
+            ["reason"],
+            look="Some per minute and node: offers swing.",
+        )
+        self._refusals = meters.counter(
+            "slackwater_kubernetes_status_refusals_total",
+            "Writes to the status of nodes that failed, by the error's code.",
+            ["reason"],
+            look="fields_owned: another controller writes these resources.",
+        )
+        self._waiting = meters.gauge(
+            "slackwater_kubernetes_status_waiting_nodes",
+            "Nodes whose write waits, because their rate is bounded.",
+            look="Above 0 for minutes: raise SLACKWATER_KUBERNETES_WRITES_PER_SECOND.",
+        )
+        self._delay = meters.histogram(
+            "slackwater_kubernetes_status_delay_seconds",
+            "From an offer to the node's status.",
+            buckets=DELAY_BUCKETS,
+            look="p99 above 3 s: the API server is slow, or writes wait.",
+        )
+
+    def objects(self, counts: Mapping[str, int]) -> None:
+        """Objects by kind."""
+        for kind, count in counts.items():
+            self._objects.labels(kind).set(count)
+
+    def listed(self, kind: str, reason: str) -> None:
+        self._lists.labels(kind, reason).inc()
+
+    def interrupted(self, kind: str, reason: str) -> None:
+        self._interruptions.labels(kind, reason).inc()
+
+    def written(self, reason: str, delay_seconds: float | None) -> None:
+        self._writes.labels(reason).inc()
+        if delay_seconds is not None:
+            self._delay.observe(max(0.0, delay_seconds))
+
+    def refused(self, reason: str) -> None:
+        self._refusals.labels(reason).inc()
+
+    def waiting(self, nodes: int) -> None:
+        self._waiting.set(nodes)

@@ -1,0 +1,1 @@
+"""Which writes to the status of nodes are due: pure."""

@@ -1,0 +1,1 @@
+"""Translates events and states into calls of use cases, and back."""

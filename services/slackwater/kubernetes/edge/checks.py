@@ -1,0 +1,32 @@
+"""Lines of /readyz."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from slackwater.apiserver.inventory import Inventory
+from slackwater.apiserver.kind_follower import KindFollower
+from slackwater.model.plurals import counted
+from slackwater.runtime.service import Check
+
+SHOWN = 3
+
+
+def inventory_check(inventory: Inventory, followers: Sequence[KindFollower[Any]]) -> Check:
+    """Whether every kind was listed; an interruption later is no reason to be unready, because it heals."""
+    errors = {follower.kind.plural: follower.error for follower in followers if follower.error}
+    counts = inventory.counts()
+    detail = f"{counted(counts['nodes'], 'node')}, {counted(counts['pods'], 'pod')}"
+    if unsynced := inventory.unsynced():
+        detail = f"not listed yet: {', '.join(unsynced)}"
+    if errors:
+        plural, error = next(iter(errors.items()))
+        detail += f"; {plural}: {error}"
+    return Check("kubernetes-inventory", inventory.synced, detail)
+
+
+def status_check(refusals: Mapping[str, str]) -> Check:
+    """Nodes whose last write was refused: shown, and no reason to be unready."""
+    shown = "; ".join(f"{node}: {why}" for node, why in sorted(refusals.items())[:SHOWN])
+    return Check("kubernetes-status", True, f"refused for {counted(len(refusals), 'node')}: {shown}" if shown else "")

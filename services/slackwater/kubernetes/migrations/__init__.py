@@ -1,0 +1,1 @@
+"""The schema `kubernetes`, version by version."""

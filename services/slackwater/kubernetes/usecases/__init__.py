@@ -1,0 +1,1 @@
+"""What happens at an event, or when a write is due."""

@@ -1,0 +1,203 @@
+"""What tests do to a cluster beside the port: as administrators, kubelets and other controllers do it."""
+
+from __future__ import annotations
+
+import itertools
+import uuid
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+import httpx2
+import yaml
+from lightkube.config.client_adapter import AsyncClient, ConnectionParams
+from lightkube.config.kubeconfig import KubeConfig
+
+from slackwater.apiserver.port import ApiServer
+from slackwater.apiserver.records import WatchedKind
+from slackwater.apiserver.resource_names import quantities
+from slackwater.kubernetes.adapters.http_api_server import open_api_server
+from slackwater.testing.api_server import MemoryApiServer
+
+Document = dict[str, Any]
+ADAPTER = Path(__file__).parents[2] / "deploy" / "kubernetes" / "adapter"
+RIGHTS = ADAPTER / "rights.yaml"
+ROLE = "apis/rbac.authorization.k8s.io/v1/clusterroles"
+BINDING = "apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
+ACCOUNT = "api/v1/namespaces/slackwater/serviceaccounts/kubernetes"
+MERGE = {"Content-Type": "application/merge-patch+json"}
+
+
+class ClusterDriver(Protocol):
+    """`api` is the server under test; the rest prepares what it shows."""
+
+    @property
+    def api(self) -> ApiServer: ...
+
+    def name(self, stem: str) -> str:
+        """A name that no other test uses: the cluster is shared."""
+        ...
+
+    async def put(self, kind: WatchedKind[Any], document: Document) -> None:
+        """Create an object, or write over it, with its status."""
+        ...
+
+    async def delete(self, kind: WatchedKind[Any], key: str) -> None: ...
+
+    async def document(self, kind: WatchedKind[Any], key: str) -> Document: ...
+
+    async def write_lent(self, node: str, manager: str, amounts: Mapping[str, int]) -> None:
+        """Write amounts to a node's status as another field manager."""
+        ...
+
+
+class MemoryDriver:
+    def __init__(self) -> None:
+        self.api = MemoryApiServer()
+
+    def name(self, stem: str) -> str:
+        return stem
+
+    async def put(self, kind: WatchedKind[Any], document: Document) -> None:
+        self.api.put(kind, document)
+
+    async def delete(self, kind: WatchedKind[Any], key: str) -> None:
+        self.api.delete(kind, key)
+
+    async def document(self, kind: WatchedKind[Any], key: str) -> Document:
+        return self.api.document(kind, key)
+
+    async def write_lent(self, node: str, manager: str, amounts: Mapping[str, int]) -> None:
+        self.api.write_lent(node, manager, amounts)
+
+
+class RealDriver:
+    """Speaks to the API server as an administrator; `api` as the service's account."""
+
+    def __init__(self, api: ApiServer, admin: httpx2.AsyncClient, kubeconfig: Path) -> None:
+        self.api = api
+        self.kubeconfig = kubeconfig
+        """Of the service's account."""
+        self._admin = admin
+        self._prefix = uuid.uuid4().hex[:8]
+        self._created: list[str] = []
+        self._numbers = itertools.count()
+
+    def name(self, stem: str) -> str:
+        return f"{stem}-{self._prefix}"
+
+    async def put(self, kind: WatchedKind[Any], document: Document) -> None:
+        name, collection = document["metadata"]["name"], _collection(kind, document["metadata"].get("namespace"))
+        document = {"apiVersion": f"{kind.group}/v1".lstrip("/"), "kind": kind.kind, **document}
+        path = f"{collection}/{name}"
+        answer = await self._admin.post(collection, json=document)
+        if answer.status_code == httpx2.codes.CONFLICT:
+            await self._done("PATCH", path, {**document, "status": None})
+        else:
+            answer.raise_for_status()
+            self._created.append(path)
+        if document.get("status"):
+            await self._done("PATCH", f"{path}/status", {"status": document["status"]})
+
+    async def delete(self, kind: WatchedKind[Any], key: str) -> None:
+        path = _path(kind, key)
+        await self._done("DELETE", path, {"gracePeriodSeconds": 0})
+        self._created.remove(path)
+
+    async def document(self, kind: WatchedKind[Any], key: str) -> Document:
+        return await self._done("GET", _path(kind, key))
+
+    async def write_lent(self, node: str, manager: str, amounts: Mapping[str, int]) -> None:
+        written = quantities(amounts)
+        status = {"status": {"capacity": written, "allocatable": written}}
+        await self._done("PATCH", f"api/v1/nodes/{node}/status?fieldManager={manager}", status)
+
+    async def grant(self, rules: Sequence[Document]) -> None:
+        """Make these all the rights of the service's account."""
+        document = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole"}
+        await _applied(self._admin, ROLE, {**document, "metadata": {"name": "slackwater-kubernetes"}, "rules": rules})
+
+    async def warnings_of(self, document: Document) -> Sequence[str]:
+        """Apply a manifest without keeping it; returns the warnings. Fails for an unknown field."""
+        group, _, version = document["apiVersion"].rpartition("/")
+        plural = f"{document['kind'].lower()}s".replace("ys", "ies")
+        prefix = f"apis/{group}/{version}" if group else f"api/{version}"
+        namespace = document["metadata"].get("namespace")
+        path = f"{prefix}/namespaces/{namespace}/{plural}" if namespace else f"{prefix}/{plural}"
+        query = {"fieldManager": "tests", "force": "true", "dryRun": "All", "fieldValidation": "Strict"}
+        headers = {"Content-Type": "application/apply-patch+yaml"}
+        name = document["metadata"]["name"]
+        answer = await self._admin.patch(f"{path}/{name}", params=query, json=document, headers=headers)
+        assert answer.is_success, answer.text
+        return answer.headers.get_list("Warning")
+
+    async def clean(self) -> None:
+        """Delete what this test has created, the newest first."""
+        for path in reversed(self._created):
+            await self._admin.request("DELETE", path, json={"gracePeriodSeconds": 0})
+
+    async def _done(self, method: str, path: str, body: Document | None = None) -> Document:
+        headers = MERGE if method == "PATCH" else {}
+        answer = await self._admin.request(method, path, json=body, headers=headers)
+        assert answer.is_success, answer.text
+        found: Document = answer.json()
+        return found
+
+
+def rules() -> Sequence[Document]:
+    """The rights that the manifests give to the service."""
+    (role,) = (part for part in yaml.safe_load_all(RIGHTS.read_text()) if part["kind"] == "ClusterRole")
+    found: Sequence[Document] = role["rules"]
+    return found
+
+
+@asynccontextmanager
+async def real_driver(admin_kubeconfig: Path, folder: Path) -> AsyncIterator[RealDriver]:
+    """A driver whose `api` signs in with a token of the service's account, which has the rights of the manifests."""
+    config = KubeConfig.from_file(admin_kubeconfig).get()
+    assert config is not None
+    async with AsyncClient(config, ConnectionParams(trust_env=False)) as admin:
+        await _applied(admin, "api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", **_named("slackwater")})
+        account = {"apiVersion": "v1", "kind": "ServiceAccount", **_named("kubernetes")}
+        await _applied(admin, ACCOUNT.rpartition("/")[0], account)
+        for part in yaml.safe_load_all(RIGHTS.read_text()):
+            await _applied(admin, ROLE if part["kind"] == "ClusterRole" else BINDING, part)
+        request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+        token = (await admin.post(f"{ACCOUNT}/token", json=request)).raise_for_status().json()["status"]["token"]
+        kubeconfig = folder / "service.kubeconfig"
+        document = yaml.safe_load(admin_kubeconfig.read_text())
+        document["users"] = [{**user, "user": {"token": token}} for user in document["users"]]
+        kubeconfig.write_text(yaml.safe_dump(document))
+        async with open_api_server(str(kubeconfig)) as api:
+            driver = RealDriver(api, admin, kubeconfig)
+            try:
+                yield driver
+            finally:
+                await driver.clean()
+
+
+async def _applied(admin: httpx2.AsyncClient, collection: str, document: Document) -> None:
+    answer = await admin.patch(
+        f"{collection}/{document['metadata']['name']}",
+        params={"fieldManager": "tests", "force": "true"},
+        json=document,
+        headers={"Content-Type": "application/apply-patch+yaml"},
+    )
+    assert answer.is_success, answer.text
+
+
+def _named(name: str) -> Document:
+    return {"metadata": {"name": name}}
+
+
+def _collection(kind: WatchedKind[Any], namespace: str | None) -> str:
+    if not namespace:
+        return kind.path
+    head, _, plural = kind.path.rpartition("/")
+    return f"{head}/namespaces/{namespace}/{plural}"
+
+
+def _path(kind: WatchedKind[Any], key: str) -> str:
+    namespace, _, name = key.rpartition("/")
+    return f"{_collection(kind, namespace)}/{name}"

@@ -1,0 +1,261 @@
+"""A real API server takes the generated definitions and policies, and judges documents as the models do."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from tests.kubernetes.build import this_build
+from tests.kubernetes.drawn_documents import documents
+from tests.kubernetes.rest import Rest, wait_until
+
+from slackwater.model.errors import InvalidInput
+from slackwater.resources import catalog
+from slackwater.resources.crd.definition import short_names
+from slackwater.resources.kind import Kind
+from slackwater.resources.names import API_VERSION
+
+FOLDER = Path(__file__).parents[2] / "deploy" / "kubernetes" / "crds"
+OBJECTS = [one for file in sorted(FOLDER.glob("*.yaml")) for one in yaml.safe_load_all(file.read_text())]
+OBJECTS = [one for one in OBJECTS if one["kind"] != "Kustomization"]
+PATHS = {
+    "CustomResourceDefinition": "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+    "ValidatingAdmissionPolicy": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
+    "ValidatingAdmissionPolicyBinding": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings",
+}
+every_kind = pytest.mark.parametrize("kind", catalog.KINDS, ids=lambda kind: kind.name)
+
+ONLY_THE_SERVICE_KNOWS = re.compile(
+    r"is not a metric|is above the maximum of|which is not a unit of this quantity|less than one byte"
+    r"|is not a quantity that can be kept exactly|is out of range"
+    r"|needs a target|must be at least 0\.4|must lie between 0 and 1|must be below the value"
+)
+"""What depends on the registry of metrics, whose plugins the API server does not have, or on exact decimal arithmetic.
+The service refuses it when it reads the document, and says so in the condition Followed."""
+
+
+def path_of(kind: Kind) -> str:
+    return f"/apis/{API_VERSION}/{kind.plural}"
+
+
+@pytest.fixture(scope="module")
+def rest(admin_kubeconfig: Path) -> Iterator[Rest]:
+    rest = Rest(admin_kubeconfig)
+    yield rest
+    rest.client.close()
+
+
+@pytest.fixture(scope="module")
+def installed(rest: Rest) -> Iterator[Rest]:
+    """The API server with all definitions and policies in force."""
+    for document in OBJECTS:
+        rest.ensure(PATHS[document["kind"]], document)
+    for kind in catalog.KINDS:
+        wait_until(lambda kind=kind: rest.client.get(path_of(kind)).status_code == 200, f"{kind.name} is served")  # type: ignore[misc]
+    policed = document_of(catalog.kind_named("AvoidanceAction"), {"throttle": {"minCpu": "1m"}})
+    path = path_of(catalog.kind_named("AvoidanceAction"))
+    wait_until(lambda: rest.create(path, policed, tried=True).status_code == 422, "policies are in force")
+    yield rest
+    for document in reversed(OBJECTS):
+        rest.delete(f"{PATHS[document['kind']]}/{document['metadata']['name']}")
+
+
+def document_of(kind: Kind, spec: Mapping[str, Any], name: str = "gold") -> dict[str, Any]:
+    return {"apiVersion": API_VERSION, "kind": kind.name, "metadata": {"name": name}, "spec": spec}
+
+
+@pytest.mark.parametrize("document", OBJECTS, ids=lambda one: f"{one['kind']}-{one['metadata']['name']}")
+def test_a_dry_run_accepts_it_without_a_warning(rest: Rest, document: dict[str, Any]) -> None:
+    answer = rest.create(PATHS[document["kind"]], document, tried=True)
+    assert answer.status_code in (201, 409), answer.text
+    assert "warning" not in answer.headers, answer.headers["warning"]
+
+
+@every_kind
+def test_it_is_established_under_its_names(installed: Rest, kind: Kind) -> None:
+    path = f"{PATHS['CustomResourceDefinition']}/{kind.plural}.slackwater.io"
+
+    def conditions() -> dict[str, str]:
+        found = installed.client.get(path).json()["status"].get("conditions", ())
+        return {one["type"]: one["status"] for one in found}
+
+    wait_until(lambda: conditions().get("Established") == "True", "established")
+    assert conditions().get("NonStructuralSchema") is None
+    assert conditions()["NamesAccepted"] == "True"
+
+
+@every_kind
+def test_it_stores_the_example_and_fills_in_defaults_as_the_model_does(installed: Rest, kind: Kind) -> None:
+    document = document_of(kind, plain(kind.example))
+    answer = installed.create(path_of(kind), document, tried=True)
+    assert answer.status_code == 201, answer.text
+    stored = {**answer.json(), "metadata": {"name": "gold"}}
+    model = kind.model_of("gold")
+    assert model.parse(stored).document()["spec"] == model.parse(document).document()["spec"]
+
+
+@every_kind
+@settings(
+    max_examples=50, deadline=None, phases=[Phase.generate, Phase.shrink], suppress_health_check=list(HealthCheck)
+)
+@given(data=st.data())
+def test_it_judges_documents_as_the_model_does(installed: Rest, kind: Kind, data: st.DataObject) -> None:
+    document = data.draw(documents(kind))
+    answer = installed.create(path_of(kind), document, tried=True)
+    refusal = refusal_of(kind, document)
+    if refusal is None:
+        assert answer.status_code == 201, answer.text
+    elif not ONLY_THE_SERVICE_KNOWS.search(refusal):
+        assert answer.status_code in (400, 422), f"the model says {refusal}; the API server stores {document}"
+
+
+def refusal_of(kind: Kind, document: dict[str, Any]) -> str | None:
+    """What the model says against a document."""
+    try:
+        kind.model_of(document["metadata"]["name"]).parse(document)
+    except InvalidInput as refused:
+        return str(refused)
+    return None
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "spec", "said"),
+    [
+        ("Autonomy", "gold", {"mode": "destroy"}, 'spec.mode: Unsupported value: "destroy"'),
+        ("Autonomy", "gold", {"mode": "evict", "colour": 1}, 'unknown field "spec.colour"'),
+        (
+            "AvoidanceAction",
+            "gold",
+            {"throttle": {"minRatio": "1.5"}},
+            "minRatio: must be a number or its text, >= 0, <= 1",
+        ),
+        ("AvoidanceAction", "gold", {"throttle": {"minRatio": True}}, "spec.throttle.minRatio: must be a number"),
+        ("AvoidanceAction", "gold", {"memory": {"minMemory": "1k"}}, "spec.memory.minMemory: must be 4096 bytes"),
+        ("ColocationStrategy", "gold", {"nodePool": "a", "nodeSelector": {}}, "both say which nodes"),
+        ("ColocationStrategy", "default", {"precedence": 1}, "the document default is for every node"),
+        ("NodeQOS", "gold", {"rules": [], "mode": "evict"}, "spec.mode is only for the document default"),
+        (
+            "NodeQOS",
+            "gold",
+            {"rules": [{"name": "a", "metricRule": {"name": "node_cpu_usage_ratio", "value": "85%"}}]},
+            "spec.rules[].actionName is required, but in default",
+        ),
+        (
+            "NodeQOS",
+            "default",
+            {"rules": [{"name": "a", "metricRule": {"name": "x", "value": "80%", "target": "90%"}}]},
+            "spec.rules[].metricRule.target: must not be below 0 or above the value",
+        ),
+        (
+            "NodeQOS",
+            "default",
+            {"rules": [{"name": "a", "metricRule": {"name": "x", "value": 1}}] * 2},
+            "Duplicate value",
+        ),
+        (
+            "PodQOS",
+            "gold",
+            {"scopeSelector": {"matchExpressions": [{"scopeName": "Priority", "operator": "In", "values": ["9-5"]}]}},
+            "a priority or a range such as",
+        ),
+        ("PredictPolicy", "default", {"nodePool": "gold"}, "the document default is for every pool"),
+        ("PredictPolicy", "gold", {"violationRate": {"cpu": 2}}, "spec.violationRate: must be above 0 and below 1"),
+        (
+            "PredictPolicy",
+            "gold",
+            {"violationRate": 0.1, "models": {"cpu": {"name": "a", "settings": {"violation_rate": 0.2}}}},
+            "say the same twice",
+        ),
+        ("ClusterColocationProfile", "gold", {"tier": "batch"}, "selector or namespaceSelector is required"),
+        ("ClusterColocationProfile", "gold", {"selector": {}, "tier": "prod", "qosClass": "BE"}, "the QoS class is"),
+    ],
+)
+def test_a_refusal_names_the_field_and_the_reason(
+    installed: Rest, kind: str, name: str, spec: dict[str, Any], said: str
+) -> None:
+    declared = catalog.kind_named(kind)
+    answer = installed.create(path_of(declared), document_of(declared, spec, name), tried=True)
+    assert answer.status_code in (400, 422), answer.text
+    assert said in answer.json()["message"]
+
+
+@pytest.fixture(scope="module")
+def kubectl(installed: Rest) -> Any:
+    program = this_build().folder / "kubectl"
+    found = str(program) if program.is_file() else shutil.which("kubectl")
+    if found is None:
+        pytest.skip("no kubectl: `make kubernetes` builds one, or put one on PATH")
+
+    def run(*arguments: str, given: str = "") -> str:
+        done = subprocess.run(
+            [str(found), f"--kubeconfig={installed.kubeconfig}", *arguments],
+            input=given,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return run
+
+
+def test_kubectl_applies_shows_explains_and_waits(installed: Rest, kubectl: Any) -> None:
+    examples = [document_of(kind, plain(kind.example)) for kind in catalog.KINDS]
+    try:
+        kubectl("apply", "-f", "-", given=yaml.safe_dump_all(examples))
+        for kind in catalog.KINDS:
+            follow(installed, kind)
+        shown = kubectl("get", "slackwater", "-A")
+        for kind in catalog.KINDS:
+            assert f"{kind.noun}.slackwater.io/gold" in shown
+            rows = kubectl("get", [kind.plural, *short_names(kind)][-1]).splitlines()
+            assert rows[0].split()[0] == "NAME"
+            assert rows[0].split()[-2:] == ["FOLLOWED", "AGE"]
+            assert rows[1].split()[-2] == "True"
+        waited = kubectl("wait", "--for=condition=Followed", *(f"{kind.plural}/gold" for kind in catalog.KINDS))
+        assert waited.count("condition met") == len(catalog.KINDS)
+        described = kubectl("describe", "autonomy", "gold")
+        assert "Observed Generation:" in described
+        assert "AsStored" in described
+        assert "percent of the selected workloads" in kubectl("explain", "ccp.spec.probability")
+        assert "observe\n    throttle\n    evict\n" in kubectl("explain", "autonomies.spec.mode")
+    finally:
+        for kind in catalog.KINDS:
+            installed.delete(f"{path_of(kind)}/gold")
+
+
+def follow(rest: Rest, kind: Kind) -> None:
+    """Write the status that the service writes."""
+    path = f"{path_of(kind)}/gold"
+    document = rest.client.get(path).json()
+    condition = {
+        "type": "Followed",
+        "status": "True",
+        "reason": "AsStored",
+        "message": "",
+        "observedGeneration": document["metadata"]["generation"],
+        "lastTransitionTime": "2026-11-25T12:00:00Z",
+    }
+    document["status"] = {"observedGeneration": document["metadata"]["generation"], "conditions": [condition]}
+    answer = rest.client.put(f"{path}/status", json=document)
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["metadata"]["generation"] == document["metadata"]["generation"], (
+        "a status is no new generation"
+    )
+
+
+def plain(value: Any) -> Any:
+    """As JSON has it."""
+    if isinstance(value, Mapping):
+        return {key: plain(item) for key, item in value.items()}
+    return [plain(item) for item in value] if isinstance(value, tuple | list) else value

@@ -1,0 +1,201 @@
+"""What slackwater.apiserver.port promises, of the server in memory and of a real one with the service's own rights."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing, suppress
+from typing import Any
+
+import pytest
+from tests.kubernetes.drivers import ClusterDriver, MemoryDriver
+
+from slackwater.apiserver.port import FieldsOwned, VersionExpired, WatchChange, WatchEvent
+from slackwater.apiserver.records import JOBS, KINDS, NODES, PODS, PRIORITY_CLASSES, ClusterNode, parse_node
+from slackwater.model.errors import Conflict, NotFound
+
+CPU, MEMORY = "slackwater.io/batch-cpu", "slackwater.io/batch-memory"
+ALIAS = "kubernetes.io/batch-cpu"
+PATIENCE_SECONDS = 20
+
+
+def priority(name: str, value: int = 5_500) -> dict[str, Any]:
+    return {"metadata": {"name": name}, "value": value}
+
+
+async def listed(cluster: ClusterDriver, kind: Any = PRIORITY_CLASSES) -> tuple[dict[str, Any], str]:
+    page = await cluster.api.list_page(kind, 500)
+    return {item.key: item for item in page.items}, page.version
+
+
+async def events_of(cluster: ClusterDriver, version: str, keys: set[str], count: int) -> list[WatchEvent[Any]]:
+    """The next events about these priority classes."""
+    found = list[WatchEvent[Any]]()
+    async with asyncio.timeout(PATIENCE_SECONDS), aclosing(cluster.api.watch(PRIORITY_CLASSES, version)) as events:  # type: ignore[type-var]
+        async for event in events:
+            if event.item is not None and event.item.key in keys:
+                found.append(event)
+                if len(found) == count:
+                    break
+    return found
+
+
+async def node(cluster: ClusterDriver, stem: str = "node") -> ClusterNode:
+    name = cluster.name(stem)
+    allocatable = {"cpu": "8", "memory": "16Gi"}
+    await cluster.put(
+        NODES, {"metadata": {"name": name}, "status": {"capacity": allocatable, "allocatable": allocatable}}
+    )
+    return parse_node(await cluster.document(NODES, name))
+
+
+async def test_pages_hold_every_object_once_and_are_of_one_version(cluster: ClusterDriver) -> None:
+    names = [cluster.name(f"page{number}") for number in range(5)]
+    for name in names:
+        await cluster.put(PRIORITY_CLASSES, priority(name))
+    keys, versions, page = list[str](), set[str](), ""
+    while True:
+        answer = await cluster.api.list_page(PRIORITY_CLASSES, 2, page)
+        assert len(answer.items) <= 2
+        keys += [item.key for item in answer.items]
+        versions.add(answer.version)
+        page = answer.next_page
+        if not page:
+            break
+        await cluster.put(PRIORITY_CLASSES, priority(cluster.name("late"), 1))
+    assert len(versions) == 1
+    assert sorted(key for key in keys if key in names) == sorted(names)
+    assert cluster.name("late") not in keys
+
+
+async def test_every_kind_can_be_listed_and_watched(cluster: ClusterDriver) -> None:
+    for kind in KINDS:
+        page = await cluster.api.list_page(kind, 100)
+        async with aclosing(cluster.api.watch(kind, page.version)) as events:  # type: ignore[type-var]
+            with suppress(TimeoutError):
+                async with asyncio.timeout(0.05):
+                    await anext(events)
+
+
+async def test_a_watch_shows_every_change_in_order_and_resumes_after_any_of_them(cluster: ClusterDriver) -> None:
+    name = cluster.name("watched")
+    _, version = await listed(cluster)
+    await cluster.put(PRIORITY_CLASSES, priority(name))
+    await cluster.put(PRIORITY_CLASSES, {**priority(name), "description": "changed"})
+    await cluster.delete(PRIORITY_CLASSES, name)
+    seen = await events_of(cluster, version, {name}, 3)
+    assert [event.change for event in seen] == [WatchChange.UPSERTED, WatchChange.UPSERTED, WatchChange.DELETED]
+    assert len({event.item.uid for event in seen if event.item}) == 1
+    for number in range(2):
+        rest = await events_of(cluster, seen[number].version, {name}, 2 - number)
+        assert rest == seen[number + 1 :]
+
+
+async def test_a_watch_that_waits_sees_what_comes(cluster: ClusterDriver) -> None:
+    name = cluster.name("coming")
+    _, version = await listed(cluster)
+    waiting = asyncio.create_task(events_of(cluster, version, {name}, 1))
+    await asyncio.sleep(0.05)
+    await cluster.put(PRIORITY_CLASSES, priority(name))
+    (event,) = await waiting
+    assert event.item is not None
+    assert (event.item.key, event.item.value) == (name, 5_500)
+
+
+async def test_a_version_of_the_past_expires() -> None:
+    """In memory; test_a_killed_api_server_loses_no_change sees it on a real one, which keeps the past for minutes."""
+    cluster = MemoryDriver()
+    await cluster.put(PRIORITY_CLASSES, priority("any"))
+    cluster.api.compact()
+    with pytest.raises(VersionExpired):
+        await events_of(cluster, "1", set(), 1)
+
+
+async def test_amounts_appear_in_canonical_form_and_leave_when_they_are_not_applied_again(
+    cluster: ClusterDriver,
+) -> None:
+    before = await node(cluster)
+    amounts = {CPU: 12_000, MEMORY: 3 << 30, "slackwater.io/mid-cpu": 1_501, "slackwater.io/mid-memory": 1_000}
+    after = await cluster.api.apply_lent(before.key, before.uid, amounts, force=False)
+    assert (dict(after.lent), after.owned, after.allocatable) == (amounts, frozenset(amounts), before.allocatable)
+    status = (await cluster.document(NODES, before.key))["status"]
+    for part in ("capacity", "allocatable"):
+        texts = {name: text for name, text in status[part].items() if name.startswith("slackwater.io/")}
+        assert texts == {CPU: "12k", MEMORY: "3Gi", "slackwater.io/mid-cpu": "1501", "slackwater.io/mid-memory": "1k"}
+    fewer = await cluster.api.apply_lent(before.key, before.uid, {CPU: 9_000}, force=False)
+    assert (dict(fewer.lent), fewer.owned) == ({CPU: 9_000}, frozenset({CPU}))
+    none = await cluster.api.apply_lent(before.key, before.uid, {}, force=False)
+    assert (none.lent, none.owned) == ((), frozenset())
+    assert (await cluster.document(NODES, before.key))["status"]["allocatable"] == {"cpu": "8", "memory": "16Gi"}
+
+
+async def test_applying_the_same_again_changes_nothing(cluster: ClusterDriver) -> None:
+    before = await node(cluster)
+    once = await cluster.api.apply_lent(before.key, before.uid, {CPU: 1_000}, force=False)
+    twice = await cluster.api.apply_lent(before.key, before.uid, {CPU: 1_000}, force=False)
+    assert twice == once
+
+
+async def test_amounts_of_another_manager_are_refused_by_name_and_taken_by_force(cluster: ClusterDriver) -> None:
+    before = await node(cluster)
+    await cluster.api.apply_lent(before.key, before.uid, {CPU: 1}, force=False)
+    await cluster.write_lent(before.key, "koord-manager", {ALIAS: 700})
+    with pytest.raises(FieldsOwned) as refused:
+        await cluster.api.apply_lent(before.key, before.uid, {CPU: 2, ALIAS: 800}, force=False)
+    assert refused.value.managers == {"koord-manager"}
+    assert dict(parse_node(await cluster.document(NODES, before.key)).lent) == {ALIAS: 700, CPU: 1}
+    taken = await cluster.api.apply_lent(before.key, before.uid, {ALIAS: 800}, force=True)
+    assert (dict(taken.lent), taken.owned) == ({ALIAS: 800}, frozenset({ALIAS}))
+
+
+async def test_amounts_from_before_the_first_apply_have_a_manager_without_a_name(cluster: ClusterDriver) -> None:
+    before = await node(cluster)
+    await cluster.write_lent(before.key, "koord-manager", {ALIAS: 700})
+    with pytest.raises(FieldsOwned) as refused:
+        await cluster.api.apply_lent(before.key, before.uid, {ALIAS: 800}, force=False)
+    assert refused.value.managers == {"before-first-apply"}
+
+
+async def test_an_amount_that_two_managers_own_stays_when_one_withdraws(cluster: ClusterDriver) -> None:
+    before = await node(cluster)
+    await cluster.write_lent(before.key, "koord-manager", {ALIAS: 700})
+    both = await cluster.api.apply_lent(before.key, before.uid, {ALIAS: 700}, force=False)
+    assert both.owned == {ALIAS}
+    left = await cluster.api.apply_lent(before.key, before.uid, {}, force=False)
+    assert (dict(left.lent), left.owned) == ({ALIAS: 700}, frozenset())
+
+
+async def test_a_node_that_is_gone_or_another_one_is_not_written(cluster: ClusterDriver) -> None:
+    known = await node(cluster)
+    with pytest.raises(NotFound):
+        await cluster.api.apply_lent(cluster.name("unknown"), known.uid, {CPU: 1}, force=False)
+    with pytest.raises(Conflict) as refused:
+        await cluster.api.apply_lent(known.key, "0d0c6c5c-7c5e-4cf0-9c5f-2f0f7f6a5e11", {CPU: 1}, force=False)
+    assert not isinstance(refused.value, FieldsOwned)
+    assert parse_node(await cluster.document(NODES, known.key)).lent == ()
+
+
+async def test_pods_and_owners_are_read_as_the_server_stores_them(cluster: ClusterDriver) -> None:
+    name, host = cluster.name("pod"), (await node(cluster)).key
+    owner = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "name": "job",
+        "uid": "0d0c6c5c-7c5e-4cf0-9c5f-2f0f7f6a5e12",
+        "controller": True,
+    }
+    requests = {"cpu": "250m", CPU: "1500", MEMORY: "1Gi"}
+    container = {
+        "name": "c",
+        "image": "none",
+        "resources": {"requests": requests, "limits": {CPU: "1500", MEMORY: "1Gi"}},
+    }
+    metadata = {"namespace": "default", "name": name, "labels": {"app": "a"}, "ownerReferences": [owner]}
+    await cluster.put(
+        PODS,
+        {"metadata": metadata, "spec": {"nodeName": host, "containers": [container]}, "status": {"phase": "Running"}},
+    )
+    pod = (await listed(cluster, PODS))[0][f"default/{name}"]
+    assert (pod.node, pod.phase, pod.occupies, pod.labels) == (host, "Running", True, (("app", "a"),))
+    assert (pod.request.cpu_milli, dict(pod.borrowed)) == (250, {CPU: 1_500, MEMORY: 1 << 30})
+    assert (pod.owner.group, pod.owner.kind, pod.owner.name) == ("batch", "Job", "job")
+    assert JOBS.plural == "jobs"

@@ -1,0 +1,246 @@
+"""The service kubernetes on a real API server, with exactly the rights of its manifests."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import aclosing, asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from tests.kubernetes.control_plane import ControlPlane
+from tests.kubernetes.drivers import ADAPTER, RealDriver, real_driver, rules
+from typer.testing import CliRunner
+
+from slackwater.apiserver.port import VersionExpired
+from slackwater.apiserver.records import KINDS, NODES, PRIORITY_CLASSES, parse_node
+from slackwater.cli.main import app
+from slackwater.events.envelope import event_of
+from slackwater.events.resources_offered import ResourcesOffered
+from slackwater.kubernetes.service import KubernetesService, build
+from slackwater.kubernetes.settings import KubernetesSettings
+from slackwater.model.errors import Misconfigured
+from slackwater.model.quantities import Resources
+from slackwater.model.time import SystemClock
+from slackwater.runtime.platform import Platform
+from slackwater.testing.bus import MemoryBus
+from slackwater.testing.statements import answer_common
+from slackwater.testing.store import MemoryDatabase
+
+CPU, MEMORY = "slackwater.io/batch-cpu", "slackwater.io/batch-memory"
+GIB = 1 << 30
+PATIENCE_SECONDS = 40.0
+
+
+class Site:
+    """The service on the real API server, with bus and database in memory."""
+
+    def __init__(self, cluster: RealDriver, **settings: Any) -> None:
+        self.cluster, self.clock = cluster, SystemClock()
+        self.bus = MemoryBus(clock=self.clock)
+        database = MemoryDatabase(clock=self.clock)
+        answer_common(database.answers, database.announce)
+        self._platform = Platform(self.bus, self.clock, lambda _: database, Path("/nowhere"))
+        self._settings = KubernetesSettings(kubeconfig=str(cluster.kubeconfig), **settings)
+        self._generation = 0
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[KubernetesService]:
+        service, started = build(self._settings, self._platform), asyncio.Event()
+        running = asyncio.create_task(service.run(started.set))
+        try:
+            await until(lambda: running.done() or (started.is_set() and service.inventory.nodes_synced))
+            assert not running.done(), running.result()
+            yield service
+        finally:
+            running.cancel()
+            await asyncio.wait([running])
+
+    async def node(self, stem: str) -> str:
+        name = self.cluster.name(stem)
+        amounts = {"cpu": "8", "memory": "16Gi"}
+        await self.cluster.put(
+            NODES, {"metadata": {"name": name}, "status": {"capacity": amounts, "allocatable": amounts}}
+        )
+        return name
+
+    async def offer(self, node: str, cpu: int, memory: int) -> None:
+        self._generation += 1
+        now = self.clock.now()
+        offered = ResourcesOffered(
+            node=node,
+            offered_at=now,
+            generation=self._generation,
+            batch=Resources(cpu, memory),
+            degraded=None if cpu else "no usage",
+            decision_ids={"batch-cpu": "d1", "batch-memory": "d2"},
+        )
+        await self.bus.publish(event_of(offered, source="colocation", time=now))
+
+    async def lent(self, node: str) -> Mapping[str, int]:
+        return dict(parse_node(await self.cluster.document(NODES, node)).lent)
+
+    async def until_lent(self, node: str, amounts: Mapping[str, int]) -> None:
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while (seen := await self.lent(node)) != amounts:
+            assert time.monotonic() < deadline, seen
+            await asyncio.sleep(0.05)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while not condition():
+            await asyncio.sleep(0.02)
+
+
+async def test_offers_follow_into_the_status_and_uninstall_leaves_the_node_as_it_was(real: RealDriver) -> None:
+    site = Site(real, aliases=True)
+    names = [await site.node("lends"), await site.node("foreign")]
+    await real.write_lent(names[1], "koord-manager", {"kubernetes.io/mid-cpu": 700})
+    before = {name: await content(real, name) for name in names}
+    async with site.running() as service:
+        for name in names:
+            await site.offer(name, 12_000, 8 * GIB)
+        cpu, memory = {CPU, "kubernetes.io/batch-cpu"}, {MEMORY, "kubernetes.io/batch-memory"}
+        await site.until_lent(names[0], dict.fromkeys(cpu, 12_000) | dict.fromkeys(memory, 8 * GIB))
+        await site.offer(names[0], 9_000, 8 * GIB)
+        await until(lambda: dict(service.inventory.nodes[names[0]].lent).get(CPU) == 9_000)
+        assert service.status.refusals == {}
+    dry = await asyncio.to_thread(withdraw, real, "--dry-run")
+    assert names[0] in dry
+    assert (await site.lent(names[0]))[CPU] == 9_000
+    assert "withdrawn from 2 nodes" in await asyncio.to_thread(withdraw, real)
+    assert {name: await content(real, name) for name in names} == before
+    assert "nothing to withdraw" in await asyncio.to_thread(withdraw, real)
+
+
+async def content(cluster: RealDriver, name: str) -> Any:
+    """The whole node without the API server's notes on it. Fields of nodes are tracked from the first apply on."""
+    document = await cluster.document(NODES, name)
+    del document["metadata"]["resourceVersion"]
+    managers = {entry["manager"] for entry in document["metadata"].pop("managedFields", [])}
+    assert "slackwater" not in managers
+    return document
+
+
+def withdraw(cluster: RealDriver, *options: str) -> str:
+    command = ["kubernetes", "uninstall", "--kubeconfig", str(cluster.kubeconfig), "--wait-seconds", "0.2", *options]
+    outcome = CliRunner().invoke(app, command)
+    assert outcome.exit_code == 0, outcome.output
+    return outcome.output
+
+
+async def test_another_controller_is_named_and_keeps_its_amounts(real: RealDriver) -> None:
+    site = Site(real, aliases=True)
+    name = await site.node("contested")
+    await real.api.apply_lent(name, parse_node(await real.document(NODES, name)).uid, {CPU: 1}, force=False)
+    await real.write_lent(name, "koord-manager", {"kubernetes.io/batch-cpu": 700})
+    async with site.running() as service:
+        await site.offer(name, 12_000, GIB)
+        await until(lambda: name in service.status.refusals)
+        assert "koord-manager" in service.status.refusals[name]
+    assert await site.lent(name) == {"kubernetes.io/batch-cpu": 700, CPU: 1}
+
+
+async def test_amounts_that_the_kubelet_sets_to_zero_come_back(real: RealDriver) -> None:
+    site = Site(real)
+    name = await site.node("registered-again")
+    async with site.running():
+        await site.offer(name, 12_000, GIB)
+        await site.until_lent(name, {CPU: 12_000, MEMORY: GIB})
+        await real.write_lent(name, "kubelet", {CPU: 0, MEMORY: 0})
+        await site.until_lent(name, {CPU: 12_000, MEMORY: GIB})
+
+
+async def test_a_killed_api_server_loses_no_change(control_plane: ControlPlane, tmp_path: Path) -> None:
+    async with real_driver(control_plane.kubeconfig, tmp_path) as real:
+        site = Site(real)
+        node, kept, gone = await site.node("survives"), real.name("kept"), real.name("gone")
+        await real.put(PRIORITY_CLASSES, {"metadata": {"name": gone}, "value": 1})
+        async with site.running() as service:
+
+            def classes() -> Mapping[str, object]:
+                return service.inventory.items(PRIORITY_CLASSES)
+
+            await until(lambda: gone in classes())
+            control_plane.kill("kube-apiserver")
+            await site.offer(node, 5_000, GIB)
+            await until(lambda: node in service.status.refusals)
+            control_plane.restart("kube-apiserver")
+            await asyncio.to_thread(control_plane.wait_ready)
+            await real.delete(PRIORITY_CLASSES, gone)
+            await real.put(PRIORITY_CLASSES, {"metadata": {"name": kept}, "value": 2})
+            await site.until_lent(node, {CPU: 5_000, MEMORY: GIB})
+            await until(lambda: kept in classes() and gone not in classes())
+        with pytest.raises(VersionExpired):  # the restarted server has not read what was before
+            async with aclosing(real.api.watch(PRIORITY_CLASSES, "1")) as events:  # type: ignore[type-var]
+                await anext(events)
+
+
+async def test_each_right_is_needed(real: RealDriver) -> None:
+    """Without any one of them the call that uses it is refused, and nothing else is granted to replace it."""
+    name = await Site(real).node("guarded")
+    uid = parse_node(await real.document(NODES, name)).uid
+    granted = [
+        (rule["apiGroups"][0], resource, verb)
+        for rule in rules()
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    ]
+    used = {(kind.group, kind.plural, verb) for kind in KINDS for verb in ("list", "watch")}
+    used.add(("", "nodes/status", "patch"))
+    assert set(granted) == used
+    for right in granted:
+        await real.grant(without(right))
+        await until_refused(real, right, name, uid)
+    await real.grant(rules())
+
+
+def without(right: tuple[str, str, str]) -> list[dict[str, Any]]:
+    """All other rights, one rule for each."""
+    group, resource, verb = right
+    return [
+        {"apiGroups": rule["apiGroups"], "resources": [other], "verbs": [kept]}
+        for rule in copy.deepcopy(rules())
+        for other in rule["resources"]
+        for kept in rule["verbs"]
+        if (rule["apiGroups"][0], other, kept) != (group, resource, verb)
+    ]
+
+
+async def until_refused(real: RealDriver, right: tuple[str, str, str], node: str, uid: str) -> None:
+    """The server sees a changed role a moment later."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while "forbidden" not in await refusal(real, right, node, uid):
+        assert time.monotonic() < deadline, right
+        await asyncio.sleep(0.02)
+
+
+async def refusal(real: RealDriver, right: tuple[str, str, str], node: str, uid: str) -> str:
+    """Use a right; returns why it was refused, or nothing."""
+    _, resource, verb = right
+    try:
+        if verb == "patch":
+            await real.api.apply_lent(node, uid, {}, force=False)
+            return ""
+        kind = next(kind for kind in KINDS if kind.plural == resource)
+        if verb == "list":
+            await real.api.list_page(kind, 1)
+            return ""
+        async with aclosing(real.api.watch(kind, "0")) as events:  # type: ignore[type-var]
+            with suppress(TimeoutError):
+                async with asyncio.timeout(0.2):
+                    await anext(events)
+    except Misconfigured as error:
+        return error.message
+    return ""
+
+
+async def test_the_api_server_takes_the_manifests_without_a_warning(real: RealDriver) -> None:
+    for document in (part for file in sorted(ADAPTER.glob("*.yaml")) for part in yaml.safe_load_all(file.read_text())):
+        if document["kind"] != "Kustomization":
+            assert await real.warnings_of(document) == [], document["kind"]

@@ -1,0 +1,95 @@
+"""What is read of objects: requests as the scheduler counts them, ownership of fields, and hostile documents."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slackwater.apiserver.records import KINDS, parse_node, parse_pod
+from slackwater.model.quantities import Resources
+
+CPU, MEMORY = "slackwater.io/batch-cpu", "slackwater.io/batch-memory"
+
+
+def container(requests: dict[str, str], **more: Any) -> dict[str, Any]:
+    return {"name": "c", "resources": {"requests": requests}, **more}
+
+
+def pod(spec: dict[str, Any]) -> Any:
+    return parse_pod({"metadata": {"namespace": "a", "name": "b"}, "spec": spec})
+
+
+def test_containers_add_up_and_the_largest_init_container_counts_alone() -> None:
+    spec = {
+        "initContainers": [container({"cpu": "3", "memory": "1Gi"}), container({"cpu": "1", "memory": "2Gi"})],
+        "containers": [container({"cpu": "500m", CPU: "1500"}), container({"cpu": "1", CPU: "2k", MEMORY: "1Gi"})],
+        "overhead": {"cpu": "250m"},
+    }
+    read = pod(spec)
+    assert read.request == Resources(3_250, 2 << 30)
+    assert read.borrowed == ((CPU, 3_500), (MEMORY, 1 << 30))
+
+
+def test_sidecars_run_beside_containers_and_later_init_containers() -> None:
+    sidecar = container({"cpu": "1"}, restartPolicy="Always")
+    spec = {"initContainers": [sidecar, container({"cpu": "2"})], "containers": [container({"cpu": "500m"})]}
+    assert pod(spec).request.cpu_milli == 3_000
+    spec["initContainers"].reverse()
+    assert pod(spec).request.cpu_milli == 2_000
+
+
+def test_requests_of_the_whole_pod_go_before_those_of_containers() -> None:
+    spec = {"resources": {"requests": {"cpu": "4"}}, "containers": [container({"cpu": "1", "memory": "1Gi"})]}
+    assert pod(spec).request == Resources(4_000, 1 << 30)
+
+
+def test_limits_of_extended_resources_count_as_requests() -> None:
+    assert pod({"containers": [{"resources": {"limits": {CPU: "2k"}}}]}).borrowed == ((CPU, 2_000),)
+
+
+@pytest.mark.parametrize(
+    ("manager", "operation", "part"),
+    [("kubelet", "Apply", "status"), ("slackwater", "Update", "status"), ("slackwater", "Apply", "")],
+)
+def test_only_what_slackwater_applied_to_the_status_is_owned(manager: str, operation: str, part: str) -> None:
+    fields = {"f:status": {"f:allocatable": {f"f:{CPU}": {}, "f:cpu": {}}}}
+    entry = {"manager": manager, "operation": operation, "subresource": part, "fieldsV1": fields}
+    own = {"manager": "slackwater", "operation": "Apply", "subresource": "status", "fieldsV1": fields}
+    amounts = {"cpu": "4", "memory": "8Gi", CPU: "12k", "nvidia.com/gpu": "1"}
+    document = {"metadata": {"name": "n", "managedFields": [entry]}, "status": {"allocatable": amounts}}
+    node = parse_node(document)
+    assert (node.allocatable, node.lent, node.owned) == (Resources(4_000, 8 << 30), ((CPU, 12_000),), frozenset())
+    document["metadata"]["managedFields"].append(own)  # type: ignore[index]
+    assert parse_node(document).owned == {CPU}
+
+
+_LEAVES = st.none() | st.booleans() | st.integers() | st.text(max_size=5) | st.sampled_from(["1Gi", "2k", "Always"])
+_NAMES = st.sampled_from(
+    [
+        *(
+            "spec",
+            "status",
+            "metadata",
+            "labels",
+            "ownerReferences",
+            "controller",
+            "containers",
+            "resources",
+            "requests",
+        ),
+        *("allocatable", "managedFields", "fieldsV1", "f:status", CPU, "cpu", "value", "selector", "initContainers"),
+    ]
+)
+_DOCUMENTS = st.recursive(
+    _LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_NAMES, inner), max_leaves=20
+)
+
+
+@given(st.dictionaries(_NAMES, _DOCUMENTS), st.sampled_from(KINDS))
+def test_no_document_with_a_name_breaks_a_reader(document: dict[str, Any], kind: Any) -> None:
+    metadata = document.get("metadata")
+    document["metadata"] = {**(metadata if isinstance(metadata, dict) else {}), "name": "x"}
+    assert kind.parse(document).key == "x"
