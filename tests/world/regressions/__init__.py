@@ -41,7 +41,7 @@ REGRESSIONS = (
     Regression("seed-3.json", "no defect is logged", LOST_ANSWER, "48fb3d79"),
     Regression("seed-1015.json", "no busy loop", BUSY_RELAY, "a1811ab0"),
     Regression("seed-123.json", "no defect is logged", OLD_AGENT, "499966ae"),
-    Regression("seed-45.json", "changes are recorded", TWO_EVICTIONS, "MENDED"),
+    Regression("seed-45.json", "changes are recorded", TWO_EVICTIONS, "989662c9"),
 )
 
 
