@@ -168,7 +168,7 @@ def test_the_limit_of_a_pod_that_the_followed_report_does_not_list_goes_without_
     for reported, is_found in ((("a",), True), ((), False)):
         commits = Commits()
         commits.commit(document(200), throttle(200))
-        commits.invariant._reported["node-00", "boot", 7] = frozenset(reported)  # noqa: SLF001 - its own test
+        commits.invariant._reported["node-00", "boot", 7] = frozenset(reported)
         follows = SimpleNamespace(content={"last_report": {"boot_epoch": "boot", "sequence": 7}})
         with pytest.raises(Violation) if is_found else nullcontext():
             commits.commit(document(generation=2), row=(follows,))
