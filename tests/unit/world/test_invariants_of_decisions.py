@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from tests.world.invariants import Violation
-from tests.world.invariants.decisions.changes import ChangesAreRecorded
+from tests.world.invariants.decisions.changes import GUARDED, ChangesAreRecorded
 from tests.world.invariants.decisions.machines import MachinesFollowDecisions
 from tests.world.invariants.decisions.repeat import check_repeats
+from tests.world.invariants.differences import difference
 from tests.world.machine.kernel import AGENT
 from tests.world.trace import Kind, Step
 
@@ -46,7 +48,7 @@ def test_a_record_whose_action_does_not_follow_from_its_state_is_found() -> None
     record = release_record()
     check_repeats(record.model_copy(update={"episode": "e", "step": 3, "trace_id": "t"}))
     wrong = record.actions[0].model_copy(update={"cpu_limit_before_milli": 99})
-    with pytest.raises(Violation, match="'cpu_limit_before_milli': 99"):
+    with pytest.raises(Violation, match="cpu_limit_before_milli: 99 instead of 100"):
         check_repeats(record.model_copy(update={"actions": (wrong,)}))
     later = record.model_copy(update={"decided_at": NOW + timedelta(seconds=1), "reason": Reason.RESTORE_COMPLETE})
     with pytest.raises(Violation, match="restore_complete"):
@@ -85,9 +87,10 @@ class Commits:
         self.world: Any = SimpleNamespace(stations={"agent-00": station})
         self.invariant = ChangesAreRecorded(self.world)
 
-    def commit(self, *payloads: Any) -> None:
+    def commit(self, *payloads: Any, row: Any = None) -> None:
         rows = ((0, str(number), type_of(one), "s", "{}", one.body()) for number, one in enumerate(payloads))
-        written = {("outbox", number): (None, row) for number, row in enumerate(rows)}
+        written = {("outbox", number): (None, values) for number, values in enumerate(rows)}
+        written |= {} if row is None else {(GUARDED, 0): (None, row)}
         commit = SimpleNamespace(written=written)
         self.invariant.on_step(Step(1, 0.0, "ensurance-0", Kind.COMMITTED, "ensurance", value=commit))
 
@@ -149,3 +152,23 @@ def test_what_an_agent_decides_alone_needs_a_record_unless_its_process_has_ended
     site.limit("a")
     site.step(Kind.STARTED, "agent-00/2")
     invariant.at_rest()
+
+
+def test_a_difference_shows_the_parts_that_differ_and_clips_them() -> None:
+    said = {"same": list(range(99)), "inputs": [{"value": 5.0}, {"value": "x" * 500}], "more": 1}
+    again = {"same": list(range(99)), "inputs": [{"value": 0.0}, {"value": "x" * 499 + "y"}], "less": 2}
+    text = difference(said, again)
+    assert text.startswith("inputs[0].value: 5.0 instead of 0.0; inputs[1].value: …x")
+    assert text.endswith("; more: 1 instead of nothing; …")
+    assert len(text) < 400
+    assert difference((1, 2), (1,)) == "(1, 2) instead of (1,)"
+
+
+def test_the_limit_of_a_pod_that_the_followed_report_does_not_list_goes_without_a_record() -> None:
+    for reported, is_found in ((("a",), True), ((), False)):
+        commits = Commits()
+        commits.commit(document(200), throttle(200))
+        commits.invariant._reported["node-00", "boot", 7] = frozenset(reported)
+        follows = SimpleNamespace(content={"last_report": {"boot_epoch": "boot", "sequence": 7}})
+        with pytest.raises(Violation) if is_found else nullcontext():
+            commits.commit(document(generation=2), row=(follows,))

@@ -369,7 +369,10 @@ def _limited(made: GuardResult, decided: Sequence[DecidedStep]) -> dict[str, str
 
 
 def _evictions(recorded: RecordedPlan, record: DecisionRecord, limits: ActionLimits, now: datetime) -> list[Evicting]:
-    """The evictions of a plan. The agent starts each before its deadline or not at all."""
+    """The evictions of a decision: a plan that also sets limits has another decision for these. The agent starts each
+    eviction before its deadline or not at all."""
+    if recorded.kind is not ActionKind.EVICT:
+        return []
     return [
         Evicting(
             id=eviction_id(record.id, number),

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from tests.world.invariants import Violation
+from tests.world.invariants.differences import difference
 
 from slackwater.decisions.reasons import DecisionKind, Reason
 from slackwater.decisions.record import DecisionRecord
@@ -44,10 +45,8 @@ def check_repeats(record: DecisionRecord) -> None:
 
 
 def _differs(record: DecisionRecord, said: Any, repeated: Any) -> None:
-    if isinstance(said, dict) and isinstance(repeated, dict):
-        names = [name for name in said if said[name] != repeated.get(name)]
-        said, repeated = ({name: one.get(name) for name in names} for one in (said, repeated))
-    raise Violation(f"{record.kind} {record.id} of {record.node} recorded {said}; repeated: {repeated}")
+    what = difference(said, repeated)
+    raise Violation(f"{record.kind} {record.id} of {record.node} repeats with another result; recorded {what}")
 
 
 def _replayed(record: DecisionRecord) -> Any:
