@@ -350,7 +350,7 @@ def offer_record(site: Site, result: int | None = None, **changed: Any) -> Decis
 def test_a_record_that_does_not_repeat_is_found(site: Site) -> None:
     site.watch(RecordsCanBeRepeated)
     site.stored(DecisionRecorded(record=offer_record(site)))
-    with pytest.raises(Violation, match="repeated"):
+    with pytest.raises(Violation, match="repeats with another result"):
         site.stored(DecisionRecorded(record=offer_record(site, 17)))
 
 
