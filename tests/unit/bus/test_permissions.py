@@ -30,7 +30,7 @@ from slackwater.events.registry import BROADCASTS, EVENTS
 from slackwater.model.errors import InvalidInput, Misconfigured
 from slackwater.model.identifiers import partition_of
 from slackwater.runtime.embedded_nats import EmbeddedNats
-from slackwater.runtime.service_list import service_names
+from slackwater.runtime.service_list import service_list, service_names
 
 SERVICES, AGENT = registry()
 NODES = ["n.1", "n.2"]
@@ -212,7 +212,7 @@ def test_credentials_that_cannot_work_are_named_and_never_shown(tmp_path: Path) 
 
 
 def test_a_part_is_read_off_its_package() -> None:
-    assert [part.name for part in SERVICES] == [*service_names()]
+    assert [part.name for part in SERVICES] == [*service_names(), *service_list().cluster_services]
     assert {part.name for part in SERVICES if part.operates or part.reads_streams} == {"console"}
     assert isinstance(AGENT, PartSubjects)
 

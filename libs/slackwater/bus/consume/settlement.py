@@ -240,7 +240,7 @@ class Settler(Generic[P]):
             case Done():
                 self._counters.done += 1
                 self._handled += 1
-                self._forget(delivery)
+                self._drop(delivery)
                 await delivery.ack()
             case Retry(_, delay, away=True):
                 self._counters.retried += 1
@@ -266,10 +266,10 @@ class Settler(Generic[P]):
             log.warning("dead letter not stored", consumer=self._consumer, error=error.message)
             await delivery.nak(self._pause(delivery))
             return
-        self._forget(delivery)
+        self._drop(delivery)
         await delivery.term()
 
-    def _forget(self, delivery: Delivery) -> None:
+    def _drop(self, delivery: Delivery) -> None:
         self._excused.pop(delivery.stream_sequence, None)
         self._kept.pop(delivery.stream_sequence, None)
 
