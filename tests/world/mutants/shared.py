@@ -21,7 +21,7 @@ SHARED = (
         ("fencing",),
         faults=("cut requests@ensurance|cut@ensurance|freeze@ensurance|cut requests@ingestion|cut@ingestion",),
         size=(3, 240.0),
-        seed=2,
+        seed="writer-frozen-in-a-transaction.json",
     ),
     Mutant(
         "ack before commit",
