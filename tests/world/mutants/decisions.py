@@ -66,7 +66,7 @@ DECISIONS = (
             ),
         ),
         (FOLLOWED,),
-        seed=2,
+        seed=3,
     ),
     Mutant(
         "disconnected decisions are not published",
