@@ -32,7 +32,6 @@ TESTS = Path(__file__).parent
 LONGEST_FIRST = (
     "faults/test_chosen.py",
     "scenario/test_loop_closes_on_a_simulated_fleet.py",
-    "integration/sharding/test_two_of_each.py",
     "integration/deploy/test_compose_rehearsal.py",
     "scenario/test_backup_rehearsal.py",
     "browser/test_console_in_a_browser.py",
@@ -47,7 +46,6 @@ LONGEST_FIRST = (
     "integration/sharding/test_two_replicas.py",
     "integration/ingestion/test_ingestion_kill.py",
     "integration/ingestion/test_ingestion_service.py",
-    "integration/ingestion/test_blocked_nodes.py",
     "integration/cli/test_run.py",
     "integration/console/test_console_service.py",
     "integration/console/test_grpc_example.py",
@@ -62,6 +60,8 @@ LONGEST_FIRST = (
 )
 """Files that take more than ten seconds, most of which they wait. A lane takes a whole file: one that came last would
 keep the others waiting."""
+SHARED = "tests/unit/world/test_hundred_seeds.py"
+"""Its tests go to whichever lanes are free: each has a process of its own."""
 TOGETHER = ("tests/architecture/", "tests/kubernetes/")
 """Folders whose tests one lane takes: they share the parsed tree (20 s for each lane), or a control plane."""
 BUSIEST_LAST = (
@@ -72,6 +72,7 @@ BUSIEST_LAST = (
     "unit/world/test_world_seeds.py",
     "unit/world/test_agent_histories.py",
     "unit/world/test_world_mutants.py",
+    "unit/world/test_hundred_seeds.py",
     "unit/peaks/test_model_properties.py",
     "contract/test_hostile_requests.py",
 )
@@ -99,8 +100,10 @@ class FromBothEnds(LoadFileScheduling):
     leases, servers and windows: together they use the machine all the time (decision 0065)."""
 
     def _split_scope(self, nodeid: str) -> str:
-        """A file, or one of the folders that stay together."""
+        """A file, one of the folders that stay together, or a test of the file that lanes share."""
         scope: str = super()._split_scope(nodeid)
+        if scope == SHARED:
+            return nodeid
         return next((folder for folder in TOGETHER if scope.startswith(folder)), scope)
 
     def _assign_work_unit(self, node: WorkerController) -> None:

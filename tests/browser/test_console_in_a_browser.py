@@ -291,9 +291,9 @@ def test_the_keyboard_walks_the_page_from_top_to_bottom(page: Page, told: Served
     assert walked[2:8] == ["Overview", "Nodes", "Pools", "Workloads", "Pods", "Decisions"]
     assert walked[8:13] == ["Events", "Policies", "Strategies", "Resources", "Loop"]
     assert walked[13:15] == ["edge-7", "Look, or block it"], "the agent that sends poison comes first"
-    assert walked[15:21] == ["CPU", "Memory", "15m", "1h", "6h", "24h"]
+    assert walked[15:22] == ["Pictures and tables", "CPU", "Memory", "15m", "1h", "6h", "24h"]
     pool = walked.index("edge")
-    beyond = {name for name in walked[22:pool] if name.startswith("edge-")}
+    beyond = {name for name in walked[23:pool] if name.startswith("edge-")}
     assert beyond == {"edge-7", "edge-8", "edge-9"}, "those beyond their offers"
     assert walked[pool : pool + 2] == ["edge", "1 silent"], "a name that has room is said once"
     names = [name for name in walked[pool:] if name.startswith("edge-")]

@@ -1,14 +1,17 @@
-"""The description of the API, made once for the tests of a process: it takes a second and a half."""
+"""The description of the API as committed. tools/checks.py holds it to the code; making it takes each lane seconds."""
 
 from __future__ import annotations
 
+import json
 from functools import cache
+from pathlib import Path
 from typing import Any
 
-from slackwater.cli.openapi import document
+FILE = Path(__file__).resolve().parents[2] / "contracts" / "openapi" / "slackwater.json"
 
 
 @cache
 def described() -> dict[str, Any]:
     """To be read only."""
-    return document()
+    found: dict[str, Any] = json.loads(FILE.read_text())
+    return found

@@ -110,11 +110,16 @@ SPECS: Mapping[str, Mapping[str, Any]] = {
         "eviction": {"terminationGracePeriodSeconds": 10}, "throttle": {"minCpu": "500m"}, "disableScheduling": False,
     },
     "autonomies": {"mode": "evict", "evictionsPerHour": 20, "nodeEvictionsPerCycle": 1},
+    "clustercolocationprofiles": {
+        "selector": {"matchLabels": {"app": "spark"}}, "tier": "batch", "qosClass": "BE",
+        "priorityClass": {"name": "slackwater-batch", "value": 5500},
+    },
 }  # fmt: skip
 """A valid document of each kind, by the name of its routes."""
 KINDS = {
     "predictpolicies": "PredictPolicy", "colocationstrategies": "ColocationStrategy", "nodeqos": "NodeQOS",
     "podqos": "PodQOS", "avoidanceactions": "AvoidanceAction", "autonomies": "Autonomy",
+    "clustercolocationprofiles": "ClusterColocationProfile",
 }  # fmt: skip
 
 

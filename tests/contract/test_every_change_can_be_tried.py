@@ -69,8 +69,12 @@ GUARDS: Mapping[str, Mapping[str, Any]] = {
     "/v1/podqos": {"kind": "PodQOS", "spec": {"allowedActions": ["evict"]}},
     "/v1/avoidanceactions": {"kind": "AvoidanceAction", "spec": {"eviction": {}}},
     "/v1/autonomies": {"kind": "Autonomy", "spec": {"mode": "evict"}},
+    "/v1/clustercolocationprofiles": {
+        "kind": "ClusterColocationProfile",
+        "spec": {"selector": {"matchLabels": {"app": "spark"}}, "tier": "batch"},
+    },
 }
-"""A document of each kind of ensurance's."""
+"""A document of each kind that is put by name."""
 
 
 def guard_put(path: str) -> Callable[[httpx2.Client, str], Attempt]:
@@ -88,6 +92,7 @@ CHANGED: Mapping[str, Mapping[str, Any]] = {
     "/v1/podqos": {"allowedActions": ["throttle"]},
     "/v1/avoidanceactions": {"disableScheduling": False},
     "/v1/autonomies": {"mode": "observe"},
+    "/v1/clustercolocationprofiles": {"tier": "mid"},
 }
 
 

@@ -316,7 +316,8 @@ def _step(line: str) -> bool:
 
 
 def test_together_they_show_every_metric_of_the_reference_page(story: Story) -> None:
-    known = {metric.name for metric in every_metric()}
+    # The service `kubernetes` runs in clusters only; tests/kubernetes reads its figures.
+    known = {metric.name for metric in every_metric() if not metric.name.startswith("slackwater_kubernetes_")}
     shown = {
         name: set(re.findall(r"^# TYPE (slackwater_\w+) ", page, re.MULTILINE)) for name, page in story.pages.items()
     }

@@ -334,9 +334,7 @@ AGENT_CUT = FaultKind("agent cut off", agent_connections, (5.0, 60.0), _cut(True
 RACK_POWER = FaultKind("power of a rack fails", agents, (0.5, 10.0), _rack_power_failure, _broker_up)
 """That of the broker and of one agent's process, whose disk stays as it is."""
 LONG_READ_ONLY = FaultKind("database long read-only", postgres, (15.0, 20.0), _read_only, _writable)
-"""Long enough to use up the deliveries of a message, and no longer: at 12 deliveries (20 s; 40 s of most consumers) a
-process that has not seen a message takes it for one that crashes processes, and a valid fact becomes a dead letter
-(UNSEEN_FACTOR in slackwater.bus.consume.settlement)."""
+"""Long enough to use up the deliveries of a message. A minute with processes that change is a regression."""
 
 
 @cache

@@ -8,7 +8,7 @@ from typing import Any
 from tests.world import versions
 from tests.world.changes import apply_change
 from tests.world.clients import Client
-from tests.world.consoles import StreamReader, consoles
+from tests.world.consoles import StreamReader, build_console, consoles
 from tests.world.faults import ROLLED, fault_kinds
 from tests.world.invariants import Invariant, Violation, all_invariants
 from tests.world.machine.fleet import draw_sizes
@@ -19,6 +19,7 @@ from tests.world.processes import Process
 from tests.world.trace import Kind, Trace
 from tests.world.world import NOWHERE, STOP_SECONDS, World
 
+from slackwater.console.settings import ConsoleSettings
 from slackwater.model.errors import Misconfigured
 from slackwater.resources.catalog import kind_named
 from slackwater.runtime.platform import Platform
@@ -90,6 +91,11 @@ class History(World):
                 await station.agent(given, platform).run(lambda: None)
 
         return main
+
+    def _build(self, service: str) -> tuple[Callable[[Any, Platform], Any], type[Any]]:
+        if service == CONSOLE:
+            return build_console(self.console_model), ConsoleSettings
+        return super()._build(service)
 
     def _rest_of_machines(self) -> None:
         for station in self.stations.values():

@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import argparse
 import os
-import random
 import subprocess
 import sys
-from collections.abc import Sequence
 
-from tests.world.run import Outcome, Wanted
+from tests.world.run import Outcome
 
-_GARBAGE = 50_000
-_RUN = "from tests.world.twice import main; import sys; sys.exit(main(sys.argv[1:]))"
+_RUN = "from tests.world.repeat import main; import sys; sys.exit(main(sys.argv[1:]))"
 
 
 def differs(outcome: Outcome, options: argparse.Namespace) -> str:
@@ -33,25 +30,3 @@ def _run_again(seed: int, options: argparse.Namespace) -> str:
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     lines = done.stdout.splitlines()
     return lines[-1] if done.returncode == 0 and lines else f"missing, because the run ended: {done.stderr[-2000:]}"
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Perform a seed with garbage in memory and print its hash."""
-    garbage = _litter(int(arguments[0]))
-    from tests.world.campaign import outcome_of, prepare
-
-    prepare()
-    options = argparse.Namespace(nodes=int(arguments[1]), seconds=float(arguments[2]))
-    outcome = outcome_of(int(arguments[0]), options, Wanted())
-    sys.stdout.write(f"{outcome.digest}\n")
-    sys.stdout.flush()
-    os._exit(0 if garbage else 1)  # the coroutines of crashed processes must not run their `finally` blocks
-
-
-def _litter(seed: int) -> list[object]:
-    """Objects of many sizes, of which every second is freed again: later ones get their places."""
-    rng = random.Random(f"garbage of {seed}")
-    objects: list[object] = [bytearray(rng.randrange(1, 512)) for _ in range(_GARBAGE)]
-    objects += [{number: [number]} for number in range(_GARBAGE)]
-    del objects[:: rng.choice((2, 3))]
-    return objects

@@ -25,7 +25,6 @@ from slackwater.bus.connect.nats_bus import NatsBus
 from slackwater.colocation.service import build as build_colocation
 from slackwater.colocation.settings import ColocationSettings
 from slackwater.console.adapters.memory import MemoryReadModel
-from slackwater.console.settings import ConsoleSettings
 from slackwater.ensurance.service import build as build_ensurance
 from slackwater.ensurance.settings import EnsuranceSettings
 from slackwater.ingestion.service import build as build_ingestion
@@ -224,11 +223,8 @@ class World:
         return main
 
     def _build(self, service: str) -> tuple[Callable[[Any, Platform], Any], type[Any]]:
-        if service != CONSOLE:
-            return BUILDS[service]
-        from tests.world.consoles import build_console  # imports this module
-
-        return build_console(self.console_model), ConsoleSettings
+        """Returns how a service is built, and its settings."""
+        return BUILDS[service]
 
     def bus(self, process: Process, *, declares: str = "") -> AbstractAsyncContextManager[NatsBus]:
         """The bus of a process, on its own connection to the broker. A replica declares the streams and the consumers

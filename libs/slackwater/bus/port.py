@@ -31,12 +31,14 @@ class Done:
 class Retry:
     """Redeliver after `delay_seconds` or, if None, after a growing pause. Counts towards the
     consumer's `max_deliver`, unless `away`: an unavailable dependency says nothing about the
-    message.
+    message. With `outage`, a dependency does not answer, so that the message may as well be kept in
+    hand and handled again.
     """
 
     reason: str
     delay_seconds: float | None = None
     away: bool = False
+    outage: bool = False
 
 
 @record(frozen=True, slots=True)

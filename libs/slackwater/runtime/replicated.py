@@ -22,7 +22,7 @@ from slackwater.runtime.replicas import ownership_check, ownership_of
 from slackwater.runtime.resource_metrics import KindMetrics
 from slackwater.runtime.served_kinds import ServedKind
 from slackwater.runtime.service import Check
-from slackwater.store.quarantine import Quarantine
+from slackwater.store.quarantine import Item, Quarantine, partition_of_node
 from slackwater.store.quarantine_table import PostgresQuarantine
 from slackwater.store.resource_table import PostgresResourceStore
 from slackwater.telemetry.metrics import process_meters
@@ -111,7 +111,8 @@ class ReplicatedService:
     `load` reads what must be known before consuming starts. `state` is kept per partition, `loops`
     run by name beside the consumers. `leaving` is called when the service is about to stop, before
     its consumers finish their messages in hand; `close` after everything else has ended. `checks`
-    are the service's own, `dependencies` those of what it needs.
+    are the service's own, `dependencies` those of what it needs. `partition_of_item` is the partition
+    whose owner may retry a quarantined item, None for an item that only an operator releases.
     """
 
     def __init__(
@@ -127,9 +128,12 @@ class ReplicatedService:
         dependencies: Callable[[], Awaitable[Sequence[Check]]] | None = None,
         checks: Callable[[], Sequence[Check]] = lambda: (),
         routers: Callable[[], Sequence[APIRouter]] = lambda: (),
+        partition_of_item: Callable[[Item], int | None] = partition_of_node,
     ) -> None:
         self.name = replica.name
         self.quarantine = replica.quarantine
+        self._partition_of_item = partition_of_item
+        self.quarantine.retry_inherited(self._owns)
         self._replica = replica
         self._consumers = consumers
         self._kinds = replica.serve_others()
@@ -171,12 +175,19 @@ class ReplicatedService:
             holds = ownership.holds if ownership is not None else None
             opened = [await stack.enter_async_context(one.open(self._replica.bus, holds)) for one in self._consumers]
             if ownership is not None:
-                await stack.enter_async_context(ownership.owning(Together(self._state, opened)))
+                await stack.enter_async_context(ownership.owning(Together(self._state, opened, self.quarantine.notify)))
             started()
             try:
                 await asyncio.Event().wait()
             finally:
                 self._leaving()
+
+    def _owns(self, item: Item) -> bool:
+        ownership = self._replica.ownership
+        if ownership is None:
+            return True
+        partition = self._partition_of_item(item)
+        return partition is not None and ownership.holds(partition)
 
     async def checks(self) -> Sequence[Check]:
         """Returns checks of dependencies, the service itself, its quarantine and its partitions."""
@@ -205,18 +216,21 @@ class PartitionReader(Protocol):
 
 class Together:
     """slackwater.runtime.partition_sharding.Holder of state and consumers. Takes the state first, then
-    consumers, and gives them back in reverse, so that no message is read without its state.
+    consumers, and gives them back in reverse, so that no message is read without its state. `acquired`
+    is called after both were taken.
     """
 
-    def __init__(self, state: Holder | None, readings: Sequence[PartitionReader]) -> None:
+    def __init__(self, state: Holder | None, readings: Sequence[PartitionReader], acquired: Callable[[], None]) -> None:
         self._state = state
         self._readings = readings
+        self._acquired = acquired
 
     async def acquire(self, leases: Sequence[Lease]) -> None:
         if self._state is not None:
             await self._state.acquire(leases)
         for reading in self._readings:
             await reading.acquire([lease.partition for lease in leases])
+        self._acquired()
 
     async def release(self, leases: Sequence[Lease]) -> None:
         for reading in self._readings:

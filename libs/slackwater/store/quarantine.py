@@ -1,9 +1,14 @@
-"""Isolates a row or node that cannot be read, stored or computed, until an operator releases it.
+"""Isolates a row or node that cannot be read, stored or computed, until it is released: by an operator,
+or by the next process that owns it, which tries it once.
 
 A use case or adapter calls `note` for the failing row or node and continues with the others; from
 then on `holds` returns True. `run` stores the item, publishes it and applies its consequences (an
 offer is withdrawn) separately. A failure within a transaction therefore causes no second one, and
 an outage loses only the note, which the next failure renews.
+
+An item that failed in another process is retried once by each process that owns its row (`retry_inherited`),
+because a restart, an upgrade or a move to another replica may have removed the cause. What failed in this
+process is not retried by it: the same code on the same state fails again.
 """
 
 from __future__ import annotations
@@ -11,13 +16,14 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final, Protocol, TypeVar
 
 from slackwater.events.state_quarantined import QuarantineReason, StateQuarantined
 from slackwater.model.errors import Conflict, Fenced, InvalidInput, Misconfigured, NotFound, Unavailable
+from slackwater.model.identifiers import partition_of
 from slackwater.model.time import Clock, SystemClock
 from slackwater.store.quarantine_metrics import QuarantineMetrics
 from slackwater.telemetry.logs import get_logger
@@ -30,6 +36,7 @@ MOST_ITEMS: Final = 1000
 DETAIL_CHARACTERS, ROW_CHARACTERS, DOCUMENT_CHARACTERS = 500, 200, 4000
 _REPEAT: Final = timedelta(seconds=10)
 """Minimum interval between two stored repeats of one item."""
+_ROWS_LOGGED: Final = 5
 _LOOK_SECONDS: Final = 30.0
 _PAUSE_SECONDS: Final = 1.0
 OF_NO_ROW: Final = (Unavailable, Conflict, Misconfigured, MemoryError)
@@ -100,6 +107,9 @@ class Quarantine:
         """Items isolated but not stored, because the limit was reached."""
         self._noted: set[str] = set()
         """Items of documents that this replica could not read."""
+        self._tried: set[str] = set()
+        """Items that failed or were retried in this process."""
+        self._owns: Callable[[Item], bool] = lambda item: False
         self._to_hold: dict[str, Item] = {}
         self._to_release: dict[str, Item] = {}
         self._on_hold: list[Hook] = []
@@ -149,6 +159,7 @@ class Quarantine:
             now,
             now,
         )
+        self._tried.add(item.id)
         known, waiting = self._items.get(item.id), self._waiting.get(item.id)
         if known is None:
             log.error("state is quarantined", service=self.service, table=table, row=item.row, reason=item.detail)
@@ -204,17 +215,26 @@ class Quarantine:
         """Register a hook for each released item."""
         self._on_release.append(hook)
 
+    def retry_inherited(self, owns: Callable[[Item], bool]) -> None:
+        """Release each item that failed in another process once, as soon as `owns` is True for it. What
+        still fails is noted again and then stays.
+        """
+        self._owns = owns
+
     def notify(self) -> None:
-        """Signal that another replica may have changed an item."""
+        """Signal that another replica may have changed an item, or that this one owns more rows."""
         self._wake.set()
 
     async def load(self) -> None:
         """Load the stored items. Raises Unavailable."""
         stored = {item.id: item for item in await self._store.items()}
-        for item in stored.values():
-            if item.id not in self._items:
-                self._hold(item)
-            self._items[item.id] = item
+        learned = [item for item in stored.values() if item.id not in self._items]
+        if learned:
+            rows = [f"{item.table}/{item.row}" for item in learned[:_ROWS_LOGGED]]
+            log.warning("state is in quarantine", service=self.service, items=len(learned), rows=rows)
+        for item in learned:
+            self._hold(item)
+        self._items |= stored
         kept = stored.keys() | self._waiting.keys() | self._unkept
         for item in [item for item_id, item in self._items.items() if item_id not in kept]:
             await self._let_go(item)
@@ -234,8 +254,8 @@ class Quarantine:
             await self._rest(seconds)
 
     async def work(self) -> None:
-        """Store new notes, load other replicas' changes, and run the hooks for both. Raises
-        Unavailable.
+        """Store new notes, load other replicas' changes, retry what failed elsewhere, and run the hooks.
+        Raises Unavailable, Conflict.
         """
         self._wake.clear()
         for item_id, item in list(self._waiting.items()):
@@ -247,6 +267,7 @@ class Quarantine:
             await self._store.remove(item_id, self._clock.now())
             self._to_release.pop(item_id, None)
         await self.load()
+        await self._retry()
         for item in list(self._to_hold.values()):
             try:
                 for hook in self._on_hold:
@@ -279,6 +300,13 @@ class Quarantine:
         await self._let_go(self._items.get(item_id, item))
         self._show()
         return item
+
+    async def _retry(self) -> None:
+        for item in [item for item in self._items.values() if item.id not in self._tried and self._owns(item)]:
+            log.info("state is retried", service=self.service, table=item.table, row=item.row, reason=item.detail)
+            with suppress(NotFound):  # released by another process meanwhile
+                await self.release(item.id)
+            self._tried.add(item.id)
 
     def _hold(self, item: Item) -> None:
         self._items[item.id] = self._to_hold[item.id] = item
@@ -315,6 +343,11 @@ class Quarantine:
             for task in (timer, woken):
                 task.cancel()
             await asyncio.gather(timer, woken, return_exceptions=True)
+
+
+def partition_of_node(item: Item) -> int | None:
+    """Returns the partition of an item's node; None for an item of no node."""
+    return partition_of(item.node) if item.node else None
 
 
 def quarantine_event(item: Item, now: datetime, *, released: bool) -> StateQuarantined:

@@ -262,6 +262,10 @@ class MemoryDelivery:
     def deliveries(self) -> int:
         return self.broker.deliveries_of(self.consumer, self.stream_sequence) if self.consumer else 1
 
+    @property
+    def is_current(self) -> bool:
+        return True
+
     async def ack(self) -> None:
         self.broker.settle(self.consumer, self.stream_sequence)
 

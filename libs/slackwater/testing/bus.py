@@ -120,8 +120,9 @@ class MemoryBus:
         meter, keeps_last = BusMetrics(process_meters()).of(consumer), self.broker.topology.keeps_last(payload.STREAM)
         gate = BlockGate(payload, lambda: self.blocks, counters, meter, keeps_last=keeps_last)
         settler = Settler(
-            payload, consumer, spec, handler, self._office.bury, counters, read=read, worth=worth, gate=gate
-        )
+            payload, consumer, spec, handler, self._office.bury, counters, read=read, worth=worth, gate=gate,
+            sleep=self.broker.clock.sleep,
+        )  # fmt: skip
         if spec.partitioned:
             async with self._consume_partitions(consumer, settler, batch, holds) as consumption:
                 yield consumption

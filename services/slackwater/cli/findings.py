@@ -13,6 +13,8 @@ EARLIEST = 2025
 """The software is newer than this year, so an earlier clock is not set."""
 TIGHT_BYTES, FULL_BYTES = 2 * 2**30, 256 * 2**20
 """Below the first, history may fill the disk within weeks; below the second, PostgreSQL and NATS stop soon."""
+MOST_ITEMS_NAMED = 5
+"""Quarantined items with a line of their own."""
 
 
 class Level(StrEnum):
@@ -53,6 +55,8 @@ class Instance:
     """Number of partitions by service and replica; the replica `` stands for unowned ones. None if unknown."""
     blocked: Mapping[str, str] = field(default_factory=dict)
     """The reason of each blocked agent, by node."""
+    quarantined: Mapping[str, str] = field(default_factory=dict)
+    """What each quarantined item is and why it failed, by id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,6 +252,25 @@ def _blocked(seen: MachineSnapshot) -> Sequence[Finding]:
     ]
 
 
+def _quarantined(seen: MachineSnapshot) -> Sequence[Finding]:
+    """Empty while nothing is in quarantine. Names the oldest items only."""
+    items = list(seen.instance.quarantined.items())
+    findings = [
+        Finding(
+            "quarantine",
+            Level.FAIL,
+            f"{what}; until its release the service leaves it out",
+            f"repair the cause, then run `slackwater release {item_id}`; a restart retries it once",
+        )
+        for item_id, what in items[:MOST_ITEMS_NAMED]
+    ]
+    if more := len(items) - len(findings):
+        findings.append(
+            Finding("quarantine", Level.FAIL, f"{more} more items", "`slackwater get quarantine` shows all")
+        )
+    return findings
+
+
 def _access(seen: MachineSnapshot) -> Sequence[Finding]:
     findings = [Finding("access", Level.FAIL, trouble, "see docs/how-to/secure.md") for trouble in seen.access_trouble]
     if origin := seen.instance.refused_token:
@@ -304,5 +327,5 @@ def _claims(count: int) -> str:
 
 _LOOKS: Sequence[Callable[[MachineSnapshot], Sequence[Finding]]] = (
     *(_python, _kernel, _cgroups, _pressure, _idle, _cpus, _clock),
-    *(_servers, _docker, _state, _instance, _shards, _blocked, _access, _leftovers, _journal),
+    *(_servers, _docker, _state, _instance, _shards, _blocked, _quarantined, _access, _leftovers, _journal),
 )

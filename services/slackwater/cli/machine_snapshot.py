@@ -25,6 +25,7 @@ from slackwater.runtime.authentication import Authenticator
 from slackwater.runtime.certificates import ServerTls
 from slackwater.runtime.embedded_nats import find_nats_server
 from slackwater.runtime.embedded_postgres import installed_binaries
+from slackwater.runtime.service_list import service_names
 from slackwater.runtime.settings import HttpSettings
 from slackwater.runtime.state import Endpoint, StateDir
 
@@ -155,6 +156,7 @@ def _asked(holder: int, endpoint: Endpoint) -> Instance:
             asks_for_token=_asks_for_token(endpoint.http_url),
             refused_token=_refused_token(endpoint.http_url),
             blocked=_blocked(endpoint.http_url, headers),
+            quarantined=_quarantined(endpoint.http_url, headers),
         )
     lines = [line.removeprefix("[-]") for line in answer.text.splitlines() if line.startswith("[-]")]
     return Instance(holder, endpoint.http_url, failed_checks=lines or [f"HTTP {answer.status_code}"])
@@ -209,6 +211,19 @@ def _blocked(url: str, headers: Mapping[str, str]) -> Mapping[str, str]:
         return {str(item["node"]): str(item["reason"]) for item in items}
     except (httpx2.HTTPError, ValueError, KeyError):
         return {}
+
+
+def _quarantined(url: str, headers: Mapping[str, str]) -> Mapping[str, str]:
+    """The quarantined items of the services that answer, by id, the oldest of each service first."""
+    items: dict[str, str] = {}
+    for service in service_names():
+        try:
+            answer = httpx2.get(f"{url}/v1/quarantine/{service}", headers=headers, timeout=ASK_SECONDS, trust_env=False)
+            rows = answer.json()["items"] if answer.status_code == 200 else []
+            items |= {str(row["id"]): f"{service}: {row['table']}/{row['row']} failed: {row['detail']}" for row in rows}
+        except (httpx2.HTTPError, ValueError, KeyError):
+            continue
+    return items
 
 
 def _has_pressure(hierarchy: Hierarchy) -> bool:

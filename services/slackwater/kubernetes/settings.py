@@ -23,7 +23,9 @@ class KubernetesSettings(BaseSettings):
     orphan_seconds: float = Field(
         120.0, ge=1, description="without any offer for so long, what was written to a node is withdrawn"
     )
-    refused_seconds: float = Field(30.0, ge=1, description="pause after the API server refused a write to a node")
+    refused_seconds: float = Field(
+        30.0, ge=1, description="longest pause after the API server refused a write to a node"
+    )
     page_size: int = Field(500, ge=1, le=5000, description="objects per page of a list")
 
     def policy(self) -> StatusPolicy:

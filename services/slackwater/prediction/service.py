@@ -20,6 +20,7 @@ from slackwater.prediction.usecases.owned_partitions import OwnedPartitions
 from slackwater.prediction.usecases.partition_holder import PartitionHolder
 from slackwater.prediction.usecases.policies_in_force import PoliciesInForce, PredictPolicyHooks
 from slackwater.prediction.usecases.publish_due import PublishDue
+from slackwater.prediction.usecases.publish_predictions import partition_of_item
 from slackwater.resources.change import ChangeResources
 from slackwater.resources.kinds.predict_policy import PREDICT_POLICY
 from slackwater.runtime.loops import Follow, Repeat
@@ -91,6 +92,7 @@ class PredictionService(ReplicatedService):
             },
             close=holder.close,
             checks=checks,
+            partition_of_item=partition_of_item,
             routers=lambda: [
                 resource_router(change),
                 predictor_router(catalogue),

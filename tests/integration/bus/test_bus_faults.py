@@ -127,6 +127,65 @@ async def test_what_a_broker_showed_and_then_lost_is_given_once_and_what_took_it
     assert ledger.handled == ["kept0", "kept1", "kept2", "lost0", "lost1", "lost2", "other", "last"]
 
 
+class Slow:
+    """A handler of one process, which keeps the message of one decision in hand until it is released."""
+
+    def __init__(self, decision: str) -> None:
+        self.decision = decision
+        self.handled: list[str] = []
+        self.in_hand, self.released = asyncio.Event(), asyncio.Event()
+
+    async def handle(self, batch: Sequence[Received[EffectMeasured]]) -> Sequence[Settlement]:
+        decisions = [received.event.data.decision_id for received in batch]
+        if self.decision in decisions:
+            self.in_hand.set()
+            await self.released.wait()
+        self.handled.extend(decisions)
+        return [Done()] * len(batch)
+
+
+async def test_an_answer_for_a_lost_message_does_not_settle_the_one_at_its_sequence_number(killable: Server) -> None:
+    spec = load().consumers[CONSUMER].model_copy(update={"ack_wait_seconds": 1.0})
+    topology = load().model_copy(update={"consumers": {CONSUMER: spec}})
+    first, second = Slow("lost"), Slow("new")
+    async with asyncio.timeout(60), killable.connect(name="first", topology=topology) as bus:
+        await bus.publish(effect("kept"))
+        await killable.kill()
+        await killable.keep_disk()
+        await killable.start()
+        async with bus.consume(EffectMeasured, CONSUMER, first.handle):
+            await stored(bus, "lost")
+            await first.in_hand.wait()
+            await killable.lose_power()
+            await killable.start()
+            async with (
+                killable.connect(name="second", topology=topology) as other,
+                other.consume(EffectMeasured, CONSUMER, second.handle),
+            ):
+                await stored(other, "new")
+                await second.in_hand.wait()
+                while not await bus.connected():
+                    await asyncio.sleep(0.02)
+                first.released.set()
+                while "lost" not in first.handled:
+                    await asyncio.sleep(0.02)
+                assert await bus.connected(), "the broker has its answer, if there is one"
+            # The second process has ended, and has not handled its message.
+            while "new" not in first.handled:
+                await asyncio.sleep(0.02)
+    assert second.handled == [one for one in second.handled if one == "kept"]
+
+
+async def stored(bus: NatsBus, decision: str) -> None:
+    event = effect(decision)
+    while True:
+        try:
+            await bus.publish(event)
+            return
+        except Unavailable:
+            await asyncio.sleep(0.02)
+
+
 async def publish_and_await(bus: NatsBus, ledger: Ledger, events: Sequence[Event[EffectMeasured]]) -> None:
     for event in events:
         async with asyncio.timeout(30):

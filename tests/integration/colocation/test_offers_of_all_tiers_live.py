@@ -1,8 +1,10 @@
-"""Mid, batch and NUMA zones on real PostgreSQL and NATS, for a node whose annotation asks for mid; damage is healed."""
+"""Mid, batch and NUMA zones for a node whose annotation asks for mid; damage is healed. On the twins of PostgreSQL and
+nats-server: test_predict_and_offer is the test of both services on real ones."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -21,16 +23,16 @@ from slackwater.events.peak_predicted import PeakPredicted, PodPeak
 from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.model.quantities import Resources
 from slackwater.runtime.platform import Platform, new_member
-from slackwater.store.engine import connect_database
-from slackwater.testing.postgres_server import FreshDatabase
+from slackwater.testing.twin_servers import TwinServers
 from slackwater.testing.windows import FIRST_NUMBER, START, described, window
 
+NOWHERE = Path("/nowhere")
 SETTINGS = ColocationSettings(rise_windows=1, full_pass_seconds=0.2, age_check_seconds=0.2)
 MID = '{"midReclaimMode": "dynamic", "midCPUThresholdPercent": 10}'
 
 
 class NodeTime:
-    """Wall time stands where the test's windows are; waiting is real."""
+    """Wall time stands where the test's windows are; waiting takes virtual time."""
 
     def __init__(self) -> None:
         self.minutes = 0
@@ -46,21 +48,20 @@ class NodeTime:
 
 
 class Node:
-    """Colocation over real servers, one node that is described and measured, and what is offered of it."""
+    """Colocation, one node that is described and measured, and what is offered of it."""
 
-    def __init__(self, bus: NatsBus, address: str, path: Path) -> None:
+    def __init__(self, bus: NatsBus, servers: TwinServers) -> None:
         self.bus = bus
         self.clock = NodeTime()
         self.offers: list[ResourcesOffered] = []
-        self.database = connect_database(address, "colocation", self.clock)
-        self._path = path
+        self.database = servers.database("colocation", self.clock)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         async def on_offer(event: Event[ResourcesOffered]) -> None:
             self.offers.append(event.data)
 
-        platform = Platform(self.bus, self.clock, lambda _: self.database, self._path, new_member("node"))
+        platform = Platform(self.bus, self.clock, lambda _: self.database, NOWHERE, new_member("node"))
         service, ready = colocation.build(SETTINGS, platform), asyncio.Event()
         task = asyncio.create_task(service.run(ready.set))
         try:
@@ -82,7 +83,11 @@ class Node:
     async def damage(self) -> None:
         """Its offer of batch CPU is far too high from now on, and no event was published."""
         async with self.database.unit_of_work() as unit:
-            await unit.connection.execute(text("UPDATE nodes SET facts = jsonb_set(facts, '{cpu,published}', '7999')"))
+            (stored,) = (await unit.connection.execute(text("SELECT facts FROM nodes"))).one()
+            facts = json.loads(stored) if isinstance(stored, str) else dict(stored)
+            facts["cpu"]["published"] = 7999
+            change = text("UPDATE nodes SET facts = CAST(:facts AS jsonb)")
+            await unit.connection.execute(change, {"facts": json.dumps(facts)})
 
     async def minute(self, number: int) -> None:
         self.clock.minutes = number + 1
@@ -117,31 +122,32 @@ async def eventually(condition: Callable[[], bool]) -> None:
         await asyncio.sleep(0.01)
 
 
-@pytest.fixture
-async def node(bus: NatsBus, fresh_database: FreshDatabase, tmp_path: Path) -> AsyncIterator[Node]:
-    made = Node(bus, (await fresh_database(["colocation"]))["colocation"], tmp_path)
-    async with made.running():
-        yield made
+@pytest.mark.looptime
+async def test_a_node_that_asks_for_mid_is_offered_mid_batch_and_zones_and_what_is_damaged_heals() -> None:
+    servers = TwinServers(["colocation"])
+    async with servers.bus("test") as bus:
+        node = Node(bus, servers)
+        async with node.running():
+            await node.describe(**{"slackwater.io/colocation-strategy": MID})
+            for number in range(3):
+                await node.minute(number)
+            await eventually(lambda: bool(node.offers) and node.offers[-1].mid.cpu_milli == 800)
+            whole = 4800 - 300 - 700 - 800
+            await eventually(lambda: node.offers[-1].batch.cpu_milli == whole)
+            offer = node.offers[-1]
+            assert [(zone.name, zone.batch.cpu_milli) for zone in offer.zones] == [
+                ("node0", whole // 2),
+                ("node1", whole // 2),
+            ]
+            assert set(offer.decision_ids) == {"batch-cpu", "batch-memory", "mid-cpu", "mid-memory"}
+            assert offer.strategies[-1] == "node-annotation"
+            assert offer.degraded is None
 
+            while node.offers[-1].reason != "offer_healed":  # an event under way may be faster than the pass
+                await node.damage()
+                await asyncio.sleep(0.3)
+            assert node.offers[-1].batch == offer.batch
 
-async def test_a_node_that_asks_for_mid_is_offered_mid_batch_and_zones_and_what_is_damaged_heals(node: Node) -> None:
-    await node.describe(**{"slackwater.io/colocation-strategy": MID})
-    for number in range(3):
-        await node.minute(number)
-    await eventually(lambda: bool(node.offers) and node.offers[-1].mid.cpu_milli == 800)
-    whole = 4800 - 300 - 700 - 800
-    await eventually(lambda: node.offers[-1].batch.cpu_milli == whole)
-    offer = node.offers[-1]
-    assert [(zone.name, zone.batch.cpu_milli) for zone in offer.zones] == [("node0", whole // 2), ("node1", whole // 2)]
-    assert set(offer.decision_ids) == {"batch-cpu", "batch-memory", "mid-cpu", "mid-memory"}
-    assert offer.strategies[-1] == "node-annotation"
-    assert offer.degraded is None
-
-    while node.offers[-1].reason != "offer_healed":  # an event that is still under way may be faster than the pass
-        await node.damage()
-        await asyncio.sleep(0.3)
-    assert node.offers[-1].batch == offer.batch
-
-    await node.describe()  # it asks for nothing any more
-    await eventually(lambda: node.offers[-1].mid == Resources())
-    await eventually(lambda: set(node.offers[-1].decision_ids) == {"batch-cpu", "batch-memory"})
+            await node.describe()  # it asks for nothing any more
+            await eventually(lambda: node.offers[-1].mid == Resources())
+            await eventually(lambda: set(node.offers[-1].decision_ids) == {"batch-cpu", "batch-memory"})

@@ -1,10 +1,11 @@
-"""Prediction and colocation on real PostgreSQL and NATS: windows in, peaks and offers out, across restarts."""
+"""Prediction and colocation: windows in, peaks and offers out, across restarts. One test on real servers, all on their
+twins in virtual time."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from slackwater.events.envelope import Event
 from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.model.errors import Unavailable
 from slackwater.model.identifiers import partition_of
+from slackwater.model.time import Clock
 from slackwater.prediction import service as prediction
 from slackwater.prediction.adapters.predictors.registry import model_of
 from slackwater.prediction.adapters.snapshots import PostgresSnapshots
@@ -32,12 +34,13 @@ from slackwater.resources.kinds.predict_policy import PREDICT_POLICY
 from slackwater.resources.store import StoredResource
 from slackwater.runtime.platform import Platform, new_member
 from slackwater.runtime.service import Service
-from slackwater.store.engine import connect_database
+from slackwater.store.engine import PostgresDatabase, connect_database
 from slackwater.store.port import Database
 from slackwater.store.resource_table import PostgresResourceStore
-from slackwater.testing.postgres_server import FreshDatabase
+from slackwater.testing.twin_servers import TwinServers
 from slackwater.testing.windows import FIRST_NUMBER, START, described, window
 
+NOWHERE = Path("/nowhere")
 WARM = {"cold_hours": 1, "young_hours": 0}
 PREDICTION = PredictionSettings(
     cpu_settings=WARM, memory_settings=WARM, snapshot_seconds=0.2, check_seconds=0.05, reporting_seconds=0.02
@@ -48,7 +51,7 @@ COLOCATION = ColocationSettings(cpu_reclaim_threshold_percent=80)
 
 
 class NodeTime:
-    """Wall time stands where the test's windows are; waiting is real."""
+    """Wall time stands where the test's windows are; waiting takes the loop's time."""
 
     def __init__(self) -> None:
         self.minutes = 0
@@ -98,14 +101,16 @@ class Mortal:
         await self._database.close()
 
 
-class Stack:
-    """Both services over real servers; each can be run, killed and run again."""
+Connect = Callable[[str, Clock], PostgresDatabase]
 
-    def __init__(self, bus: NatsBus, addresses: dict[str, str], tmp_path: Path) -> None:
+
+class Stack:
+    """Both services; each can be run, killed and run again. `connect` connects a process to the database of one."""
+
+    def __init__(self, bus: NatsBus, connect: Connect) -> None:
         self.bus = bus
         self.clock = NodeTime()
-        self._addresses = addresses
-        self._path = tmp_path
+        self.connect = connect
         self.records: dict[str, DecisionRecord] = {}
         self.copies = 0
         self.offers: list[ResourcesOffered] = []
@@ -114,9 +119,9 @@ class Stack:
     async def running(self, module: Any, settings: Any) -> AsyncIterator[Callable[[], None]]:
         """Yields what makes the end of the context a kill."""
         name = module.__name__.split(".")[1]
-        database = Mortal(connect_database(self._addresses[name], name, self.clock))
+        database = Mortal(self.connect(name, self.clock))
         service: Service = module.build(
-            settings, Platform(self.bus, self.clock, lambda _: database, self._path, new_member("stack"))
+            settings, Platform(self.bus, self.clock, lambda _: database, NOWHERE, new_member("stack"))
         )
         ready = asyncio.Event()
         task = asyncio.create_task(service.run(ready.set))
@@ -167,46 +172,83 @@ async def eventually(condition: Callable[[], bool]) -> None:
         await asyncio.sleep(0.01)
 
 
+Servers = Callable[[], AbstractAsyncContextManager[tuple[NatsBus, Connect]]]
+Opened = Callable[[], AbstractAsyncContextManager[Stack]]
+SERVICES = ("prediction", "colocation")
+
+
+@pytest.fixture(params=[pytest.param("twins", marks=pytest.mark.looptime)])
+def servers(request: pytest.FixtureRequest) -> Servers:
+    """Opens the bus and the databases on the twins, or on real servers for the parameter "real"."""
+    if request.param == "twins":
+        return twins
+    bus, fresh_database = request.getfixturevalue("bus"), request.getfixturevalue("fresh_database")
+
+    @asynccontextmanager
+    async def real() -> AsyncIterator[tuple[NatsBus, Connect]]:
+        addresses = await fresh_database(SERVICES)
+        yield bus, lambda service, clock: connect_database(addresses[service], service, clock)
+
+    return real
+
+
+@asynccontextmanager
+async def twins() -> AsyncIterator[tuple[NatsBus, Connect]]:
+    servers = TwinServers(SERVICES)
+    async with servers.bus("test") as bus:
+        yield bus, servers.database
+
+
 @pytest.fixture
-async def stack(bus: NatsBus, fresh_database: FreshDatabase, tmp_path: Path) -> AsyncIterator[Stack]:
-    made = Stack(bus, await fresh_database(["prediction", "colocation"]), tmp_path)
-    async with made.listening():
-        yield made
+def opened(servers: Servers) -> Opened:
+    """Opens the stack within the test: only there is time virtual."""
+
+    @asynccontextmanager
+    async def open_stack() -> AsyncIterator[Stack]:
+        async with servers() as (bus, connect):
+            made = Stack(bus, connect)
+            async with made.listening():
+                yield made
+
+    return open_stack
 
 
-async def test_windows_become_peaks_and_offers_that_explain_themselves(stack: Stack) -> None:
-    async with stack.running(prediction, PREDICTION), stack.running(colocation, COLOCATION):
-        await stack.bus.publish(described("n"))
-        for number in range(8):
-            await stack.publish(range(number, number + 1), 500)
-            if number:  # a window is folded when the stream has moved on
-                await eventually(lambda n=number: n - 1 in stack.predicted_from())  # type: ignore[misc] # bound now
-        await eventually(lambda: bool(stack.offers) and stack.offers[-1].batch.cpu_milli > 4000)
-        await stack.publish(range(8, 9), 5000)
-        await eventually(lambda: stack.offers[-1].batch.cpu_milli < 1200)
-        offer = stack.offers[-1]
-        await eventually(lambda: set(offer.decision_ids.values()) <= set(stack.records))
-    record = stack.records[offer.decision_ids["batch-cpu"]]
-    assert sum(term.value for term in record.terms) == record.result == offer.batch.cpu_milli
-    assert record.trigger_event_id is not None
-    assert stack.copies == 0
+@pytest.mark.parametrize("servers", ["real", pytest.param("twins", marks=pytest.mark.looptime)], indirect=True)
+async def test_windows_become_peaks_and_offers_that_explain_themselves(opened: Opened) -> None:
+    async with opened() as stack:
+        async with stack.running(prediction, PREDICTION), stack.running(colocation, COLOCATION):
+            await stack.bus.publish(described("n"))
+            for number in range(8):
+                await stack.publish(range(number, number + 1), 500)
+                if number:  # a window is folded when the stream has moved on
+                    await eventually(lambda n=number: n - 1 in stack.predicted_from())  # type: ignore[misc] # bound now
+            await eventually(lambda: bool(stack.offers) and stack.offers[-1].batch.cpu_milli > 4000)
+            await stack.publish(range(8, 9), 5000)
+            await eventually(lambda: stack.offers[-1].batch.cpu_milli < 1200)
+            offer = stack.offers[-1]
+            await eventually(lambda: set(offer.decision_ids.values()) <= set(stack.records))
+        record = stack.records[offer.decision_ids["batch-cpu"]]
+        assert sum(term.value for term in record.terms) == record.result == offer.batch.cpu_milli
+        assert record.trigger_event_id is not None
+        assert stack.copies == 0
 
 
-async def test_a_killed_prediction_ends_bit_for_bit_like_an_undisturbed_one(stack: Stack) -> None:
-    for life, numbers in enumerate((range(5), range(5, 9), range(9, 12), range(12, 14))):
-        async with stack.running(prediction, PREDICTION) as kill:
-            await stack.publish(numbers, 500 + 100 * life)
-            await eventually(lambda last=numbers.stop: last - 2 in stack.predicted_from())  # type: ignore[misc] # bound now
-            if life < 3:
-                kill()
-    kept = await _newest_snapshot(stack)
-    expected = PartitionState(PREDICTION.policy(model_of).policies, model_of)
-    for life, numbers in enumerate((range(5), range(5, 9), range(9, 12), range(12, 14))):
-        for number in numbers:
-            expected.apply_window(node_window(window("n", number, {"p": 500 + 100 * life, "q": 300})))
-    living, _ = decode(kept, PREDICTION.policy(model_of).policies, model_of)
-    assert without_traces(living) == without_traces(expected)
-    assert stack.copies == 0
+async def test_a_killed_prediction_ends_bit_for_bit_like_an_undisturbed_one(opened: Opened) -> None:
+    async with opened() as stack:
+        for life, numbers in enumerate((range(5), range(5, 9), range(9, 12), range(12, 14))):
+            async with stack.running(prediction, PREDICTION) as kill:
+                await stack.publish(numbers, 500 + 100 * life)
+                await eventually(lambda last=numbers.stop: last - 2 in stack.predicted_from())  # type: ignore[misc] # bound now
+                if life < 3:
+                    kill()
+        kept = await _newest_snapshot(stack)
+        expected = PartitionState(PREDICTION.policy(model_of).policies, model_of)
+        for life, numbers in enumerate((range(5), range(5, 9), range(9, 12), range(12, 14))):
+            for number in numbers:
+                expected.apply_window(node_window(window("n", number, {"p": 500 + 100 * life, "q": 300})))
+        living, _ = decode(kept, PREDICTION.policy(model_of).policies, model_of)
+        assert without_traces(living) == without_traces(expected)
+        assert stack.copies == 0
 
 
 def without_traces(state: PartitionState) -> str:
@@ -217,8 +259,10 @@ def without_traces(state: PartitionState) -> str:
     return encode(state, 0).checksum
 
 
-async def test_a_policy_that_is_changed_is_followed_without_a_restart_and_keeps_what_was_learned(stack: Stack) -> None:
-    async with stack.running(prediction, PREDICTION):
+async def test_a_policy_that_is_changed_is_followed_without_a_restart_and_keeps_what_was_learned(
+    opened: Opened,
+) -> None:
+    async with opened() as stack, stack.running(prediction, PREDICTION):
         await stack.bus.publish(described("n"))
         await stack.publish(range(4), 500)
         await eventually(lambda: 2 in stack.predicted_from())
@@ -243,7 +287,7 @@ def _policy_of(record: DecisionRecord) -> str:
 
 async def _apply(stack: Stack, name: str, spec: dict[str, Any]) -> None:
     """As the next generation, from another process."""
-    database = connect_database(stack._addresses["prediction"], "prediction", stack.clock)
+    database = stack.connect("prediction", stack.clock)
     try:
         store = PostgresResourceStore(database, PREDICT_POLICY)
         known = {row.name: row.generation for row in await store.read_all()}
@@ -257,7 +301,7 @@ async def _apply(stack: Stack, name: str, spec: dict[str, Any]) -> None:
 
 
 async def _newest_snapshot(stack: Stack) -> Snapshot:
-    database = connect_database(stack._addresses["prediction"], "prediction", stack.clock)
+    database = stack.connect("prediction", stack.clock)
     try:
         return (await PostgresSnapshots().of_partition(database, partition_of("n")))[0]
     finally:

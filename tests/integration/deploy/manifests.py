@@ -179,10 +179,13 @@ class Cluster:
         return folder
 
 
-def documents() -> Iterator[dict[str, Any]]:
-    """Every object of every file that kustomization.yaml names."""
-    for name in yaml.safe_load((FOLDER / "kustomization.yaml").read_text())["resources"]:
-        yield from yaml.safe_load_all((FOLDER / name).read_text())
+def documents(folder: Path = FOLDER) -> Iterator[dict[str, Any]]:
+    """Every object of every file that kustomization.yaml names, also through that of a folder."""
+    for name in yaml.safe_load((folder / "kustomization.yaml").read_text())["resources"]:
+        if (folder / name).is_dir():
+            yield from documents(folder / name)
+        else:
+            yield from yaml.safe_load_all((folder / name).read_text())
 
 
 def on_demand() -> dict[str, dict[str, Any]]:

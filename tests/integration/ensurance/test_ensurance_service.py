@@ -1,17 +1,18 @@
-"""The whole service on PostgreSQL and NATS: reports in, intents, records and effects out."""
+"""The whole service: reports in, intents, records and effects out. One test on PostgreSQL and NATS, all others on their
+twins in virtual time."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
 import anyio
-import pytest_asyncio
+import pytest
 from ensurance_scene import described, reported
 
 from slackwater.bus.port import Bus, Done, Received, Settlement
@@ -35,7 +36,7 @@ from slackwater.resources.kinds.node_qos import NODE_QOS
 from slackwater.resources.kinds.pod_qos import POD_QOS
 from slackwater.runtime.platform import Platform
 from slackwater.store.engine import connect_database
-from slackwater.testing.postgres_server import FreshDatabase
+from slackwater.testing.twin_servers import TwinServers
 from slackwater.waterline.nodeqos import NodeQos
 
 P = TypeVar("P", bound=Payload)
@@ -50,7 +51,10 @@ class World:
     heard: list[Event[Any]] = field(default_factory=list)
     sequence: int = 0
     stands_at: int = 0
-    sampled_at: datetime = field(default_factory=lambda: SystemClock().now())
+    sampled_at: datetime = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.sampled_at = self.platform.clock.now()
 
     @asynccontextmanager
     async def service(self, **settings: Any) -> AsyncIterator[EnsuranceService]:
@@ -111,28 +115,60 @@ class World:
         return [Done() for _ in batch]
 
 
-@pytest_asyncio.fixture
-async def world(bus: Bus, fresh_database: FreshDatabase, tmp_path: Path) -> AsyncIterator[World]:
-    addresses = await fresh_database(["ensurance"])
-    clock = SystemClock()
-    database = connect_database(addresses["ensurance"], "ensurance", clock)
-    world = World(bus, Platform(bus, clock, lambda _: database, tmp_path))
-    async with (
-        bus.replay(DecisionRecorded, world.listen, after_sequence=0),  # type: ignore[arg-type]  # takes any payload
-        bus.replay(NodeSchedulingChanged, world.listen, after_sequence=0),  # type: ignore[arg-type]  # any payload
-        bus.replay(EffectMeasured, world.listen, after_sequence=0),  # type: ignore[arg-type]  # takes any payload
-        bus.replay(IntentDeclared, world.listen, after_sequence=0),  # type: ignore[arg-type]  # takes any payload
-    ):
-        yield world
-    await database.close()
+Servers = Callable[[], AbstractAsyncContextManager[tuple[Bus, Platform]]]
+Opened = Callable[[], AbstractAsyncContextManager[World]]
+
+
+@pytest.fixture(params=[pytest.param("twins", marks=pytest.mark.looptime)])
+def servers(request: pytest.FixtureRequest, tmp_path: Path) -> Servers:
+    """Opens the bus and the platform on the twins, or on real servers for the parameter "real"."""
+    if request.param == "twins":
+        return twins
+    bus, fresh_database = request.getfixturevalue("bus"), request.getfixturevalue("fresh_database")
+
+    @asynccontextmanager
+    async def real() -> AsyncIterator[tuple[Bus, Platform]]:
+        clock = SystemClock()
+        database = connect_database((await fresh_database(["ensurance"]))["ensurance"], "ensurance", clock)
+        yield bus, Platform(bus, clock, lambda _: database, tmp_path)
+        await database.close()
+
+    return real
+
+
+@asynccontextmanager
+async def twins() -> AsyncIterator[tuple[Bus, Platform]]:
+    servers = TwinServers(["ensurance"])
+    async with servers.bus("test") as bus:
+        yield bus, servers.platform(bus, "ensurance")
+
+
+@pytest.fixture
+def opened(servers: Servers) -> Opened:
+    """Opens the world within the test: only there is time virtual."""
+
+    @asynccontextmanager
+    async def open_world() -> AsyncIterator[World]:
+        async with servers() as (bus, platform):
+            world = World(bus, platform)
+            async with (
+                bus.replay(DecisionRecorded, world.listen, after_sequence=0),  # type: ignore[arg-type]  # any payload
+                bus.replay(NodeSchedulingChanged, world.listen, after_sequence=0),  # type: ignore[arg-type]  # the same
+                bus.replay(EffectMeasured, world.listen, after_sequence=0),  # type: ignore[arg-type]  # the same
+                bus.replay(IntentDeclared, world.listen, after_sequence=0),  # type: ignore[arg-type]  # the same
+            ):
+                yield world
+
+    return open_world
 
 
 def limits(intent: IntentDeclared) -> dict[str, int]:
     return {throttle.pod_uid: throttle.cpu_limit_milli for throttle in intent.throttles}
 
 
-async def test_a_surge_lowers_the_limit_of_batch_and_the_effect_is_measured(world: World) -> None:
-    async with world.service() as service:
+@pytest.mark.parametrize("servers", ["real", pytest.param("twins", marks=pytest.mark.looptime)], indirect=True)
+async def test_a_surge_lowers_the_limit_of_batch_and_the_effect_is_measured(opened: Opened) -> None:
+    async with opened() as world, world.service() as service:
         await bus_knows(world)
         report = await world.report(0.2)
         intent = await world.hear(IntentDeclared, lambda i: bool(i.throttles))
@@ -165,8 +201,8 @@ async def until_confirmed(service: EnsuranceService) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_an_urgent_report_is_answered_once_although_it_comes_by_two_ways(world: World) -> None:
-    async with world.service() as service:
+async def test_an_urgent_report_is_answered_once_although_it_comes_by_two_ways(opened: Opened) -> None:
+    async with opened() as world, world.service() as service:
         await bus_knows(world)
         report = await world.cross(0.2)
         intent = await world.hear(IntentDeclared, lambda i: bool(i.throttles))
@@ -181,33 +217,35 @@ async def test_an_urgent_report_is_answered_once_although_it_comes_by_two_ways(w
         assert len([event for event in world.heard if isinstance(event.data, DecisionRecorded)]) == 1
 
 
-async def test_a_restarted_replica_handles_only_the_newest_urgent_report(world: World) -> None:
-    async with world.service():
-        await bus_knows(world)
-    for pressure in (0.5, 0.4, 0.2):
-        newest = await world.cross(pressure)
-    async with world.service():
-        decision = await world.hear(DecisionRecorded)
-        assert decision.causedby == newest.id
+async def test_a_restarted_replica_handles_only_the_newest_urgent_report(opened: Opened) -> None:
+    async with opened() as world:
+        async with world.service():
+            await bus_knows(world)
+        for pressure in (0.5, 0.4, 0.2):
+            newest = await world.cross(pressure)
+        async with world.service():
+            decision = await world.hear(DecisionRecorded)
+            assert decision.causedby == newest.id
 
 
-async def test_a_restart_keeps_the_throttle_and_later_gives_it_back(world: World) -> None:
-    async with world.service():
-        await bus_knows(world)
-        await world.report(0.2)
-        before = await world.hear(IntentDeclared, lambda i: bool(i.throttles))
-    world.heard.clear()
-    async with world.service() as service:
-        again = await world.hear(IntentDeclared, lambda i: bool(i.throttles))
-        assert (again.data.generation, again.data.throttles) == (before.data.generation, before.data.throttles)
-        assert again.data.declared_at > before.data.declared_at
-        await service.changes[NODE_QOS].put(patient(service.documents.cluster))
-        await world.confirm(await latest(world))
-        await until_confirmed(service)
-        for _ in range(3):
-            await world.report(0.0, prod=500, batch={"b1": 725})
-        free = await world.hear(IntentDeclared, lambda i: i.generation > before.data.generation and not i.throttles)
-        assert free.causedby is not None
+async def test_a_restart_keeps_the_throttle_and_later_gives_it_back(opened: Opened) -> None:
+    async with opened() as world:
+        async with world.service():
+            await bus_knows(world)
+            await world.report(0.2)
+            before = await world.hear(IntentDeclared, lambda i: bool(i.throttles))
+        world.heard.clear()
+        async with world.service() as service:
+            again = await world.hear(IntentDeclared, lambda i: bool(i.throttles))
+            assert (again.data.generation, again.data.throttles) == (before.data.generation, before.data.throttles)
+            assert again.data.declared_at > before.data.declared_at
+            await service.changes[NODE_QOS].put(patient(service.documents.cluster))
+            await world.confirm(await latest(world))
+            await until_confirmed(service)
+            for _ in range(3):
+                await world.report(0.0, prod=500, batch={"b1": 725})
+            free = await world.hear(IntentDeclared, lambda i: i.generation > before.data.generation and not i.throttles)
+            assert free.causedby is not None
 
 
 def patient(policy: NodeQos) -> NodeQos:
@@ -221,8 +259,8 @@ async def latest(world: World) -> IntentDeclared:
     return changed.data
 
 
-async def test_switching_to_observe_restores_every_pod_at_once(world: World) -> None:
-    async with world.service() as service:
+async def test_switching_to_observe_restores_every_pod_at_once(opened: Opened) -> None:
+    async with opened() as world, world.service() as service:
         await bus_knows(world)
         await world.report(0.2)
         await world.hear(IntentDeclared, lambda i: bool(i.throttles))
@@ -236,95 +274,98 @@ async def test_switching_to_observe_restores_every_pod_at_once(world: World) -> 
         assert record.data.record.reason == "restore_mode_changed"
 
 
-async def test_the_leases_of_a_partition_are_renewed_as_far_as_its_reports_are_read(world: World) -> None:
-    renewed: list[LeaseRenewed] = []
+async def test_the_leases_of_a_partition_are_renewed_as_far_as_its_reports_are_read(opened: Opened) -> None:
+    async with opened() as world:
+        renewed: list[LeaseRenewed] = []
 
-    async def hear(event: Event[LeaseRenewed]) -> None:
-        renewed.append(event.data)
+        async def hear(event: Event[LeaseRenewed]) -> None:
+            renewed.append(event.data)
 
-    async def read(position: int) -> LeaseRenewed:
-        with anyio.fail_after(20):
-            while not (renewed and renewed[-1].read_up_to >= position):
-                await asyncio.sleep(0.01)
-        return renewed[-1]
-
-    async with world.bus.subscribe(LeaseRenewed, hear, partition=partition_of("n1")):
-        async with world.service(lease_seconds=3.0):
-            await bus_knows(world)
-            intent = await world.hear(IntentDeclared)
-            for _ in range(2):
-                await world.report(0.0)
-                said = await read(world.stands_at)
-                assert (said.writer, said.epoch) == ("ensurance", intent.data.epoch)
-            intents = len([event for event in world.heard if isinstance(event.data, IntentDeclared)])
-            before = len(renewed)
+        async def read(position: int) -> LeaseRenewed:
             with anyio.fail_after(20):
-                while len(renewed) < before + 2:
+                while not (renewed and renewed[-1].read_up_to >= position):
                     await asyncio.sleep(0.01)
-            assert len([event for event in world.heard if isinstance(event.data, IntentDeclared)]) == intents
-        async with world.service(lease_seconds=3.0):
-            again = await world.hear(IntentDeclared, lambda i: i.epoch > intent.data.epoch)
-            assert again.data.generation == intent.data.generation, "the next owner declares its nodes anew"
+            return renewed[-1]
+
+        async with world.bus.subscribe(LeaseRenewed, hear, partition=partition_of("n1")):
+            async with world.service(lease_seconds=3.0):
+                await bus_knows(world)
+                intent = await world.hear(IntentDeclared)
+                for _ in range(2):
+                    await world.report(0.0)
+                    said = await read(world.stands_at)
+                    assert (said.writer, said.epoch) == ("ensurance", intent.data.epoch)
+                intents = len([event for event in world.heard if isinstance(event.data, IntentDeclared)])
+                before = len(renewed)
+                with anyio.fail_after(20):
+                    while len(renewed) < before + 2:
+                        await asyncio.sleep(0.01)
+                assert len([event for event in world.heard if isinstance(event.data, IntentDeclared)]) == intents
+            async with world.service(lease_seconds=3.0):
+                again = await world.hear(IntentDeclared, lambda i: i.epoch > intent.data.epoch)
+                assert again.data.generation == intent.data.generation, "the next owner declares its nodes anew"
 
 
-async def test_an_eviction_is_asked_for_once_and_its_end_is_noted(world: World) -> None:
+async def test_an_eviction_is_asked_for_once_and_its_end_is_noted(opened: Opened) -> None:
     """From documents in PostgreSQL to the item in the intent, over a restart, to the completion."""
-    async with world.service() as service:
-        await bus_knows(world)
-        await allow_evictions(service)
-        await world.hear(IntentDeclared, lambda i: i.generation == 5)
-        await world.report(0.2)
-        intent = await world.hear(IntentDeclared, lambda i: bool(i.evictions))
-        (item,) = intent.data.evictions
-        assert (item.pod_uid, item.grace_seconds) == ("b1", 5)
-    async with world.service():
-        again = await world.hear(IntentDeclared, lambda i: i.declared_at > intent.data.declared_at)
-        assert again.data.evictions == (item,)
-        await world.report(0.2)
-        ended = EvictionCompleted(
-            id=item.id,
-            node="n1",
-            pod_uid="b1",
-            writer="ensurance",
-            outcome=EvictionOutcome.TERMINATED,
-            completed_at=world.sampled_at,
-            decision_id=item.decision_id,
-        )
-        await world.bus.publish(event_of(ended, source="agent", time=world.sampled_at))
-        free = await world.hear(IntentDeclared, lambda i: i.generation == intent.data.generation + 1)
-        assert free.data.evictions == ()
-        await world.report(0.02, batch={})
-        effect = await world.hear(EffectMeasured)
-        assert (effect.data.decision_id, effect.data.relieved) == (item.decision_id, True)
-        records = [event for event in world.heard if isinstance(event.data, DecisionRecorded)]
-        assert len(records) == 1
+    async with opened() as world:
+        async with world.service() as service:
+            await bus_knows(world)
+            await allow_evictions(service)
+            await world.hear(IntentDeclared, lambda i: i.generation == 5)
+            await world.report(0.2)
+            intent = await world.hear(IntentDeclared, lambda i: bool(i.evictions))
+            (item,) = intent.data.evictions
+            assert (item.pod_uid, item.grace_seconds) == ("b1", 5)
+        async with world.service():
+            again = await world.hear(IntentDeclared, lambda i: i.declared_at > intent.data.declared_at)
+            assert again.data.evictions == (item,)
+            await world.report(0.2)
+            ended = EvictionCompleted(
+                id=item.id,
+                node="n1",
+                pod_uid="b1",
+                writer="ensurance",
+                outcome=EvictionOutcome.TERMINATED,
+                completed_at=world.sampled_at,
+                decision_id=item.decision_id,
+            )
+            await world.bus.publish(event_of(ended, source="agent", time=world.sampled_at))
+            free = await world.hear(IntentDeclared, lambda i: i.generation == intent.data.generation + 1)
+            assert free.data.evictions == ()
+            await world.report(0.02, batch={})
+            effect = await world.hear(EffectMeasured)
+            assert (effect.data.decision_id, effect.data.relieved) == (item.decision_id, True)
+            records = [event for event in world.heard if isinstance(event.data, DecisionRecorded)]
+            assert len(records) == 1
 
 
-async def test_a_surge_closes_the_node_calm_opens_it_and_so_does_the_end_of_its_policy(world: World) -> None:
+async def test_a_surge_closes_the_node_calm_opens_it_and_so_does_the_end_of_its_policy(opened: Opened) -> None:
     """Over a restart: what was closed by one process is opened by the next."""
-    async with world.service() as service:
-        await bus_knows(world)
-        await close_under_pressure(service)
-        await world.report(0.2)
-        closed = await world.hear(NodeSchedulingChanged)
-        assert (closed.data.closed, closed.data.rules) == (True, ("gate.full",))
-        record = await world.hear(DecisionRecorded, lambda d: d.record.id == closed.data.decision_id)
-        assert (record.data.record.kind, closed.causedby) == ("scheduling", record.id)
-    async with world.service() as service:
-        for _ in range(4):
-            await world.report(0.02)
-        opened = await world.hear(NodeSchedulingChanged, lambda s: not s.closed)
-        assert opened.data.reason == "scheduling_calm"
-        await world.report(0.2)
-        again = await world.hear(NodeSchedulingChanged, lambda s: s.closed and s.since > opened.data.since)
-        assert again.data.decision_id != closed.data.decision_id
-        await service.changes[NODE_QOS].delete("gate")
-        gone = await world.hear(NodeSchedulingChanged, lambda s: s.since > again.data.since)
-        assert (gone.data.closed, gone.data.reason) == (False, "scheduling_rules_gone")
+    async with opened() as world:
+        async with world.service() as service:
+            await bus_knows(world)
+            await close_under_pressure(service)
+            await world.report(0.2)
+            closed = await world.hear(NodeSchedulingChanged)
+            assert (closed.data.closed, closed.data.rules) == (True, ("gate.full",))
+            record = await world.hear(DecisionRecorded, lambda d: d.record.id == closed.data.decision_id)
+            assert (record.data.record.kind, closed.causedby) == ("scheduling", record.id)
+        async with world.service() as service:
+            for _ in range(4):
+                await world.report(0.02)
+            opened = await world.hear(NodeSchedulingChanged, lambda s: not s.closed)
+            assert opened.data.reason == "scheduling_calm"
+            await world.report(0.2)
+            again = await world.hear(NodeSchedulingChanged, lambda s: s.closed and s.since > opened.data.since)
+            assert again.data.decision_id != closed.data.decision_id
+            await service.changes[NODE_QOS].delete("gate")
+            gone = await world.hear(NodeSchedulingChanged, lambda s: s.since > again.data.since)
+            assert (gone.data.closed, gone.data.reason) == (False, "scheduling_rules_gone")
 
 
-async def test_a_busy_disk_travels_from_the_report_to_the_closing(world: World) -> None:
-    async with world.service() as service:
+async def test_a_busy_disk_travels_from_the_report_to_the_closing(opened: Opened) -> None:
+    async with opened() as world, world.service() as service:
         await bus_knows(world)
         rule = {"name": "disk", "metricRule": {"name": "disk_usage_ratio", "value": "90%"}, "actionName": "close"}
         await service.changes[AVOIDANCE_ACTION].put(
@@ -342,16 +383,18 @@ async def test_a_busy_disk_travels_from_the_report_to_the_closing(world: World) 
         assert record.data.record.terms[0].note == "disk_usage_ratio 0.95 is above 0.9"
 
 
-async def test_health_names_the_rules_that_act_on_no_pod(world: World) -> None:
-    rule = {"name": "full", "metricRule": {"name": "prod_cpu_pressure", "value": 0.1}, "actionName": "clsoe"}
-    async with world.service() as service:
-        await bus_knows(world)
-        wanted = NODE_QOS.model_of("gate").parse({"metadata": {"name": "gate"}, "spec": {"rules": [rule]}})
-        await service.changes[NODE_QOS].put(wanted)
-        (said,) = [check.detail for check in await service.checks() if check.name == "ensurance-policies"]
-        assert said == (
-            "0 unusable; rule gate.full acts on no pod: there is no AvoidanceAction clsoe; apply it, or name another"
-        )
+async def test_health_names_the_rules_that_act_on_no_pod(opened: Opened) -> None:
+    async with opened() as world:
+        rule = {"name": "full", "metricRule": {"name": "prod_cpu_pressure", "value": 0.1}, "actionName": "clsoe"}
+        async with world.service() as service:
+            await bus_knows(world)
+            wanted = NODE_QOS.model_of("gate").parse({"metadata": {"name": "gate"}, "spec": {"rules": [rule]}})
+            await service.changes[NODE_QOS].put(wanted)
+            (said,) = [check.detail for check in await service.checks() if check.name == "ensurance-policies"]
+            assert said == (
+                "0 unusable; rule gate.full acts on no pod: there is no AvoidanceAction clsoe; apply it,"
+                " or name another"
+            )
 
 
 async def close_under_pressure(service: EnsuranceService) -> None:

@@ -1,27 +1,25 @@
-"""Ingestion on real servers: a blocked node falls silent, survives a restart of the service, and comes back."""
+"""A blocked node falls silent, survives a restart of ingestion, and comes back. On the twins of its servers, in virtual
+time."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import httpx2
+import pytest
 from test_ingestion_service import eventually, ingesting
 
-from slackwater.bus.connect.nats_bus import connect_bus
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.ingestion.service import IngestionService
 from slackwater.model.nodes import Liveness
 from slackwater.runtime.http import build_app
 from slackwater.runtime.settings import HttpSettings
-from slackwater.testing.nats_server import purge_broker
-from slackwater.testing.postgres_server import FreshDatabase
 from slackwater.testing.reports import described, report
+from slackwater.testing.twin_servers import TwinServers
 
 NODE = "n.1"
 
@@ -36,19 +34,16 @@ async def change(service: IngestionService, method: str, body: object = None) ->
         return (await client.request(method, f"/v1/nodes/{NODE}/block", json=body)).status_code
 
 
-async def test_a_blocked_node_is_lost_and_comes_back_with_its_next_report(
-    nats_url: str, fresh_database: FreshDatabase, tmp_path: Path
-) -> None:
-    dsn = (await fresh_database(["ingestion"]))["ingestion"]
+@pytest.mark.looptime
+async def test_a_blocked_node_is_lost_and_comes_back_with_its_next_report() -> None:
+    servers = TwinServers(["ingestion"])
     seen: list[Liveness] = []
 
     async def note(event: Event[NodeLivenessChanged]) -> None:
         seen.append(event.data.liveness)
 
-    async with connect_bus(nats_url, name="test") as bus:
-        await purge_broker(bus)
-        await bus.declare()
-        now = datetime.now(UTC)
+    async with servers.bus("test") as bus:
+        now = servers.clock.now()
         await bus.publish(event_of(described(NODE, now), source="agent", time=now))
         sequence = 0
 
@@ -57,17 +52,20 @@ async def test_a_blocked_node_is_lost_and_comes_back_with_its_next_report(
             nonlocal sequence
             while not until():
                 sequence += 1
-                at = datetime.now(UTC)
+                at = servers.clock.now()
                 await bus.publish(event_of(report(NODE, sequence, at), source=f"agent/{NODE}", time=at))
                 with suppress(TimeoutError):
                     await _briefly(until)
 
         async with bus.watch(NodeLivenessChanged, note):
-            async with ingesting(bus, dsn, tmp_path) as service:
+            async with ingesting(servers.platform(bus, "ingestion")) as service:
                 await reporting(lambda: seen[-1:] == [Liveness.FRESH])
                 assert await change(service, "PUT", {"reason": "sends poison"}) == 200
                 await reporting(lambda: seen[-1:] == [Liveness.STALE])
-            async with connect_bus(nats_url, name="restarted") as another, ingesting(another, dsn, tmp_path) as service:
+            async with (
+                servers.bus("restarted") as another,
+                ingesting(servers.platform(another, "ingestion")) as service,
+            ):
                 assert another.blocks.last(NODE) is not None
                 before = sequence
                 await reporting(lambda: sequence >= before + 20)

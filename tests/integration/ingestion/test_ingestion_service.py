@@ -1,4 +1,5 @@
-"""The service on real PostgreSQL and NATS: every report in one window, exactly once, whatever happens."""
+"""Every report in one window, exactly once, whatever happens: on real servers where one of them is killed or poisoned,
+otherwise on their twins in virtual time."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from slackwater.events.usage_windowed import UsageWindowed
 from slackwater.ingestion.service import IngestionService, build
 from slackwater.ingestion.settings import IngestionSettings
 from slackwater.model.nodes import Liveness
-from slackwater.model.time import SystemClock
+from slackwater.model.time import Clock, SystemClock
 from slackwater.runtime.embedded_nats import EmbeddedNats
 from slackwater.runtime.embedded_postgres import EmbeddedPostgres
 from slackwater.runtime.platform import Platform
@@ -28,12 +29,14 @@ from slackwater.store.migrations import Schema
 from slackwater.store.provision import prepare_database
 from slackwater.testing.postgres_server import FreshDatabase
 from slackwater.testing.reports import described, pod_usage, report
+from slackwater.testing.twin_servers import TwinServers
 
 SETTINGS = IngestionSettings(
     window_seconds=5, lateness_seconds=0.2, liveness_tick_seconds=0.1, report_interval_seconds=1
 )
 NODES = ("n.1", "n.2", "n.3")
 REPORTS = 60
+NOWHERE = Path("/nowhere")
 NEXT_WINDOW_SECONDS = 10
 """From the last report to the one that begins another window, so that none of the counted windows contains it."""
 
@@ -45,10 +48,9 @@ async def eventually(condition: Callable[[], bool]) -> None:
 
 
 @asynccontextmanager
-async def ingesting(bus: NatsBus, dsn: str, directory: Path) -> AsyncIterator[IngestionService]:
-    """A running service with a database of its own."""
-    database = connect_database(dsn, "ingestion", SystemClock())
-    service = build(SETTINGS, Platform(bus, SystemClock(), lambda _: database, directory))
+async def ingesting(platform: Platform) -> AsyncIterator[IngestionService]:
+    """A running service. Its database is closed at the end."""
+    service = build(SETTINGS, platform)
     ready = asyncio.Event()
     task = asyncio.create_task(service.run(ready.set))
     try:
@@ -58,7 +60,13 @@ async def ingesting(bus: NatsBus, dsn: str, directory: Path) -> AsyncIterator[In
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task
-        await database.close()
+        await platform.database("ingestion").close()
+
+
+def on_servers(bus: NatsBus, dsn: str) -> Platform:
+    """The platform of a process on real servers."""
+    database = connect_database(dsn, "ingestion", SystemClock())
+    return Platform(bus, SystemClock(), lambda _: database, NOWHERE)
 
 
 class Windows:
@@ -90,9 +98,9 @@ class Windows:
             assert numbers == sorted(numbers)
 
 
-def ten_minutes_ago() -> datetime:
+def ten_minutes_ago(clock: Clock) -> datetime:
     """Asked in the test, not when it is collected: what is older than a quarter of an hour is refused."""
-    return datetime.now(UTC).replace(microsecond=0) - timedelta(minutes=10)
+    return clock.now().replace(microsecond=0) - timedelta(minutes=10)
 
 
 async def publish(bus: NatsBus, start: datetime, first: int, last: int) -> None:
@@ -112,20 +120,19 @@ async def begin_next_window(bus: NatsBus, start: datetime) -> None:
     await publish_at(bus, REPORTS + 1, start + timedelta(seconds=REPORTS + NEXT_WINDOW_SECONDS))
 
 
-async def test_every_report_is_in_exactly_one_window_also_across_restarts(
-    bus: NatsBus, fresh_database: FreshDatabase, tmp_path: Path
-) -> None:
-    start = ten_minutes_ago()
-    dsn = (await fresh_database(["ingestion"]))["ingestion"]
+@pytest.mark.looptime
+async def test_every_report_is_in_exactly_one_window_also_across_restarts() -> None:
+    servers = TwinServers(["ingestion"])
+    start = ten_minutes_ago(servers.clock)
     windows = Windows(start)
-    async with bus.replay(UsageWindowed, windows, after_sequence=0):
-        async with ingesting(bus, dsn, tmp_path):
+    async with servers.bus("test") as bus, bus.replay(UsageWindowed, windows, after_sequence=0):
+        async with ingesting(servers.platform(bus, "ingestion")):
             await publish(bus, start, 1, 25)
             await eventually(lambda: len(windows.seen) >= 2)
         await publish(bus, start, 26, 35)
-        async with ingesting(bus, dsn, tmp_path):
+        async with ingesting(servers.platform(bus, "ingestion")):
             await publish(bus, start, 36, 45)
-        async with ingesting(bus, dsn, tmp_path) as service:
+        async with ingesting(servers.platform(bus, "ingestion")) as service:
             await publish(bus, start, 46, REPORTS)  # the last window closes because its node falls silent
             await eventually(lambda: windows.reports >= len(NODES) * REPORTS)
             checks = {check.name: check.ok for check in await service.checks()}
@@ -144,7 +151,7 @@ async def test_without_a_broker_it_is_not_ready(fresh_database: FreshDatabase, t
     broker = EmbeddedNats(tmp_path / "nats")
     await broker.start()
     try:
-        async with connect_bus(broker.url, name="test") as bus, ingesting(bus, dsn, tmp_path) as service:
+        async with connect_bus(broker.url, name="test") as bus, ingesting(on_servers(bus, dsn)) as service:
             assert all(check.ok for check in await service.checks())
             await broker.kill()
             assert [check.name for check in await service.checks() if not check.ok] == ["ingestion-bus"]
@@ -153,11 +160,14 @@ async def test_without_a_broker_it_is_not_ready(fresh_database: FreshDatabase, t
 
 
 async def test_a_killed_postgresql_loses_and_doubles_no_window(bus: NatsBus, tmp_path: Path) -> None:
-    start = ten_minutes_ago()
+    start = ten_minutes_ago(SystemClock())
     windows = Windows(start)
     with EmbeddedPostgres(tmp_path / "state") as server:
         dsn = (await prepare_database(server.dsn, [Schema.of("ingestion")]))["ingestion"]
-        async with bus.replay(UsageWindowed, windows, after_sequence=0), ingesting(bus, dsn, tmp_path) as service:
+        async with (
+            bus.replay(UsageWindowed, windows, after_sequence=0),
+            ingesting(on_servers(bus, dsn)) as service,
+        ):
             await publish(bus, start, 1, 25)
             await eventually(lambda: len(windows.seen) >= 2)
             server.kill()
@@ -170,9 +180,7 @@ async def test_a_killed_postgresql_loses_and_doubles_no_window(bus: NatsBus, tmp
     windows.assert_complete()
 
 
-async def test_poison_goes_to_the_dead_letters_while_the_good_flow(
-    bus: NatsBus, fresh_database: FreshDatabase, tmp_path: Path
-) -> None:
+async def test_poison_goes_to_the_dead_letters_while_the_good_flow(bus: NatsBus, fresh_database: FreshDatabase) -> None:
     dsn = (await fresh_database(["ingestion"]))["ingestion"]
     changes: list[NodeLivenessChanged] = []
 
@@ -184,7 +192,7 @@ async def test_poison_goes_to_the_dead_letters_while_the_good_flow(
     negative = poisoned.model_copy(update={"window_seconds": -1.0})
     foreign = event_of(report("n.2", 1, now), source="tests", time=now)
     message = encode(event_of(poisoned, source="tests", time=now))
-    async with ingesting(bus, dsn, tmp_path), bus.watch(NodeLivenessChanged, note):
+    async with ingesting(on_servers(bus, dsn)), bus.watch(NodeLivenessChanged, note):
         await bus.publish(event_of(described("n.1", now), source="tests", time=now))
         await bus.jetstream.publish(message.subject, b"{not json", headers=dict(message.headers))
         headers = {**message.headers, "Nats-Msg-Id": "another"}

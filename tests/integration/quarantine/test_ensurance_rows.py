@@ -97,6 +97,20 @@ async def test_a_state_that_is_broken_costs_its_node_only(guarding: Site, how: s
         assert guarded.capacity_milli == 6000
 
 
+async def test_a_node_that_a_defect_set_aside_has_leases_again_after_a_restart(guarding: Site) -> None:
+    async with guarding.running(ensurance, SETTINGS) as service:
+        service.quarantine.note("guarded_nodes", "bad", TypeError("half an upgrade"), node="bad")
+        item = await guarding.item(service.quarantine, "guarded_nodes", "bad")
+        await service.quarantine.work()
+        assert service.quarantine.holds_node("bad"), "the same process does not retry it"
+    intents = Intents()
+    async with guarding.bus.watch(IntentDeclared, intents), guarding.running(ensurance, SETTINGS) as service:
+        await eventually(lambda: service.book.node("bad"))
+        await eventually(lambda: (last := intents.last("bad")) and last.lease_seconds > 0)
+        await eventually(lambda: any(told.id == item.id and told.released for told in guarding.told))
+        assert not await service.quarantine.items()
+
+
 async def test_a_release_passes_over_a_last_description_that_is_refused(guarding: Site) -> None:
     whole = await guarding.sql.fetchval("SELECT document FROM guarded_nodes WHERE node = 'bad'")
     await guarding.sql.execute(STATES["not an object"])

@@ -160,3 +160,34 @@ async def test_an_item_whose_release_fails_comes_back_and_ends_nothing(store: Qu
     await quarantine.work()
     (again,) = await store.items()
     assert (again.id, again.detail) == (item.id, "ValueError: still broken")
+
+
+async def test_what_failed_in_another_process_is_retried_once_by_the_owner_of_its_node(store: QuarantineStore) -> None:
+    failed, restarted = quarantine_of(store), quarantine_of(store)
+    failed.retry_inherited(lambda item: True)
+    failed.note("nodes", "n", TypeError("half an upgrade"), node="n")
+    failed.note("nodes", "m", TypeError("half an upgrade"), node="m")
+    for _ in range(2):
+        await failed.work()
+    assert sorted(failed.nodes) == ["m", "n"], "the process that saw it fail does not retry it"
+
+    retried: list[str] = []
+
+    async def retry(item: Item) -> None:
+        retried.append(item.row)
+        if item.row == "m":
+            raise ValueError("fails here too")
+
+    owned: set[str] = set()
+    restarted.on_release(retry)
+    restarted.retry_inherited(lambda item: item.node in owned)
+    await restarted.work()
+    assert sorted(restarted.nodes) == ["m", "n"], "another replica may own them"
+    owned |= {"m", "n"}
+    for _ in range(3):
+        await restarted.work()
+    assert sorted(retried) == ["m", "n"]
+    assert list(restarted.nodes) == ["m"]
+    assert [(item.row, item.detail) for item in await store.items()] == [("m", "ValueError: fails here too")]
+    await failed.work()
+    assert list(failed.nodes) == ["m"], "the news of the release reaches the others, and none retries again"

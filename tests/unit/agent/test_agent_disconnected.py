@@ -9,9 +9,14 @@ from typing import Any
 import pytest
 from agent_fakes import NODE, pod
 from agent_world import World, eviction, throttle
+from hypothesis import given
+from hypothesis import strategies as st
 
 from slackwater.agent.adapters.intents_file import JsonIntents
+from slackwater.agent.domain.desired_state import DesiredState, MemoryLevel, Throttle
+from slackwater.agent.domain.disconnected import LimitDecisions, desired_state
 from slackwater.agent.domain.knobs import Knob
+from slackwater.agent.domain.weights import Policy
 from slackwater.decisions.reasons import Mode
 from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.eviction_completed import EvictionCompleted
@@ -22,7 +27,12 @@ from slackwater.model.tiers import Tier
 from slackwater.testing.broker import MemoryBroker
 from slackwater.testing.bus import MemoryBus
 from slackwater.waterline import rules_codec
+from slackwater.waterline.analysis.demands import ActionKind
+from slackwater.waterline.cycle import CycleState
 from slackwater.waterline.execution.limits import ActionLimits
+from slackwater.waterline.loop.applied_limits import Throttled
+from slackwater.waterline.loop.applied_memory import MemoryThrottled
+from slackwater.waterline.node_guard import GuardState
 from slackwater.waterline.nodeqos import NodeQos
 from slackwater.waterline.policies.avoidance import AvoidanceAction
 from slackwater.waterline.policies.podqos import PodQos
@@ -398,3 +408,60 @@ async def test_limits_in_force_do_not_jump_at_the_disconnection(world: World, as
         await world.clock.advance(11)
         limits = [text for knob, text in world.driver.writes if knob == Knob("a", "cpu_limit")]
         assert limits == ["400"]
+
+
+CONTROLS = {
+    ActionKind.THROTTLE: "cpu",
+    ActionKind.RESTORE: "cpu",
+    ActionKind.THROTTLE_MEMORY: "memory",
+    ActionKind.RESTORE_MEMORY: "memory",
+}
+
+
+@given(st.lists(st.tuples(st.sampled_from(ActionKind), st.sets(st.sampled_from("ab"), min_size=1)), max_size=12))
+def test_each_limit_names_the_last_decision_about_its_own_control(made: list[tuple[ActionKind, set[str]]]) -> None:
+    before = DesiredState(
+        "ensurance", 1, 0.0, 10.0, Policy.BY_TIER,
+        (Throttle("a", 100, "first-cpu"),), memory_throttles=(MemoryLevel("a", 4096, "first-memory"),),
+    )  # fmt: skip
+    decisions = LimitDecisions.of(before)
+    expected = {("cpu", "a"): "first-cpu", ("memory", "a"): "first-memory"}
+    for number, (kind, uids) in enumerate(made):
+        decisions.note(kind, uids, f"d{number}")
+        if kind in CONTROLS:
+            expected |= {(CONTROLS[kind], uid): f"d{number}" for uid in uids}
+    state = GuardState(
+        tuple(Throttled(uid, uid, "batch", 100, None) for uid in "ab"),
+        CycleState(),
+        memory=tuple(MemoryThrottled(uid, uid, "batch", 4096, None) for uid in "ab"),
+    )
+    wanted = desired_state(state, decisions, before, 0.0)
+    named = {("cpu", one.pod_uid): one.decision_id for one in wanted.throttles}
+    named |= {("memory", one.pod_uid): one.decision_id for one in wanted.memory_throttles}
+    assert named == {(control, uid): expected.get((control, uid), "") for control in ("cpu", "memory") for uid in "ab"}
+
+
+async def test_decisions_that_wait_for_the_bus_are_not_replaced_by_those_of_the_next_stretch(world: World) -> None:
+    async with world.running() as service:
+        last = await world.declare(**wanted())
+        running = service._running
+        assert running is not None
+        world.bus.broker.away = True
+        for stretch in (1, 2):
+            await world.clock.advance(11)
+            assert running.disconnected.guard is not None
+            world.driver.pressure = 0.5
+            await world.clock.advance(1.1)
+            assert world.driver.limit("a") != "max"
+            world.driver.pressure = 0.0
+            generation = last.data.generation + stretch
+            newer = {"generation": generation, "declared_at": world.clock.now()}
+            await running.intents.receive(
+                last.model_copy(update={"id": f"renewed-{stretch}", "data": last.data.model_copy(update=newer)})
+            )
+            running.disconnected.update()
+            assert running.disconnected.guard is None
+            await world.clock.advance(6)
+        world.bus.broker.away = False
+        await world.clock.advance(30)
+    assert [kind for kind, reason, _ in records(world) if reason == "throttle_waterline_crossed"] == ["throttle"] * 2

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import pytest
+from nats.protocol.command import pub_cmd
 
+from slackwater.bus.connect.nats_client import SteadyClient
 from slackwater.bus.consume.deliveries import NatsDelivery
 from slackwater.bus.consume.partition_ownership import IN_A_GO, Unsettled
 from slackwater.bus.consume.settlement import Delivery
@@ -69,6 +71,27 @@ async def test_a_hand_over_waits_until_what_is_in_hand_is_settled() -> None:
     await asyncio.gather(work, over)
 
 
+async def test_what_is_handed_over_is_no_longer_kept_in_hand() -> None:
+    seen: list[list[bool]] = []
+    asked, free = asyncio.Event(), asyncio.Event()
+
+    async def settle(ours: Sequence[Delivery]) -> None:
+        seen.append([one.is_current for one in ours])
+        asked.set()
+        await free.wait()
+        seen.append([one.is_current for one in ours])
+
+    hand = Unsettled(settle, lambda _: True)
+    work = asyncio.create_task(hand.settle(deliveries(Message())))
+    await asked.wait()
+    over = asyncio.create_task(hand.without({partition_in(SUBJECT)}))
+    await asyncio.sleep(0)
+    free.set()
+    await asyncio.gather(work, over)
+    await hand.settle(deliveries(Message()))
+    assert seen == [[True], [False], [True], [True]]
+
+
 async def test_what_was_cancelled_while_it_was_sorted_is_not_waited_for() -> None:
     async def settle(_: Sequence[Delivery]) -> None:
         raise AssertionError("cancelled before")
@@ -91,3 +114,11 @@ async def test_a_settled_message_lets_go_of_its_body_and_one_that_is_worked_on_d
     assert delivery.body == b"{}"
     await delivery.ack()
     assert (delivery.body, message.answers) == (b"", [b"+WPI", b"+ACK"])
+
+
+def test_answers_that_were_not_sent_before_the_connection_ended_are_dropped_and_what_is_published_stays() -> None:
+    client = SteadyClient()
+    answer, event = pub_cmd("$JS.ACK.USAGE.c.1.7.7.1.0", "", b"+ACK"), pub_cmd("sw.v1.x", "_INBOX.1", b"PUB $JS.ACK.")
+    client._pending, client._pending_data_size = [answer, event, answer], len(answer + event + answer)
+    client.drop_answers()
+    assert (client._pending, client.pending_data_size) == ([event], len(event))

@@ -16,7 +16,7 @@ from slackwater.bus.codec.cloudevents import encode
 from slackwater.bus.consume.cooperative import AT_A_STRETCH, AT_ONCE
 from slackwater.bus.consume.dead_letters import DeadLetter
 from slackwater.bus.consume.handlers import each
-from slackwater.bus.consume.settlement import AWAY_SECONDS, UNSEEN_FACTOR, Settler
+from slackwater.bus.consume.settlement import AWAY_SECONDS, KEEP_FACTOR, KEEP_SECONDS, UNSEEN_FACTOR, Settler
 from slackwater.bus.consume.stats import Counters
 from slackwater.bus.port import BatchHandler, Done, Received, Reject, Retry, Settlement
 from slackwater.events.codec import fast_decode
@@ -46,6 +46,7 @@ class FakeDelivery:
     headers: Mapping[str, str] = field(default_factory=lambda: GOOD.headers)
     pending: int = 0
     stored_at_seconds: float = 0.0
+    is_current: bool = True
     words: list[object] = field(default_factory=list)
     beats: int = 0
 
@@ -127,6 +128,108 @@ async def test_failures_count_after_an_outage_as_before() -> None:
         await settler.settle([one])
     assert [one.words == ["term"] for one in told] == [False] * 7 + [True]
     assert [letter.reason for letter in letters] == ["max_deliver"]
+
+
+async def test_a_process_that_takes_over_in_an_outage_excuses_what_came_before() -> None:
+    letters, counters = Letters(), Counters()
+    verdicts: list[Settlement] = [Retry("away", away=True), Done()]
+
+    async def handler(batch: Sequence[Received[NodeLivenessChanged]]) -> Sequence[Settlement]:
+        return [verdicts.pop(0)]
+
+    settler = Settler(NodeLivenessChanged, "c", SPEC, handler, letters, counters)
+    for number in (7, 8):
+        await settler.settle([told := FakeDelivery(deliveries=number)])
+    assert (told.words, letters) == (["ack"], [])
+
+
+async def test_the_first_failure_after_an_outage_that_another_process_saw_is_not_the_last() -> None:
+    letters, counters = Letters(), Counters()
+    settler = Settler(NodeLivenessChanged, "c", SPEC, answering(Retry("conflict")), letters, counters)
+    told = [FakeDelivery(deliveries=number) for number in (9, 10, 11)]
+    for one in told:
+        await settler.settle([one])
+    assert [one.words == ["term"] for one in told] == [False, False, True]
+
+
+@dataclass
+class Outage:
+    """A dependency that is away until `ends_at`, in virtual seconds, and one message of the broker's."""
+
+    ends_at: float
+    now: float = 0.0
+    deliveries: int = 0
+    handled: int = 0
+
+    async def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+    async def handle(self, received: Received[NodeLivenessChanged]) -> None:
+        if self.now < self.ends_at:
+            raise Unavailable("PostgreSQL does not answer")
+        self.handled += 1
+
+    def process(self, spec: ConsumerSpec, letters: Letters) -> Settler[NodeLivenessChanged]:
+        return Settler(NodeLivenessChanged, "c", spec, each(self.handle), letters, Counters(), sleep=self.sleep)
+
+
+@given(st.integers(3, 5), st.floats(0, 1800), st.lists(st.booleans(), max_size=20))
+def test_an_outage_makes_no_dead_letter_whichever_process_takes_over(
+    max_deliver: int, seconds: float, takeovers: list[bool]
+) -> None:
+    """`takeovers`: before which deliveries another process, which has not seen the message, takes over."""
+    spec = SPEC.model_copy(update={"max_deliver": max_deliver, "backoff_seconds": (0.5, 2, 10)})
+    outage, letters = Outage(seconds), Letters()
+    settler = outage.process(spec, letters)
+
+    async def deliver() -> None:
+        nonlocal settler
+        while not outage.handled and not letters:
+            outage.deliveries += 1
+            if outage.deliveries <= len(takeovers) and takeovers[outage.deliveries - 1]:
+                settler = outage.process(spec, letters)
+            await settler.settle([told := FakeDelivery(deliveries=outage.deliveries)])
+            for word in told.words:
+                outage.now += word[1] if isinstance(word, tuple) else 0.0
+        await outage.process(spec, letters).settle([FakeDelivery(deliveries=outage.deliveries + 1)])
+
+    asyncio.run(deliver())
+    assert (outage.handled, letters) == (2, [])
+
+
+async def test_a_message_that_is_away_while_others_pass_keeps_them_waiting_only_once() -> None:
+    outage, letters, others = Outage(float("inf")), Letters(), 0
+
+    async def handle(received: Received[NodeLivenessChanged]) -> None:
+        nonlocal others
+        if received.stream_sequence == 1:
+            await outage.handle(received)
+        others += 1
+
+    settler = Settler(NodeLivenessChanged, "c", SPEC, each(handle), letters, Counters(), sleep=outage.sleep)
+    first = KEEP_FACTOR * SPEC.max_deliver
+    waited = []
+    for number in range(first, first + 3):
+        before = outage.now
+        await settler.settle([told := FakeDelivery(deliveries=number)])
+        assert told.words == [("nak", AWAY_SECONDS)]
+        waited.append(outage.now - before)
+        await settler.settle([FakeDelivery(2 + number)])
+    assert waited == [KEEP_SECONDS, 0.0, 0.0]
+    assert (others, letters) == (3, [])
+
+
+async def test_a_message_that_is_no_longer_in_hand_is_not_kept() -> None:
+    outage = Outage(float("inf"))
+    told = FakeDelivery(deliveries=KEEP_FACTOR * SPEC.max_deliver)
+
+    async def sleep(seconds: float) -> None:
+        told.is_current = False
+
+    await Settler(NodeLivenessChanged, "c", SPEC, each(outage.handle), Letters(), Counters(), sleep=sleep).settle(
+        [told]
+    )
+    assert told.words == [("nak", 0.0)]
 
 
 async def test_where_only_the_latest_counts_older_ones_of_a_subject_are_done_unread() -> None:

@@ -84,6 +84,7 @@ def test_a_machine_that_is_well_has_only_lines_that_say_so() -> None:
             {"instance": Instance(7, "http://127.0.0.1:1", failed_checks=["nats-process failed"])},
         ),
         ("blocked", Level.WARN, {"instance": Instance(7, "http://127.0.0.1:1", blocked={"edge-7": "sends poison"})}),
+        ("quarantine", Level.FAIL, {"instance": Instance(7, "http://127.0.0.1:1", quarantined={"1f": "vm failed"})}),
         ("shards", Level.WARN, {"instance": Instance(7, "http://127.0.0.1:1", shards={"ingestion": {"a": 7, "": 1}})}),
         ("leftovers", Level.FAIL, {"cgroups": {"0a1b2c3d": ["/sys/fs/cgroup/slackwater-0a1b2c3d"]}}),
         (

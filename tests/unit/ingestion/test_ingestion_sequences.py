@@ -11,8 +11,8 @@ from slackwater.ingestion.domain.reports import SequenceTrack
 from slackwater.ingestion.domain.sequences import (
     REMEMBERED,
     REMEMBERED_EPOCHS,
+    BootOrder,
     Fresh,
-    Order,
     Repeated,
     observe,
     order_of,
@@ -53,7 +53,7 @@ def ordered(arrivals: list[tuple[str, int, float, bool]]) -> tuple[SequenceTrack
     track, newest, taken = SequenceTrack(), None, []
     for epoch, sequence, seconds, is_fresh in arrivals:
         measured_at = NOON + timedelta(seconds=seconds)
-        order = Order.LATER if epoch == track.boot_epoch else order_of(measured_at, newest, is_fresh=is_fresh)
+        order = BootOrder.LATER if epoch == track.boot_epoch else order_of(measured_at, newest, is_fresh=is_fresh)
         found = observe(track, epoch, sequence, order)
         taken.append(isinstance(found, Fresh))
         if isinstance(found, Fresh):

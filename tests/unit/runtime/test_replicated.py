@@ -183,7 +183,8 @@ async def test_readiness_says_what_is_away_and_the_service_goes_on_after_it() ->
     one = Replicated(site, "a")
     async with running(site, one) as task:
         names = [check.name for check in await one.service.checks()]
-        parts = ("bus", "database", "colocationstrategies", "quarantine", "shards")
+        kinds = ("clustercolocationprofiles", "colocationstrategies")
+        parts = ("bus", "database", *kinds, "quarantine", "shards")
         assert names == [f"{NAME}-{part}" for part in parts], "a kind that no composition root wires is served"
         site.database.away = True
         await site.clock.advance(Timing().ttl + 1)

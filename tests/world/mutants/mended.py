@@ -51,6 +51,7 @@ MENDED = (
                 "RETURN_SECONDS if before else 0",
                 "0",
             ),
+            Edit("bus.consume.partitions:PartitionedPuller._may_request", " and self._holds(partition.number)", ""),
         ),
         (LETTERS,),
         mended="47b66584",

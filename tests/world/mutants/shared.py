@@ -102,7 +102,7 @@ SHARED = (
         (
             Edit(
                 "bus.consume.handlers:_retry",
-                "return Retry(error.message, away=True)",
+                "return Retry(error.message, away=True, outage=isinstance(error, Unavailable))",
                 'return Reject("unavailable", error.message)',
             ),
         ),

@@ -36,11 +36,13 @@ class Regression:
 LOST_ANSWER = "an event that waited in the outbox was committed again after the answer of its commit was lost"
 BUSY_RELAY = "a relay asked PostgreSQL without a pause for a subject that another replica had sent"
 OLD_AGENT = "a report of an agent that two restarts had replaced was taken again, as that of a new agent"
+TAKEN_OVER = "a process that took over in an outage counted the deliveries before it as crashes"
 TWO_EVICTIONS = "a cycle that set a limit and evicted declared the eviction under both of its decisions"
 REGRESSIONS = (
     Regression("seed-3.json", "no defect is logged", LOST_ANSWER, "48fb3d79"),
     Regression("seed-1015.json", "no busy loop", BUSY_RELAY, "a1811ab0"),
     Regression("seed-123.json", "no defect is logged", OLD_AGENT, "499966ae"),
+    Regression("processes-change-in-an-outage.json", "no valid message is a dead letter", TAKEN_OVER, "4d28ae1b"),
     Regression("seed-45.json", "changes are recorded", TWO_EVICTIONS, "989662c9"),
 )
 

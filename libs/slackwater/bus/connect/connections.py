@@ -55,6 +55,7 @@ class Connector:
         async def disconnected() -> None:
             if not client.is_closed:
                 log.warning("bus connection lost", client=name)
+            client.drop_answers()
             if is_first:
                 self._on_disconnect()
 

@@ -200,10 +200,11 @@ class NatsBus:
         spec = self._topology.consumers[consumer]
         jumps = skip_policy(self._js, self._topology, consumer, self._counted(consumer), self._metrics)
         client = await self._bulk.client_for(spec)
+        is_held = holds or (lambda _: True)
         lanes = [
             Lane(
-                PartitionedPuller(client, payload.STREAM, consumer, batch, jumps),
-                Unsettled(settler.settle, holds or (lambda _: True)),
+                PartitionedPuller(client, payload.STREAM, consumer, batch, jumps, is_held),
+                Unsettled(settler.settle, is_held),
             )
             for _ in range(spec.lanes)
         ]

@@ -3,13 +3,38 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass, field
 from logging import LogRecord
 from typing import Any
 
 from nats.aio.client import Client
+from nats.aio.msg import Msg
 from nats.errors import SecureConnRequiredError
 
 from slackwater.telemetry.logs import leave_out
+
+_ANSWER = b"PUB $JS.ACK."
+
+
+@dataclass
+class DeliveredMsg(Msg):
+    """A message and the connection on which it arrived.
+
+    After a power failure of the broker another message may stand at the sequence number of a lost
+    one. An acknowledgement names only the number: sent on a later connection, it would settle a
+    message that no process has handled.
+    """
+
+    connection: int = field(init=False)
+    """Number of reconnects before it arrived."""
+
+    def __post_init__(self) -> None:
+        self.connection = self._client.stats["reconnects"]
+
+    @property
+    def is_answerable(self) -> bool:
+        """Returns whether the connection on which it arrived still stands."""
+        return self.connection == self._client.stats["reconnects"] and not self._client.is_reconnecting
 
 
 class SteadyClient(Client):
@@ -22,6 +47,8 @@ class SteadyClient(Client):
     then refuses the message.
     """
 
+    msg_class = DeliveredMsg
+
     async def _process_pong(self) -> None:
         if self._pongs and self._pongs[0].done():
             self._pongs[0] = asyncio.get_running_loop().create_future()
@@ -32,6 +59,13 @@ class SteadyClient(Client):
             return await super()._process_headers(headers)
         except UnicodeDecodeError:
             return await super()._process_headers(_readable(headers))
+
+    def drop_answers(self) -> None:
+        """Drop acknowledgements that were not sent before the connection ended (see DeliveredMsg): the plain client
+        sends them after a reconnect. Messages to publish stay.
+        """
+        self._pending = [command for command in self._pending if not command.startswith(_ANSWER)]
+        self._pending_data_size = sum(map(len, self._pending))
 
     def _build_message(
         self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: dict[str, str] | None

@@ -164,6 +164,10 @@ class ReleasedDelivery:
         return self._delivery.stored_at_seconds
 
     @property
+    def is_current(self) -> bool:
+        return self._delivery.is_current
+
+    @property
     def pending(self) -> int:
         return self._delivery.pending
 

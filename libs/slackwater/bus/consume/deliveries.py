@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
 
+from slackwater.bus.connect.nats_client import DeliveredMsg
 from slackwater.telemetry.logs import get_logger
 
 log = get_logger(__name__)
@@ -65,10 +66,15 @@ class ReadDelivery:
 
 class NatsDelivery(ReadDelivery):
     """A message of a durable consumer. An acknowledgement that cannot be sent is not fatal: the
-    message is redelivered.
+    message is redelivered. None is sent after a reconnect (see DeliveredMsg).
     """
 
     __slots__ = ()
+
+    @property
+    def is_current(self) -> bool:
+        """Returns whether the message is still in hand here."""
+        return not isinstance(self._message, DeliveredMsg) or self._message.is_answerable
 
     async def ack(self) -> None:
         await self._answer(b"+ACK")
@@ -89,6 +95,9 @@ class NatsDelivery(ReadDelivery):
         """
         if answer is not _GOES_ON:
             self._message.data = b""
+        if not self.is_current:
+            log.info("answer of an earlier connection dropped", subject=self.subject)
+            return
         try:
             await self._message._client.publish(self._message.reply, answer)
         except NatsError as error:

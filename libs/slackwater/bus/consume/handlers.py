@@ -315,7 +315,7 @@ class Handling(Generic[P]):
 
 def _retry(error: Conflict | Unavailable) -> Retry:
     """Returns a Retry that does not use up deliveries for failures outside the message."""
-    return Retry(error.message, away=True)
+    return Retry(error.message, away=True, outage=isinstance(error, Unavailable))
 
 
 def _verdict(outcome: Settlement | BaseException) -> Settlement:

@@ -28,11 +28,14 @@ class OwnedDelivery:
     the owner.
     """
 
-    __slots__ = ("_delivery", "_holds", "_returned", "partition")
+    __slots__ = ("_delivery", "_holds", "_leaving", "_returned", "partition")
 
-    def __init__(self, delivery: Delivery, holds: Holds, returned: int = 0) -> None:
-        """`returned`: how often this replica gave it back unread."""
+    def __init__(
+        self, delivery: Delivery, holds: Holds, returned: int = 0, leaving: Collection[int] = frozenset()
+    ) -> None:
+        """`returned`: how often this replica gave it back unread; `leaving`: partitions that are being handed over."""
         self._delivery = delivery
+        self._leaving = leaving
         self._holds = holds
         self._returned = returned
         self.partition = partition_in(delivery.subject)
@@ -40,6 +43,10 @@ class OwnedDelivery:
     @property
     def is_ours(self) -> bool:
         return self._holds(self.partition)
+
+    @property
+    def is_current(self) -> bool:
+        return self.is_ours and self.partition not in self._leaving and self._delivery.is_current
 
     @property
     def subject(self) -> str:
@@ -92,6 +99,7 @@ class Unsettled:
         self._settle = settle
         self._holds = holds
         self._partitions: frozenset[int] = frozenset()
+        self._leaving: list[int] = []
         self._done = asyncio.Event()
         self._returned: dict[int, int] = {}
         """Times given back, by stream position; subtracted from the delivery count, because the message was
@@ -106,7 +114,7 @@ class Unsettled:
             for number, delivery in enumerate(deliveries, 1):
                 await yield_between(number, IN_A_GO)
                 position = delivery.stream_sequence
-                owned = OwnedDelivery(delivery, self._holds, self._returned.get(position, 0))
+                owned = OwnedDelivery(delivery, self._holds, self._returned.get(position, 0), self._leaving)
                 if owned.is_ours:
                     ours.append(owned)
                 else:
@@ -130,7 +138,12 @@ class Unsettled:
         await delivery.nak(RETURN_SECONDS if before else 0)
 
     async def without(self, partitions: Collection[int]) -> None:
-        """Wait until no message of these partitions is in hand."""
-        while not self._partitions.isdisjoint(partitions):
-            self._done.clear()
-            await self._done.wait()
+        """Wait until no message of these partitions is in hand; none is kept through an outage."""
+        self._leaving.extend(partitions)
+        try:
+            while not self._partitions.isdisjoint(partitions):
+                self._done.clear()
+                await self._done.wait()
+        finally:
+            for partition in partitions:
+                self._leaving.remove(partition)

@@ -26,10 +26,13 @@ from slackwater.bus.consume.deliveries import NatsDelivery
 from slackwater.bus.consume.partition_ownership import Unsettled
 from slackwater.bus.consume.pull_requests import ConsumerGone, Interrupted, PullRequests, RequestEnd, RequestTimes
 from slackwater.bus.consume.skip_to_latest import SkipToLatest, Throughput
+from slackwater.bus.port import Holds
 from slackwater.model.errors import Unavailable
 
 TIMES = RequestTimes(expires_seconds=60.0, heartbeat_seconds=20.0)
 SMALLEST_REQUEST = 16
+LAPSED_SECONDS = 1.0
+"""Pause before a partition whose lease has lapsed is looked at again: most leases are renewed after an outage."""
 
 
 @dataclass(slots=True)
@@ -49,8 +52,18 @@ class PartitionedPuller:
     """Reads messages of the owned partitions of one consumer. One reader at a time."""
 
     def __init__(
-        self, client: Client, stream: str, consumer: str, batch: int, jumps: SkipToLatest | None = None
+        self,
+        client: Client,
+        stream: str,
+        consumer: str,
+        batch: int,
+        jumps: SkipToLatest | None = None,
+        holds: Holds = lambda _: True,
     ) -> None:
+        """`holds`: whether the lease on a partition lives. While it does not, nothing is requested:
+        it would be given back unread, and each time the broker counts a delivery.
+        """
+        self._holds = holds
         self._jumps = jumps
         self._throughput = Throughput(batch // 4)
         self._handed_out, self._handed_out_at = 0, 0.0
@@ -133,8 +146,12 @@ class PartitionedPuller:
                 await self._send_requests()
             if self._buffer:
                 return self._hand_out()
-            await self._wait(rest_seconds or TIMES.quiet_seconds)
+            await self._wait(rest_seconds or self._quiet_seconds())
         return []
+
+    def _quiet_seconds(self) -> float:
+        """Returns how long to wait for messages; while a lease has lapsed, until it is looked at again."""
+        return TIMES.quiet_seconds if all(map(self._holds, self._partitions)) else LAPSED_SECONDS
 
     def _hand_out(self) -> list[NatsDelivery]:
         batch, self._buffer = self._buffer[: self._batch], self._buffer[self._batch :]
@@ -194,10 +211,13 @@ class PartitionedPuller:
         if len(self._buffer) >= self._batch:
             return
         size = min(self._batch, max(SMALLEST_REQUEST, -(-self._batch // max(1, len(self._partitions)))))
-        for partition in [partition for partition in self._partitions.values() if not partition.requests.is_open]:
+        for partition in [partition for partition in self._partitions.values() if self._may_request(partition)]:
             asked = min(size, partition.newest) or size  # after a jump only the messages it selected
             partition.newest -= min(asked, partition.newest)
             await partition.requests.send(asked)
+
+    def _may_request(self, partition: _Partition) -> bool:
+        return not partition.requests.is_open and self._holds(partition.number)
 
     async def _wait(self, seconds: float) -> None:
         try:

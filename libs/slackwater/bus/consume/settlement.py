@@ -7,8 +7,9 @@ slackwater.bus.consume.handlers.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from slackwater.bus.admin.streams import ConsumerSpec
@@ -39,6 +40,17 @@ UNSEEN_FACTOR = 4
 outage do not count, but only the process that had them knows. Beyond the limit the message is
 assumed to crash processes.
 """
+KEEP_FACTOR = 2
+"""From this multiple of `max_deliver` on, a message is kept in hand during an outage, and not given
+back: the broker counts no delivery. So an outage does not use up the limit for other processes,
+and what lies above are deliveries without an answer: crashes.
+"""
+KEEP_SECONDS, MOST_KEEP_SECONDS = 30.0, 900.0
+"""Kept so long the first time, then twice as long with each delivery, up to the second: an outage of 30
+minutes (with `max_deliver` 3; 90 with 5) stays below the limit, also where processes change. In
+between, other messages have their turn: if one is handled, there is no outage, and the message is
+not kept again.
+"""
 
 
 class Delivery(Readable, Protocol):
@@ -48,6 +60,10 @@ class Delivery(Readable, Protocol):
     def deliveries(self) -> int: ...
     @property
     def stored_at_seconds(self) -> float: ...
+    @property
+    def is_current(self) -> bool:
+        """Whether this process still has to settle it."""
+        ...
 
     async def ack(self) -> None: ...
     async def nak(self, delay_seconds: float) -> None: ...
@@ -76,6 +92,7 @@ class Settler(Generic[P]):
         read: fast_decode.Read | None = None,
         worth: Worth | None = None,
         gate: Gate | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._handling = Handling(payload, consumer, handler, bury, counters, read=read)
         self._is_worth_reading = worth
@@ -83,7 +100,11 @@ class Settler(Generic[P]):
         self._consumer = consumer
         self._spec = spec
         self._counters = counters
+        self._sleep = sleep
         self._excused: dict[int, int] = {}
+        self._handled = 0
+        self._kept: dict[int, int] = {}
+        """Messages that were kept and given back, with `_handled` at that time."""
 
     async def settle(self, batch: Sequence[Delivery]) -> None:
         """Handle and settle every message. Raises nothing but cancellation."""
@@ -164,24 +185,68 @@ class Settler(Generic[P]):
         """Returns the deliveries, without those during which a dependency was unavailable."""
         return delivery.deliveries - self._excused.get(delivery.stream_sequence, 0)
 
+    def _excuse(self, delivery: Delivery) -> None:
+        """Do not count this delivery, nor those of a message new to this process: the outage began before."""
+        excused = self._excused.get(delivery.stream_sequence, delivery.deliveries - 1)
+        self._excused[delivery.stream_sequence] = excused + 1
+
+    def _has_failed_enough(self, delivery: Delivery) -> bool:
+        """Returns whether a message that has failed now is to be given up. Of a message new to this
+        process, more than `max_deliver` earlier deliveries were not failures: it would be a dead letter.
+        """
+        if delivery.stream_sequence not in self._excused and delivery.deliveries > self._spec.max_deliver:
+            self._excused[delivery.stream_sequence] = delivery.deliveries - 1
+        return self._counted(delivery) >= self._spec.max_deliver
+
     async def _handle(self, pairs: Sequence[tuple[Delivery, Received[P]]]) -> None:
-        if not pairs:
-            return
-        verdicts = await self._handling.verdicts([received for _, received in pairs])
-        for (delivery, _), verdict in zip(pairs, verdicts, strict=True):
-            await self._carry_out(delivery, verdict)
+        waited_seconds = 0.0
+        while pairs:
+            verdicts = await self._handling.verdicts([received for _, received in pairs])
+            kept: list[tuple[Delivery, Received[P]]] = []
+            for (delivery, received), verdict in zip(pairs, verdicts, strict=True):
+                if self._keeps(delivery, verdict, waited_seconds):
+                    kept.append((delivery, replace(received, deliveries=received.deliveries + 1)))
+                else:
+                    await self._carry_out(delivery, verdict)
+            if not kept:
+                return
+            seconds = min(AWAY_SECONDS, *(self._pause(delivery) for delivery, _ in kept))
+            await self._sleep(seconds)
+            waited_seconds += seconds
+            pairs = [pair for pair in kept if pair[0].is_current]
+            for delivery, _ in kept:
+                if not delivery.is_current:
+                    await self._carry_out(delivery, Retry("no longer in hand", delay_seconds=0.0, away=True))
+
+    def _keeps(self, delivery: Delivery, verdict: Settlement, waited_seconds: float) -> bool:
+        """Returns whether to handle a message again without giving it back (see KEEP_FACTOR)."""
+        if not isinstance(verdict, Retry) or not verdict.outage or verdict.delay_seconds is not None:
+            return False
+        if delivery.deliveries < KEEP_FACTOR * self._spec.max_deliver or not delivery.is_current:
+            return False
+        if self._kept.get(delivery.stream_sequence, self._handled) != self._handled:
+            return False
+        if waited_seconds < self._keep_seconds(delivery):
+            return True
+        self._kept[delivery.stream_sequence] = self._handled
+        return False
+
+    def _keep_seconds(self, delivery: Delivery) -> float:
+        doublings = min(delivery.deliveries - KEEP_FACTOR * self._spec.max_deliver, 16)
+        return min(KEEP_SECONDS * 2.0**doublings, MOST_KEEP_SECONDS)
 
     async def _carry_out(self, delivery: Delivery, verdict: Settlement) -> None:
         match verdict:
             case Done():
                 self._counters.done += 1
-                self._excused.pop(delivery.stream_sequence, None)
+                self._handled += 1
+                self._forget(delivery)
                 await delivery.ack()
             case Retry(_, delay, away=True):
                 self._counters.retried += 1
-                self._excused[delivery.stream_sequence] = self._excused.get(delivery.stream_sequence, 0) + 1
+                self._excuse(delivery)
                 await delivery.nak(min(self._pause(delivery), AWAY_SECONDS) if delay is None else delay)
-            case Retry(reason) if self._counted(delivery) >= self._spec.max_deliver:
+            case Retry(reason) if self._has_failed_enough(delivery):
                 await self._exhausted(delivery, f"delivered {delivery.deliveries} times; last: {reason}")
             case Retry(_, delay):
                 self._counters.retried += 1
@@ -201,8 +266,12 @@ class Settler(Generic[P]):
             log.warning("dead letter not stored", consumer=self._consumer, error=error.message)
             await delivery.nak(self._pause(delivery))
             return
-        self._excused.pop(delivery.stream_sequence, None)
+        self._forget(delivery)
         await delivery.term()
+
+    def _forget(self, delivery: Delivery) -> None:
+        self._excused.pop(delivery.stream_sequence, None)
+        self._kept.pop(delivery.stream_sequence, None)
 
     def _pause(self, delivery: Delivery) -> float:
         steps = self._spec.backoff_seconds

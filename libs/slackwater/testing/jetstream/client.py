@@ -22,6 +22,7 @@ from slackwater.bus.admin.streams import Topology
 from slackwater.bus.connect.access import NatsAccess
 from slackwater.bus.connect.connections import CONNECT_SECONDS, RECONNECT_SECONDS, Connector
 from slackwater.bus.connect.nats_bus import NatsBus, open_bus
+from slackwater.bus.connect.nats_client import DeliveredMsg
 from slackwater.model.errors import Unavailable
 from slackwater.model.time import Clock
 from slackwater.telemetry.logs import get_logger
@@ -93,6 +94,7 @@ class MemoryClient(Client):
             connection.close()
             return
         self._connection = connection
+        self.stats["reconnects"] += self._status == Client.RECONNECTING
         self._pings_out = 0
         for sid, subscription in self._subs.items():
             connection.out.send(partial(connection.subscribe, sid, subscription.subject))
@@ -215,7 +217,7 @@ class MemoryClient(Client):
 
     def message(self, sid: int, subject: str, reply: str, headers: Mapping[str, str] | None, body: bytes) -> None:
         self._is_quiet = False
-        message = Msg(self, subject, reply, body, dict(headers) if headers else None)
+        message = DeliveredMsg(self, subject, reply, body, dict(headers) if headers else None)
         callback = self._inbox_callbacks.get(sid)
         if callback is not None:
             _run_at_once(callback(message))

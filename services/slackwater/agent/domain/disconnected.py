@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from types import MappingProxyType
 
@@ -13,6 +13,7 @@ from slackwater.agent.domain.weights import ProtectingWeights
 from slackwater.model.nodes import NodeFacts
 from slackwater.model.pods import Pod
 from slackwater.model.tiers import QoSClass, Tier
+from slackwater.waterline.analysis.demands import ActionKind
 from slackwater.waterline.cycle import CycleState
 from slackwater.waterline.execution.plan import ExecutorState, Underway
 from slackwater.waterline.facts.node import BestEffortCpu, MetricSeries, NodeReadings
@@ -147,10 +148,37 @@ def _inherited_memory(desired: DesiredState, pods: Mapping[str, Pod], limits: Li
             yield MemoryThrottled(pod.uid, pod.name, str(pod.tier), one.high_bytes, limits[pod.uid][1])
 
 
-def desired_state(state: GuardState, decisions: Mapping[str, str], before: DesiredState, now: float) -> DesiredState:
+@dataclass(slots=True)
+class LimitDecisions:
+    """By pod uid, the decision that set the limit in force. Each control has its own, so that a decision about memory
+    does not become the reason of a CPU limit."""
+
+    cpu: dict[str, str] = field(default_factory=dict)
+    memory: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, desired: DesiredState) -> LimitDecisions:
+        """The decisions that a desired state names."""
+        return cls(
+            {one.pod_uid: one.decision_id for one in desired.throttles},
+            {one.pod_uid: one.decision_id for one in desired.memory_throttles},
+        )
+
+    def note(self, kind: ActionKind, uids: Iterable[str], decision_id: str) -> None:
+        """Record a decision that was carried out. An eviction sets no limit: its request names its decision."""
+        match kind:
+            case ActionKind.THROTTLE | ActionKind.RESTORE:
+                self.cpu.update(dict.fromkeys(uids, decision_id))
+            case ActionKind.THROTTLE_MEMORY | ActionKind.RESTORE_MEMORY:
+                self.memory.update(dict.fromkeys(uids, decision_id))
+            case ActionKind.EVICT:
+                pass
+
+
+def desired_state(state: GuardState, decisions: LimitDecisions, before: DesiredState, now: float) -> DesiredState:
     """The limits of a state as a desired state that does not lapse. Weights stay as they were asked for."""
-    throttles = tuple(Throttle(one.uid, one.limit_milli, decisions.get(one.uid, "")) for one in state.throttles)
-    memory = tuple(MemoryLevel(one.uid, one.high_bytes, decisions.get(one.uid, "")) for one in state.memory)
+    throttles = tuple(Throttle(one.uid, one.limit_milli, decisions.cpu.get(one.uid, "")) for one in state.throttles)
+    memory = tuple(MemoryLevel(one.uid, one.high_bytes, decisions.memory.get(one.uid, "")) for one in state.memory)
     return DesiredState(
         WRITER,
         before.generation,

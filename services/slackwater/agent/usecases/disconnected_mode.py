@@ -43,6 +43,10 @@ class DisconnectedMode:
     started_at: float
     guard: DisconnectedGuard | None = None
     _decided: int = 0
+    """Decisions of all stretches since the start. Their count names the records that wait for the bus: one that began
+    anew with each stretch would replace records of the stretch before."""
+    _decided_before: int = 0
+    """Those of the earlier stretches."""
     _unreadable: str = ""
 
     def update(self) -> None:
@@ -50,7 +54,7 @@ class DisconnectedMode:
         held, now = self.converge.held.get(STANDS_IN_FOR), self.clock.monotonic()
         if held is None or not held.event.data.rules or held.desired.alive(now):
             if self.guard is not None:
-                _log.info("no longer alone", node=self.node.name, decisions=self._decided)
+                _log.info("no longer alone", node=self.node.name, decisions=self._decided - self._decided_before)
                 self.guard.end()
                 self.guard = None
         elif self.guard is None and now - self.started_at >= _CONNECTED_WITHIN_SECONDS:
@@ -86,7 +90,7 @@ class DisconnectedMode:
             self._unreadable = held.event.id
             _log.warning("rules not readable", node=self.node.name, error=str(error))
             return None
-        self._decided = 0
+        self._decided_before = self._decided
         self.publisher.disconnected()
         _log.warning("alone", node=self.node.name, generation=held.desired.generation)
         return guard

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from types import MappingProxyType
 
 from slackwater.agent.domain.desired_state import DesiredState
-from slackwater.agent.domain.disconnected import WRITER, Machine, desired_state, fading, inherited
+from slackwater.agent.domain.disconnected import WRITER, LimitDecisions, Machine, desired_state, fading, inherited
 from slackwater.agent.domain.evictions import EvictionRequest
 from slackwater.agent.domain.observation import Instant
 from slackwater.agent.usecases.converge import ConvergeToIntents, Held
@@ -62,7 +62,7 @@ class DisconnectedGuard:
     options: Options
     metrics: Metrics
     state: GuardState
-    decisions: dict[str, str] = field(default_factory=dict)
+    decisions: LimitDecisions = field(default_factory=LimitDecisions)
     evictions: list[EvictionRequest] = field(default_factory=list)
 
     def tick(self, instant: Instant, pods: Sequence[Pod], leaving: Collection[str] = ()) -> list[DecisionRecord]:
@@ -105,8 +105,7 @@ class DisconnectedGuard:
         for plan, record in recorded:
             if not plan.carried_out:
                 continue
-            for step in plan.plan.of(plan.kind):
-                self.decisions[step.uid] = record.id
+            self.decisions.note(plan.kind, [step.uid for step in plan.plan.of(plan.kind)], record.id)
             if plan.kind is ActionKind.EVICT:
                 self._begin(plan, record)
 
@@ -157,8 +156,7 @@ def begin(
     state = inherited(
         held.desired, pods, converge.limits(pods), clock.now(), going, begun_at, converge.memory_limits(pods)
     )
-    decisions = {one.pod_uid: one.decision_id for one in held.desired.memory_throttles}
-    decisions |= {one.pod_uid: one.decision_id for one in held.desired.throttles}
+    decisions = LimitDecisions.of(held.desired)
     guarding = DisconnectedGuard(held, machine, converge, clock, policies, options, all_metrics(), state, decisions)
     converge.own = guarding.desired()
     return guarding

@@ -29,7 +29,7 @@ class Repeated:
     """A sequence that was already seen, or that belongs to a replaced agent or an earlier boot."""
 
 
-class Order(Enum):
+class BootOrder(Enum):
     """How a report of another boot than the running agent's stands to it.
 
     LATER     measured after all reports of the running agent
@@ -44,19 +44,21 @@ class Order(Enum):
     RETURNED = auto()
 
 
-def order_of(measured_at: datetime, newest_at: datetime | None, *, is_fresh: bool) -> Order:
+def order_of(measured_at: datetime, newest_at: datetime | None, *, is_fresh: bool) -> BootOrder:
     """Returns the order of a report of another boot. `newest_at` is the newest measurement of the node that was
     accepted, `is_fresh` whether the running agent still reports. Agents state no order of their boots, and their clocks
     may be set back between two: silence of the running agent decides then.
     """
     if newest_at is None:
-        return Order.LATER
+        return BootOrder.LATER
     if measured_at > newest_at:
-        return Order.LATER if is_fresh else Order.RETURNED
-    return Order.EARLIER if is_fresh else Order.UNCLEAR
+        return BootOrder.LATER if is_fresh else BootOrder.RETURNED
+    return BootOrder.EARLIER if is_fresh else BootOrder.UNCLEAR
 
 
-def observe(track: SequenceTrack, boot_epoch: str, sequence: int, order: Order = Order.LATER) -> Fresh | Repeated:
+def observe(
+    track: SequenceTrack, boot_epoch: str, sequence: int, order: BootOrder = BootOrder.LATER
+) -> Fresh | Repeated:
     """Classifies a report and returns the new track. `order` counts for another boot than the running agent's.
 
     A new boot epoch counts from 1, so its missing start is counted. If the node is unknown and its first sequence is
@@ -69,7 +71,7 @@ def observe(track: SequenceTrack, boot_epoch: str, sequence: int, order: Order =
     if boot_epoch == track.boot_epoch:
         return _same_agent(track, sequence)
     is_known = boot_epoch in track.previous_epochs
-    if order is Order.EARLIER or (is_known and order is not Order.RETURNED):
+    if order is BootOrder.EARLIER or (is_known and order is not BootOrder.RETURNED):
         return Repeated()
     others = (epoch for epoch in track.previous_epochs if epoch != boot_epoch)
     replaced = () if track.boot_epoch is None else (track.boot_epoch, *others)[:REMEMBERED_EPOCHS]

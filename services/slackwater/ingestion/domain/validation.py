@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from slackwater.ingestion.domain.reports import Arrival, KnownNode, MeasuredPod, Report, SequenceTrack, UsageSeries
-from slackwater.ingestion.domain.sequences import Order, Repeated, observe, order_of
+from slackwater.ingestion.domain.sequences import BootOrder, Repeated, observe, order_of
 from slackwater.model.bounds import (
     MOST_COUNT,
     MOST_CPU_MILLI,
@@ -91,7 +91,7 @@ def judge(arrival: Arrival, known: KnownNode, limits: ReportLimits, *, sound: bo
     refused = refused or _time(report, arrival.received_at, limits)
     if refused is not None:
         return refused
-    order = Order.LATER
+    order = BootOrder.LATER
     if report.boot_epoch != known.track.boot_epoch:
         order = order_of(report.midpoint_at, known.newest_at, is_fresh=known.liveness is Liveness.FRESH)
     seen = observe(known.track, report.boot_epoch, report.sequence, order)

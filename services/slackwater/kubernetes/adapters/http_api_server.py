@@ -16,6 +16,7 @@ from typing import Any, Final, TypeVar
 
 import httpx2
 import msgspec
+import yaml
 from lightkube.config.client_adapter import AsyncClient, ConnectionParams
 from lightkube.config.kubeconfig import KubeConfig
 from lightkube.core.exceptions import ConfigError
@@ -40,6 +41,8 @@ _CHANGES: Final = {
     "BOOKMARK": WatchChange.BOOKMARK,
 }
 _MANAGER: Final = re.compile(r'conflicts? with "([^"]+)"')
+_UNUSABLE: Final = (ConfigError, OSError, ValueError, KeyError, TypeError, AttributeError, yaml.YAMLError)
+"""What lightkube raises for a kubeconfig that is missing, malformed or incomplete; msgspec's errors are ValueErrors."""
 _FUTURE: Final = "Too large resource version"
 
 
@@ -118,9 +121,10 @@ def _open(kubeconfig: str, context: str) -> httpx2.AsyncClient:
             raise Misconfigured("the kubeconfig names no current context: set SLACKWATER_KUBERNETES_CONTEXT")
         timeout = httpx2.Timeout(REQUEST_SECONDS)
         return AsyncClient(config, ConnectionParams(timeout=timeout))
-    except (ConfigError, OSError, ValueError, msgspec.MsgspecError) as error:
+    except _UNUSABLE as error:
+        why = " ".join(str(error).split())
         raise Misconfigured(
-            f"no Kubernetes cluster is configured ({error}): set SLACKWATER_KUBERNETES_KUBECONFIG or KUBECONFIG, or run"
+            f"no Kubernetes cluster is configured ({why}): set SLACKWATER_KUBERNETES_KUBECONFIG or KUBECONFIG, or run"
             " the service in a pod with a service account"
         ) from error
 

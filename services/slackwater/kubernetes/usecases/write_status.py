@@ -67,6 +67,7 @@ class WriteStatus:
         self._refused = timedelta(seconds=refused_seconds)
         self._bucket = TokenBucket()
         self._waits: dict[str, datetime] = {}
+        self._failures: dict[str, int] = {}
         self._settling: dict[str, tuple[str, str, datetime]] = {}
         self.refusals: dict[str, str] = {}
         """Why the last write to a node was refused, by node."""
@@ -141,15 +142,14 @@ class WriteStatus:
     async def _apply(self, patch: StatusPatch) -> None:
         try:
             node = await self._applied(patch)
-        except Unavailable as error:
-            self._note_refusal(patch, error, timedelta(seconds=RETRY_SECONDS))
         except SlackwaterError as error:
-            self._note_refusal(patch, error, self._refused)
+            self._note_refusal(patch, error)
         else:
             now = self._clock.now()
             self._settling[node.key] = node.uid, node.version, now + timedelta(seconds=SETTLE_SECONDS)
             self._inventory.note_written(node)
             self._waits.pop(node.key, None)
+            self._failures.pop(node.key, None)
             self.refusals.pop(node.key, None)
             delay = None if patch.offer is None else (now - patch.offer.offered_at).total_seconds()
             self._meter.written(patch.reason.value, delay)
@@ -162,7 +162,12 @@ class WriteStatus:
                 raise
             return await self._server.apply_lent(patch.node, patch.uid, patch.amounts, force=True)
 
-    def _note_refusal(self, patch: StatusPatch, error: SlackwaterError, pause: timedelta) -> None:
+    def _note_refusal(self, patch: StatusPatch, error: SlackwaterError) -> None:
+        """The pause doubles up to the longest one, except while the server is away. A server that has just started
+        refuses rights that it has not read yet, so the first pause is short."""
+        failures = self._failures.get(patch.node, 0)
+        pause = min(self._refused, timedelta(seconds=RETRY_SECONDS * float(1 << min(failures, 20))))
+        self._failures[patch.node] = 0 if isinstance(error, Unavailable) else failures + 1
         self._waits[patch.node] = self._clock.now() + pause
         self.refusals[patch.node] = error.message
         self._meter.refused(error.code)

@@ -37,6 +37,7 @@ from slackwater.prediction.domain.state import LastWindow, Node, PoolModels
 from slackwater.prediction.ports import MeasuredRisk, PredictionMeter
 from slackwater.prediction.usecases.partition_store import LivingState, PoolCheck
 from slackwater.prediction.usecases.prediction_events import NodePrediction, PredictedPod, UsedModel, events_of
+from slackwater.store.quarantine import Item, partition_of_node
 
 _AT_ONCE = 64
 """Nodes in one transaction."""
@@ -169,6 +170,16 @@ def _check_or_quarantine(living: LivingState, name: str, clock: Clock) -> Due | 
     if living.quarantine.holds(POOLS, row):
         return None
     return living.quarantine.attempt(POOLS, row, lambda: check_pool(living, name, clock))
+
+
+def partition_of_item(item: Item) -> int | None:
+    """The partition whose owner may retry a quarantined item: of its node, or of the pool's models. None: of neither,
+    such as a snapshot, which the next restore tries.
+    """
+    partition, _, pool = item.row.partition("/")
+    if item.table == POOLS and pool and partition.isdecimal():
+        return int(partition)
+    return partition_of_node(item)
 
 
 def _allocatable(living: LivingState) -> Floats:

@@ -62,9 +62,8 @@ class MachinesFollowDecisions(Invariant):
             self._listed.update(one["id"] for one in record.get("listed", ()))
 
     def at_rest(self) -> None:
-        recorded = {(decision, uid) for decision, uid, _ in self._recorded}  # a limit may name a later decision
         for (decision, uid, what), process in self._carried_out.items():
-            if decision not in self._listed and (decision, uid) not in recorded:
+            if decision not in self._listed and (decision, uid, what) not in self._recorded:
                 raise Violation(f"{process} did {what} to {uid} by its decision {decision}, which has no record")
 
     def _check_write(self, process: str, station: Station, write: Write) -> None:
