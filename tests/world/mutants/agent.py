@@ -20,7 +20,7 @@ AGENT = (
         ),
         (WANTED,),
         faults=("cut@agent|cut answers@agent|broker unreachable",),
-        seed=12,
+        seed="owners-frozen-past-their-leases.json",
     ),
     Mutant(
         "foreign value restored",

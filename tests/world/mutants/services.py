@@ -19,7 +19,7 @@ SERVICES = (
         ),
         (COUNT,),
         faults=("agent cut off",),
-        seed=51,
+        seed=9,
     ),
     Mutant(
         "watermark of windows not stored",
