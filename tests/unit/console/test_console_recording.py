@@ -90,7 +90,7 @@ async def test_a_database_that_is_away_means_again_later_for_the_recording(clock
     told: list[object] = []
     batch = received(reports(clock)[:3])
     handlers = [Verdicts("c", recording(record, told.append), Counters()) for record in (away, there)]
-    assert await handlers[0](batch) == [Retry("PostgreSQL does not answer", away=True)] * 3
+    assert await handlers[0](batch) == [Retry("PostgreSQL does not answer", away=True, outage=True)] * 3
     assert await handlers[1](batch) == [Done()] * 3
     assert told == [[one.event for one in batch]]
 
