@@ -81,7 +81,7 @@ SHARED = (
         (Edit("bus.codec.cloudevents:encode", "        MESSAGE_ID: _escape(event.id),\n", ""),),
         (PUBLISHED, FACTS),
         faults=("cut answers|lossy link|disconnect|slow link",),
-        seed=2,
+        seed="answers-of-the-broker-lost.json",
     ),
     Mutant(
         "retry under a new id",
