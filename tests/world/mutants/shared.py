@@ -29,8 +29,8 @@ SHARED = (
         (
             Edit(
                 "bus.consume.settlement:Settler._handle",
-                "    verdicts = await",
-                "    for delivery, _ in pairs:\n        await delivery.ack()\n    verdicts = await",
+                "    waited_seconds = 0.0\n",
+                "    waited_seconds = 0.0\n    for delivery, _ in pairs:\n        await delivery.ack()\n",
             ),
         ),
         (RECEIVED,),
