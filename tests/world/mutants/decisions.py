@@ -27,7 +27,7 @@ DECISIONS = (
             ),
         ),
         (REPEATED,),
-        seed=1,
+        seed=3,
     ),
     Mutant(
         "restore without a record",

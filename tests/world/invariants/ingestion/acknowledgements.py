@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -12,14 +11,12 @@ from tests.world.invariants.payloads import payload_of
 from tests.world.trace import Kind, Step
 from tests.world.world import World
 
-from slackwater.bus.consume.settlement import UNSEEN_FACTOR
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.events.usage_reported import UsageReported
 from slackwater.model.nodes import Liveness
 
 LETTERS = frozenset({"clock_skew", "replayed_sequence"})
 """Reasons for which a report of a clock that jumps, or of an agent before its restart, is refused."""
-UNSETTLED = re.compile(r"delivered (\d+) times and never settled")
 
 
 class ReportHead(msgspec.Struct):
@@ -96,25 +93,16 @@ class ReceiptDecidesLiveness(Invariant):
 
 
 class NoValidMessageIsADeadLetter(Invariant):
-    """The processes of the world send only valid messages: a dead letter is a report of a wrong time, or a defect.
-
-    A process that did not see an outage forgives UNSEEN_FACTOR times `max_deliver` deliveries, and no more (0018)."""
+    """The processes of the world send only valid messages: a dead letter is a report of a wrong time, or a defect."""
 
     NAME = "no valid message is a dead letter"
     KINDS: ClassVar = (Kind.BURIED,)
 
     def on_step(self, step: Step) -> None:
-        if step.detail["reason"] not in LETTERS and not self._is_beyond_what_is_forgiven(step):
+        if step.detail["reason"] not in LETTERS:
             raise Violation(
                 f"{step.subject} of {step.detail['consumer']}: {step.detail['reason']}, {step.detail['detail']}"
             )
-
-    def _is_beyond_what_is_forgiven(self, step: Step) -> bool:
-        delivered = UNSETTLED.fullmatch(str(step.detail["detail"]))
-        if delivered is None or not any(fault.at <= step.at for fault in self.world.plan.faults):
-            return False
-        spec = self.world.broker.topology.consumers[str(step.detail["consumer"])]
-        return int(delivered[1]) >= UNSEEN_FACTOR * spec.max_deliver
 
 
 INVARIANTS = (
