@@ -47,6 +47,8 @@ class EvictionsAreCarriedOutOnce(Invariant):
         self._declared: set[str] = set()
         self._begun: dict[str, str] = {}
         self._ended: dict[str, str] = {}
+        self._unstored: set[str] = set()
+        """Ends that came while the agent's disk took no writes."""
 
     def on_step(self, step: Step) -> None:
         if step.kind is Kind.POD_SIGNALLED:
@@ -76,11 +78,18 @@ class EvictionsAreCarriedOutOnce(Invariant):
 
     def _check_end(self, completed: EvictionCompleted) -> None:
         """One answer per id, once a process was signalled. `expired` and the like may be answered again, under the same
-        event id, where the ledger or the newest document was lost meanwhile."""
+        event id, where the ledger or the newest document was lost meanwhile; so may an end that the disk refused."""
         outcome = f"{completed.outcome} at {completed.completed_at.isoformat()}"
         before = self._ended.setdefault(completed.id, outcome)
-        if before != outcome and completed.outcome in SIGNALLED:
+        if before == outcome and self._is_refused(completed.node):
+            self._unstored.add(completed.id)
+        if before != outcome and completed.outcome in SIGNALLED and completed.id not in self._unstored:
             raise Violation(f"{completed.node}: eviction {completed.id} ended as {before} and as {outcome}")
+
+    def _is_refused(self, node: str) -> bool:
+        """Whether the disk of a node's agent takes no writes now."""
+        stations = (one for one in self.world.stations.values() if one.node == node)
+        return any(one.disk.is_read_only or one.disk.room is not None for one in stations)
 
 
 @dataclass(frozen=True, slots=True)
