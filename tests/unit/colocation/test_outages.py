@@ -30,4 +30,4 @@ async def test_a_batch_that_meets_an_outage_uses_up_no_delivery(error: Exception
     received = Received(described("a"), 1, 1, "a")
     handler = Verdicts(ON_DESCRIBED, ColocationEvents(offering).on_described, Counters())
     verdicts = await handler([received, received])
-    assert verdicts == [Retry(str(error), away=True)] * 2
+    assert verdicts == [Retry(str(error), away=True, outage=isinstance(error, Unavailable))] * 2

@@ -30,6 +30,7 @@ UNITS = frozenset(
             "resources",
             "pools",
             "rows",
+            "objects",
         ),
     }
 )

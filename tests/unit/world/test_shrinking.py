@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.world.faults import processes
+from tests.world.faults import fault_kinds
 from tests.world.plan import Plan, PlannedChange, PlannedFault
 from tests.world.run import Outcome
 from tests.world.shrinking.candidates import PASSES, cut_after
@@ -100,11 +100,10 @@ def test_the_budget_bounds_the_tries(most: int) -> None:
 @given(st.integers(1, 500))
 @settings(max_examples=10)
 def test_every_candidate_of_a_drawn_plan_can_be_performed(seed: int) -> None:
-    plan = draw(seed, nodes=4, seconds=200.0)
+    plan, kinds = draw(seed, nodes=4, seconds=200.0), fault_kinds()
     for _, candidates in PASSES:
         for candidate in candidates(plan):
-            hosts = {"broker", "postgres", *processes(candidate)}
-            assert all(fault.target.partition(">")[0] in hosts for fault in candidate.faults)
+            assert all(fault.target in kinds[fault.kind].targets(candidate) for fault in candidate.faults)
             assert candidate.seconds <= plan.seconds
             assert len(candidate.faults) <= len(plan.faults)
         text = next(candidates(plan), plan).to_json()

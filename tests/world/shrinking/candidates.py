@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from tests.world.faults import processes
+from tests.world.faults import fault_kinds, processes
 from tests.world.plan import BROKER, POSTGRES, Plan, PlannedFault
 
 T = TypeVar("T")
@@ -63,8 +63,12 @@ def fewer_changes(plan: Plan) -> Iterator[Plan]:
 
 def _present(plan: Plan) -> Plan:
     """Returns the plan without faults and clocks of processes that it no longer has."""
-    hosts = {BROKER, POSTGRES, *processes(plan)}
-    faults = tuple(fault for fault in plan.faults if fault.target.partition(">")[0] in hosts)
+    hosts, kinds = {BROKER, POSTGRES, *processes(plan)}, fault_kinds()
+    faults = tuple(
+        fault
+        for fault in plan.faults
+        if (fault.target in kinds[fault.kind].targets(plan) if fault.kind in kinds else fault.target in hosts)
+    )
     offsets = {host: value for host, value in plan.clock_offsets.items() if host in hosts}
     rates = {host: value for host, value in plan.clock_rates.items() if host in hosts}
     return replace(plan, faults=faults, clock_offsets=offsets, clock_rates=rates)
