@@ -35,11 +35,18 @@ def test_a_spread_is_the_median_with_the_extremes(found: list[float]) -> None:
 @given(values, values)
 def test_a_difference_is_claimed_only_where_all_turns_are_on_one_side(ours: list[float], others: list[float]) -> None:
     said = difference_text("ours", ours, "theirs", others)
-    within = max(max(ours) - min(ours), max(others) - min(others))
-    assert ("lower" in said) is (min(others) - max(ours) > within)
-    assert ("higher" in said) is (min(ours) - max(others) > within)
+    within = max(max(ours) / min(ours), max(others) / min(others))
+    assert ("lower" in said) is (max(ours) < min(others) and min(others) / max(ours) > within)
+    assert ("higher" in said) is (max(others) < min(ours) and min(ours) / max(others) > within)
     assert ("no difference" in said) is (side(ours, others) == 0)
     assert side(ours, others) == -side(others, ours)
+
+
+def test_a_difference_is_a_factor_and_a_zero_is_below_all_else() -> None:
+    assert side([37.0, 47.0], [226.0, 430.0]) == -1
+    assert side([20.0, 30.0], [31.0, 33.0]) == 0
+    assert side([0.9, 1.8], [0.0, 0.0]) == 1
+    assert side([0.0, 1.0], [2.0, 2.0]) == 0
 
 
 @given(st.integers(1, 5), st.integers(1, 5))

@@ -14,8 +14,8 @@ PLAIN, WEIGHTS, SLACKWATER = "plain", "weights", "slackwater"
 VARIANTS: Final = (PLAIN, WEIGHTS, SLACKWATER)
 TITLES: Final = {PLAIN: "plain sharing", WEIGHTS: "weights alone", SLACKWATER: "Slackwater"}
 LEAST_USED: Final = 0.95
-"""Share of the CPU that prod and batch use together beside weights alone which they use at least under Slackwater. Batch
-runs on what prod leaves, and prod's own use differs by a tenth from turn to turn; a quota leaves CPU idle."""
+"""Share of the CPU that prod and batch use together beside weights alone which they use at least under Slackwater.
+Batch runs on what prod leaves, and prod's own use differs by a tenth from turn to turn; a quota leaves CPU idle."""
 
 
 class CpuTurn(Turn):
@@ -131,7 +131,7 @@ def failures(scene: CpuScene) -> list[str]:
     ours, weights = scene.used(SLACKWATER), scene.used(WEIGHTS)
     if ours and weights and median(ours) < LEAST_USED * median(weights) and max(ours) < min(weights):
         found.append(
-            f"cpu: prod and batch used {spread_text(ours, 2)} CPU under Slackwater and {spread_text(weights, 2)} beside "
-            f"weights alone, less than {LEAST_USED:.0%} of it"
+            f"cpu: prod and batch used {spread_text(ours, 2)} CPU under Slackwater and {spread_text(weights, 2)} "
+            f"beside weights alone, less than {LEAST_USED:.0%} of it"
         )
     return found
