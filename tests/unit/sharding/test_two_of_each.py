@@ -123,7 +123,20 @@ def usage_of(node: str, number: int) -> dict[str, int]:
     return {f"{node}-p": 500 + 40 * number, f"{node}-q": 300 + 10 * (int(node.split("-")[1]) % 7)}
 
 
-class Predicting:
+class FedByWindows:
+    """What a service gets that reads the windows of described nodes."""
+
+    async def prepare(self, world: SimulatedReplicas) -> None:
+        for node in NODES:
+            await world.bus.publish(described_node(node))
+        await world.settled()
+
+    async def feed(self, world: SimulatedReplicas, number: int) -> None:
+        for node in NODES:
+            await world.bus.publish(window(node, number, usage_of(node, number)))
+
+
+class Predicting(FedByWindows):
     """A window is folded when the stream has moved on: what is told after a round is about the one before it."""
 
     service = "prediction"
@@ -135,15 +148,6 @@ class Predicting:
         "snapshot_seconds": 1,
     }
     hears: Sequence[type[Payload]] = (DecisionRecorded, PeakPredicted)
-
-    async def prepare(self, world: SimulatedReplicas) -> None:
-        for node in NODES:
-            await world.bus.publish(described_node(node))
-        await world.settled()
-
-    async def feed(self, world: SimulatedReplicas, number: int) -> None:
-        for node in NODES:
-            await world.bus.publish(window(node, number, usage_of(node, number)))
 
     async def handled(self, world: SimulatedReplicas, heard: PublishedEvents, number: int) -> None:
         def predicted() -> bool:
@@ -207,7 +211,7 @@ def peaks(node: str, number: int) -> Event[PeakPredicted]:
     return event_of(data, source="prediction", time=START, id=event_id("peak.predicted", node, number))
 
 
-class Offered:
+class Offered(FedByWindows):
     service = "colocation"
     settings: Mapping[str, Any] = {
         "decay_from_seconds": 1e9,
@@ -216,15 +220,6 @@ class Offered:
         "age_check_seconds": 1000,
     }
     hears: Sequence[type[Payload]] = (DecisionRecorded, ResourcesOffered)
-
-    async def prepare(self, world: SimulatedReplicas) -> None:
-        for node in NODES:
-            await world.bus.publish(described_node(node))
-        await world.settled()
-
-    async def feed(self, world: SimulatedReplicas, number: int) -> None:
-        for node in NODES:
-            await world.bus.publish(window(node, number, usage_of(node, number)))
 
     async def handled(self, world: SimulatedReplicas, heard: PublishedEvents, number: int) -> None:
         """What changes an offer comes from two streams: one after the other, so that the order is known."""
