@@ -302,15 +302,18 @@ def rolled(plan: Plan) -> Sequence[str]:
 
 
 def _roll(*, is_older: bool) -> Act:
-    """Replace the replicas of a service, or all agents, one by one. `amount` is the pause between two of them; its
-    fraction of a second decides whether they are killed or stopped."""
+    """Replace the replicas of a service, or all agents, one by one, until the faults are over: those that are left
+    then stay, or go forward together. `amount` is the pause between two of them; its fraction of a second decides
+    whether they are killed or stopped."""
 
     def act(world: World, fault: PlannedFault) -> None:
         names = agents(world.plan) if fault.target == AGENTS else replicas(world.plan, fault.target)
-        kills = int(fault.amount * 1000) % 2 == 0
+        kills, left_seconds = int(fault.amount * 1000) % 2 == 0, world.plan.fault_seconds - world.loop.time()
         for number, name in enumerate(names):
             replace = partial(world.replace, name, is_older=is_older, kills=kills)
-            world.loop.call_later(number * fault.amount, replace, context=Context())
+            if number * fault.amount < left_seconds or not is_older:
+                delay_seconds = max(0.0, min(number * fault.amount, left_seconds))
+                world.loop.call_later(delay_seconds, replace, context=Context())
 
     return act
 

@@ -88,7 +88,9 @@ class Station:
         self.workload.begin()
 
     def rest(self) -> None:
-        """Demand stays as it is from here on, and no pod is started or ended."""
+        """Demand stays as it is from here on, and no pod is started or ended. What was to happen at a later look at the
+        files does not happen any more: a fault that has no end of its own must not meet the quiet time."""
+        self.vanishes_after = self.dies_after = None
         self.workload.is_quiet = True
         self.machine.hold_load()
 

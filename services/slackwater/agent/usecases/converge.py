@@ -169,6 +169,11 @@ class ConvergeToIntents:
         """Whether any limit of the agent is in force."""
         return self.throttled() > 0 or bool(self._apply.claimed(MEMORY_HIGH))
 
+    def declared_at(self, writer: str) -> datetime | None:
+        """When the writer declared the document that is held; None if there is none."""
+        held = self.held.get(writer)
+        return None if held is None else held.event.data.declared_at
+
     def lapsed(self) -> set[str]:
         """The writers whose lease has run out."""
         now = self.clock.monotonic()

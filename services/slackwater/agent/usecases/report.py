@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Literal
 
 from slackwater.agent.domain.limits import NO_LIMITS, Limits, ReadLimits
@@ -30,6 +31,7 @@ class ReportUsage:
         dropped: int,
         memory_limits: Limits = NO_LIMITS,
         cpu_weights: ProtectingWeights | None = None,
+        intent_declared_at: datetime | None = None,
     ) -> UsageReported:
         """The next report. Models are built without validation: every value was computed here, once a second."""
         self.sequence += 1
@@ -53,6 +55,7 @@ class ReportUsage:
             prod_refault_bytes_per_second=window.prod_refaults,
             node_free_bytes=window.node_free_bytes,
             cpu_weights=cpu_weights,
+            intent_declared_at=intent_declared_at,
             host_apps=tuple(HostAppUsage(app.name, app.tier, usage(app.cpu, app.memory)) for app in window.host_apps),
         )
 
