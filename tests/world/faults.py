@@ -13,7 +13,7 @@ from functools import cache, partial
 
 from tests.world.machine.station import Station
 from tests.world.plan import BROKER, POSTGRES, SERVICES, Plan, PlannedFault, agents, replicas
-from tests.world.world import World
+from tests.world.world import REPLACED_SECONDS, World
 
 MOST_SESSIONS = 100
 """Of PostgreSQL, without a fault."""
@@ -271,6 +271,14 @@ def _reboot(world: World, fault: PlannedFault) -> None:
     world.stations[fault.target].reboot()
 
 
+def _restart_often(world: World, fault: PlannedFault) -> None:
+    """Kill an agent again and again. `amount` is the time between, in report intervals."""
+    interval_seconds = fault.amount * world.plan.settings["agent"]["report_seconds"]
+    for number in range(1 + int(fault.seconds / interval_seconds)):
+        restart = partial(world.crash, fault.target, restart_after=REPLACED_SECONDS)
+        world.loop.call_later(number * interval_seconds, restart, context=Context())
+
+
 def machine_kinds() -> Sequence[FaultKind]:
     """What goes wrong on the machines of the agents."""
     return (
@@ -334,6 +342,8 @@ AGENT_AWAY = FaultKind("agent away", agents, (20.0, 240.0), _crash)
 """Longer than a crash: usage ages, and the node is lost."""
 AGENT_CUT = FaultKind("agent cut off", agent_connections, (5.0, 60.0), _cut(True, True, True), _cut(True, True, False))
 """Long enough for an agent to drop reports, and to be disconnected."""
+AGENT_RESTARTS = FaultKind("agent restarts again and again", agents, (10.0, 60.0), _restart_often, amount=(0.3, 2.5))
+"""Each of its processes sends a report or two, or none."""
 RACK_POWER = FaultKind("power of a rack fails", agents, (0.5, 10.0), _rack_power_failure, _broker_up)
 """That of the broker and of one agent's process, whose disk stays as it is."""
 LONG_READ_ONLY = FaultKind("database long read-only", postgres, (15.0, 20.0), _read_only, _writable)
@@ -375,6 +385,7 @@ def fault_kinds() -> Mapping[str, FaultKind]:
         LONG_READ_ONLY,
         AGENT_CUT,
         RACK_POWER,
+        AGENT_RESTARTS,
         FaultKind("slow statements", postgres, (1.0, 60.0), _slow_statements, _fast_statements, (0.01, 0.5)),
     )
     return {kind.name: kind for kind in kinds}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.world.mutants.agent import FOLLOWED, ONCE, RESTORED, WANTED
+from tests.world.mutants.decisions import CHANGED
 from tests.world.mutants.mutant import Mutant
 from tests.world.mutants.plant import Edit
 from tests.world.mutants.services import COUNT
@@ -175,9 +176,37 @@ MENDED = (
         (Edit("ingestion.domain.sequences:order_of", "measured_at > newest_at", "measured_at is not None"),),
         ("running agents are counted",),
         faults=(
-            "agent killed at a file|crash@agent|stop@agent",
-            "cut answers@ingestion|slow link|lossy link|freeze@ingestion",
+            "agent restarts again and again",
+            "database down|database is read-only|database long read-only|cut answers@ingestion|freeze@ingestion",
         ),
+    ),
+    Mutant(
+        "unread pod left out",
+        "a pod whose limit cannot be read is not in the report, and its limit goes without a record",
+        (
+            Edit(
+                "agent.usecases.converge:ConvergeToIntents.limits",
+                "limits[pod.uid] = self._last_read.get(pod.uid, (None, None))",
+                "continue",
+            ),
+        ),
+        (CHANGED,),
+        mended="3dd1b4f8",
+        faults=("files refuse",),
+    ),
+    Mutant(
+        "lost document not declared again",
+        "a document that the broker lost with its power is declared again only when it changes",
+        (
+            Edit(
+                "intents.contacts:Contacts.stays_outdated",
+                "return since is not None and",
+                "return False and since is not None and",
+            ),
+        ),
+        (FOLLOWED,),
+        mended="3dd1b4f8",
+        faults=("power of the broker fails|power of a rack fails", "cut@agent|cut requests@agent|agent cut off"),
     ),
     Mutant(
         "rows of an unknown type stay refused",
