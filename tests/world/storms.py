@@ -1,5 +1,5 @@
-"""Eviction storms: a rule that evicts whatever it may, most often under a narrow autonomy, and pods that come back after
-their eviction, as their controllers make it. What bounds evictions is reached in such a history, and in few others."""
+"""Eviction storms: a rule that evicts whatever it may, most often under a narrow autonomy, and evicted pods that come
+back, as their controllers make it. What bounds evictions is reached in such a history, and in few others."""
 
 from __future__ import annotations
 
