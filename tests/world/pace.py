@@ -1,0 +1,47 @@
+"""How often the processes of a seed work: its intervals, by the length of its history.
+
+What a run costs is what its intervals let happen. In ten virtual minutes most faults meet the same code at one report
+in ten seconds as at one in two, so most long histories have the longer intervals, and some keep the short ones. In a
+history of a minute, a window or a lease of a minute would only begin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from random import Random
+from typing import Any
+
+LONG_SECONDS, SHORT_SECONDS = 300.0, 60.0
+"""Histories of at least the one are long, of less than the other short: between them the intervals stay as drawn."""
+SPARSE_SHARE = 0.85
+"""Of the long histories."""
+SHORT_WINDOW_SHARE = 0.85
+"""Of the short histories whose window is a minute: it becomes half as long."""
+Settings = Mapping[str, Mapping[str, Any]]
+
+
+def paced(settings: Settings, seed: int, seconds: float) -> dict[str, dict[str, Any]]:
+    """Returns the settings with the intervals of a history of so many virtual seconds. A random source of its own
+    leaves all else that the seed draws as it was."""
+    rng = Random(f"pace of {seed}")
+    draws = {name: dict(own) for name, own in settings.items()}
+    if seconds >= LONG_SECONDS and rng.random() < SPARSE_SHARE:
+        _make_sparse(draws, rng)
+    elif seconds < SHORT_SECONDS and rng.random() < SHORT_WINDOW_SHARE:
+        draws["ingestion"]["window_seconds"] = min(30, draws["ingestion"]["window_seconds"])
+    return draws
+
+
+def _make_sparse(settings: dict[str, dict[str, Any]], rng: Random) -> None:
+    report = rng.choice((10.0, 15.0, 15.0))
+    beat = rng.choice((5.0, 10.0))
+    ingestion, ensurance = settings["ingestion"], settings["ensurance"]
+    settings["ownership"].update(beat=beat, ttl=beat * 3)
+    settings["agent"].update(report_seconds=report, sample_seconds=rng.choice((report / 2, report)))
+    ingestion["report_interval_seconds"] = report
+    ingestion["window_seconds"] = max(ingestion["window_seconds"], 20)
+    ingestion["liveness_tick_seconds"] = rng.choice((5.0, 10.0))
+    settings["prediction"]["snapshot_seconds"] = rng.choice((30.0, 120.0))
+    settings["colocation"].update(age_check_seconds=10.0, full_pass_seconds=60.0)
+    ensurance["lease_seconds"] = max(ensurance["lease_seconds"], rng.choice((15.0, 30.0)))
+    ensurance["silent_seconds"] = 60.0
