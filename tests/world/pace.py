@@ -34,14 +34,14 @@ def paced(settings: Settings, seed: int, seconds: float) -> dict[str, dict[str, 
 
 def _make_sparse(settings: dict[str, dict[str, Any]], rng: Random) -> None:
     report = rng.choice((10.0, 15.0, 15.0))
-    beat = rng.choice((5.0, 10.0))
+    beat = rng.choice((5.0, 10.0, 10.0))
     ingestion, ensurance = settings["ingestion"], settings["ensurance"]
     settings["ownership"].update(beat=beat, ttl=beat * 3)
-    settings["agent"].update(report_seconds=report, sample_seconds=rng.choice((report / 2, report)))
+    settings["agent"].update(report_seconds=report, sample_seconds=rng.choice((report / 2, report, report)))
     ingestion["report_interval_seconds"] = report
     ingestion["window_seconds"] = max(ingestion["window_seconds"], 20)
     ingestion["liveness_tick_seconds"] = rng.choice((5.0, 10.0))
-    settings["prediction"]["snapshot_seconds"] = rng.choice((30.0, 120.0))
+    settings["prediction"].update(snapshot_seconds=rng.choice((30.0, 120.0, 120.0)), histogram_update_seconds=30.0)
     settings["colocation"].update(age_check_seconds=10.0, full_pass_seconds=60.0)
     ensurance["lease_seconds"] = max(ensurance["lease_seconds"], rng.choice((15.0, 30.0)))
     ensurance["silent_seconds"] = 60.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from tests.world.invariants import Invariant, Violation
-from tests.world.invariants.payloads import payload_of
+from tests.world.invariants.payloads import payload_of, raw_record_of
 from tests.world.trace import Kind, Step
 from tests.world.world import World
 
@@ -34,11 +34,9 @@ class OffersFollowTheFormulas(Invariant):
     def on_step(self, step: Step) -> None:
         if (offer := payload_of(step, ResourcesOffered)) is not None:
             self._offers[offer.node] = offer
-        elif (recorded := payload_of(step, DecisionRecorded)) is not None:
-            record = recorded.record
-            if record.kind is DecisionKind.OFFER:
-                self._results[record.id] = record.result
-                check_ceiling(record)
+        elif (record := _offer_record(step)) is not None:
+            self._results[record.id] = record.result
+            check_ceiling(record)
 
     def at_rest(self) -> None:
         for node, offer in self._offers.items():
@@ -62,10 +60,9 @@ class OldOffersShrink(Invariant):
         self._last: dict[tuple[str, str], DecisionRecord] = {}
 
     def on_step(self, step: Step) -> None:
-        recorded = payload_of(step, DecisionRecorded)
-        if recorded is None or recorded.record.kind is not DecisionKind.OFFER:
+        record = _offer_record(step)
+        if record is None:
             return
-        record = recorded.record
         key = (record.node, record.subject)
         before = self._last.get(key)
         if before is not None and record.decided_at >= before.decided_at:
@@ -83,6 +80,14 @@ def check_shrinks(before: DecisionRecord, record: DecisionRecord) -> None:
     if is_older and record.reason in DEGRADED and _inputs(before) == _inputs(record) and record.result > before.result:
         grown = f"from {before.result} to {record.result} while its inputs aged"
         raise Violation(f"{record.node}: {record.subject} grew {grown} from {_age(before):.0f} to {_age(record):.0f} s")
+
+
+def _offer_record(step: Step) -> DecisionRecord | None:
+    raw = raw_record_of(step)
+    if raw is None or raw["kind"] != DecisionKind.OFFER:
+        return None
+    recorded = payload_of(step, DecisionRecorded)
+    return None if recorded is None else recorded.record
 
 
 def _is_lost(record: DecisionRecord) -> bool:
