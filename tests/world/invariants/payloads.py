@@ -27,8 +27,8 @@ def payload_of(step: Step, payload: type[P]) -> P | None:
 
 
 def raw_record_of(step: Step) -> dict[str, Any] | None:
-    """The decision record in a stored message as JSON, read only: what most invariants ask of it is in a few fields, and
-    the whole costs a millisecond to validate."""
+    """The decision record in a stored message as JSON, read only: most invariants ask for a few of its fields, and to
+    validate the whole costs a millisecond."""
     if not step.subject.startswith(_RECORDED):
         return None
     if not step.raw:
