@@ -41,7 +41,7 @@ def _make_sparse(settings: dict[str, dict[str, Any]], rng: Random) -> None:
     settings["ownership"].update(beat=beat, ttl=beat * 3)
     settings["agent"].update(report_seconds=report, sample_seconds=rng.choice((report / 2, report, report)))
     ingestion["report_interval_seconds"] = report
-    ingestion["window_seconds"] = max(ingestion["window_seconds"], 20)
+    ingestion["window_seconds"] = rng.choice((30, 60, 60))
     ingestion["liveness_tick_seconds"] = rng.choice((5.0, 10.0))
     settings["prediction"].update(snapshot_seconds=rng.choice((30.0, 120.0, 120.0)), histogram_update_seconds=30.0)
     settings["colocation"].update(age_check_seconds=10.0, full_pass_seconds=60.0)
