@@ -20,6 +20,11 @@ from slackwater.offers.strategy import strategy_from_json
 DEGRADED = (Reason.OFFER_DEGRADED,)
 
 
+RELAYED_SECONDS = 1.0
+"""Within so long of an offer its records are on the bus: the outbox relays the events of a commit side by side. An
+offer that shrinks by age may be the last event of a run."""
+
+
 class OffersFollowTheFormulas(Invariant):
     """An offer is at most the formula's ceiling for the recorded inputs, and is the amount that its records name."""
 
@@ -29,17 +34,21 @@ class OffersFollowTheFormulas(Invariant):
     def __init__(self, world: World) -> None:
         super().__init__(world)
         self._results: dict[str, int] = {}
-        self._offers: dict[str, ResourcesOffered] = {}
+        self._offers: dict[str, tuple[float, ResourcesOffered]] = {}
+        """The newest offer of each node, and when it was stored."""
 
     def on_step(self, step: Step) -> None:
         if (offer := payload_of(step, ResourcesOffered)) is not None:
-            self._offers[offer.node] = offer
+            self._offers[offer.node] = step.at, offer
         elif (record := _offer_record(step)) is not None:
             self._results[record.id] = record.result
             check_ceiling(record)
 
     def at_rest(self) -> None:
-        for node, offer in self._offers.items():
+        ends_at = self.world.loop.time()
+        for node, (stored_at, offer) in self._offers.items():
+            if stored_at > ends_at - RELAYED_SECONDS:
+                continue
             for subject, decision in offer.decision_ids.items():
                 amount = amount_of(offer, subject)
                 if decision not in self._results:
