@@ -49,7 +49,7 @@ def _make_sparse(settings: dict[str, dict[str, Any]], rng: Random) -> None:
     beat = rng.choice((5.0, 10.0, 10.0))
     ingestion, ensurance = settings["ingestion"], settings["ensurance"]
     settings["ownership"].update(beat=beat, ttl=beat * 3)
-    settings["agent"].update(report_seconds=report, sample_seconds=rng.choice((report / 2, report, report)))
+    settings["agent"].update(report_seconds=report, sample_seconds=report / 2)
     ingestion["report_interval_seconds"] = report
     ingestion["window_seconds"] = rng.choice((30, 60, 60))
     ingestion["liveness_tick_seconds"] = rng.choice((5.0, 10.0))
