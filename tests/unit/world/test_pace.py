@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.world import swarm
 from tests.world.pace import LONG_SECONDS, SHORT_SECONDS, SMALL_SECONDS, SPARSE_SHARE
+from tests.world.plan import Plan
 from tests.world.settling import has_settled
 from tests.world.swarm import draw
 
@@ -16,7 +17,7 @@ SEEDS = range(1, 201)
 LONG = 600.0
 
 
-def without_pace(seed: int, seconds: float) -> swarm.Plan:
+def without_pace(seed: int, seconds: float) -> Plan:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(swarm, "paced", lambda settings, seed, seconds: settings)
         return draw(seed, seconds=seconds)
