@@ -377,7 +377,7 @@ def test_a_limit_whose_decision_is_not_recorded_is_found_at_rest(site: Site) -> 
 
 def test_an_offer_above_the_formula_or_beside_its_record_is_found(site: Site) -> None:
     invariant = site.watch(OffersFollowTheFormulas)
-    record = offer_record(site)
+    assert (record := offer_record(site)).result > 0
     site.stored(DecisionRecorded(record=record))
 
     def offer(amount: int) -> ResourcesOffered:
