@@ -377,7 +377,7 @@ def test_a_limit_whose_decision_is_not_recorded_is_found_at_rest(site: Site) -> 
 
 def test_an_offer_above_the_formula_or_beside_its_record_is_found(site: Site) -> None:
     invariant = site.watch(OffersFollowTheFormulas)
-    assert (record := offer_record(site)).result > 0
+    record = offer_record(site)
     site.stored(DecisionRecorded(record=record))
 
     def offer(amount: int) -> ResourcesOffered:
@@ -386,14 +386,14 @@ def test_an_offer_above_the_formula_or_beside_its_record_is_found(site: Site) ->
             decision_ids={"batch-cpu": "o-1"},
         )  # fmt: skip
 
+    assert record.result > 0
     site.stored(offer(record.result))
     site.world.loop = SimpleNamespace(time=lambda: site.station.time() + 2 * RELAYED_SECONDS)
     invariant.at_rest()
     site.stored(offer(record.result + 1))
-    with pytest.raises(Violation, match="its record says"):
-        invariant.at_rest()
-    site.world.loop.time = site.station.time  # its record may be on the way
-    invariant.at_rest()
+    pytest.raises(Violation, invariant.at_rest).match("its record says")
+    site.world.loop.time = site.station.time
+    invariant.at_rest()  # its record may be on the way
     with pytest.raises(Violation, match="is allowed"):
         site.stored(DecisionRecorded(record=offer_record(site, 5000)))
 
