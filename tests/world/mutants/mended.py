@@ -120,7 +120,7 @@ MENDED = (
         (COUNT,),
         mended="a6d23873",
         faults=("cut answers|slow link|lossy link",),
-        seed=12,
+        seed=6,
     ),
     Mutant(
         "pod evicted twice",
@@ -168,7 +168,7 @@ MENDED = (
         mended="1ccf9aa4",
         evicts=True,
         faults=("disk of an agent is full|disk of an agent is read-only",),
-        seed=48,
+        seed="eviction-on-a-read-only-disk.json",
     ),
     Mutant(
         "earlier boot replaces the agent",
@@ -179,6 +179,7 @@ MENDED = (
             "agent restarts again and again",
             "database down|database is read-only|database long read-only|cut answers@ingestion|freeze@ingestion",
         ),
+        seed="late-report-of-an-earlier-boot.json",
     ),
     Mutant(
         "unread pod left out",
@@ -191,8 +192,9 @@ MENDED = (
             ),
         ),
         (CHANGED,),
-        mended="3dd1b4f8",
+        mended="d522e82f",
         faults=("files refuse",),
+        seed="../../regressions/pods-that-cannot-be-read.json",
     ),
     Mutant(
         "lost document not declared again",
@@ -205,8 +207,9 @@ MENDED = (
             ),
         ),
         (FOLLOWED,),
-        mended="3dd1b4f8",
+        mended="dea2a366",
         faults=("power of the broker fails|power of a rack fails", "cut@agent|cut requests@agent|agent cut off"),
+        seed="../../regressions/document-lost-with-the-broker.json",
     ),
     Mutant(
         "rows of an unknown type stay refused",
