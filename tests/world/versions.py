@@ -127,7 +127,7 @@ def _plain(change: str) -> Any:
 def _install_fields() -> None:
     names = vars(decoder)
     decode_on, decode_body, copy = names["decode_on"], names["decode_body"], Json.copy
-    written = nats_bus.written
+    written = vars(nats_bus)["written"]
 
     def decode_on_version(subject: str, payload: Any, headers: Any, body: bytes, *, read: Any) -> Any:
         return decode_on(subject, payload, headers, _as_from_newer(payload, body), read=read)

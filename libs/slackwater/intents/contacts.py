@@ -24,9 +24,7 @@ class Contacts:
     outdated_since: dict[str, tuple[datetime, datetime]] = field(default_factory=dict)
     """The `declared_at` of another document that a node's agent holds, and since when its reports say so."""
 
-    def report(
-        self, node: str, now: datetime, *, disconnected: bool = False, follows: datetime | None = None
-    ) -> None:
+    def report(self, node: str, now: datetime, *, disconnected: bool = False, follows: datetime | None = None) -> None:
         """Record a report that could be used, if only to learn that its agent decides by itself. `follows` is the
         `declared_at` of the document that the agent holds (None: not known)."""
         self.last_report_at[node] = now
