@@ -57,6 +57,11 @@ class EvictorSettings:
     exclude_namespaces: frozenset[str] = frozenset()
     skip_gates: frozenset[SkipGate] = frozenset()
 
+    def problems(self) -> list[str]:
+        """Returns what is wrong with the settings."""
+        both = self.include_namespaces and self.exclude_namespaces
+        return ["namespaces: include or exclude, not both"] if both else []
+
 
 def eviction_cost(annotation: str) -> int:
     """Returns a 32-bit cost; 0 where the text is not one. A sign `+` and leading zeros are not accepted."""

@@ -95,6 +95,27 @@ class LowNodeLoadPlan:
     """By pool."""
 
 
+def argument_problems(args: LowNodeLoadArgs) -> list[str]:
+    """Returns what is wrong with the arguments. Percents above 100 are allowed, as in the field."""
+    found = [] if args.number_of_nodes >= 0 else ["numberOfNodes: must not be negative"]
+    condition = args.anomaly
+    if condition is not None and min(condition.consecutive_abnormalities, condition.consecutive_normalities) <= 0:
+        found.append("anomalyCondition: consecutive counts must be above 0")
+    for pool in args.pools:
+        pairs = (
+            ("lowThresholds", pool.low, "highThresholds", pool.high),
+            ("prodLowThresholds", pool.prod_low, "prodHighThresholds", pool.prod_high),
+            ("prodHighThresholds", pool.prod_high, "highThresholds", pool.high),
+        )
+        for lower, below, upper, above in pairs:
+            for name, percent in below.items():
+                if percent < 0 or above.get(name, 0) < 0:
+                    found.append(f"{pool.name}.{lower}.{name}: must not be negative")
+                elif percent > above.get(name, percent):
+                    found.append(f"{pool.name}.{lower}.{name}: must not be above {upper}")
+    return found
+
+
 def balance(
     cluster: ClusterPlacement,
     args: LowNodeLoadArgs,
