@@ -112,8 +112,8 @@ def _beside_the_plain_scan() -> float:
 
 
 def plain_scan(chosen: MigrationSnapshot, now_s: float) -> list[str]:
-    """Returns what is admitted by global, node, namespace and workload limits, from one list of jobs with a state: GroupFilter for every
-    job, then Select."""
+    """Returns what is admitted by global, node, namespace and workload limits, from one list of jobs with a state:
+    GroupFilter for every job, then Select."""
     limits = chosen.limits
     batch = {job.batch_job for job in chosen.active if job.batch_job}
     passed: set[str] = {job.id for job in chosen.active}

@@ -1,13 +1,13 @@
 """Finds a target for a pod among thousands of nodes, and reserves its headroom at once.
 
 A target has room below its high thresholds for the pod's load and all that is reserved on it, free requests, and labels
-and taints that allow the pod. The coolest one is chosen. Arrays have a row per target and a column per resource. Labels
+and taints that allow the pod. The coolest one is chosen. Arrays have a row per resource and a column per target. Labels
 and taints are compared once per distinct demand of pods.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,16 +39,17 @@ class TargetSearch:
         self._margin = margin
         self._limits = sorted({name for target in targets for name in target.high})
         self._requested = sorted({name for target in targets for name in target.node.allocatable} | {PODS})
-        self._room = self._array([_room(target.usage, target.high, self._limits) for target in targets])
-        self._prod_room = self._array([_room(target.prod, target.prod_high, self._limits) for target in targets])
-        frees = [free_for_requests(target.node, target.pods) for target in targets] if node_fit else []
-        self._free = self._array([[free.get(name, 0) for name in self._requested] for free in frees])
-        capacity = self._array([[_of(target.node.allocatable, name) for name in self._limits] for target in targets])
+        self._room = _columns(targets, self._limits, lambda target: _room(target.usage, target.high, self._limits))
+        self._prod_room = _columns(
+            targets, self._limits, lambda target: _room(target.prod, target.prod_high, self._limits)
+        )
+        self._free = _columns(targets, self._requested, self._free_of) if node_fit else self._room
         total = sum(weights.get(name, 1.0) for name in self._limits) or 1.0
-        shares = np.array([weights.get(name, 1.0) / total for name in self._limits])
-        self._weight_of = np.where(capacity > 0, shares / np.maximum(capacity, 1), 0.0) if targets else np.zeros((0, 0))
-        used = self._array([[target.usage.get(name, 0) for name in self._limits] for target in targets])
-        self._score = (used * self._weight_of).sum(axis=1) if targets else np.zeros(0)
+        shares = np.array([[weights.get(name, 1.0) / total] for name in self._limits]).reshape(-1, 1)
+        capacity = _columns(targets, self._limits, lambda target: _amounts(target.node.allocatable, self._limits))
+        self._weight_of = np.where(capacity > 0, shares / np.maximum(capacity, 1), 0.0)
+        used = _columns(targets, self._limits, lambda target: _amounts(target.usage, self._limits))
+        self._score = (used * self._weight_of).sum(axis=0)
         self._allowed: dict[object, NDArray[np.bool_]] = {}
 
     def reserve(self, pod: PlacedPod, load: Amounts, source_score: float, *, prod: bool) -> str | None:
@@ -59,28 +60,33 @@ class TargetSearch:
         """
         if not self._targets:
             return None
-        need = np.array([1 if name == PODS else load.get(name, 0) for name in self._limits], dtype=np.int64)
-        fits = (need <= self._room).all(axis=1) & (self._for_prod if prod else self._for_any)
+        need = [1 if name == PODS else load.get(name, 0) for name in self._limits]
+        fits = (self._for_prod if prod else self._for_any) & _at_least(self._room, need)
         if pod.tier is Tier.PROD:
-            fits &= (need <= self._prod_room).all(axis=1)
+            fits &= _at_least(self._prod_room, need)
+        asked: list[int] = []
         if self._node_fit:
             if any(amount > 0 and name not in self._requested for name, amount in pod.requests.items()):
                 return None
-            asked = np.array([1 if name == PODS else pod.requests.get(name, 0) for name in self._requested])
-            fits &= (asked <= self._free).all(axis=1) & self._allows(pod)
-        after = self._score + (need * self._weight_of).sum(axis=1)
+            asked = [1 if name == PODS else pod.requests.get(name, 0) for name in self._requested]
+            fits &= _at_least(self._free, asked) & self._allows(pod)
+        after = self._score + np.array(need, dtype=np.float64) @ self._weight_of
         if self._margin > 0:
             fits &= after + self._margin <= source_score
         places = np.flatnonzero(fits)
         if not places.size:
             return None
         place = int(places[np.argmin(after[places])])
-        self._room[place] -= need
-        self._prod_room[place] -= need if pod.tier is Tier.PROD else 0
+        self._room[:, place] -= need
+        if pod.tier is Tier.PROD:
+            self._prod_room[:, place] -= need
         if self._node_fit:
-            self._free[place] -= asked
+            self._free[:, place] -= asked
         self._score[place] = after[place]
         return self._targets[place].node.name
+
+    def _free_of(self, target: NodeLoad) -> list[int]:
+        return _amounts(free_for_requests(target.node, target.pods), self._requested)
 
     def _allows(self, pod: PlacedPod) -> NDArray[np.bool_]:
         demand = (
@@ -91,10 +97,6 @@ class TargetSearch:
         if demand not in self._allowed:
             self._allowed[demand] = np.array([admits(target.node, pod) for target in self._targets], dtype=np.bool_)
         return self._allowed[demand]
-
-    @staticmethod
-    def _array(rows: Sequence[Sequence[int]]) -> NDArray[np.int64]:
-        return np.array(rows, dtype=np.int64) if rows else np.zeros((0, 0), dtype=np.int64)
 
 
 def score_of(load: NodeLoad, usage: Amounts, weights: Mapping[str, float]) -> float:
@@ -112,5 +114,21 @@ def _room(usage: Amounts, high: Amounts, names: Sequence[str]) -> list[int]:
     return [high[name] - usage.get(name, 0) if name in high else _UNLIMITED for name in names]
 
 
-def _of(amounts: Amounts, name: str) -> int:
-    return amounts.get(name, 0)
+def _amounts(amounts: Amounts, names: Sequence[str]) -> list[int]:
+    return [amounts.get(name, 0) for name in names]
+
+
+def _columns(
+    targets: Sequence[NodeLoad], names: Sequence[str], row_of: Callable[[NodeLoad], list[int]]
+) -> NDArray[np.int64]:
+    """Returns an array with a row per resource, so that a comparison runs over neighbouring numbers."""
+    rows = np.array([row_of(target) for target in targets], dtype=np.int64).reshape(len(targets), len(names))
+    return np.ascontiguousarray(rows.T)
+
+
+def _at_least(amounts: NDArray[np.int64], need: Sequence[int]) -> NDArray[np.bool_]:
+    """Returns which targets have `need` of each resource."""
+    fits = np.ones(amounts.shape[1], dtype=np.bool_)
+    for row, amount in zip(amounts, need, strict=True):
+        fits &= row >= amount
+    return fits

@@ -6,6 +6,7 @@ are visited one by one.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -90,9 +91,13 @@ def _add_identity(
     if any(job.paused for job in jobs):
         paused = groups.group(HoldFilter.PAUSED, "", 1, 1)
         groups.add(["paused" if job.paused else "" for job in jobs], lambda key: paused if key else OPEN)
-    groups.add(
-        [job.pod for job in jobs], lambda pod: groups.group(HoldFilter.POD_MIGRATING, pod, occupancy.pods[pod], 1)
-    )
+    pods = [job.pod for job in jobs]
+    contested = {pod for pod, count in Counter(pods).items() if count > 1 or occupancy.pods[pod]}
+
+    def pod_group(pod: str) -> int:
+        return groups.group(HoldFilter.POD_MIGRATING, pod, occupancy.pods[pod], 1) if pod else OPEN
+
+    groups.add([pod if pod in contested else "" for pod in pods], pod_group)
 
     def unknown(name: str) -> int:
         known = not name or name in snapshot.workloads

@@ -17,6 +17,8 @@ from slackwater.podmigration.waiting import WaitingJob
 OPEN = 0
 """The group that holds nothing."""
 _UNLIMITED = 2**62
+_CHUNK = 1024
+"""Jobs that are converted to lists at a time: a round visits few of many."""
 Ints = NDArray[np.int64]
 
 
@@ -43,7 +45,7 @@ class JobGroups:
     def add(self, keys: Sequence[str], group_of: Callable[[str], int]) -> None:
         """Adds the column of a check: the group of each job's key."""
         groups = {key: group_of(key) for key in dict.fromkeys(keys)}
-        self._columns.append(np.fromiter((groups[key] for key in keys), np.int64, len(keys)))
+        self._columns.append(np.fromiter(map(groups.__getitem__, keys), np.int64, len(keys)))
 
     def count_own(self, own: Sequence[bool]) -> None:
         """Marks the jobs whose own pod the last column counts already."""
@@ -51,28 +53,35 @@ class JobGroups:
 
     def admit_in_order(self, count: int) -> list[int]:
         """Returns the places of the first `count` jobs that no filter holds, and counts them."""
-        counts, limits = self._counts, self._limits
-        matrix, own = self._matrix()
-        free = np.flatnonzero(~self._held(matrix, own).any(axis=1))
+        matrix, own = self._matrix(), self._own[1]
+        free = np.flatnonzero(~self._held(matrix).any(axis=1))
         admitted: list[int] = []
-        for place, row, own_row in zip(free.tolist(), matrix[free].tolist(), own[free].tolist(), strict=True):
-            if len(admitted) >= count:
-                break
-            if any(counts[group] - less >= limits[group] for group, less in zip(row, own_row, strict=True)):
-                continue
-            for group, less in zip(row, own_row, strict=True):
-                counts[group] += 1 - less
-            admitted.append(place)
+        for first in range(0, len(free), _CHUNK):
+            places = free[first : first + _CHUNK]
+            for place, row, less in zip(places.tolist(), matrix[places].tolist(), own[places].tolist(), strict=True):
+                if len(admitted) >= count:
+                    return admitted
+                if self._admit(row, less):
+                    admitted.append(place)
         return admitted
+
+    def _admit(self, row: list[int], less: int) -> bool:
+        counts, limits, own_column = self._counts, self._limits, self._own[0]
+        for column, group in enumerate(row):
+            if counts[group] - (less if column == own_column else 0) >= limits[group]:
+                return False
+        for column, group in enumerate(row):
+            counts[group] += 1 - (less if column == own_column else 0)
+        return True
 
     def holds(self, admitted: set[int], select: JobHold) -> dict[str, JobHold]:
         """Returns the first filter that holds each job that was not admitted; `select` where none does."""
-        matrix, own = self._matrix()
-        held = self._held(matrix, own)
+        matrix, (own_column, own) = self._matrix(), self._own
+        held = self._held(matrix)
         first = held.argmax(axis=1)
         rows = np.arange(len(self.jobs))
         groups = np.where(held.any(axis=1), matrix[rows, first], OPEN).tolist()
-        owns = own[rows, first].tolist()
+        owns = np.where(first == own_column, own, 0).tolist()
         found = {}
         for place, (job, group, less) in enumerate(zip(self.jobs, groups, owns, strict=True)):
             if place in admitted:
@@ -84,14 +93,12 @@ class JobGroups:
             found[job.id] = hold if job.hold is None else hold.continued(job.hold)
         return found
 
-    def _matrix(self) -> tuple[Ints, Ints]:
-        matrix = np.column_stack(self._columns)
-        own = np.zeros_like(matrix)
-        column, flags = self._own
-        own[:, column] = flags
-        return matrix, own
+    def _matrix(self) -> Ints:
+        return np.column_stack(self._columns)
 
-    def _held(self, matrix: Ints, own: Ints) -> NDArray[np.bool_]:
-        counts, limits = np.array(self._counts, dtype=np.int64), np.array(self._limits, dtype=np.int64)
-        held: NDArray[np.bool_] = counts[matrix] - own >= limits[matrix]
+    def _held(self, matrix: Ints) -> NDArray[np.bool_]:
+        own_column, own = self._own
+        counts = np.array(self._counts, dtype=np.int64)[matrix]
+        counts[:, own_column] -= own
+        held: NDArray[np.bool_] = counts >= np.array(self._limits, dtype=np.int64)[matrix]
         return held
