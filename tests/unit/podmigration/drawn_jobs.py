@@ -25,8 +25,8 @@ def waiting_jobs(draw: st.DrawFn, identity: int) -> WaitingJob:
     return WaitingJob(
         id=f"job-{identity}",
         pod=f"pod-{pod}",
-        namespace=draw(st.sampled_from(NAMESPACES)),
-        node=draw(st.sampled_from(NODES)),
+        namespace=NAMESPACES[pod % len(NAMESPACES)],
+        node=NODES[pod // 2 % len(NODES)],
         workload=WORKLOADS[pod % len(WORKLOADS)],
         submitted_s=NOW_S - draw(st.sampled_from([0.0, 0.5, 1.0, 7.25, -2.0])),
         pod_priority=draw(st.integers(0, 2)),
@@ -49,8 +49,8 @@ def active_jobs(draw: st.DrawFn, identity: int) -> ActiveJob:
     return ActiveJob(
         id=f"active-{identity}",
         pod=f"pod-{pod}",
-        namespace=draw(st.sampled_from(NAMESPACES)),
-        node=draw(st.sampled_from(NODES)),
+        namespace=NAMESPACES[pod % len(NAMESPACES)],
+        node=NODES[pod // 2 % len(NODES)],
         workload=WORKLOADS[pod % len(WORKLOADS)],
         batch_job=draw(st.sampled_from(BATCH_JOBS)),
         budgets=draw(budget_names),

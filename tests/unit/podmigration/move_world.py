@@ -27,6 +27,8 @@ class MoveWorld:
     job: MigrationJob
     """As persisted."""
     now_s: float = 0.0
+    starts_itself: bool = True
+    """There is no queue: an admitted job starts with the next decision."""
     pod_runs: bool = True
     evicted: bool = False
     node_answers: bool = True
@@ -41,7 +43,7 @@ class MoveWorld:
     def decide(self) -> None:
         """Observes, decides one transition and persists it."""
         before = self.job
-        after = start(before, self.now_s) if before.step is MigrationStep.ADMITTED else before
+        after = start(before, self.now_s) if self.starts_itself else before
         if after == before:
             after = advance(before, self.view(), self.now_s) or before
         assert not broken_by_transition(before, after)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 from drawn_jobs import NOW_S, limits_drawn, snapshots
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slackwater.model.tiers import QoSClass
@@ -25,6 +25,8 @@ from slackwater.podmigration.waiting import (
     WorkloadReplicas,
 )
 
+few = settings(max_examples=40)
+
 
 def waiting(identity: str, **others: object) -> WaitingJob:
     job = WaitingJob(identity, f"pod-of-{identity}", "ns", "", "", NOW_S - 5)
@@ -40,6 +42,7 @@ def test_arrays_decide_as_the_plain_form(snapshot: MigrationSnapshot) -> None:
     assert arbitrate(snapshot, NOW_S) == arbitrate_plainly(snapshot, NOW_S)
 
 
+@few
 @given(snapshots(), st.integers(0, 3))
 def test_plugins_decide_in_both_forms(snapshot: MigrationSnapshot, every: int) -> None:
     def reversed_order(jobs: object) -> list[WaitingJob]:
@@ -54,6 +57,7 @@ def test_plugins_decide_in_both_forms(snapshot: MigrationSnapshot, every: int) -
     assert not {job for job in plan.admitted if int(job[4:]) % 4 == every}
 
 
+@few
 @given(snapshots())
 def test_every_waiting_job_is_answered_once(snapshot: MigrationSnapshot) -> None:
     plan = arbitrate(snapshot, NOW_S)
@@ -61,6 +65,7 @@ def test_every_waiting_job_is_answered_once(snapshot: MigrationSnapshot) -> None
     assert sorted(answered) == sorted(job.id for job in snapshot.waiting)
 
 
+@few
 @given(snapshots())
 def test_no_limit_is_exceeded_by_an_admission(snapshot: MigrationSnapshot) -> None:
     admitted = _admitted(snapshot, arbitrate(snapshot, NOW_S))
@@ -94,6 +99,7 @@ def _admitted(snapshot: MigrationSnapshot, plan: MigrationPlan) -> list[WaitingJ
     return [job for job in snapshot.waiting if job.id in set(plan.admitted)]
 
 
+@few
 @given(snapshots(), st.sampled_from(["globally", "per_node", "per_namespace"]), st.integers(1, 4), st.integers(1, 4))
 def test_a_lower_limit_alone_lets_through_a_part_of_what_a_higher_one_does(
     snapshot: MigrationSnapshot, name: str, one: int, other: int
@@ -116,6 +122,7 @@ def test_a_lower_limit_alone_lets_through_a_part_of_what_a_higher_one_does(
     assert set(low.admitted) <= set(high.admitted)
 
 
+@few
 @given(snapshots(), st.integers(0, 8), st.integers(0, 8))
 def test_a_lower_selection_is_the_beginning_of_a_higher_one(snapshot: MigrationSnapshot, one: int, other: int) -> None:
     low, high = (
@@ -125,6 +132,7 @@ def test_a_lower_selection_is_the_beginning_of_a_higher_one(snapshot: MigrationS
     assert high[: len(low)] == low
 
 
+@few
 @given(snapshots(), limits_drawn())
 def test_what_a_plan_admits_the_next_round_does_not_admit_again(
     snapshot: MigrationSnapshot, limits: MigrationLimits
