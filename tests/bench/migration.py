@@ -26,7 +26,7 @@ from slackwater.podmigration.batched import arbitrate
 from slackwater.podmigration.budgets import DisruptionBudget, workload_budget
 from slackwater.podmigration.job_order import in_rank_order
 from slackwater.podmigration.limits import MigrationLimits
-from slackwater.podmigration.waiting import ActiveJob, MigrationSnapshot, WaitingJob, WorkloadReplicas
+from slackwater.podmigration.snapshot import ActiveJob, MigrationSnapshot, WaitingJob, WorkloadReplicas
 
 JOBS, MANY_JOBS, PLAIN_JOBS, ACTIVE = 10_000, 100_000, 2_000, 500
 SIZES, PODS = (100, 1_000, 5_000), 30

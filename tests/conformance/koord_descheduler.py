@@ -27,8 +27,8 @@ from slackwater.podmigration.lifecycle import (
 )
 from slackwater.podmigration.limits import MigrationLimits, SkipGate
 from slackwater.podmigration.occupancy import MigrationOccupancy, is_refused
-from slackwater.podmigration.rate import LimiterScope, ObjectLimiter, TokenBucket
-from slackwater.podmigration.waiting import ActiveJob, MigrationSnapshot, WaitingJob, WorkloadReplicas
+from slackwater.podmigration.rate import LimiterBucket, LimiterScope, ObjectLimiter
+from slackwater.podmigration.snapshot import ActiveJob, MigrationSnapshot, WaitingJob, WorkloadReplicas
 
 _CANDIDATE = WaitingJob("candidate", "pod", "ns", "node", "w", 0.0)
 _UNLIMITED = MigrationLimits(max_migrating_per_node=None, object_limiters={})
@@ -217,7 +217,7 @@ def object_limiter(case: Case) -> Verdict:
         name: WorkloadReplicas(given["replicas"])
         for name in {candidate.workload, *(each["workload"] for each in given["evicted"])}
     }
-    buckets: dict[tuple[LimiterScope, str], TokenBucket] = {}
+    buckets: dict[tuple[LimiterScope, str], LimiterBucket] = {}
     for eviction in given["evicted"]:
         snapshot = MigrationSnapshot([], (), workloads, limits=limits, buckets=buckets)
         occupancy = MigrationOccupancy(snapshot, eviction["t"])

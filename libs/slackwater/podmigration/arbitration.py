@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from slackwater.podmigration.job_order import SortFn, in_rank_order
 from slackwater.podmigration.limits import HoldFilter, JobHold
 from slackwater.podmigration.occupancy import MigrationOccupancy, is_refused
-from slackwater.podmigration.waiting import MigrationPlan, MigrationSnapshot, WaitingJob
+from slackwater.podmigration.snapshot import MigrationPlan, MigrationSnapshot, WaitingJob
 
 GroupFilterFn = Callable[[Sequence[WaitingJob], MigrationSnapshot], Mapping[str, str]]
 """A filter of another distribution: the reason for each job that it holds, by id."""

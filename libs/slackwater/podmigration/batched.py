@@ -23,7 +23,7 @@ from slackwater.podmigration.occupancy import (
     workload_limits,
 )
 from slackwater.podmigration.rate import LimiterScope
-from slackwater.podmigration.waiting import MigrationPlan, MigrationSnapshot, WaitingJob
+from slackwater.podmigration.snapshot import MigrationPlan, MigrationSnapshot, WaitingJob
 
 
 def arbitrate(

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slackwater.podmigration.limits import HoldFilter, JobHold
-from slackwater.podmigration.waiting import WaitingJob
+from slackwater.podmigration.snapshot import WaitingJob
 
 OPEN = 0
 """The group that holds nothing."""

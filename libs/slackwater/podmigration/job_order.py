@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import TypeVar
 
 from slackwater.model.tiers import QoSClass
-from slackwater.podmigration.waiting import WaitingJob
+from slackwater.podmigration.snapshot import WaitingJob
 
 SortFn = Callable[[Sequence[WaitingJob]], Sequence[WaitingJob]]
 """A stable sort of another distribution. It is applied after the five keys, so it dominates them."""

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from slackwater.podmigration.budgets import can_spare_a_replica, workload_budget
 from slackwater.podmigration.limits import HoldFilter, JobHold, MigrationLimits, SkipGate
-from slackwater.podmigration.rate import LimiterScope, TokenBucket
-from slackwater.podmigration.waiting import ActiveJob, MigrationSnapshot, WaitingJob, WorkloadReplicas
+from slackwater.podmigration.rate import LimiterBucket, LimiterScope
+from slackwater.podmigration.snapshot import ActiveJob, MigrationSnapshot, WaitingJob, WorkloadReplicas
 
 PLUGIN_COUNT = (1, 0)
 """Count and limit of what a plugin holds: it states neither."""
@@ -32,7 +32,7 @@ class MigrationOccupancy:
         """By workload: pods that are not ready or are migrating, each once."""
         self.budgets: Counter[str] = Counter()
         """Evictions to come, beyond what the healthy pods of a budget show."""
-        self.buckets: dict[tuple[LimiterScope, str], TokenBucket] = {}
+        self.buckets: dict[tuple[LimiterScope, str], LimiterBucket] = {}
         """Those that were spent from, refilled to now."""
         for job in snapshot.active:
             self._add(job, job.replacement or job.pod, evicted=job.evicted)
@@ -45,7 +45,7 @@ class MigrationOccupancy:
             if bucket is not None:
                 self.buckets[scope, name] = bucket.spent()
 
-    def bucket(self, scope: LimiterScope, name: str) -> TokenBucket | None:
+    def bucket(self, scope: LimiterScope, name: str) -> LimiterBucket | None:
         """Returns the bucket now; None where nothing limits the object."""
         rate_per_s = limiter_rate(self._snapshot, scope, name)
         if rate_per_s is None:
@@ -53,7 +53,7 @@ class MigrationOccupancy:
         if (scope, name) in self.buckets:
             return self.buckets[scope, name]
         burst = float(self._limits.object_limiters[scope].burst)
-        return self._snapshot.buckets.get((scope, name), TokenBucket(burst, self._now_s)).refilled(
+        return self._snapshot.buckets.get((scope, name), LimiterBucket(burst, self._now_s)).refilled(
             self._now_s, rate_per_s, burst
         )
 

@@ -46,23 +46,23 @@ class ObjectLimiter:
 
 
 @record(frozen=True, slots=True)
-class TokenBucket:
+class LimiterBucket:
     """Tokens at a time; refilled when read."""
 
     tokens: float
     at_s: float
 
-    def refilled(self, now_s: float, rate_per_s: float, burst: float) -> TokenBucket:
+    def refilled(self, now_s: float, rate_per_s: float, burst: float) -> LimiterBucket:
         """Returns the bucket now. A clock that goes back adds nothing."""
         elapsed_s = max(now_s - self.at_s, 0.0)
-        return TokenBucket(min(self.tokens + elapsed_s * rate_per_s, burst), max(now_s, self.at_s))
+        return LimiterBucket(min(self.tokens + elapsed_s * rate_per_s, burst), max(now_s, self.at_s))
 
     @property
     def whole_tokens(self) -> int:
         """Tokens that can be spent now."""
         return max(int(self.tokens + _EPSILON), 0)
 
-    def spent(self, count: int = 1) -> TokenBucket:
+    def spent(self, count: int = 1) -> LimiterBucket:
         """Returns the bucket with `count` tokens less; below 0 where more were spent than it had."""
         return replace(self, tokens=self.tokens - count)
 
@@ -72,7 +72,7 @@ class MigrationQueue:
     """Admitted jobs in rank order, that start at `process_queue_qps`."""
 
     jobs: Sequence[str] = ()
-    bucket: TokenBucket = TokenBucket(1.0, 0.0)
+    bucket: LimiterBucket = LimiterBucket(1.0, 0.0)
 
     def enqueue(self, jobs: Sequence[str]) -> MigrationQueue:
         """Returns the queue with jobs behind it; one that is queued keeps its place."""

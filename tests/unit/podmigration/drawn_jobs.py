@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from slackwater.model.tiers import QoSClass
 from slackwater.podmigration.budgets import DisruptionBudget
 from slackwater.podmigration.limits import ArbitrationArgs, HoldFilter, JobHold, MigrationLimits, SkipGate
-from slackwater.podmigration.rate import LimiterScope, ObjectLimiter, TokenBucket
-from slackwater.podmigration.waiting import ActiveJob, MigrationSnapshot, WaitingJob, WorkloadReplicas
+from slackwater.podmigration.rate import LimiterBucket, LimiterScope, ObjectLimiter
+from slackwater.podmigration.snapshot import ActiveJob, MigrationSnapshot, WaitingJob, WorkloadReplicas
 
 NOW_S = 10_000.0
 NODES, NAMESPACES, WORKLOADS = ("n1", "n2", "n3", ""), ("a", "b"), ("w1", "w2", "w3", "", "unseen")
@@ -99,7 +99,7 @@ def snapshots(draw: st.DrawFn) -> MigrationSnapshot:
         args=ArbitrationArgs(draw(st.sampled_from([True, True, False])), 1.0, draw(st.integers(0, 8)), 1.2),
         queued=draw(st.integers(0, 2)),
         buckets={
-            (LimiterScope.WORKLOAD, "w1"): TokenBucket(draw(st.sampled_from([0.0, 0.5, 1.0])), NOW_S - 30),
-            (LimiterScope.NAMESPACE, "a"): TokenBucket(0.25, NOW_S - draw(st.sampled_from([0, 30, 90]))),
+            (LimiterScope.WORKLOAD, "w1"): LimiterBucket(draw(st.sampled_from([0.0, 0.5, 1.0])), NOW_S - 30),
+            (LimiterScope.NAMESPACE, "a"): LimiterBucket(0.25, NOW_S - draw(st.sampled_from([0, 30, 90]))),
         },
     )

@@ -16,8 +16,8 @@ from slackwater.podmigration.batched import arbitrate
 from slackwater.podmigration.budgets import workload_budget
 from slackwater.podmigration.job_order import in_rank_order
 from slackwater.podmigration.limits import ArbitrationArgs, HoldFilter, JobHold, MigrationLimits, SkipGate
-from slackwater.podmigration.rate import LimiterScope, TokenBucket
-from slackwater.podmigration.waiting import (
+from slackwater.podmigration.rate import LimiterBucket, LimiterScope
+from slackwater.podmigration.snapshot import (
     ActiveJob,
     MigrationPlan,
     MigrationSnapshot,
@@ -230,7 +230,7 @@ def test_the_object_limiter_spreads_moves_over_its_window() -> None:
     left = replace(snapshot, waiting=jobs[1:], buckets=first.buckets)
     assert arbitrate(left, NOW_S + 29.9).admitted == []
     assert arbitrate(left, NOW_S + 30).admitted == ["1"], "10 per 300 s"
-    assert first.buckets == {(LimiterScope.WORKLOAD, "w"): TokenBucket(0.0, NOW_S)}
+    assert first.buckets == {(LimiterScope.WORKLOAD, "w"): LimiterBucket(0.0, NOW_S)}
 
 
 def test_select_leaves_the_rest_for_the_next_round() -> None:

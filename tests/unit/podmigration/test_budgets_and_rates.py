@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.podmigration.budgets import DisruptionBudget, InvalidAmountError, scaled, workload_budget
-from slackwater.podmigration.rate import LimiterScope, MigrationQueue, ObjectLimiter, TokenBucket
+from slackwater.podmigration.rate import LimiterBucket, LimiterScope, MigrationQueue, ObjectLimiter
 
 
 @given(st.integers(0, 10_000), st.one_of(st.none(), st.integers(0, 200), st.integers(0, 200).map("{}%".format)))
@@ -58,7 +58,7 @@ def test_a_queue_without_rate_starts_nothing_and_keeps_a_queued_job_once() -> No
 
 @given(st.lists(st.floats(-10, 10), max_size=10), st.integers(1, 3))
 def test_a_bucket_never_exceeds_its_burst(steps: list[float], burst: int) -> None:
-    bucket, now_s = TokenBucket(float(burst), 0.0), 0.0
+    bucket, now_s = LimiterBucket(float(burst), 0.0), 0.0
     for step in steps:
         now_s += step
         bucket = bucket.refilled(now_s, 0.3, burst)

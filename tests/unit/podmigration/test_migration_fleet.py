@@ -17,7 +17,7 @@ from slackwater.podmigration.jobs import DEGRADED, MigrationJob, MigrationMode, 
 from slackwater.podmigration.lifecycle import Replacement, admit, hold, refuse, start
 from slackwater.podmigration.limits import ArbitrationArgs, JobHold, MigrationLimits
 from slackwater.podmigration.rate import MigrationQueue
-from slackwater.podmigration.waiting import ActiveJob, MigrationSnapshot, WaitingJob, WorkloadReplicas
+from slackwater.podmigration.snapshot import ActiveJob, MigrationSnapshot, WaitingJob, WorkloadReplicas
 
 PODS, NODES, NAMESPACES, WORKLOADS = 12, 3, 2, 4
 REPLICAS = 5

@@ -9,7 +9,7 @@ from slackwater.model.records import record
 from slackwater.model.tiers import QoSClass
 from slackwater.podmigration.budgets import DisruptionBudget
 from slackwater.podmigration.limits import ArbitrationArgs, JobHold, MigrationLimits
-from slackwater.podmigration.rate import LimiterScope, TokenBucket
+from slackwater.podmigration.rate import LimiterBucket, LimiterScope
 
 
 @record(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class MigrationSnapshot:
     args: ArbitrationArgs = ArbitrationArgs()
     queued: int = 0
     """Admitted jobs that the queue has not started yet."""
-    buckets: Mapping[tuple[LimiterScope, str], TokenBucket] = field(default_factory=dict)
+    buckets: Mapping[tuple[LimiterScope, str], LimiterBucket] = field(default_factory=dict)
     """Of the object limiters, by scope and workload or namespace; absent ones are full."""
 
 
@@ -92,5 +92,5 @@ class MigrationPlan:
     """For good: the workload cannot spare a replica."""
     holds: Mapping[str, JobHold]
     """Of every other job."""
-    buckets: Mapping[tuple[LimiterScope, str], TokenBucket]
+    buckets: Mapping[tuple[LimiterScope, str], LimiterBucket]
     """Those that changed."""
