@@ -2,9 +2,9 @@
 
 `make bench ARGS="--only decisions_soak --minutes 17"` runs `slackwater up` with the simulated driver in a folder of its
 own, records what is published to the stream, and reads its size. Bytes do not depend on the load of the machine. With a
-waterline of 6 %, which prod's pressure crosses and leaves every 18 s, and a burst of 8 KiB per node (128 KiB by default)
-the burst is used up within minutes. What is refilled per hour comes after most runs have ended, so the projection takes
-the budget itself where less was seen.
+waterline of 6 %, which prod's pressure crosses and leaves every 18 s, and a burst of 8 KiB per node (128 KiB by
+default) the burst is used up within minutes. What is refilled per hour comes after most runs have ended, so the
+projection takes the budget itself where less was seen.
 
 Three parts behave differently and are projected apart: records under the budget of their node (its burst at once, then
 bytes per hour), messages of which the stream keeps the newest per subject, and evictions, which no budget bounds.
