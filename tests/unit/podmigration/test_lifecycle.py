@@ -274,3 +274,15 @@ def test_arbitration_changes_waiting_jobs_only() -> None:
     assert (refused.phase, refused.reason) == (MigrationPhase.FAILED, MigrationReason.FORBIDDEN)
     *_, invalid = settle(replace(WAITING, pod=""), MoveView(), 1.0)
     assert invalid.reason is MigrationReason.INVALID_POD_REF
+
+
+def test_an_abort_withdraws_the_eviction_before_the_agent_begins() -> None:
+    world = MoveWorld(admit(WAITING, 0.0))
+    for act in HAPPY[:6]:
+        act(world)
+    assert world.told_to_evict
+    ask_to_abort(world)
+    for act in (MoveWorld.decide, MoveWorld.converge, MoveWorld.evict, MoveWorld.decide):
+        act(world)
+    assert world.pod_runs
+    assert (world.job.phase, world.job.outcome) == (MigrationPhase.ABORTED, MoveOutcome.OLD_POD_RUNS)
