@@ -214,6 +214,14 @@ def test_an_unready_pod_may_move_where_a_ready_one_may_not() -> None:
     assert arbitrate(MigrationSnapshot(jobs, (), workloads, limits=limits), NOW_S).admitted == ["broken"]
 
 
+def test_an_unready_pod_that_moves_counts_once() -> None:
+    workloads = {"w": WorkloadReplicas(10, frozenset({"pod-of-broken"}))}
+    limits = MigrationLimits(max_unavailable_per_workload=2, object_limiters={})
+    jobs = [waiting("broken", workload="w"), waiting("ready", workload="w")]
+    snapshot = MigrationSnapshot(jobs, (), workloads, limits=limits)
+    assert arbitrate(snapshot, NOW_S).admitted == arbitrate_plainly(snapshot, NOW_S).admitted == ["broken", "ready"]
+
+
 def test_a_workload_that_cannot_spare_a_replica_is_refused() -> None:
     snapshot = MigrationSnapshot([waiting("a", workload="w")], (), {"w": WorkloadReplicas(1)})
     assert arbitrate(snapshot, NOW_S).refused == ["a"]
