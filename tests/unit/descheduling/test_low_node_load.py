@@ -34,6 +34,7 @@ from slackwater.descheduling.placement import (
     free_for_requests,
 )
 from slackwater.descheduling.thresholds import ThresholdPair
+from slackwater.model.tiers import Tier
 
 POOL = LowNodeLoadPool("all", {"cpu": 40, "memory": 60}, {"cpu": 60, "memory": 80})
 CPU_POOL = LowNodeLoadPool("cpu", {"cpu": 40}, {"cpu": 65})
@@ -195,6 +196,20 @@ def test_it_stops_as_soon_as_the_node_is_under_its_threshold() -> None:
     assert plan.proposals[0].target == "n1"
     assert plan.proposals[0].reason == "node is overutilized, node cpu usage(80.00%)>threshold(60.00%)"
     assert plan.ends == {"all": RoundEnd.DONE}
+
+
+def test_requests_are_reserved_on_the_target_too() -> None:
+    asking = [replace(each, requests={"cpu": 600}) for each in hot_cluster().pods["n0"]]
+    placement = cluster(hot_cluster().nodes, asking)
+    assert len(plan_of(placement).proposals) == 1
+    assert len(plan_of(placement, replace(ARGS, node_fit=False)).proposals) == 2
+
+
+def test_headroom_of_prod_is_reserved_too() -> None:
+    prod = [replace(each, tier=Tier.PROD) for each in hot_cluster().pods["n0"]]
+    pool = LowNodeLoadPool("prod", {"cpu": 50}, {"cpu": 90}, {"cpu": 20}, {"cpu": 30})
+    plan = plan_of(cluster(hot_cluster().nodes, prod), replace(ARGS, pools=[pool]))
+    assert len(plan.proposals) == 3, "of the five that n0 is above its threshold by"
 
 
 def test_only_lasting_overload_counts() -> None:
