@@ -16,7 +16,7 @@ deploy/upgrade/rehearse, decisions 0071 and 0078) taken out:
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from types import MappingProxyType
@@ -127,7 +127,7 @@ def _plain(change: str) -> Any:
 def _install_fields() -> None:
     names = vars(decoder)
     decode_on, decode_body, copy = names["decode_on"], names["decode_body"], Json.copy
-    written = vars(nats_bus)["written"]
+    written: Callable[[Event[Any]], Written] = vars(nats_bus)["written"]
 
     def decode_on_version(subject: str, payload: Any, headers: Any, body: bytes, *, read: Any) -> Any:
         return decode_on(subject, payload, headers, _as_from_newer(payload, body), read=read)
