@@ -105,7 +105,7 @@ MENDED = (
         (RESTORED, WANTED),
         mended="1ccf9aa4",
         faults=("disk of an agent is full|disk of an agent is read-only", "crash@agent|agent killed at a file"),
-        seed=5,
+        seed="limits-on-a-read-only-disk.json",
     ),
     Mutant(
         "late report is a gap",
