@@ -6,13 +6,14 @@ import json
 import tracemalloc
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from urllib.parse import parse_qsl
 
 import httpx2
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from small_prometheus import Made, SmallPrometheus, cluster, serving
+from small_prometheus import Made, SmallPrometheus, Value, cluster, serving
 
 from slackwater.model.errors import InvalidInput, Misconfigured, NotFound, SlackwaterError, Unavailable
 from slackwater.simulation.adapters.prometheus import MOST_POINTS, PAGE_POINTS, Prometheus, TimeRange
@@ -80,6 +81,59 @@ def test_points_of_weeks_are_held_as_numbers(small: SmallPrometheus) -> None:
     assert held < 30 * sum(map(len, found.values()))
 
 
+@pytest.mark.parametrize(("most", "points"), [(3 * 120, PAGE_POINTS), (3 * 70, 60), (3 * 12, 7)])
+def test_a_server_of_few_samples_is_asked_in_smaller_pages_with_the_same_result(most: int, points: int) -> None:
+    """Three series of 120 points."""
+    span = TimeRange(START, START + 119 * 300, 300)
+    with serving(SmallPrometheus(cluster(nodes=1))) as small:
+        server, pauses = asking(small)
+        with server.client:
+            expected = server.range(PODS, span)
+            small.most_samples = most
+            found = server.range(PODS, span)
+    assert found.keys() == expected.keys()
+    assert all(np.array_equal(found[each].at, expected[each].at) for each in found)
+    assert server.points == points
+    assert pauses == []
+
+
+def test_a_server_that_refuses_a_single_point_is_told_so(small: SmallPrometheus) -> None:
+    small.most_samples = 2
+    server, _ = asking(small)
+    said = r"too many samples into memory .*; even a single point is too much; raise the server's limit"
+    with server.client, pytest.raises(Misconfigured, match=said):
+        server.range(PODS, TimeRange(START, START + 700 * 300, 300))
+    assert len(small.asked) == 1 + int(np.log2(PAGE_POINTS))
+
+
+def test_a_slow_server_is_asked_for_less_at_a_time_as_often_as_it_is_retried(small: SmallPrometheus) -> None:
+    span = TimeRange(START, START + 400 * 300, 300)
+    small.most_points = 70
+    server, _ = asking(small, retries=2)
+    with server.client:
+        assert {len(points) for points in server.range(PODS, span).values()} == {401}
+    assert server.points == 62
+    small.most_points = 7
+    hasty, _ = asking(small, retries=2)
+    with hasty.client, pytest.raises(Unavailable, match=r"timeout: query timed out in .* \(62 points at a time\)"):
+        hasty.range(PODS, span)
+
+
+def test_a_server_that_does_not_answer_in_time_is_asked_for_less() -> None:
+    asked: list[float] = []
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        form = dict(parse_qsl(request.content.decode()))
+        asked.append((float(form["end"]) - float(form["start"])) / 300 + 1)
+        raise httpx2.ReadTimeout("timed out", request=request)
+
+    with httpx2.Client(base_url="http://prometheus", transport=httpx2.MockTransport(answer)) as client:
+        server = Prometheus(client, 2, pause=lambda seconds: None)
+        with pytest.raises(Unavailable, match=r"timed out \(1 try\); 62 points at a time, --timeout gives it longer"):
+            server.range(PODS, TimeRange(START, START + 700 * 300, 300))
+    assert asked == [250, 125, 62]
+
+
 def test_what_may_go_well_later_is_asked_for_again_with_growing_pauses(small: SmallPrometheus) -> None:
     small.fails = [(503, '{"status":"error","errorType":"unavailable","error":"starting"}'), (429, "slow down")]
     server, pauses = asking(small)
@@ -110,7 +164,7 @@ def test_a_server_that_is_not_there_is_said_after_the_tries() -> None:
     [
         (422, '{"status":"error","errorType":"execution","error":"query timed out"}', Misconfigured, "query timed out"),
         (400, '{"status":"error","errorType":"bad_data","error":"parse error"}', Misconfigured, "bad_data: parse"),
-        (403, "", Misconfigured, "--bearer-token-file"),
+        (403, "", Misconfigured, "HTTP 403; give --bearer-token-file, https://USER:PASSWORD@HOST, or"),
         (404, "<html>nothing here</html>", Misconfigured, "check the address"),
         (200, "<html>a login page</html>", Misconfigured, "not a Prometheus answer"),
         (200, '{"status":"success","data":{"resultType":"vector","result":[]}}', Misconfigured, "no matrix"),
@@ -142,9 +196,21 @@ def test_a_token_is_sent(small: SmallPrometheus) -> None:
     server, _ = asking(small, token=SESAME)
     with server.client:
         assert server.range(PODS, TimeRange(START, START + 300, 300))
-    stranger, _ = asking(small)
-    with stranger.client, pytest.raises(Misconfigured, match="HTTP 401"):
-        stranger.range(PODS, TimeRange(START, START + 300, 300))
+    for token, said in (("", "HTTP 401; give --bearer-token-file"), ("no", "401: the given credentials were refused")):
+        stranger, _ = asking(small, token=token)
+        with stranger.client, pytest.raises(Misconfigured, match=said):
+            stranger.range(PODS, TimeRange(START, START + 300, 300))
+
+
+def test_a_server_that_moved_is_named_without_the_secrets_of_a_login() -> None:
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        return httpx2.Response(302, headers={"location": "https://sso.example/login?state=s3cret"})
+
+    said = r"HTTP 302: it moved to https://sso.example/login; check"
+    client = httpx2.Client(base_url="http://prometheus", transport=httpx2.MockTransport(answer))
+    with client, pytest.raises(Misconfigured, match=said) as refused:
+        Prometheus(client).range(PODS, TimeRange(START, START + 300, 300))
+    assert "s3cret" not in str(refused.value)
 
 
 def test_pods_are_on_their_nodes_with_what_they_use_and_asked_for(small: SmallPrometheus) -> None:
@@ -259,14 +325,40 @@ def test_without_requests_it_says_so_and_goes_on() -> None:
 
 
 def test_a_node_whose_metrics_end_is_not_there_rather_than_empty() -> None:
-    with serving(SmallPrometheus(cluster(nodes=1, until=START + DAY // 2))) as small:
+    series = [
+        replace(one, value=_within(one.value, START, START + DAY // 2))
+        if one.name.startswith("container") and one.labels.get("pod", "").startswith("web-1")
+        else one
+        for one in cluster()
+    ]
+    with serving(SmallPrometheus(series)) as small:
         found = placed(small)
     assert found.there is not None
     assert found.there[:140].all()
-    assert not found.there[150:].any()
+    assert found.there[150:, 0].all()
+    assert not found.there[150:, 1].any()
     assert any("no pod with a sample" in note for note in found.notes)
     last = list(found.moments(found.cells))[-1]
-    assert found.period(last, np.zeros_like(found.capacity)).known.capacity.tolist() == [[0, 0]]
+    assert found.period(last, np.zeros_like(found.capacity)).known.capacity.tolist()[1] == [0, 0]
+
+
+def test_a_range_longer_than_the_retention_has_the_days_that_there_are() -> None:
+    """`--since 30d` of a server that keeps two days was assessed as 30 days, without the caution of a short history."""
+    begin, end = START + 3 * DAY, START + 5 * DAY
+    series = [replace(one, value=_within(one.value, begin, end)) for one in cluster()]
+    with serving(SmallPrometheus(series)) as small:
+        found = placed(small, days=5.5)
+    assert found.cells == 2 * DAY // 300
+    assert found.any_trace.start_seconds == begin
+    assert found.there is not None
+    assert found.there.all()
+    assert [note for note in found.notes if "only the last 2.5 of the 5.5 days asked for" in note]
+    assert [note for note in found.notes if "the last usage is 12.0 hours old" in note]
+    assert not [note for note in found.notes if "absent" in note]
+
+
+def _within(value: Value, begin: float, end: float) -> Value:
+    return lambda at: value(at) if begin <= at < end else None
 
 
 def test_a_short_gap_is_filled_and_a_number_that_is_none_is_a_gap() -> None:
