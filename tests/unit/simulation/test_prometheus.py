@@ -129,7 +129,7 @@ def test_a_server_that_does_not_answer_in_time_is_asked_for_less() -> None:
 
     with httpx2.Client(base_url="http://prometheus", transport=httpx2.MockTransport(answer)) as client:
         server = Prometheus(client, 2, pause=lambda seconds: None)
-        with pytest.raises(Unavailable, match=r"timed out \(1 try\); 62 points at a time, --timeout gives it longer"):
+        with pytest.raises(Unavailable, match=r"timed out; 62 points at a time, --timeout gives it longer"):
             server.range(PODS, TimeRange(START, START + 700 * 300, 300))
     assert asked == [250, 125, 62]
 
@@ -200,6 +200,13 @@ def test_a_token_is_sent(small: SmallPrometheus) -> None:
         stranger, _ = asking(small, token=token)
         with stranger.client, pytest.raises(Misconfigured, match=said):
             stranger.range(PODS, TimeRange(START, START + 300, 300))
+
+
+def test_https_to_a_server_without_tls_is_said_at_once(small: SmallPrometheus) -> None:
+    with httpx2.Client(base_url=small.url.replace("http:", "https:"), trust_env=False) as client:
+        server = Prometheus(client, 3, pause=lambda seconds: pytest.fail("it was asked again"))
+        with pytest.raises(Unavailable, match="it speaks no TLS there: give http://"):
+            server.range(PODS, TimeRange(START, START + 300, 300))
 
 
 def test_a_server_that_moved_is_named_without_the_secrets_of_a_login() -> None:

@@ -25,6 +25,8 @@ PAGE_POINTS = 250
 RETRIED = frozenset({429, 500, 502, 503, 504})
 LONGEST_PAUSE_SECONDS = 30.0
 _SHOWN = 100
+_NO_TLS = "WRONG_VERSION_NUMBER"
+"""OpenSSL's word for a server that answers a TLS handshake in plain text."""
 _REFUSED_FOR_SIZE = re.compile(r"too many samples|maximum number of|exceed|limit", re.IGNORECASE)
 """In errors of evaluation (422): Prometheus names its samples, servers with its API their own limits."""
 
@@ -147,7 +149,7 @@ class Prometheus:
             except httpx2.ReadTimeout as error:
                 raise _SmallerPage(self._no_answer(error, attempt + 1), is_slow=True) from None
             except httpx2.HTTPError as error:
-                if last or "WRONG_VERSION_NUMBER" in str(error):  # TLS to a port without it
+                if last or _NO_TLS in str(error):
                     raise self._no_answer(error, attempt + 1) from None
             else:
                 answer = _answer(response)
@@ -159,12 +161,12 @@ class Prometheus:
 
     def _no_answer(self, error: httpx2.HTTPError, tries: int) -> Unavailable:
         reason = str(error) or type(error).__name__
-        hints = {
-            "WRONG_VERSION_NUMBER": "; it speaks no TLS there: give http://",
-            "timed out": f"; {self.points} points at a time, --timeout gives it longer",
-        }
-        hint = "".join(hint for text, hint in hints.items() if text in reason)
-        return Unavailable(f"no answer from {self.client.base_url}: {reason} ({counted(tries, 'try', 'tries')}){hint}")
+        ending = f" ({counted(tries, 'try', 'tries')})"
+        if isinstance(error, httpx2.ReadTimeout):
+            ending = f"; {self.points} points at a time, --timeout gives it longer"
+        elif _NO_TLS in reason:
+            ending = "; it speaks no TLS there: give http://"
+        return Unavailable(f"no answer from {self.client.base_url}: {reason}{ending}")
 
     def _refuse_size(self, status: int, answer: Mapping[str, Any]) -> None:
         """Raises _SmallerPage if fewer points may be answered."""
