@@ -92,7 +92,7 @@ async def test_the_memory_of_a_bounded_node_is_that_of_its_pods(machine: Machine
 
 
 async def test_the_kernel_ends_a_pod_beyond_the_bound_and_exec_says_so(machine: Machine) -> None:
-    keeper = machine.execute("sleep", "1000", flags=("--memory", "64Mi"))
+    keeper = machine.execute("sleep", "1000", tier="prod", flags=("--memory", "64Mi"))  # batch would be ended first
     async with machine.agent(memory_bytes=150 * MIB) as service:
         file = root_file(service)
         await until(lambda: file.read_text().strip() == str(150 * MIB))
