@@ -266,9 +266,9 @@ def _placed(
             "labels namespace and pod"
         )
     seen = np.flatnonzero(present.any(axis=1))
-    whole, first, cells = len(present), int(seen[0]), slice(int(seen[0]), int(seen[-1]) + 1)
-    used, asked = {each: used[each][cells] for each in used}, {each: asked[each][cells] for each in asked}
-    present, there = present[cells], there[cells]
+    whole, first, measured = len(present), int(seen[0]), slice(int(seen[0]), int(seen[-1]) + 1)
+    used, asked = {each: used[each][measured] for each in used}, {each: asked[each][measured] for each in asked}
+    present, there = present[measured], there[measured]
     workloads = {name: number for number, name in enumerate(sorted({one.workload for one in where}))}
     repairs = Repairs(rows=real, filled=int(np.count_nonzero(present)) - real)
     traces = {
