@@ -121,7 +121,10 @@ def initramfs(release: str, command: Sequence[str]) -> bytes:
     """The guest's first files: busybox, the modules, and the command to run in this tree."""
     modules = MODULES / release
     order = load_order((modules / "modules.dep").read_text(), NEEDED)
-    environment = {"PATH": os.environ["PATH"], "HOME": "/root", "LANG": "C.UTF-8", "TMPDIR": "/tmp"}  # noqa: S108
+    environment = {
+        "PATH": os.environ["PATH"], "HOME": "/root", "LANG": "C.UTF-8", "TMPDIR": "/tmp",  # noqa: S108
+        "SLACKWATER_TEST_PATIENCE": "10",
+    }  # fmt: skip
     lines = [f"export {name}={shlex.quote(value)}" for name, value in environment.items()]
     script = "\n".join([*lines, f"cd {shlex.quote(str(ROOT))}", f"exec {shlex.join(command)}", ""])
     files = {
