@@ -138,7 +138,7 @@ def _needed_nearly_all(comparison: PolicyComparison) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class GoalVerdict:
     """One goal of the precise policy. `holds` is None if it was not measured; `aside` is the p99's verdict without the
     requests that the host delayed."""
 
@@ -148,7 +148,7 @@ class Verdict:
     aside: bool | None = None
 
 
-def verdicts(comparison: PolicyComparison) -> list[Verdict]:
+def verdicts(comparison: PolicyComparison) -> list[GoalVerdict]:
     """The three goals; none if the precise policy was not measured or never acted."""
     outcome = comparison.outcomes.get(PRECISE)
     if outcome is None or not outcome.actions:
@@ -159,13 +159,13 @@ def verdicts(comparison: PolicyComparison) -> list[Verdict]:
     p99s = f"{_number(outcome.p99_ms)} ms, alone {_number(comparison.alone_p99_ms)}, goal {P99_FACTOR:g} times that"
     lost = f"{_ratio(outcome.above_needed_ratio)}, goal at most {MOST_LOST_ABOVE_NEEDED:.0%}"
     return [
-        Verdict(
+        GoalVerdict(
             "below the waterline in time",
             f"after seconds: {_worst(outcome)}, goal {BELOW_WITHIN_SECONDS:g}",
             None if outcome.crossed == 0 else _in_time(outcome),
         ),
-        Verdict("p99 protected", p99s, protected, undisturbed if has_steal else None),
-        Verdict("lost no more than needed", lost, _within(outcome.above_needed_ratio)),
+        GoalVerdict("p99 protected", p99s, protected, undisturbed if has_steal else None),
+        GoalVerdict("lost no more than needed", lost, _within(outcome.above_needed_ratio)),
     ]
 
 
@@ -200,7 +200,7 @@ def not_measured(comparison: PolicyComparison) -> list[str]:
     return [f"policies: precise: {text}" for text in unmeasured]
 
 
-def _is_due_to_steal(verdict: Verdict) -> bool:
+def _is_due_to_steal(verdict: GoalVerdict) -> bool:
     return verdict.holds is False and verdict.aside is True
 
 
