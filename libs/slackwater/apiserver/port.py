@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Generic, Protocol, TypeVar
 
 from slackwater.apiserver.records import ApiRecord, ClusterNode, WatchedKind
-from slackwater.model.errors import Conflict
+from slackwater.model.errors import Conflict, Unavailable
 
 T = TypeVar("T", bound=ApiRecord)
 
@@ -32,6 +32,16 @@ class FieldsOwned(Conflict):
     def __init__(self, message: str, managers: frozenset[str]) -> None:
         super().__init__(message)
         self.managers = managers
+
+
+class BudgetRefused(Unavailable):
+    """A PodDisruptionBudget allows no eviction now (429). `retry_after_seconds` is what the server proposes."""
+
+    code = "disruption_budget"
+
+    def __init__(self, message: str, retry_after_seconds: float) -> None:
+        super().__init__(message)
+        self.retry_after_seconds = retry_after_seconds
 
 
 class WatchChange(StrEnum):
@@ -64,7 +74,7 @@ class Page(Generic[T]):
 
 
 class ApiServer(Protocol):
-    """Lists, watches, and applies to the status of nodes."""
+    """Lists, watches, applies to the status of nodes, and evicts pods."""
 
     async def list_page(self, kind: WatchedKind[T], limit: int, page: str = "") -> Page[T]:
         """The next objects of a kind in all namespaces, at most `limit`. Raises VersionExpired if the list took too
@@ -82,5 +92,14 @@ class ApiServer(Protocol):
 
         `uid` guards against a node of the same name. Raises NotFound, Conflict for another uid, and FieldsOwned for a
         field of another manager with another value, unless `force`.
+        """
+        ...
+
+    async def evict_pod(self, pod: str, uid: str, grace_seconds: int, *, dry_run: bool) -> None:
+        """Evict the pod `NAMESPACE/NAME` through the Eviction API, which holds disruption budgets: its containers get
+        SIGTERM, and SIGKILL after `grace_seconds`. With `dry_run` the server only answers. A pod that is being deleted
+        is accepted again.
+
+        Raises NotFound, Conflict if the pod of this name has another uid, and BudgetRefused.
         """
         ...

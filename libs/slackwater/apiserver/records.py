@@ -69,7 +69,8 @@ class ClusterNode:
 
 @dataclass(frozen=True, slots=True)
 class PodRecord:
-    """A pod. `node` is empty until it is bound. `borrowed` are its requests for LENT_NAMES."""
+    """A pod. `node` is empty until it is bound. `borrowed` are its requests for LENT_NAMES. `deleting`: it was deleted
+    or evicted, and its containers may still run."""
 
     key: str
     uid: str
@@ -81,6 +82,7 @@ class PodRecord:
     owner: OwnerRef | None
     request: Resources
     borrowed: tuple[tuple[str, int], ...]
+    deleting: bool = False
 
     @property
     def occupies(self) -> bool:
@@ -178,6 +180,7 @@ def parse_pod(item: Json) -> PodRecord:
         owner=_owner(item),
         request=request,
         borrowed=borrowed,
+        deleting=bool(_object(item, "metadata").get("deletionTimestamp")),
     )
 
 

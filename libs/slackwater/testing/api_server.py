@@ -15,15 +15,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from slackwater.apiserver.port import FieldsOwned, Page, VersionExpired, WatchChange, WatchEvent
-from slackwater.apiserver.records import FIELD_MANAGER, ApiRecord, ClusterNode, WatchedKind, parse_node
+from slackwater.apiserver.port import BudgetRefused, FieldsOwned, Page, VersionExpired, WatchChange, WatchEvent
+from slackwater.apiserver.records import FIELD_MANAGER, PODS, ApiRecord, ClusterNode, WatchedKind, parse_node
 from slackwater.apiserver.resource_names import quantities
 from slackwater.model.errors import Conflict, Misconfigured, NotFound, Unavailable
 
 T = TypeVar("T", bound=ApiRecord)
 Document = dict[str, Any]
 BEFORE_FIRST_APPLY = "before-first-apply"
+RETRY_SECONDS = 10.0
+"""What a refusal by a budget proposes, as the real server does."""
 _PARTS = ("allocatable", "capacity")
+_WITHOUT_BUDGET = ("Pending", "Succeeded", "Failed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,8 @@ class MemoryApiServer:
     """Plurals that may neither be listed nor watched."""
     patches: list[tuple[str, dict[str, str]]] = field(default_factory=list)
     """Every apply that was carried out: node, and quantities by name."""
+    evicted: list[str] = field(default_factory=list)
+    """The uid of the pod of every eviction that was accepted and no dry run."""
     watches: int = 0
     lists: int = 0
     _objects: dict[str, dict[str, Document]] = field(default_factory=dict)
@@ -122,6 +127,42 @@ class MemoryApiServer:
         if changed != document:
             self._write("nodes", node, changed)
         return parse_node(self._objects["nodes"][node])
+
+    async def evict_pod(self, pod: str, uid: str, grace_seconds: int, *, dry_run: bool) -> None:
+        self._refuse_if_down()
+        document = self._objects.get("pods", {}).get(pod)
+        if document is None:
+            raise NotFound(f"pods {pod} not found")
+        metadata, spec = document["metadata"], document.get("spec", {})
+        if metadata["uid"] != uid:
+            raise Conflict(f"the UID in the precondition ({uid}) does not match the UID in record ({metadata['uid']})")
+        is_free = "deletionTimestamp" in metadata or document["status"].get("phase") in _WITHOUT_BUDGET
+        budget = None if is_free else self._budget_of(document)
+        if budget is not None and not budget["status"].get("disruptionsAllowed"):
+            raise BudgetRefused("Cannot evict pod as it would violate the pod's disruption budget.", RETRY_SECONDS)
+        if dry_run:
+            return
+        self.evicted.append(uid)
+        if budget is not None:
+            changed = copy.deepcopy(budget)
+            changed["status"]["disruptionsAllowed"] -= 1
+            self._write("poddisruptionbudgets", _key_of(changed), changed)
+        if spec.get("nodeName") and grace_seconds:
+            leaving = copy.deepcopy(document)
+            leaving["metadata"] |= {"deletionTimestamp": "now", "deletionGracePeriodSeconds": grace_seconds}
+            self._write("pods", pod, leaving)
+        else:
+            self.delete(PODS, pod)
+
+    def _budget_of(self, pod: Document) -> Document | None:
+        """The budget that selects a pod by labels, which is all that tests need."""
+        metadata = pod["metadata"]
+        for budget in self._objects.get("poddisruptionbudgets", {}).values():
+            labels = budget["spec"]["selector"]["matchLabels"]
+            if budget["metadata"]["namespace"] == metadata["namespace"]:
+                if labels.items() <= metadata.get("labels", {}).items():
+                    return budget
+        return None
 
     # ------------------------------------------------------------------ what tests do
 

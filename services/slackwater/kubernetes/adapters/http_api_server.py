@@ -21,7 +21,7 @@ from lightkube.config.client_adapter import AsyncClient, ConnectionParams
 from lightkube.config.kubeconfig import KubeConfig
 from lightkube.core.exceptions import ConfigError
 
-from slackwater.apiserver.port import FieldsOwned, Page, VersionExpired, WatchChange, WatchEvent
+from slackwater.apiserver.port import BudgetRefused, FieldsOwned, Page, VersionExpired, WatchChange, WatchEvent
 from slackwater.apiserver.records import FIELD_MANAGER, ApiRecord, ClusterNode, WatchedKind, parse_node
 from slackwater.apiserver.resource_names import quantities
 from slackwater.model.errors import Conflict, Misconfigured, NotFound, SlackwaterError, Unavailable
@@ -34,6 +34,11 @@ SILENT_SECONDS: Final = 150.0
 WATCH_SECONDS: Final = 290
 """After this time the server ends a watch, which is then resumed."""
 APPLY: Final = "application/apply-patch+yaml"
+JSON: Final = "application/json"
+BUDGET: Final = "DisruptionBudget"
+"""The cause in the refusal of an eviction by a budget. Others with status 429 are about the server's load."""
+RETRY_SECONDS: Final = 10.0
+"""Where a refusal proposes no time."""
 _CHANGES: Final = {
     "ADDED": WatchChange.UPSERTED,
     "MODIFIED": WatchChange.UPSERTED,
@@ -95,11 +100,27 @@ class HttpApiServer:
         query = {"fieldManager": FIELD_MANAGER, "force": str(force).lower()}
         return parse_node(await self._request("PATCH", f"api/v1/nodes/{node}/status", query, body))
 
+    async def evict_pod(self, pod: str, uid: str, grace_seconds: int, *, dry_run: bool) -> None:
+        namespace, _, name = pod.partition("/")
+        body = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"namespace": namespace, "name": name},
+            "deleteOptions": {"gracePeriodSeconds": grace_seconds, "preconditions": {"uid": uid}},
+        }
+        path = f"api/v1/namespaces/{namespace}/pods/{name}/eviction"
+        try:
+            await self._request("POST", path, {"dryRun": "All"} if dry_run else {}, body, JSON)
+        except Conflict as error:
+            if "UID" in error.message:
+                raise
+            raise Unavailable(f"the pod changed meanwhile: {error.message}") from error
+
     async def _request(
-        self, method: str, path: str, query: Mapping[str, str], body: object = None
+        self, method: str, path: str, query: Mapping[str, str], body: object = None, content_type: str = APPLY
     ) -> Mapping[str, Any]:
         content = None if body is None else msgspec.json.encode(body)
-        headers = {} if body is None else {"Content-Type": APPLY}
+        headers = {} if body is None else {"Content-Type": content_type}
         with _translated():
             response = await self._client().request(method, path, params=query, content=content, headers=headers)
             if response.status_code >= httpx2.codes.BAD_REQUEST:
@@ -170,6 +191,9 @@ def _refusal(code: int, body: bytes, status: Mapping[str, Any] | None = None) ->
         return FieldsOwned(message, managers) if managers else Conflict(message)
     if code == httpx2.codes.UNPROCESSABLE_CONTENT and "metadata.uid" in message:
         return Conflict(message)
+    details = answer.get("details") or {}
+    if any(cause.get("reason") == BUDGET for cause in details.get("causes") or ()):
+        return BudgetRefused(message, float(details.get("retryAfterSeconds") or RETRY_SECONDS))
     if code == httpx2.codes.TOO_MANY_REQUESTS or code >= httpx2.codes.INTERNAL_SERVER_ERROR:
         return Unavailable(f"the API server is not able to answer: {message}")
     return Misconfigured(f"the API server refuses the request ({code}): {message}")
