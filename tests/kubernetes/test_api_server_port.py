@@ -225,7 +225,10 @@ async def pod(cluster: ClusterDriver, stem: str, **labels: str) -> PodRecord:
 async def budget(cluster: ClusterDriver, app: str, allowed: int) -> None:
     """A budget of the pods with this label, with the status that the disruption controller would write."""
     status = {
-        **{"disruptionsAllowed": allowed, "currentHealthy": 2, "desiredHealthy": 1, "expectedPods": 2},
+        "disruptionsAllowed": allowed,
+        "currentHealthy": 2,
+        "desiredHealthy": 1,
+        "expectedPods": 2,
         "observedGeneration": 1,
     }
     spec = {"minAvailable": 1, "selector": {"matchLabels": {"app": app}}}

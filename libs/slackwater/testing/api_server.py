@@ -158,10 +158,9 @@ class MemoryApiServer:
         """The budget that selects a pod by labels, which is all that tests need."""
         metadata = pod["metadata"]
         for budget in self._objects.get("poddisruptionbudgets", {}).values():
-            labels = budget["spec"]["selector"]["matchLabels"]
-            if budget["metadata"]["namespace"] == metadata["namespace"]:
-                if labels.items() <= metadata.get("labels", {}).items():
-                    return budget
+            labels, namespace = budget["spec"]["selector"]["matchLabels"], budget["metadata"]["namespace"]
+            if namespace == metadata["namespace"] and labels.items() <= metadata.get("labels", {}).items():
+                return budget
         return None
 
     # ------------------------------------------------------------------ what tests do

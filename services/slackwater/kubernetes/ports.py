@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 from slackwater.decisions.record import DecisionRecord
+from slackwater.events.envelope import Event
+from slackwater.kubernetes.domain.eviction_plan import TrackedEviction
 
 
 class DecisionStore(Protocol):
@@ -30,4 +33,43 @@ class StatusMeter(Protocol):
 
     def waiting(self, nodes: int) -> None:
         """How many nodes wait, because the rate of writes is bounded."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class StoredEvictions:
+    """The evictions of one node, as stored. `version` counts writes of the row (0: not stored)."""
+
+    node: str
+    version: int = 0
+    evictions: tuple[TrackedEviction, ...] = ()
+
+
+class EvictionStore(Protocol):
+    """Keeps evictions before they are called, and publishes their completions in the same transaction."""
+
+    async def load(self, partitions: Collection[int]) -> Sequence[StoredEvictions]:
+        """The rows of these partitions. Raises Unavailable."""
+        ...
+
+    async def save(self, rows: Sequence[StoredEvictions], events: Sequence[Event[Any]]) -> Sequence[StoredEvictions]:
+        """Write rows over the versions that were read, and publish; returns them with their new versions. Raises
+        Unavailable, Conflict if another replica wrote one, and Fenced if a node's partition is not held: then nothing
+        is stored."""
+        ...
+
+
+class EvictionMeter(Protocol):
+    """What operators watch of evictions."""
+
+    def called(self, result: str) -> None:
+        """The API server answered a call."""
+        ...
+
+    def completed(self, outcome: str) -> None:
+        """An eviction ended."""
+        ...
+
+    def open(self, evictions: int) -> None:
+        """How many evictions of this replica have not ended."""
         ...

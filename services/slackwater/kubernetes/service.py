@@ -10,12 +10,18 @@ from slackwater.apiserver.inventory import Inventory
 from slackwater.apiserver.kind_follower import KindFollower
 from slackwater.apiserver.port import ApiServer
 from slackwater.apiserver.records import KINDS
+from slackwater.events.intent_declared import IntentDeclared
+from slackwater.events.node_described import NodeDescribed
+from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.kubernetes.adapters.decision_outbox import OutboxDecisions
+from slackwater.kubernetes.adapters.eviction_rows import KeyedEvictionStore
 from slackwater.kubernetes.adapters.http_api_server import HttpApiServer
-from slackwater.kubernetes.adapters.metrics import KubernetesMetrics
+from slackwater.kubernetes.adapters.metrics import EvictionMetrics, KubernetesMetrics
+from slackwater.kubernetes.edge.bus_watch import BusWatch
 from slackwater.kubernetes.edge.checks import inventory_check, status_check
-from slackwater.kubernetes.edge.offer_watch import OfferWatch
 from slackwater.kubernetes.settings import KubernetesSettings
+from slackwater.kubernetes.usecases.carry_out_evictions import CarryOutEvictions
+from slackwater.kubernetes.usecases.intents_read import IntentsRead
 from slackwater.kubernetes.usecases.offers_read import OffersRead
 from slackwater.kubernetes.usecases.write_status import WriteStatus
 from slackwater.runtime.loops import Repeat
@@ -27,24 +33,28 @@ from slackwater.telemetry.metrics import process_meters
 COUNT_SECONDS = 10.0
 
 
-class PartitionNews:
-    """slackwater.runtime.partition_sharding.Holder: nothing is kept per partition, planning only begins anew."""
+class PartitionState:
+    """slackwater.runtime.partition_sharding.Holder: evictions are kept per partition, everything else is planned
+    anew."""
 
-    def __init__(self, changed: Callable[[], None]) -> None:
+    def __init__(self, evictions: CarryOutEvictions, changed: Callable[[], None]) -> None:
+        self._evictions = evictions
         self._changed = changed
 
     async def acquire(self, leases: Sequence[Lease]) -> None:
+        await self._evictions.acquire(leases)
         self._changed()
 
     async def release(self, leases: Sequence[Lease]) -> None:
-        self._changed()
+        self.drop([lease.partition for lease in leases])
 
     def drop(self, partitions: Collection[int]) -> None:
+        self._evictions.drop(partitions)
         self._changed()
 
 
 class KubernetesService(ReplicatedService):
-    """Reads the cluster, and writes offers to the status of its nodes."""
+    """Reads the cluster, writes offers to the status of its nodes, and evicts pods."""
 
     def __init__(
         self,
@@ -56,7 +66,8 @@ class KubernetesService(ReplicatedService):
     ) -> None:
         replica = Replica("kubernetes", platform)
         clock, meter, changed = replica.clock, KubernetesMetrics(process_meters()), asyncio.Event()
-        self.inventory = inventory = Inventory(on_nodes=changed.set)
+        evicting = asyncio.Event()
+        self.inventory = inventory = Inventory(on_nodes=changed.set, on_pods=evicting.set)
         self.offers = offers = OffersRead(clock, changed.set)
         decisions = OutboxDecisions(replica.database, replica.name)
         followers: list[KindFollower[Any]] = [
@@ -74,6 +85,18 @@ class KubernetesService(ReplicatedService):
             changed,
             settings.refused_seconds,
         )
+        self.intents = intents = IntentsRead(evicting.set)
+        self.evictions = evictions = CarryOutEvictions(
+            server,
+            inventory,
+            intents,
+            KeyedEvictionStore(replica.database, replica.quarantine),
+            clock,
+            EvictionMetrics(process_meters()),
+            settings.evictions,
+            replica.partitions.working,
+            evicting,
+        )
 
         async def count() -> None:
             meter.objects(inventory.counts())
@@ -81,12 +104,15 @@ class KubernetesService(ReplicatedService):
         super().__init__(
             replica,
             load=[connect],
-            state=PartitionNews(changed.set),
+            state=PartitionState(evictions, changed.set),
             consumers=(),
             loops={
                 **{follower.kind.plural: follower for follower in followers},
-                "offers": OfferWatch(replica.bus, offers),
+                "offers": BusWatch(replica.bus, ResourcesOffered, offers.receive, offers.begin),
+                "intents": BusWatch(replica.bus, IntentDeclared, intents.declare),
+                "descriptions": BusWatch(replica.bus, NodeDescribed, intents.describe),
                 "status": status,
+                "evictions": evictions,
                 "counts": Repeat(work=count, clock=clock, seconds=COUNT_SECONDS, missed="objects are not counted"),
             },
             checks=lambda: [inventory_check(inventory, followers), status_check(status.refusals)],

@@ -6,6 +6,7 @@ from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from slackwater.apiserver.kind_follower import FollowPace
+from slackwater.kubernetes.domain.eviction_plan import EvictionMode
 from slackwater.kubernetes.domain.status_plan import StatusPolicy
 
 
@@ -25,6 +26,9 @@ class KubernetesSettings(BaseSettings):
     )
     refused_seconds: float = Field(
         30.0, ge=1, description="longest pause after the API server refused a write to a node"
+    )
+    evictions: EvictionMode = Field(
+        EvictionMode.CARRY_OUT, description="carry-out; dry-run: the API server only says what it would do; off"
     )
     page_size: int = Field(500, ge=1, le=5000, description="objects per page of a list")
 

@@ -74,3 +74,35 @@ class KubernetesMetrics:
 
     def waiting(self, nodes: int) -> None:
         self._waiting.set(nodes)
+
+
+class EvictionMetrics:
+    """slackwater.kubernetes.ports.EvictionMeter."""
+
+    def __init__(self, meters: Meters) -> None:
+        self._calls = meters.counter(
+            "slackwater_kubernetes_eviction_calls_total",
+            "Answers of the API server to evictions (accepted, budget, gone, other_pod, failed).",
+            ["result"],
+            look="budget: a PodDisruptionBudget holds; failed: a right is missing, or the server is away.",
+        )
+        self._completed = meters.counter(
+            "slackwater_kubernetes_evictions_total",
+            "Evictions that ended, by outcome.",
+            ["result"],
+            look="expired: budgets or the API server held them until their deadline.",
+        )
+        self._open = meters.gauge(
+            "slackwater_kubernetes_evictions_open",
+            "Evictions that wait for the API server or for the end of their pod.",
+            look="Above 0 for minutes: a budget allows nothing, or a pod does not end.",
+        )
+
+    def called(self, result: str) -> None:
+        self._calls.labels(result).inc()
+
+    def completed(self, outcome: str) -> None:
+        self._completed.labels(outcome).inc()
+
+    def open(self, evictions: int) -> None:
+        self._open.set(evictions)
