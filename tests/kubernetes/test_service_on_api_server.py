@@ -23,7 +23,7 @@ from slackwater.events.envelope import event_of
 from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.kubernetes.service import KubernetesService, build
 from slackwater.kubernetes.settings import KubernetesSettings
-from slackwater.model.errors import Misconfigured
+from slackwater.model.errors import Misconfigured, NotFound
 from slackwater.model.quantities import Resources
 from slackwater.model.time import SystemClock
 from slackwater.runtime.platform import Platform
@@ -192,7 +192,7 @@ async def test_each_right_is_needed(real: RealDriver) -> None:
         for verb in rule["verbs"]
     ]
     used = {(kind.group, kind.plural, verb) for kind in KINDS for verb in ("list", "watch")}
-    used.add(("", "nodes/status", "patch"))
+    used |= {("", "nodes/status", "patch"), ("", "pods/eviction", "create")}
     assert set(granted) == used
     for right in granted:
         await real.grant(without(right))
@@ -226,6 +226,10 @@ async def refusal(real: RealDriver, right: tuple[str, str, str], node: str, uid:
     try:
         if verb == "patch":
             await real.api.apply_lent(node, uid, {}, force=False)
+            return ""
+        if resource == "pods/eviction":
+            with suppress(NotFound):
+                await real.api.evict_pod(f"default/{node}", uid, 1, dry_run=True)
             return ""
         kind = next(kind for kind in KINDS if kind.plural == resource)
         if verb == "list":

@@ -76,6 +76,11 @@ class CarryOutEvictions:
         self._tracked: dict[str, tuple[TrackedEviction, ...]] = {}
         """Of every node with a row; newer than the row between a call and the storing of its answer."""
 
+    @property
+    def by_node(self) -> Mapping[str, tuple[TrackedEviction, ...]]:
+        """The evictions of every node that has some."""
+        return self._tracked
+
     async def acquire(self, leases: Sequence[Lease]) -> None:
         """Read the evictions of partitions that are held from now on. Raises Unavailable."""
         rows = await self._store.load([lease.partition for lease in leases])
