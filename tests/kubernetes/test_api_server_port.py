@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import aclosing, suppress
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from tests.kubernetes.drivers import ClusterDriver, MemoryDriver
 from slackwater.apiserver.port import BudgetRefused, FieldsOwned, VersionExpired, WatchChange, WatchEvent
 from slackwater.apiserver.records import (
     BUDGETS,
+    CORDON_TAINT,
     JOBS,
     KINDS,
     NODES,
@@ -19,6 +21,7 @@ from slackwater.apiserver.records import (
     PRIORITY_CLASSES,
     ClusterNode,
     PodRecord,
+    Taint,
     parse_node,
     parse_pod,
 )
@@ -262,3 +265,28 @@ async def test_a_budget_refuses_evictions_and_says_when_to_try_again(cluster: Cl
             await cluster.api.evict_pod(second.key, second.uid, 7, dry_run=dry_run)
         assert refused.value.retry_after_seconds > 0
     assert not parse_pod(await cluster.document(PODS, second.key)).deleting
+
+
+async def test_a_cordon_is_one_taint_beside_those_of_others(cluster: ClusterDriver) -> None:
+    name = (await node(cluster)).key
+    taints = [
+        {"key": "example.com/gpu", "value": "true", "effect": "NoSchedule"},
+        {"key": "example.com/leave", "effect": "NoExecute", "timeAdded": "2026-11-26T00:00:00Z"},
+    ]
+    status = (await cluster.document(NODES, name))["status"]
+    spec = {"taints": taints, "unschedulable": True}
+    await cluster.put(NODES, {"metadata": {"name": name}, "spec": spec, "status": status})
+    others = (await cluster.document(NODES, name))["spec"]  # with the taint of spec.unschedulable, on a real server
+    for value in ("until-1", "until-2"):
+        read = parse_node(await cluster.document(NODES, name))
+        after = await cluster.api.set_cordon(read, Taint(CORDON_TAINT, value, "NoSchedule"))
+        assert after.cordon == Taint(CORDON_TAINT, value, "NoSchedule")
+        spec = (await cluster.document(NODES, name))["spec"]
+        assert spec["taints"][:-1] == others["taints"]
+        assert spec["unschedulable"]
+        with pytest.raises(Conflict):
+            await cluster.api.set_cordon(read, None)
+    await cluster.api.set_cordon(after, None)
+    assert (await cluster.document(NODES, name))["spec"] == others
+    with pytest.raises(NotFound):
+        await cluster.api.set_cordon(replace(after, key=cluster.name("unknown")), None)

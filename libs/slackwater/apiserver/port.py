@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Generic, Protocol, TypeVar
 
-from slackwater.apiserver.records import ApiRecord, ClusterNode, WatchedKind
+from slackwater.apiserver.records import ApiRecord, ClusterNode, Taint, WatchedKind
 from slackwater.model.errors import Conflict, Unavailable
 
 T = TypeVar("T", bound=ApiRecord)
@@ -74,7 +74,7 @@ class Page(Generic[T]):
 
 
 class ApiServer(Protocol):
-    """Lists, watches, applies to the status of nodes, and evicts pods."""
+    """Lists, watches, applies to the status of nodes, taints nodes, and evicts pods."""
 
     async def list_page(self, kind: WatchedKind[T], limit: int, page: str = "") -> Page[T]:
         """The next objects of a kind in all namespaces, at most `limit`. Raises VersionExpired if the list took too
@@ -93,6 +93,12 @@ class ApiServer(Protocol):
         `uid` guards against a node of the same name. Raises NotFound, Conflict for another uid, and FieldsOwned for a
         field of another manager with another value, unless `force`.
         """
+        ...
+
+    async def set_cordon(self, node: ClusterNode, cordon: Taint | None) -> ClusterNode:
+        """Make `cordon` the only taint of a node with the key CORDON_TAINT (None: none); returns the node after that.
+        Taints of others and `spec.unschedulable` stay. Raises NotFound, and Conflict if the node was written since it
+        was read."""
         ...
 
     async def evict_pod(self, pod: str, uid: str, grace_seconds: int, *, dry_run: bool) -> None:

@@ -18,6 +18,8 @@ from slackwater.model.quantities import Resources
 
 FIELD_MANAGER: Final = "slackwater"
 """The name under which Slackwater applies fields, for all its writes."""
+CORDON_TAINT: Final = "slackwater.io/cordoned"
+"""Key of the one taint of a node that Slackwater writes."""
 REVISION: Final = "deployment.kubernetes.io/revision"
 _REVISION_LABELS: Final = ("pod-template-hash", "controller-revision-hash")
 
@@ -53,9 +55,19 @@ class OwnerRef:
 
 
 @dataclass(frozen=True, slots=True)
+class Taint:
+    """A taint of a node. `added_at` is as the server has it, because a write repeats the taints of others."""
+
+    key: str
+    value: str
+    effect: str
+    added_at: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterNode:
     """A node. `lent` are the amounts of LENT_NAMES in its status (milli-cores, bytes); `owned` are those of them that
-    FIELD_MANAGER applied."""
+    FIELD_MANAGER applied. `taints` are all, in the server's order."""
 
     key: str
     uid: str
@@ -65,6 +77,12 @@ class ClusterNode:
     unschedulable: bool
     lent: tuple[tuple[str, int], ...]
     owned: frozenset[str]
+    taints: tuple[Taint, ...] = ()
+
+    @property
+    def cordon(self) -> Taint | None:
+        """The taint that Slackwater has written."""
+        return next((taint for taint in self.taints if taint.key == CORDON_TAINT), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +183,21 @@ def parse_node(item: Json) -> ClusterNode:
         unschedulable=_object(item, "spec").get("unschedulable") is True,
         lent=_lent(allocatable),
         owned=_owned(item),
+        taints=tuple(
+            Taint(*(str(taint.get(name) or "") for name in ("key", "value", "effect", "timeAdded")))
+            for taint in _items(_object(item, "spec"), "taints")
+        ),
     )
+
+
+def taints_json(node: ClusterNode, cordon: Taint | None) -> list[dict[str, str]] | None:
+    """`spec.taints` of a node with this cordon (None: without) and the taints of others as they are; None for none."""
+    taints = [*(taint for taint in node.taints if taint.key != CORDON_TAINT), *(() if cordon is None else (cordon,))]
+    fields = [
+        {"key": taint.key, "value": taint.value, "effect": taint.effect, "timeAdded": taint.added_at}
+        for taint in taints
+    ]
+    return [{name: text for name, text in taint.items() if text} for taint in fields] or None
 
 
 def parse_pod(item: Json) -> PodRecord:

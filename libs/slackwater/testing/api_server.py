@@ -16,7 +16,16 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from slackwater.apiserver.port import BudgetRefused, FieldsOwned, Page, VersionExpired, WatchChange, WatchEvent
-from slackwater.apiserver.records import FIELD_MANAGER, PODS, ApiRecord, ClusterNode, WatchedKind, parse_node
+from slackwater.apiserver.records import (
+    FIELD_MANAGER,
+    PODS,
+    ApiRecord,
+    ClusterNode,
+    Taint,
+    WatchedKind,
+    parse_node,
+    taints_json,
+)
 from slackwater.apiserver.resource_names import quantities
 from slackwater.model.errors import Conflict, Misconfigured, NotFound, Unavailable
 
@@ -47,6 +56,8 @@ class MemoryApiServer:
     """Plurals that may neither be listed nor watched."""
     patches: list[tuple[str, dict[str, str]]] = field(default_factory=list)
     """Every apply that was carried out: node, and quantities by name."""
+    cordons: int = 0
+    """Writes of taints that were carried out."""
     evicted: list[str] = field(default_factory=list)
     """The uid of the pod of every eviction that was accepted and no dry run."""
     watches: int = 0
@@ -127,6 +138,22 @@ class MemoryApiServer:
         if changed != document:
             self._write("nodes", node, changed)
         return parse_node(self._objects["nodes"][node])
+
+    async def set_cordon(self, node: ClusterNode, cordon: Taint | None) -> ClusterNode:
+        self._refuse_if_down()
+        document = self._objects.get("nodes", {}).get(node.key)
+        if document is None:
+            raise NotFound(f"nodes {node.key} not found")
+        if document["metadata"]["resourceVersion"] != node.version:
+            raise Conflict(f"node {node.key} has been modified")
+        changed = copy.deepcopy(document)
+        spec = changed.setdefault("spec", {})
+        spec.pop("taints", None)
+        if taints := taints_json(node, cordon):
+            spec["taints"] = taints
+        self.cordons += 1
+        self._write("nodes", node.key, changed)
+        return parse_node(changed)
 
     async def evict_pod(self, pod: str, uid: str, grace_seconds: int, *, dry_run: bool) -> None:
         self._refuse_if_down()

@@ -73,3 +73,15 @@ class EvictionMeter(Protocol):
     def open(self, evictions: int) -> None:
         """How many evictions of this replica have not ended."""
         ...
+
+
+class CordonMeter(Protocol):
+    """What operators watch of cordons."""
+
+    def written(self, result: str) -> None:
+        """A node was `cordoned` (or its cordon renewed) or `uncordoned`."""
+        ...
+
+    def refused(self, reason: str) -> None:
+        """A write failed: the code of the error."""
+        ...

@@ -12,17 +12,19 @@ from slackwater.apiserver.port import ApiServer
 from slackwater.apiserver.records import KINDS
 from slackwater.events.intent_declared import IntentDeclared
 from slackwater.events.node_described import NodeDescribed
+from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
 from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.kubernetes.adapters.decision_outbox import OutboxDecisions
 from slackwater.kubernetes.adapters.eviction_rows import KeyedEvictionStore
 from slackwater.kubernetes.adapters.http_api_server import HttpApiServer
-from slackwater.kubernetes.adapters.metrics import EvictionMetrics, KubernetesMetrics
+from slackwater.kubernetes.adapters.metrics import CordonMetrics, EvictionMetrics, KubernetesMetrics
 from slackwater.kubernetes.edge.bus_watch import BusWatch
-from slackwater.kubernetes.edge.checks import inventory_check, status_check
+from slackwater.kubernetes.edge.checks import inventory_check, refused_check
 from slackwater.kubernetes.settings import KubernetesSettings
 from slackwater.kubernetes.usecases.carry_out_evictions import CarryOutEvictions
 from slackwater.kubernetes.usecases.intents_read import IntentsRead
 from slackwater.kubernetes.usecases.offers_read import OffersRead
+from slackwater.kubernetes.usecases.write_cordons import WriteCordons
 from slackwater.kubernetes.usecases.write_status import WriteStatus
 from slackwater.runtime.loops import Repeat
 from slackwater.runtime.ownership import Lease
@@ -65,9 +67,14 @@ class KubernetesService(ReplicatedService):
         close: Callable[[], Awaitable[None]],
     ) -> None:
         replica = Replica("kubernetes", platform)
-        clock, meter, changed = replica.clock, KubernetesMetrics(process_meters()), asyncio.Event()
-        evicting = asyncio.Event()
-        self.inventory = inventory = Inventory(on_nodes=changed.set, on_pods=evicting.set)
+        clock, meter = replica.clock, KubernetesMetrics(process_meters())
+        changed, evicting, cordoning = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+        def nodes_changed() -> None:
+            changed.set()
+            cordoning.set()
+
+        self.inventory = inventory = Inventory(on_nodes=nodes_changed, on_pods=evicting.set)
         self.offers = offers = OffersRead(clock, changed.set)
         decisions = OutboxDecisions(replica.database, replica.name)
         followers: list[KindFollower[Any]] = [
@@ -97,6 +104,15 @@ class KubernetesService(ReplicatedService):
             replica.partitions.working,
             evicting,
         )
+        self.cordons = cordons = WriteCordons(
+            server,
+            inventory,
+            clock,
+            CordonMetrics(process_meters()),
+            settings.cordons,
+            replica.partitions.working,
+            cordoning,
+        )
 
         async def count() -> None:
             meter.objects(inventory.counts())
@@ -104,18 +120,24 @@ class KubernetesService(ReplicatedService):
         super().__init__(
             replica,
             load=[connect],
-            state=PartitionState(evictions, changed.set),
+            state=PartitionState(evictions, nodes_changed),
             consumers=(),
             loops={
                 **{follower.kind.plural: follower for follower in followers},
                 "offers": BusWatch(replica.bus, ResourcesOffered, offers.receive, offers.begin),
                 "intents": BusWatch(replica.bus, IntentDeclared, intents.declare),
                 "descriptions": BusWatch(replica.bus, NodeDescribed, intents.describe),
+                "scheduling": BusWatch(replica.bus, NodeSchedulingChanged, cordons.receive),
                 "status": status,
+                "cordons": cordons,
                 "evictions": evictions,
                 "counts": Repeat(work=count, clock=clock, seconds=COUNT_SECONDS, missed="objects are not counted"),
             },
-            checks=lambda: [inventory_check(inventory, followers), status_check(status.refusals)],
+            checks=lambda: [
+                inventory_check(inventory, followers),
+                refused_check("kubernetes-status", status.refusals),
+                refused_check("kubernetes-cordons", cordons.refusals),
+            ],
             close=close,
         )
 

@@ -6,6 +6,7 @@ from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from slackwater.apiserver.kind_follower import FollowPace
+from slackwater.kubernetes.domain.cordon_plan import CordonEffect
 from slackwater.kubernetes.domain.eviction_plan import EvictionMode
 from slackwater.kubernetes.domain.status_plan import StatusPolicy
 
@@ -29,6 +30,9 @@ class KubernetesSettings(BaseSettings):
     )
     evictions: EvictionMode = Field(
         EvictionMode.CARRY_OUT, description="carry-out; dry-run: the API server only says what it would do; off"
+    )
+    cordons: CordonEffect = Field(
+        CordonEffect.NO_SCHEDULE, description="effect of the taint of cordoned nodes; off removes what was written"
     )
     page_size: int = Field(500, ge=1, le=5000, description="objects per page of a list")
 

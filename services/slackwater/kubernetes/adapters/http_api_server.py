@@ -22,7 +22,15 @@ from lightkube.config.kubeconfig import KubeConfig
 from lightkube.core.exceptions import ConfigError
 
 from slackwater.apiserver.port import BudgetRefused, FieldsOwned, Page, VersionExpired, WatchChange, WatchEvent
-from slackwater.apiserver.records import FIELD_MANAGER, ApiRecord, ClusterNode, WatchedKind, parse_node
+from slackwater.apiserver.records import (
+    FIELD_MANAGER,
+    ApiRecord,
+    ClusterNode,
+    Taint,
+    WatchedKind,
+    parse_node,
+    taints_json,
+)
 from slackwater.apiserver.resource_names import quantities
 from slackwater.model.errors import Conflict, Misconfigured, NotFound, SlackwaterError, Unavailable
 
@@ -34,6 +42,7 @@ SILENT_SECONDS: Final = 150.0
 WATCH_SECONDS: Final = 290
 """After this time the server ends a watch, which is then resumed."""
 APPLY: Final = "application/apply-patch+yaml"
+MERGE: Final = "application/merge-patch+json"
 JSON: Final = "application/json"
 BUDGET: Final = "DisruptionBudget"
 """The cause in the refusal of an eviction by a budget. Others with status 429 are about the server's load."""
@@ -99,6 +108,11 @@ class HttpApiServer:
             body["status"] = {"capacity": written, "allocatable": written}
         query = {"fieldManager": FIELD_MANAGER, "force": str(force).lower()}
         return parse_node(await self._request("PATCH", f"api/v1/nodes/{node}/status", query, body))
+
+    async def set_cordon(self, node: ClusterNode, cordon: Taint | None) -> ClusterNode:
+        body = {"metadata": {"resourceVersion": node.version}, "spec": {"taints": taints_json(node, cordon)}}
+        query = {"fieldManager": FIELD_MANAGER}
+        return parse_node(await self._request("PATCH", f"api/v1/nodes/{node.key}", query, body, MERGE))
 
     async def evict_pod(self, pod: str, uid: str, grace_seconds: int, *, dry_run: bool) -> None:
         namespace, _, name = pod.partition("/")

@@ -106,3 +106,27 @@ class EvictionMetrics:
 
     def open(self, evictions: int) -> None:
         self._open.set(evictions)
+
+
+class CordonMetrics:
+    """slackwater.kubernetes.ports.CordonMeter."""
+
+    def __init__(self, meters: Meters) -> None:
+        self._writes = meters.counter(
+            "slackwater_kubernetes_cordon_writes_total",
+            "Taints written: cordoned (also renewals) and uncordoned.",
+            ["result"],
+            look="A cordoned node is renewed every minute.",
+        )
+        self._refusals = meters.counter(
+            "slackwater_kubernetes_cordon_refusals_total",
+            "Writes of taints that failed, by the error's code.",
+            ["reason"],
+            look="conflict: another wrote the node at the same time, which heals; misconfigured: a right is missing.",
+        )
+
+    def written(self, result: str) -> None:
+        self._writes.labels(result).inc()
+
+    def refused(self, reason: str) -> None:
+        self._refusals.labels(reason).inc()

@@ -26,7 +26,7 @@ def inventory_check(inventory: Inventory, followers: Sequence[KindFollower[Any]]
     return Check("kubernetes-inventory", inventory.synced, detail)
 
 
-def status_check(refusals: Mapping[str, str]) -> Check:
+def refused_check(name: str, refusals: Mapping[str, str]) -> Check:
     """Nodes whose last write was refused: shown, and no reason to be unready."""
     shown = "; ".join(f"{node}: {why}" for node, why in sorted(refusals.items())[:SHOWN])
-    return Check("kubernetes-status", True, f"refused for {counted(len(refusals), 'node')}: {shown}" if shown else "")
+    return Check(name, True, f"refused for {counted(len(refusals), 'node')}: {shown}" if shown else "")

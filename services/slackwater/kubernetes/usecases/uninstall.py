@@ -1,9 +1,10 @@
-"""Withdraws from all nodes what Slackwater has written to their status."""
+"""Withdraws from all nodes what Slackwater has written to their status and their taints."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,11 +15,12 @@ from slackwater.model.errors import Conflict, NotFound
 PAGE_SIZE: Final = 500
 WATCH_SECONDS: Final = 3.0
 """A service that still runs writes again within this time."""
+TRIES: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Withdrawal:
-    """`nodes` had amounts of Slackwater; `written_again` have them again after the withdrawal."""
+    """`nodes` had amounts or a cordon of Slackwater; `written_again` have one again after the withdrawal."""
 
     nodes: tuple[str, ...]
     written_again: tuple[str, ...] = ()
@@ -34,12 +36,28 @@ async def withdraw_all(server: ApiServer, *, dry_run: bool = False, wait_seconds
     if dry_run or not nodes:
         return Withdrawal(names)
     for node in nodes:
-        try:
-            await server.apply_lent(node.key, node.uid, {}, force=False)
-        except (NotFound, Conflict):  # deleted meanwhile, or created anew without any amounts
-            continue
+        with suppress(NotFound, Conflict):  # deleted meanwhile, or created anew without any amounts
+            if node.owned:
+                await server.apply_lent(node.key, node.uid, {}, force=False)
+    await _uncordon(server)
     await asyncio.sleep(wait_seconds)
     return Withdrawal(names, tuple([node.key async for node in _written_to(server)]))
+
+
+async def _uncordon(server: ApiServer) -> None:
+    """Remove the taint from every node. A node that another writes at the same time is read and written again."""
+    for _ in range(TRIES):
+        conflicts = 0
+        async for node in _written_to(server):
+            if node.cordon is not None:
+                try:
+                    await server.set_cordon(node, None)
+                except NotFound:
+                    continue
+                except Conflict:
+                    conflicts += 1
+        if not conflicts:
+            return
 
 
 async def _written_to(server: ApiServer) -> AsyncIterator[ClusterNode]:
@@ -47,7 +65,7 @@ async def _written_to(server: ApiServer) -> AsyncIterator[ClusterNode]:
     while True:
         answer = await server.list_page(NODES, PAGE_SIZE, page)
         for node in answer.items:
-            if node.owned:
+            if node.owned or node.cordon is not None:
                 yield node
         page = answer.next_page
         if not page:
