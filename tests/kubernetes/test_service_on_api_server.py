@@ -7,6 +7,7 @@ import copy
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from slackwater.apiserver.port import VersionExpired
 from slackwater.apiserver.records import KINDS, NODES, PRIORITY_CLASSES, parse_node
 from slackwater.cli.main import app
 from slackwater.events.envelope import event_of
+from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
 from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.kubernetes.service import KubernetesService, build
 from slackwater.kubernetes.settings import KubernetesSettings
@@ -81,6 +83,20 @@ class Site:
         )
         await self.bus.publish(event_of(offered, source="colocation", time=now))
 
+    async def cordon(self, node: str) -> None:
+        now = self.clock.now()
+        change = NodeSchedulingChanged(
+            node=node,
+            closed=True,
+            reason="scheduling_closed",
+            decision_id="d",
+            rules=("p.r",),
+            since=now,
+            told_at=now,
+            valid_until=now + timedelta(minutes=2),
+        )
+        await self.bus.publish(event_of(change, source="ensurance", time=now))
+
     async def lent(self, node: str) -> Mapping[str, int]:
         return dict(parse_node(await self.cluster.document(NODES, node)).lent)
 
@@ -100,6 +116,9 @@ async def until(condition: Callable[[], bool]) -> None:
 async def test_offers_follow_into_the_status_and_uninstall_leaves_the_node_as_it_was(real: RealDriver) -> None:
     site = Site(real, aliases=True)
     names = [await site.node("lends"), await site.node("foreign")]
+    status = (await real.document(NODES, names[1]))["status"]
+    foreign = {"taints": [{"key": "example.com/gpu", "effect": "NoSchedule"}], "unschedulable": True}
+    await real.put(NODES, {"metadata": {"name": names[1]}, "spec": foreign, "status": status})
     await real.write_lent(names[1], "koord-manager", {"kubernetes.io/mid-cpu": 700})
     before = {name: await content(real, name) for name in names}
     async with site.running() as service:
@@ -110,6 +129,10 @@ async def test_offers_follow_into_the_status_and_uninstall_leaves_the_node_as_it
         await site.offer(names[0], 9_000, 8 * GIB)
         await until(lambda: dict(service.inventory.nodes[names[0]].lent).get(CPU) == 9_000)
         assert service.status.refusals == {}
+        for name in names:
+            await site.cordon(name)
+            await until(lambda name=name: service.inventory.nodes[name].cordon is not None)
+        assert service.cordons.refusals == {}
     dry = await asyncio.to_thread(withdraw, real, "--dry-run")
     assert names[0] in dry
     assert (await site.lent(names[0]))[CPU] == 9_000
@@ -122,8 +145,8 @@ async def content(cluster: RealDriver, name: str) -> Any:
     """The whole node without the API server's notes on it. Fields of nodes are tracked from the first apply on."""
     document = await cluster.document(NODES, name)
     del document["metadata"]["resourceVersion"]
-    managers = {entry["manager"] for entry in document["metadata"].pop("managedFields", [])}
-    assert "slackwater" not in managers
+    notes = document["metadata"].pop("managedFields", [])
+    assert ("slackwater", "Apply") not in {(note["manager"], note["operation"]) for note in notes}
     return document
 
 
@@ -192,7 +215,7 @@ async def test_each_right_is_needed(real: RealDriver) -> None:
         for verb in rule["verbs"]
     ]
     used = {(kind.group, kind.plural, verb) for kind in KINDS for verb in ("list", "watch")}
-    used |= {("", "nodes/status", "patch"), ("", "pods/eviction", "create")}
+    used |= {("", "nodes/status", "patch"), ("", "nodes", "patch"), ("", "pods/eviction", "create")}
     assert set(granted) == used
     for right in granted:
         await real.grant(without(right))
@@ -224,8 +247,11 @@ async def refusal(real: RealDriver, right: tuple[str, str, str], node: str, uid:
     """Use a right; returns why it was refused, or nothing."""
     _, resource, verb = right
     try:
-        if verb == "patch":
+        if resource == "nodes/status":
             await real.api.apply_lent(node, uid, {}, force=False)
+            return ""
+        if verb == "patch":
+            await real.api.set_cordon(parse_node(await real.document(NODES, node)), None)
             return ""
         if resource == "pods/eviction":
             with suppress(NotFound):
