@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from slackwater.apiserver.records import ApiRecord, ClusterNode, Taint, WatchedKind
 from slackwater.model.errors import Conflict, Unavailable
@@ -74,7 +74,7 @@ class Page(Generic[T]):
 
 
 class ApiServer(Protocol):
-    """Lists, watches, applies to the status of nodes, taints nodes, and evicts pods."""
+    """Lists, watches, applies to the status of nodes, taints nodes, evicts pods, applies objects and their status."""
 
     async def list_page(self, kind: WatchedKind[T], limit: int, page: str = "") -> Page[T]:
         """The next objects of a kind in all namespaces, at most `limit`. Raises VersionExpired if the list took too
@@ -108,4 +108,18 @@ class ApiServer(Protocol):
 
         Raises NotFound, Conflict if the pod of this name has another uid, and BudgetRefused.
         """
+        ...
+
+    async def apply_object(self, kind: WatchedKind[T], key: str, document: Mapping[str, Any]) -> T:
+        """Create an object without a namespace, or make these fields all that FIELD_MANAGER has in it, by force.
+        Returns it after that. Raises InvalidInput for what the server refuses."""
+        ...
+
+    async def apply_status(self, kind: WatchedKind[T], key: str, uid: str, status: Mapping[str, Any]) -> T:
+        """Make `status` all that FIELD_MANAGER has in the status of a custom resource; conditions of others stay.
+        Returns it after that. Raises NotFound, Conflict for another uid, InvalidInput."""
+        ...
+
+    async def delete_object(self, kind: WatchedKind[T], key: str, uid: str) -> None:
+        """Delete an object without a namespace. One that is gone is no error. Raises Conflict for another uid."""
         ...

@@ -168,6 +168,10 @@ class WatchedKind(Generic[T_co]):
     version: str = "v1"
 
     @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
     def path(self) -> str:
         """Of the collection, without a leading slash."""
         return f"apis/{self.group}/{self.version}/{self.plural}" if self.group else f"api/{self.version}/{self.plural}"

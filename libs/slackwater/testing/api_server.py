@@ -56,6 +56,8 @@ class MemoryApiServer:
     """Plurals that may neither be listed nor watched."""
     patches: list[tuple[str, dict[str, str]]] = field(default_factory=list)
     """Every apply that was carried out: node, and quantities by name."""
+    applied: list[tuple[str, str]] = field(default_factory=list)
+    """Plural (with `/status`) and key of every apply of an object."""
     cordons: int = 0
     """Writes of taints that were carried out."""
     evicted: list[str] = field(default_factory=list)
@@ -181,6 +183,41 @@ class MemoryApiServer:
         else:
             self.delete(PODS, pod)
 
+    async def apply_object(self, kind: WatchedKind[T], key: str, document: Mapping[str, Any]) -> T:
+        """Fields that are no longer applied stay, because tests compare only what is applied."""
+        self._refuse_if_down(kind)
+        known = self._objects.get(kind.plural, {}).get(key)
+        changed = _merged(known or {}, {**document, "metadata": {**document.get("metadata", {}), "name": key}})
+        if changed != known:
+            self.put(kind, changed)
+            self.applied.append((kind.plural, key))
+        return kind.parse(self._objects[kind.plural][key])
+
+    async def apply_status(self, kind: WatchedKind[T], key: str, uid: str, status: Mapping[str, Any]) -> T:
+        self._refuse_if_down(kind)
+        known = self._objects.get(kind.plural, {}).get(key)
+        if known is None:
+            raise NotFound(f"{kind.plural} {key} not found")
+        if known["metadata"]["uid"] != uid:
+            raise Conflict(f"{kind.plural} {key} has another uid")
+        changed = copy.deepcopy(known)
+        own = {condition["type"] for condition in status.get("conditions", ())}
+        others = [one for one in known["status"].get("conditions", ()) if one["type"] not in own]
+        changed["status"] = {**copy.deepcopy(dict(status)), "conditions": [*others, *status.get("conditions", ())]}
+        if changed != known:
+            self._write(kind.plural, key, changed)
+        self.applied.append((f"{kind.plural}/status", key))
+        return kind.parse(changed)
+
+    async def delete_object(self, kind: WatchedKind[T], key: str, uid: str) -> None:
+        self._refuse_if_down(kind)
+        known = self._objects.get(kind.plural, {}).get(key)
+        if known is None:
+            return
+        if known["metadata"]["uid"] != uid:
+            raise Conflict(f"{kind.plural} {key} has another uid")
+        self.delete(kind, key)
+
     def _budget_of(self, pod: Document) -> Document | None:
         """The budget that selects a pod by labels, which is all that tests need."""
         metadata = pod["metadata"]
@@ -201,7 +238,9 @@ class MemoryApiServer:
         metadata["uid"] = known["metadata"]["uid"] if known else metadata.get("uid") or f"uid-{next(self._uids)}"
         if known and "managedFields" in known["metadata"]:
             metadata.setdefault("managedFields", known["metadata"]["managedFields"])
-        document.setdefault("status", {})
+        document.setdefault("status", copy.deepcopy(known["status"]) if known else {})
+        is_same = known is not None and known.get("spec") == document.get("spec")
+        metadata["generation"] = (known["metadata"]["generation"] if known else 0) + (not is_same)
         self._write(kind.plural, key, document)
 
     def delete(self, kind: WatchedKind[Any], key: str) -> None:
@@ -290,6 +329,13 @@ class MemoryApiServer:
 def _key_of(document: Document | None) -> str:
     metadata = (document or {})["metadata"]
     return f"{metadata['namespace']}/{metadata['name']}" if metadata.get("namespace") else str(metadata["name"])
+
+
+def _merged(present: Any, wanted: Any) -> Any:
+    """`present` with every field of `wanted`."""
+    if not isinstance(wanted, Mapping) or not isinstance(present, Mapping):
+        return copy.deepcopy(wanted)
+    return {**present, **{name: _merged(present.get(name), value) for name, value in wanted.items()}}
 
 
 def _owners(document: Document) -> dict[str, set[str]]:

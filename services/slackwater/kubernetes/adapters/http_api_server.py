@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -32,7 +32,7 @@ from slackwater.apiserver.records import (
     taints_json,
 )
 from slackwater.apiserver.resource_names import quantities
-from slackwater.model.errors import Conflict, Misconfigured, NotFound, SlackwaterError, Unavailable
+from slackwater.model.errors import Conflict, InvalidInput, Misconfigured, NotFound, SlackwaterError, Unavailable
 
 T = TypeVar("T", bound=ApiRecord)
 
@@ -80,7 +80,10 @@ class HttpApiServer:
 
     async def list_page(self, kind: WatchedKind[T], limit: int, page: str = "") -> Page[T]:
         query = {"limit": str(limit), **({"continue": page} if page else {})}
-        answer = await self._request("GET", kind.path, query)
+        try:
+            answer = await self._request("GET", kind.path, query)
+        except NotFound as error:
+            raise Misconfigured(f"the cluster does not serve {kind.plural} of {kind.api_version}") from error
         metadata = answer.get("metadata") or {}
         items = [kind.parse(item) for item in answer.get("items") or ()]
         return Page(items, str(metadata.get("resourceVersion") or ""), str(metadata.get("continue") or ""))
@@ -129,6 +132,26 @@ class HttpApiServer:
             if "UID" in error.message:
                 raise
             raise Unavailable(f"the pod changed meanwhile: {error.message}") from error
+
+    async def apply_object(self, kind: WatchedKind[T], key: str, document: Mapping[str, Any]) -> T:
+        body = {"apiVersion": kind.api_version, "kind": kind.kind, **document}
+        query = {"fieldManager": FIELD_MANAGER, "force": "true"}
+        return kind.parse(await self._request("PATCH", f"{kind.path}/{key}", query, body))
+
+    async def apply_status(self, kind: WatchedKind[T], key: str, uid: str, status: Mapping[str, Any]) -> T:
+        body = {
+            "apiVersion": kind.api_version,
+            "kind": kind.kind,
+            "metadata": {"name": key, "uid": uid},
+            "status": status,
+        }
+        query = {"fieldManager": FIELD_MANAGER, "force": "true"}
+        return kind.parse(await self._request("PATCH", f"{kind.path}/{key}/status", query, body))
+
+    async def delete_object(self, kind: WatchedKind[T], key: str, uid: str) -> None:
+        body = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}}
+        with suppress(NotFound):
+            await self._request("DELETE", f"{kind.path}/{key}", {}, body, JSON)
 
     async def _request(
         self, method: str, path: str, query: Mapping[str, str], body: object = None, content_type: str = APPLY
@@ -203,8 +226,8 @@ def _refusal(code: int, body: bytes, status: Mapping[str, Any] | None = None) ->
     if code == httpx2.codes.CONFLICT:
         managers = frozenset(_MANAGER.findall(message))
         return FieldsOwned(message, managers) if managers else Conflict(message)
-    if code == httpx2.codes.UNPROCESSABLE_CONTENT and "metadata.uid" in message:
-        return Conflict(message)
+    if code == httpx2.codes.UNPROCESSABLE_CONTENT:
+        return Conflict(message) if "metadata.uid" in message else InvalidInput(message)
     details = answer.get("details") or {}
     if any(cause.get("reason") == BUDGET for cause in details.get("causes") or ()):
         return BudgetRefused(message, float(details.get("retryAfterSeconds") or RETRY_SECONDS))
