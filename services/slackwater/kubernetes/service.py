@@ -3,33 +3,40 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from slackwater.apiserver.inventory import Inventory
 from slackwater.apiserver.kind_follower import KindFollower
 from slackwater.apiserver.port import ApiServer
-from slackwater.apiserver.records import KINDS
+from slackwater.apiserver.records import KINDS, WatchedKind
 from slackwater.events.intent_declared import IntentDeclared
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
 from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.kubernetes.adapters.decision_outbox import OutboxDecisions
+from slackwater.kubernetes.adapters.document_rows import KeyedDocumentLedger
 from slackwater.kubernetes.adapters.eviction_rows import KeyedEvictionStore
 from slackwater.kubernetes.adapters.http_api_server import HttpApiServer
-from slackwater.kubernetes.adapters.metrics import CordonMetrics, EvictionMetrics, KubernetesMetrics
+from slackwater.kubernetes.adapters.http_documents import HttpDocuments
+from slackwater.kubernetes.adapters.metrics import CordonMetrics, DocumentMetrics, EvictionMetrics, KubernetesMetrics
 from slackwater.kubernetes.edge.bus_watch import BusWatch
-from slackwater.kubernetes.edge.checks import inventory_check, refused_check
+from slackwater.kubernetes.edge.checks import documents_check, inventory_check, refused_check
+from slackwater.kubernetes.ports import DocumentApi
 from slackwater.kubernetes.settings import KubernetesSettings
+from slackwater.kubernetes.usecases.apply_profiles import ApplyProfiles
 from slackwater.kubernetes.usecases.carry_out_evictions import CarryOutEvictions
+from slackwater.kubernetes.usecases.follow_documents import FollowDocuments
 from slackwater.kubernetes.usecases.intents_read import IntentsRead
 from slackwater.kubernetes.usecases.offers_read import OffersRead
+from slackwater.kubernetes.usecases.resources_read import DOCUMENT_KINDS, POLICY_KINDS, ResourcesRead
 from slackwater.kubernetes.usecases.write_cordons import WriteCordons
 from slackwater.kubernetes.usecases.write_status import WriteStatus
+from slackwater.resources.kinds.cluster_colocation_profile import CLUSTER_COLOCATION_PROFILE
 from slackwater.runtime.loops import Repeat
 from slackwater.runtime.ownership import Lease
 from slackwater.runtime.platform import Platform
-from slackwater.runtime.replicated import Replica, ReplicatedService
+from slackwater.runtime.replicated import Loop, Replica, ReplicatedService
 from slackwater.telemetry.metrics import process_meters
 
 COUNT_SECONDS = 10.0
@@ -65,14 +72,25 @@ class KubernetesService(ReplicatedService):
         server: ApiServer,
         connect: Callable[[], Awaitable[None]],
         close: Callable[[], Awaitable[None]],
+        documents: DocumentApi | None = None,
     ) -> None:
+        """With `documents` the cluster's custom resources become the documents of the services."""
         replica = Replica("kubernetes", platform)
         clock, meter = replica.clock, KubernetesMetrics(process_meters())
         changed, evicting, cordoning = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        following, applying, owned = asyncio.Event(), asyncio.Event(), replica.partitions.working
 
         def nodes_changed() -> None:
             changed.set()
             cordoning.set()
+
+        def resources_changed() -> None:
+            following.set()
+            applying.set()
+
+        def partitions_changed() -> None:
+            nodes_changed()
+            resources_changed()
 
         self.inventory = inventory = Inventory(on_nodes=nodes_changed, on_pods=evicting.set)
         self.offers = offers = OffersRead(clock, changed.set)
@@ -88,7 +106,7 @@ class KubernetesService(ReplicatedService):
             clock,
             meter,
             settings.policy(),
-            replica.partitions.working,
+            owned,
             changed,
             settings.refused_seconds,
         )
@@ -101,7 +119,7 @@ class KubernetesService(ReplicatedService):
             clock,
             EvictionMetrics(process_meters()),
             settings.evictions,
-            replica.partitions.working,
+            owned,
             evicting,
         )
         self.cordons = cordons = WriteCordons(
@@ -110,9 +128,31 @@ class KubernetesService(ReplicatedService):
             clock,
             CordonMetrics(process_meters()),
             settings.cordons,
-            replica.partitions.working,
+            owned,
             cordoning,
         )
+
+        self.resources = resources = ResourcesRead(resources_changed)
+        self.profiles = profiles = ApplyProfiles(server, resources, clock, owned, applying, following.set)
+        watched = watched_kinds(documents=documents is not None, profiles=settings.profiles)
+        readers: list[KindFollower[Any]] = [
+            KindFollower(server, kind, resources, clock, meter, settings.pace()) for kind in watched
+        ]
+        loops: dict[str, Loop] = {"profiles": profiles} if settings.profiles else {}
+        refusals: Mapping[str, str] = {}
+        if documents is not None:
+            self.documents = loops["documents"] = FollowDocuments(
+                server,
+                resources,
+                documents,
+                KeyedDocumentLedger(replica.unfenced, replica.quarantine),
+                clock,
+                DocumentMetrics(process_meters()),
+                owned,
+                following,
+                profiles.hinders,
+            )
+            refusals = self.documents.refusals
 
         async def count() -> None:
             meter.objects(inventory.counts())
@@ -120,10 +160,11 @@ class KubernetesService(ReplicatedService):
         super().__init__(
             replica,
             load=[connect],
-            state=PartitionState(evictions, nodes_changed),
+            state=PartitionState(evictions, partitions_changed),
             consumers=(),
             loops={
-                **{follower.kind.plural: follower for follower in followers},
+                **{follower.kind.plural: follower for follower in (*followers, *readers)},
+                **loops,
                 "offers": BusWatch(replica.bus, ResourcesOffered, offers.receive, offers.begin),
                 "intents": BusWatch(replica.bus, IntentDeclared, intents.declare),
                 "descriptions": BusWatch(replica.bus, NodeDescribed, intents.describe),
@@ -137,6 +178,7 @@ class KubernetesService(ReplicatedService):
                 inventory_check(inventory, followers),
                 refused_check("kubernetes-status", status.refusals),
                 refused_check("kubernetes-cordons", cordons.refusals),
+                documents_check(readers, refusals, profiles),
             ],
             close=close,
         )
@@ -144,5 +186,23 @@ class KubernetesService(ReplicatedService):
 
 def build(settings: KubernetesSettings, platform: Platform) -> KubernetesService:
     """Kubernetes with the cluster that the settings name. It connects when the service starts."""
-    server = HttpApiServer(settings.kubeconfig, settings.context)
-    return KubernetesService(settings, platform, server, server.connect, server.close)
+    server, documents = HttpApiServer(settings.kubeconfig, settings.context), None
+    if settings.documents_url:
+        documents = HttpDocuments(settings.documents_url, settings.documents_token_file)
+
+    async def close() -> None:
+        await server.close()
+        if documents is not None:
+            await documents.close()
+
+    return KubernetesService(settings, platform, server, server.connect, close, documents)
+
+
+def watched_kinds(*, documents: bool, profiles: bool) -> Sequence[WatchedKind[Any]]:
+    """The kinds that are read beside those of the inventory."""
+    every = [
+        watched
+        for kind, watched in DOCUMENT_KINDS.values()
+        if documents or (profiles and kind is CLUSTER_COLOCATION_PROFILE)
+    ]
+    return (*every, *(POLICY_KINDS if profiles else ()))

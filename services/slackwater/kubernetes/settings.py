@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
@@ -34,6 +36,15 @@ class KubernetesSettings(BaseSettings):
     cordons: CordonEffect = Field(
         CordonEffect.NO_SCHEDULE, description="effect of the taint of cordoned nodes; off removes what was written"
     )
+    profiles: bool = Field(
+        True, description="whether profiles of the cluster are applied as its MutatingAdmissionPolicy"
+    )
+    documents_url: str = Field(
+        "",
+        description="where the services answer, as http://{service}:8460; with it the cluster's custom resources are"
+        " the documents of the services; empty: they are not read",
+    )
+    documents_token_file: Path | None = Field(None, description="file with the token for the services; role operator")
     page_size: int = Field(500, ge=1, le=5000, description="objects per page of a list")
 
     def policy(self) -> StatusPolicy:

@@ -37,8 +37,8 @@ DOCUMENTS: Final = KeyedTable[LedgerEntry](
 
 
 class KeyedDocumentLedger:
-    """slackwater.kubernetes.ports.DocumentLedger. Not fenced: a document belongs to no partition, and both replicas that
-    act for a moment write what the services answered."""
+    """slackwater.kubernetes.ports.DocumentLedger. Not fenced, because a document belongs to no partition:
+    two replicas that act for a moment both write what the services answered."""
 
     def __init__(self, database: Database, quarantine: Quarantine) -> None:
         self._database = database

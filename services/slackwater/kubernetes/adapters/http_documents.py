@@ -26,8 +26,8 @@ _REFUSALS: Final[Mapping[int, type[SlackwaterError]]] = {
 
 
 class HttpDocuments:
-    """`url` is where a service answers, with `{service}` for its name. The token is read anew for every request, because
-    its file is replaced when it is rotated."""
+    """`url` is where a service answers, with `{service}` for its name. The token is read for every request, because its
+    file is replaced when it is rotated."""
 
     def __init__(
         self, url: str, token_file: Path | None = None, transport: httpx2.AsyncBaseTransport | None = None

@@ -130,3 +130,27 @@ class CordonMetrics:
 
     def refused(self, reason: str) -> None:
         self._refusals.labels(reason).inc()
+
+
+class DocumentMetrics:
+    """slackwater.kubernetes.ports.DocumentMeter."""
+
+    def __init__(self, meters: Meters) -> None:
+        self._answers = meters.counter(
+            "slackwater_kubernetes_documents_total",
+            "Custom resources sent to the services: stored, deleted, refused, unavailable.",
+            ["kind", "result"],
+            look="refused: the condition Followed of the resource says why.",
+        )
+        self._statuses = meters.counter(
+            "slackwater_kubernetes_document_statuses_total",
+            "Writes to the status of custom resources.",
+            ["kind"],
+            look="Some per minute and resource: what its kind counts swings.",
+        )
+
+    def answered(self, kind: str, result: str) -> None:
+        self._answers.labels(kind, result).inc()
+
+    def status_written(self, kind: str) -> None:
+        self._statuses.labels(kind).inc()
