@@ -52,7 +52,12 @@ class Site:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[KubernetesService]:
-        service, started = build(self._settings, self._platform), asyncio.Event()
+        async with self.started(build(self._settings, self._platform)) as running:
+            yield running
+
+    @asynccontextmanager
+    async def started(self, service: KubernetesService) -> AsyncIterator[KubernetesService]:
+        started = asyncio.Event()
         running = asyncio.create_task(service.run(started.set))
         try:
             await until(lambda: running.done() or (started.is_set() and service.inventory.nodes_synced))

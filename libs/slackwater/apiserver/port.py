@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any, Generic, Protocol, TypeVar
 
 from slackwater.apiserver.records import ApiRecord, ClusterNode, Taint, WatchedKind
-from slackwater.model.errors import Conflict, Unavailable
+from slackwater.model.errors import Conflict, Misconfigured, Unavailable
 
 T = TypeVar("T", bound=ApiRecord)
 
@@ -21,6 +21,12 @@ class VersionExpired(Conflict):
     """The server no longer has this version: list again (410)."""
 
     code = "version_expired"
+
+
+class KindNotServed(Misconfigured):
+    """The server has no such kind: a definition is not installed, or the server is of an older version."""
+
+    code = "kind_not_served"
 
 
 class FieldsOwned(Conflict):
@@ -78,7 +84,7 @@ class ApiServer(Protocol):
 
     async def list_page(self, kind: WatchedKind[T], limit: int, page: str = "") -> Page[T]:
         """The next objects of a kind in all namespaces, at most `limit`. Raises VersionExpired if the list took too
-        long between two pages."""
+        long between two pages, and KindNotServed."""
         ...
 
     def watch(self, kind: WatchedKind[T], version: str) -> AsyncIterator[WatchEvent[T]]:

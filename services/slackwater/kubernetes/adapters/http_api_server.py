@@ -21,7 +21,15 @@ from lightkube.config.client_adapter import AsyncClient, ConnectionParams
 from lightkube.config.kubeconfig import KubeConfig
 from lightkube.core.exceptions import ConfigError
 
-from slackwater.apiserver.port import BudgetRefused, FieldsOwned, Page, VersionExpired, WatchChange, WatchEvent
+from slackwater.apiserver.port import (
+    BudgetRefused,
+    FieldsOwned,
+    KindNotServed,
+    Page,
+    VersionExpired,
+    WatchChange,
+    WatchEvent,
+)
 from slackwater.apiserver.records import (
     FIELD_MANAGER,
     ApiRecord,
@@ -83,7 +91,7 @@ class HttpApiServer:
         try:
             answer = await self._request("GET", kind.path, query)
         except NotFound as error:
-            raise Misconfigured(f"the cluster does not serve {kind.plural} of {kind.api_version}") from error
+            raise KindNotServed(f"the cluster does not serve {kind.plural} of {kind.api_version}") from error
         metadata = answer.get("metadata") or {}
         items = [kind.parse(item) for item in answer.get("items") or ()]
         return Page(items, str(metadata.get("resourceVersion") or ""), str(metadata.get("continue") or ""))
