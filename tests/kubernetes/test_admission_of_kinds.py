@@ -234,3 +234,46 @@ def plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: plain(item) for key, item in value.items()}
     return [plain(item) for item in value] if isinstance(value, tuple | list) else value
+
+
+ROLES = {
+    "viewer": {"list"},
+    "operator": {"list", "patch", "delete"},
+    "admin": {"list", "patch", "delete", "deletecollection"},
+}
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_a_role_has_its_rights_and_no_others(installed: Rest, role: str) -> None:
+    binding = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": f"tests-{role}"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": f"slackwater-{role}"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": f"tests-{role}"}],
+    }
+    installed.ensure(BINDINGS, binding)
+    try:
+        wait_until(lambda: _may(installed, role, "list", "autonomies"), f"{role} is bound")
+        for kind in catalog.KINDS:
+            tried = ("list", "patch", "delete", "deletecollection")
+            assert {verb for verb in tried if _may(installed, role, verb, kind.plural)} == ROLES[role]
+        assert not _may(installed, role, "patch", "autonomies", "status")
+    finally:
+        installed.delete(f"{BINDINGS}/tests-{role}")
+
+
+BINDINGS = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
+
+
+def _may(rest: Rest, role: str, verb: str, resource: str, subresource: str = "") -> bool:
+    attributes = {"group": "slackwater.io", "resource": resource, "subresource": subresource, "verb": verb}
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "spec": {"user": f"tests-{role}", "resourceAttributes": attributes},
+    }
+    answer = rest.client.post("/apis/authorization.k8s.io/v1/subjectaccessreviews", json=review)
+    assert answer.status_code == 201, answer.text
+    allowed: bool = answer.json()["status"]["allowed"]
+    return allowed

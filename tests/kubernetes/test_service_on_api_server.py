@@ -14,7 +14,9 @@ from typing import Any
 import pytest
 import yaml
 from tests.kubernetes.control_plane import ControlPlane
-from tests.kubernetes.drivers import ADAPTER, RealDriver, real_driver, rules
+from tests.kubernetes.definitions import in_force
+from tests.kubernetes.drivers import ADAPTER, RealDriver, granted, real_driver, rules
+from tests.kubernetes.rest import Rest
 from typer.testing import CliRunner
 
 from slackwater.apiserver.port import VersionExpired
@@ -25,7 +27,8 @@ from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
 from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.kubernetes.service import KubernetesService, build
 from slackwater.kubernetes.settings import KubernetesSettings
-from slackwater.model.errors import Misconfigured, NotFound
+from slackwater.kubernetes.usecases.resources_read import DOCUMENT_KINDS, POLICY_KINDS
+from slackwater.model.errors import Conflict, InvalidInput, Misconfigured, NotFound
 from slackwater.model.quantities import Resources
 from slackwater.model.time import SystemClock
 from slackwater.runtime.platform import Platform
@@ -36,6 +39,7 @@ from slackwater.testing.store import MemoryDatabase
 CPU, MEMORY = "slackwater.io/batch-cpu", "slackwater.io/batch-memory"
 GIB = 1 << 30
 PATIENCE_SECONDS = 40.0
+DOCUMENTS = tuple(watched for _, watched in DOCUMENT_KINDS.values())
 
 
 class Site:
@@ -209,23 +213,17 @@ async def test_a_killed_api_server_loses_no_change(control_plane: ControlPlane, 
                 await anext(events)
 
 
-async def test_each_right_is_needed(real: RealDriver) -> None:
+async def test_each_right_is_needed(real: RealDriver, admin_kubeconfig: Path) -> None:
     """Without any one of them the call that uses it is refused, and nothing else is granted to replace it."""
     name = await Site(real).node("guarded")
     uid = parse_node(await real.document(NODES, name)).uid
-    granted = [
-        (rule["apiGroups"][0], resource, verb)
-        for rule in rules()
-        for resource in rule["resources"]
-        for verb in rule["verbs"]
-    ]
-    used = {(kind.group, kind.plural, verb) for kind in KINDS for verb in ("list", "watch")}
-    used |= {("", "nodes/status", "patch"), ("", "nodes", "patch"), ("", "pods/eviction", "create")}
-    assert set(granted) == used
-    for right in granted:
-        await real.grant(without(right))
-        await until_refused(real, right, name, uid)
+    rest = Rest(admin_kubeconfig)
+    with in_force(rest):
+        for right in granted(rules()):
+            await real.grant(without(right))
+            await until_refused(real, right, name, uid)
     await real.grant(rules())
+    rest.client.close()
 
 
 def without(right: tuple[str, str, str]) -> list[dict[str, Any]]:
@@ -252,27 +250,34 @@ async def refusal(real: RealDriver, right: tuple[str, str, str], node: str, uid:
     """Use a right; returns why it was refused, or nothing."""
     _, resource, verb = right
     try:
-        if resource == "nodes/status":
-            await real.api.apply_lent(node, uid, {}, force=False)
-            return ""
-        if verb == "patch":
-            await real.api.set_cordon(parse_node(await real.document(NODES, node)), None)
-            return ""
-        if resource == "pods/eviction":
-            with suppress(NotFound):
-                await real.api.evict_pod(f"default/{node}", uid, 1, dry_run=True)
-            return ""
-        kind = next(kind for kind in KINDS if kind.plural == resource)
-        if verb == "list":
-            await real.api.list_page(kind, 1)
-            return ""
-        async with aclosing(real.api.watch(kind, "0")) as events:  # type: ignore[type-var]
-            with suppress(TimeoutError):
-                async with asyncio.timeout(0.2):
-                    await anext(events)
+        with suppress(NotFound, InvalidInput, Conflict):  # only rights matter here
+            await _use(real, resource, verb, node, uid)
     except Misconfigured as error:
         return error.message
     return ""
+
+
+async def _use(real: RealDriver, resource: str, verb: str, node: str, uid: str) -> None:
+    kinds = {kind.plural: kind for kind in (*KINDS, *DOCUMENTS, *POLICY_KINDS)}
+    if resource == "nodes/status":
+        await real.api.apply_lent(node, uid, {}, force=False)
+    elif resource == "pods/eviction":
+        await real.api.evict_pod(f"default/{node}", uid, 1, dry_run=True)
+    elif resource == "nodes" and verb == "patch":
+        await real.api.set_cordon(parse_node(await real.document(NODES, node)), None)
+    elif resource.endswith("/status"):
+        await real.api.apply_status(kinds[resource.removesuffix("/status")], "unknown", uid, {"conditions": []})
+    elif verb == "delete":
+        await real.api.delete_object(kinds[resource], "unknown", uid)
+    elif verb in ("create", "patch"):  # an apply that creates needs both; the document is invalid
+        await real.api.apply_object(kinds[resource], "unknown", {"spec": {}})
+    elif verb == "list":
+        await real.api.list_page(kinds[resource], 1)
+    else:
+        async with aclosing(real.api.watch(kinds[resource], "0")) as events:  # type: ignore[type-var]
+            with suppress(TimeoutError):
+                async with asyncio.timeout(0.2):
+                    await anext(events)
 
 
 async def test_the_api_server_takes_the_manifests_without_a_warning(real: RealDriver) -> None:
