@@ -31,6 +31,8 @@ from slackwater.kubernetes.usecases.resources_read import DOCUMENT_KINDS, POLICY
 from slackwater.model.errors import Conflict, InvalidInput, Misconfigured, NotFound
 from slackwater.model.quantities import Resources
 from slackwater.model.time import SystemClock
+from slackwater.profiles.policy import mutation_objects
+from slackwater.profiles.profile import ClusterColocationProfile
 from slackwater.runtime.platform import Platform
 from slackwater.testing.bus import MemoryBus
 from slackwater.testing.statements import answer_common
@@ -40,6 +42,11 @@ CPU, MEMORY = "slackwater.io/batch-cpu", "slackwater.io/batch-memory"
 GIB = 1 << 30
 PATIENCE_SECONDS = 40.0
 DOCUMENTS = tuple(watched for _, watched in DOCUMENT_KINDS.values())
+PROFILE = {
+    "metadata": {"name": "unused"},
+    "spec": {"selector": {"matchLabels": {"app": "unused"}}, "labels": {"a": "b"}},
+}
+POLICY = mutation_objects([ClusterColocationProfile.parse(PROFILE)])
 
 
 class Site:
@@ -222,6 +229,8 @@ async def test_each_right_is_needed(real: RealDriver, admin_kubeconfig: Path) ->
         for right in granted(rules()):
             await real.grant(without(right))
             await until_refused(real, right, name, uid)
+        for kind in POLICY_KINDS:  # made before the server saw the changed role
+            rest.delete(f"/{kind.path}/unknown")
     await real.grant(rules())
     rest.client.close()
 
@@ -269,8 +278,9 @@ async def _use(real: RealDriver, resource: str, verb: str, node: str, uid: str) 
         await real.api.apply_status(kinds[resource.removesuffix("/status")], "unknown", uid, {"conditions": []})
     elif verb == "delete":
         await real.api.delete_object(kinds[resource], "unknown", uid)
-    elif verb in ("create", "patch"):  # an apply that creates needs both; the document is invalid
-        await real.api.apply_object(kinds[resource], "unknown", {"spec": {}})
+    elif verb in ("create", "patch"):  # an apply that creates needs both; rights to create are asked last
+        (document,) = (one for one in POLICY if one["kind"] == kinds[resource].kind)
+        await real.api.apply_object(kinds[resource], "unknown", {"spec": document["spec"]})
     elif verb == "list":
         await real.api.list_page(kinds[resource], 1)
     else:
@@ -281,6 +291,7 @@ async def _use(real: RealDriver, resource: str, verb: str, node: str, uid: str) 
 
 
 async def test_the_api_server_takes_the_manifests_without_a_warning(real: RealDriver) -> None:
-    for document in (part for file in sorted(ADAPTER.glob("*.yaml")) for part in yaml.safe_load_all(file.read_text())):
+    files = [file for folder in (ADAPTER, ADAPTER.parent / "documents") for file in sorted(folder.glob("*.yaml"))]
+    for document in (part for file in files for part in yaml.safe_load_all(file.read_text())):
         if document["kind"] != "Kustomization":
             assert await real.warnings_of(document) == [], document["kind"]
