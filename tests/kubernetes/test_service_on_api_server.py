@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -42,11 +43,8 @@ CPU, MEMORY = "slackwater.io/batch-cpu", "slackwater.io/batch-memory"
 GIB = 1 << 30
 PATIENCE_SECONDS = 40.0
 DOCUMENTS = tuple(watched for _, watched in DOCUMENT_KINDS.values())
-PROFILE = {
-    "metadata": {"name": "unused"},
-    "spec": {"selector": {"matchLabels": {"app": "unused"}}, "labels": {"a": "b"}},
-}
-POLICY = mutation_objects([ClusterColocationProfile.parse(PROFILE)])
+UNUSED = {"selector": {"matchLabels": {"app": "unused"}}, "labels": {"a": "b"}}
+POLICY = mutation_objects([ClusterColocationProfile.parse({"metadata": {"name": "unused"}, "spec": UNUSED})])
 
 
 class Site:
@@ -147,7 +145,7 @@ async def test_offers_follow_into_the_status_and_uninstall_leaves_the_node_as_it
         assert service.status.refusals == {}
         for name in names:
             await site.cordon(name)
-            await until(lambda name=name: service.inventory.nodes[name].cordon is not None)
+            await until(partial(is_cordoned, service, name))
         assert service.cordons.refusals == {}
     dry = await asyncio.to_thread(withdraw, real, "--dry-run")
     assert names[0] in dry
@@ -155,6 +153,10 @@ async def test_offers_follow_into_the_status_and_uninstall_leaves_the_node_as_it
     assert "withdrawn from 2 nodes" in await asyncio.to_thread(withdraw, real)
     assert {name: await content(real, name) for name in names} == before
     assert "nothing to withdraw" in await asyncio.to_thread(withdraw, real)
+
+
+def is_cordoned(service: KubernetesService, node: str) -> bool:
+    return service.inventory.nodes[node].cordon is not None
 
 
 async def content(cluster: RealDriver, name: str) -> Any:

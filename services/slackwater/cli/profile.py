@@ -137,6 +137,6 @@ def _print_difference(title: str, before: Mapping[str, Any], after: Mapping[str,
 
     import yaml
 
-    texts = [yaml.safe_dump(dict(pod), sort_keys=True, allow_unicode=True).splitlines() for pod in (before, after)]
-    for line in difflib.unified_diff(*texts, fromfile=f"{title} (file)", tofile=f"{title} (created)", lineterm=""):
+    old, new = (yaml.safe_dump(dict(pod), allow_unicode=True).splitlines() for pod in (before, after))
+    for line in difflib.unified_diff(old, new, f"{title} (file)", f"{title} (created)", lineterm=""):
         typer.echo(line)
