@@ -175,7 +175,17 @@ class AgentService:
             announce=lambda completion: loop.on_completed(completion),  # noqa: PLW0108
             begins=not facts.is_evicted_by_api_server,
         )
-        disconnected = DisconnectedMode(node, driver, converge, evict, clock, publisher, clock.monotonic())
+        disconnected = DisconnectedMode(
+            node,
+            driver,
+            converge,
+            evict,
+            clock,
+            publisher,
+            clock.monotonic(),
+            settings.disconnected_record_burst_bytes,
+            settings.disconnected_record_bytes_per_hour,
+        )
         intents = HandleIntents(name, clock, converge, evict, disconnected, publisher, self.intents, stored)
         sampling = SampleMachine(
             driver,
