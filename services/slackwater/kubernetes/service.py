@@ -42,7 +42,7 @@ from slackwater.telemetry.metrics import process_meters
 COUNT_SECONDS = 10.0
 
 
-class PartitionState:
+class EvictionPartitions:
     """slackwater.runtime.partition_sharding.Holder: evictions are kept per partition, everything else is planned
     anew."""
 
@@ -62,6 +62,49 @@ class PartitionState:
         self._changed()
 
 
+class ResourceParts:
+    """What reads custom resources and admission policies, and the loops that follow them."""
+
+    def __init__(
+        self,
+        settings: KubernetesSettings,
+        replica: Replica,
+        server: ApiServer,
+        meter: KubernetesMetrics,
+        documents: DocumentApi | None,
+    ) -> None:
+        clock, owned = replica.clock, replica.partitions.working
+        self._following, self._applying = asyncio.Event(), asyncio.Event()
+        self.resources = ResourcesRead(self.notify)
+        self.profiles = ApplyProfiles(server, self.resources, clock, owned, self._applying, self._following.set)
+        watched = watched_kinds(documents=documents is not None, profiles=settings.profiles)
+        self.readers: list[KindFollower[Any]] = [
+            KindFollower(server, kind, self.resources, clock, meter, settings.pace()) for kind in watched
+        ]
+        self.refusals: Mapping[str, str] = {}
+        self.loops: dict[str, Loop] = {reader.kind.plural: reader for reader in self.readers}
+        if settings.profiles:
+            self.loops["profiles"] = self.profiles
+        if documents is not None:
+            following = self.loops["documents"] = FollowDocuments(
+                server,
+                self.resources,
+                documents,
+                KeyedDocumentLedger(replica.unfenced, replica.quarantine),
+                clock,
+                DocumentMetrics(process_meters()),
+                owned,
+                self._following,
+                self.profiles.hinders,
+            )
+            self.refusals = following.refusals
+
+    def notify(self) -> None:
+        """Resources or partitions have changed."""
+        self._following.set()
+        self._applying.set()
+
+
 class KubernetesService(ReplicatedService):
     """Reads the cluster, writes offers to the status of its nodes, and evicts pods."""
 
@@ -78,19 +121,11 @@ class KubernetesService(ReplicatedService):
         replica = Replica("kubernetes", platform)
         clock, meter = replica.clock, KubernetesMetrics(process_meters())
         changed, evicting, cordoning = asyncio.Event(), asyncio.Event(), asyncio.Event()
-        following, applying, owned = asyncio.Event(), asyncio.Event(), replica.partitions.working
+        owned = replica.partitions.working
 
         def nodes_changed() -> None:
             changed.set()
             cordoning.set()
-
-        def resources_changed() -> None:
-            following.set()
-            applying.set()
-
-        def partitions_changed() -> None:
-            nodes_changed()
-            resources_changed()
 
         self.inventory = inventory = Inventory(on_nodes=nodes_changed, on_pods=evicting.set)
         self.offers = offers = OffersRead(clock, changed.set)
@@ -131,28 +166,11 @@ class KubernetesService(ReplicatedService):
             owned,
             cordoning,
         )
+        self.parts = parts = ResourceParts(settings, replica, server, meter, documents)
 
-        self.resources = resources = ResourcesRead(resources_changed)
-        self.profiles = profiles = ApplyProfiles(server, resources, clock, owned, applying, following.set)
-        watched = watched_kinds(documents=documents is not None, profiles=settings.profiles)
-        readers: list[KindFollower[Any]] = [
-            KindFollower(server, kind, resources, clock, meter, settings.pace()) for kind in watched
-        ]
-        loops: dict[str, Loop] = {"profiles": profiles} if settings.profiles else {}
-        refusals: Mapping[str, str] = {}
-        if documents is not None:
-            self.documents = loops["documents"] = FollowDocuments(
-                server,
-                resources,
-                documents,
-                KeyedDocumentLedger(replica.unfenced, replica.quarantine),
-                clock,
-                DocumentMetrics(process_meters()),
-                owned,
-                following,
-                profiles.hinders,
-            )
-            refusals = self.documents.refusals
+        def partitions_changed() -> None:
+            nodes_changed()
+            parts.notify()
 
         async def count() -> None:
             meter.objects(inventory.counts())
@@ -160,11 +178,11 @@ class KubernetesService(ReplicatedService):
         super().__init__(
             replica,
             load=[connect],
-            state=PartitionState(evictions, partitions_changed),
+            state=EvictionPartitions(evictions, partitions_changed),
             consumers=(),
             loops={
-                **{follower.kind.plural: follower for follower in (*followers, *readers)},
-                **loops,
+                **{follower.kind.plural: follower for follower in followers},
+                **parts.loops,
                 "offers": BusWatch(replica.bus, ResourcesOffered, offers.receive, offers.begin),
                 "intents": BusWatch(replica.bus, IntentDeclared, intents.declare),
                 "descriptions": BusWatch(replica.bus, NodeDescribed, intents.describe),
@@ -178,7 +196,7 @@ class KubernetesService(ReplicatedService):
                 inventory_check(inventory, followers),
                 refused_check("kubernetes-status", status.refusals),
                 refused_check("kubernetes-cordons", cordons.refusals),
-                documents_check(readers, refusals, profiles),
+                documents_check(parts.readers, parts.refusals, parts.profiles),
             ],
             close=close,
         )

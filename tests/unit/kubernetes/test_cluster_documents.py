@@ -19,8 +19,8 @@ from slackwater.kubernetes.adapters.http_documents import HttpDocuments
 from slackwater.kubernetes.domain.document_plan import (
     DocumentFacts,
     FollowStatus,
+    FollowVerdict,
     LedgerEntry,
-    Verdict,
     condition_of,
     is_written,
     plan_documents,
@@ -39,12 +39,12 @@ from slackwater.testing.clock import EPOCH
 from slackwater.testing.kinds import KindScene, no_checks
 
 AUTONOMIES, PROFILES = document_kind(AUTONOMY), document_kind(PROFILE)
-TRUE = Verdict(FollowStatus.TRUE, "Followed", "")
-FALSE = Verdict(FollowStatus.FALSE, "InvalidInput", "no")
+TRUE = FollowVerdict(FollowStatus.TRUE, "Followed", "")
+FALSE = FollowVerdict(FollowStatus.FALSE, "InvalidInput", "no")
 TOKEN = "a-token-that-is-long-enough"  # noqa: S105 - of this test
 
 
-def entry(generation: int = 1, uid: str = "u", verdict: Verdict = TRUE, stored: int = 4) -> LedgerEntry:
+def entry(generation: int = 1, uid: str = "u", verdict: FollowVerdict = TRUE, stored: int = 4) -> LedgerEntry:
     return LedgerEntry("autonomies/a", uid, generation, generation, stored, verdict)
 
 
@@ -78,7 +78,7 @@ def test_what_differs_is_stored_and_what_is_gone_deleted(given: DocumentFacts, c
 def test_a_status_is_written_once_and_its_condition_keeps_its_time(
     status: FollowStatus, in_force: int, message: str, seconds: int
 ) -> None:
-    verdict, other = Verdict(status, "R", message), {"type": "Other", "status": "True"}
+    verdict, other = FollowVerdict(status, "R", message), {"type": "Other", "status": "True"}
     first = status_of(3, in_force, verdict, {"nodes": 2}, {}, EPOCH)
     present = {**first, "conditions": [other, *first["conditions"]]}
     again = status_of(3, in_force, verdict, {"nodes": 2}, present, EPOCH + timedelta(seconds=seconds))

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from slackwater.apiserver.records import OwnerRef, PodRecord
 from slackwater.kubernetes.domain.eviction_plan import (
     STUCK_SECONDS,
-    Answer,
     CallAnswer,
     EvictionCall,
     EvictionMode,
     EvictionPhase,
     NodeEvictions,
+    ServerAnswer,
     TrackedEviction,
     after_answer,
     plan_evictions,
@@ -61,7 +61,7 @@ def step(
 def test_a_wanted_eviction_is_called_with_uid_and_whole_seconds_of_grace_and_ends_with_its_pod() -> None:
     called, (call,) = step(node(replace(eviction(), grace_seconds=4.2), pods=(pod(),)))
     assert (call.pod, call.uid, call.grace_seconds, call.dry_run) == ("jobs/u1", "u1", 5, False)
-    accepted = after_answer(called, CallAnswer(Answer.ACCEPTED), EvictionMode.CARRY_OUT, EPOCH)
+    accepted = after_answer(called, CallAnswer(ServerAnswer.ACCEPTED), EvictionMode.CARRY_OUT, EPOCH)
     leaving, calls = step(node(eviction(), tracked=(accepted,), pods=(pod(deleting=True),)), 3)
     assert (leaving.phase, calls) == (EvictionPhase.ACCEPTED, ())
     ended, _ = step(node(eviction(), tracked=(leaving,)), 4)
@@ -74,7 +74,7 @@ def test_a_wanted_eviction_is_called_with_uid_and_whole_seconds_of_grace_and_end
 
 def test_a_budget_is_waited_for_as_long_as_it_says_and_until_the_deadline() -> None:
     called, _ = step(node(eviction(seconds=30), pods=(pod(),)))
-    refused = after_answer(called, CallAnswer(Answer.BUDGET, "a budget", 10.0), EvictionMode.CARRY_OUT, EPOCH)
+    refused = after_answer(called, CallAnswer(ServerAnswer.BUDGET, "a budget", 10.0), EvictionMode.CARRY_OUT, EPOCH)
     early, calls = step(node(eviction(), tracked=(refused,), pods=(pod(),)), 9.9)
     assert calls == ()
     _, again = step(node(eviction(), tracked=(early,), pods=(pod(),)), 10)
@@ -85,7 +85,7 @@ def test_a_budget_is_waited_for_as_long_as_it_says_and_until_the_deadline() -> N
 
 def test_a_call_whose_answer_was_lost_is_judged_by_its_pod() -> None:
     called, _ = step(node(eviction(), pods=(pod(),)))
-    lost = after_answer(called, CallAnswer(Answer.FAILED, "away"), EvictionMode.CARRY_OUT, EPOCH)
+    lost = after_answer(called, CallAnswer(ServerAnswer.FAILED, "away"), EvictionMode.CARRY_OUT, EPOCH)
     effective, calls = step(node(eviction(), tracked=(lost,), pods=(pod(deleting=True),)), 1)
     assert (effective.phase, calls) == (EvictionPhase.ACCEPTED, ())
     gone, _ = step(node(eviction(), tracked=(lost,)), 1)
@@ -147,7 +147,7 @@ def test_modes_answer_instead_of_evicting() -> None:
     assert (off.outcome, calls) == (EvictionOutcome.REFUSED, ())
     called, (call,) = step(node(eviction(), pods=(pod(),)), mode=EvictionMode.DRY_RUN)
     assert call.dry_run
-    done = after_answer(called, CallAnswer(Answer.ACCEPTED), EvictionMode.DRY_RUN, EPOCH)
+    done = after_answer(called, CallAnswer(ServerAnswer.ACCEPTED), EvictionMode.DRY_RUN, EPOCH)
     assert done.outcome is EvictionOutcome.REFUSED
 
 
@@ -210,14 +210,14 @@ class World:
     def _call(self, call: EvictionCall, behaviour: str) -> CallAnswer:
         known = self.pods.get(call.uid)
         if known is None:
-            return CallAnswer(Answer.GONE)
+            return CallAnswer(ServerAnswer.GONE)
         if behaviour == "budget":
-            return CallAnswer(Answer.BUDGET, "a budget", 2.0)
+            return CallAnswer(ServerAnswer.BUDGET, "a budget", 2.0)
         if behaviour == "refused":
-            return CallAnswer(Answer.FAILED, "overloaded")
+            return CallAnswer(ServerAnswer.FAILED, "overloaded")
         self.accepted.append((call.id, call.uid, self.now))
         self.pods[call.uid] = replace(known, deleting=True)
-        return CallAnswer(Answer.FAILED, "lost") if behaviour == "lost" else CallAnswer(Answer.ACCEPTED)
+        return CallAnswer(ServerAnswer.FAILED, "lost") if behaviour == "lost" else CallAnswer(ServerAnswer.ACCEPTED)
 
 
 UIDS = ("u1", "u2")

@@ -30,7 +30,7 @@ class FollowStatus(StrEnum):
 
 
 @record(frozen=True, slots=True)
-class Verdict:
+class FollowVerdict:
     """What is to say about one generation of a resource."""
 
     status: FollowStatus
@@ -48,7 +48,7 @@ class LedgerEntry:
     generation: Count
     in_force: Count
     stored: Count
-    verdict: Verdict
+    verdict: FollowVerdict
 
 
 @record(frozen=True, slots=True)
@@ -104,7 +104,7 @@ def _is_due(facts: DocumentFacts) -> bool:
 def status_of(
     generation: int,
     in_force: int,
-    verdict: Verdict,
+    verdict: FollowVerdict,
     own: Mapping[str, Any],
     present: Mapping[str, Any],
     now: datetime,

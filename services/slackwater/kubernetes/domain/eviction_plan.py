@@ -122,7 +122,7 @@ class EvictionPlan:
     again_at: datetime | None
 
 
-class Answer(StrEnum):
+class ServerAnswer(StrEnum):
     """What the API server said to a call."""
 
     ACCEPTED = "accepted"
@@ -137,7 +137,7 @@ class Answer(StrEnum):
 class CallAnswer:
     """`retry_after_seconds` counts with BUDGET."""
 
-    answer: Answer
+    answer: ServerAnswer
     message: str = ""
     retry_after_seconds: float = 0.0
 
@@ -168,18 +168,18 @@ def plan_evictions(nodes: Iterable[NodeEvictions], mode: EvictionMode, now: date
 def after_answer(eviction: TrackedEviction, answer: CallAnswer, mode: EvictionMode, now: datetime) -> TrackedEviction:
     """The eviction after the server's answer to its call."""
     match answer.answer:
-        case Answer.ACCEPTED if mode is EvictionMode.DRY_RUN:
+        case ServerAnswer.ACCEPTED if mode is EvictionMode.DRY_RUN:
             return _completed(eviction, EvictionOutcome.REFUSED, "dry run: the API server would evict it", now)
-        case Answer.ACCEPTED:
+        case ServerAnswer.ACCEPTED:
             return replace(eviction, phase=EvictionPhase.ACCEPTED, accepted_at=now, due_at=None, refusal="")
-        case Answer.GONE:
+        case ServerAnswer.GONE:
             return _completed(eviction, EvictionOutcome.ALREADY_GONE, "the API server has no such pod", now)
-        case Answer.OTHER_POD:
+        case ServerAnswer.OTHER_POD:
             return _completed(eviction, EvictionOutcome.ALREADY_GONE, "another pod has its name", now)
-        case Answer.BUDGET:
+        case ServerAnswer.BUDGET:
             due = now + timedelta(seconds=max(FIRST_PAUSE_SECONDS, answer.retry_after_seconds))
             return replace(eviction, phase=EvictionPhase.WAITING, due_at=due, refusal=answer.message)
-        case Answer.FAILED:
+        case ServerAnswer.FAILED:
             pause = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * math.ldexp(1, min(eviction.calls - 1, 10)))
             return replace(eviction, due_at=now + timedelta(seconds=pause), refusal=answer.message)
 

@@ -19,12 +19,12 @@ from slackwater.apiserver.records import PodRecord
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.eviction_completed import EvictionCompleted, EvictionOutcome, completion_id
 from slackwater.kubernetes.domain.eviction_plan import (
-    Answer,
     CallAnswer,
     EvictionCall,
     EvictionMode,
     EvictionPhase,
     NodeEvictions,
+    ServerAnswer,
     TrackedEviction,
     after_answer,
     plan_evictions,
@@ -184,18 +184,18 @@ class CarryOutEvictions:
 
     async def _call(self, due: EvictionCall) -> CallAnswer:
         if self._clock.now() >= due.deadline:
-            return CallAnswer(Answer.FAILED, "the deadline passed before the call")
+            return CallAnswer(ServerAnswer.FAILED, "the deadline passed before the call")
         try:
             await self._server.evict_pod(due.pod, due.uid, due.grace_seconds, dry_run=due.dry_run)
         except BudgetRefused as error:
-            return CallAnswer(Answer.BUDGET, error.message, error.retry_after_seconds)
+            return CallAnswer(ServerAnswer.BUDGET, error.message, error.retry_after_seconds)
         except NotFound:
-            return CallAnswer(Answer.GONE)
+            return CallAnswer(ServerAnswer.GONE)
         except Conflict:
-            return CallAnswer(Answer.OTHER_POD)
+            return CallAnswer(ServerAnswer.OTHER_POD)
         except SlackwaterError as error:
-            return CallAnswer(Answer.FAILED, error.message)
-        return CallAnswer(Answer.ACCEPTED)
+            return CallAnswer(ServerAnswer.FAILED, error.message)
+        return CallAnswer(ServerAnswer.ACCEPTED)
 
     def _note(self, due: EvictionCall, answer: CallAnswer) -> None:
         self._meter.called(answer.answer.value)

@@ -12,8 +12,8 @@ from slackwater.apiserver.port import ApiServer, WatchChange, WatchEvent
 from slackwater.kubernetes.domain.document_plan import (
     DocumentFacts,
     FollowStatus,
+    FollowVerdict,
     LedgerEntry,
-    Verdict,
     is_written,
     plan_documents,
     status_of,
@@ -35,7 +35,7 @@ RETRY_SECONDS: Final = 1.0
 LONGEST_PAUSE_SECONDS: Final = 60.0
 COMPARE_SECONDS: Final = 60.0
 """How often the services' documents are read: for their status, and for changes that came another way."""
-STORED: Final = Verdict(FollowStatus.TRUE, "Followed", "")
+STORED: Final = FollowVerdict(FollowStatus.TRUE, "Followed", "")
 
 
 class FollowDocuments:
@@ -160,7 +160,7 @@ class FollowDocuments:
         try:
             stored = await self._documents.put(kind, name, resource.read_spec())
         except (InvalidInput, Conflict) as error:
-            verdict = Verdict(FollowStatus.FALSE, _reason(error.code), error.message)
+            verdict = FollowVerdict(FollowStatus.FALSE, _reason(error.code), error.message)
             await self._note(LedgerEntry(key, resource.uid, resource.generation, in_force, was_stored, verdict))
             self._wait(key, error, "refused")
         except SlackwaterError as error:
@@ -168,7 +168,7 @@ class FollowDocuments:
         else:
             verdict = STORED
             if stored.warning:
-                verdict = Verdict(FollowStatus.UNKNOWN, "NotFollowedYet", stored.warning)
+                verdict = FollowVerdict(FollowStatus.UNKNOWN, "NotFollowedYet", stored.warning)
             self._stored[key] = stored
             generation = resource.generation
             await self._note(LedgerEntry(key, resource.uid, generation, generation, stored.generation, verdict))
@@ -176,7 +176,7 @@ class FollowDocuments:
             if stored.warning:
                 self._waits[key] = self._clock.now() + timedelta(seconds=RETRY_SECONDS)
             else:
-                self._forget_failures(key)
+                self._clear_failures(key)
 
     async def _delete(self, key: str) -> None:
         plural, _, name = key.partition("/")
@@ -195,7 +195,7 @@ class FollowDocuments:
         del self._known[key]
         self._stored.pop(key, None)
         self._written.pop(key, None)
-        self._forget_failures(key)
+        self._clear_failures(key)
         self._meter.answered(kind.name, "deleted")
 
     @property
@@ -219,7 +219,7 @@ class FollowDocuments:
         self.refusals[key] = error.message
         self._meter.answered(DOCUMENT_KINDS[key.partition("/")[0]][0].name, result)
 
-    def _forget_failures(self, key: str) -> None:
+    def _clear_failures(self, key: str) -> None:
         for notes in (self._failures, self._waits, self.refusals):
             notes.pop(key, None)
 
@@ -248,14 +248,16 @@ class FollowDocuments:
         self._resources.apply(watched, WatchEvent(WatchChange.UPSERTED, "", after))
         self._meter.status_written(DOCUMENT_KINDS[plural][0].name)
 
-    def _verdict(self, plural: str, resource: ObjectRecord, entry: LedgerEntry | None) -> tuple[Verdict | None, int]:
+    def _verdict(
+        self, plural: str, resource: ObjectRecord, entry: LedgerEntry | None
+    ) -> tuple[FollowVerdict | None, int]:
         """What to say about the present generation, and the generation in force. None: nothing is known yet."""
         in_force = entry.in_force if entry is not None and entry.uid == resource.uid else 0
         if entry is not None and (entry.uid, entry.generation) == (resource.uid, resource.generation):
             why = self._hindered(plural) if entry.verdict.status is FollowStatus.TRUE else ""
-            return (Verdict(FollowStatus.FALSE, "NotInForce", why) if why else entry.verdict), in_force
+            return (FollowVerdict(FollowStatus.FALSE, "NotInForce", why) if why else entry.verdict), in_force
         why = self.refusals.get(f"{plural}/{resource.key}", "")
-        return (Verdict(FollowStatus.UNKNOWN, "ServiceUnavailable", why) if why else None), in_force
+        return (FollowVerdict(FollowStatus.UNKNOWN, "ServiceUnavailable", why) if why else None), in_force
 
 
 def _reason(code: str) -> str:
