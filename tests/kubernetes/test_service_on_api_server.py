@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import copy
 import time
+import uuid
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import aclosing, asynccontextmanager, suppress
+from contextlib import aclosing, asynccontextmanager, closing, suppress
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -227,14 +228,15 @@ async def test_each_right_is_needed(real: RealDriver, admin_kubeconfig: Path) ->
     name = await Site(real).node("guarded")
     uid = parse_node(await real.document(NODES, name)).uid
     rest = Rest(admin_kubeconfig)
-    with in_force(rest):
+    with closing(rest.client), in_force(rest):
         for right in granted(rules()):
             await real.grant(without(right))
             await until_refused(real, right, name, uid)
         for kind in POLICY_KINDS:  # made before the server saw the changed role
-            rest.delete(f"/{kind.path}/unknown")
+            for item in rest.client.get(f"/{kind.path}").json()["items"]:
+                if item["metadata"]["name"].startswith("tried-"):
+                    rest.delete(f"/{kind.path}/{item['metadata']['name']}")
     await real.grant(rules())
-    rest.client.close()
 
 
 def without(right: tuple[str, str, str]) -> list[dict[str, Any]]:
@@ -282,7 +284,7 @@ async def _use(real: RealDriver, resource: str, verb: str, node: str, uid: str) 
         await real.api.delete_object(kinds[resource], "unknown", uid)
     elif verb in ("create", "patch"):  # an apply that creates needs both; rights to create are asked last
         (document,) = (one for one in POLICY if one["kind"] == kinds[resource].kind)
-        await real.api.apply_object(kinds[resource], "unknown", {"spec": document["spec"]})
+        await real.api.apply_object(kinds[resource], f"tried-{uuid.uuid4().hex[:8]}", {"spec": document["spec"]})
     elif verb == "list":
         await real.api.list_page(kinds[resource], 1)
     else:

@@ -10,6 +10,7 @@ from slackwater.apiserver.inventory import Inventory
 from slackwater.apiserver.kind_follower import KindFollower
 from slackwater.apiserver.port import ApiServer
 from slackwater.apiserver.records import KINDS, WatchedKind
+from slackwater.bus.port import Bus
 from slackwater.events.intent_declared import IntentDeclared
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
@@ -183,10 +184,7 @@ class KubernetesService(ReplicatedService):
             loops={
                 **{follower.kind.plural: follower for follower in followers},
                 **parts.loops,
-                "offers": BusWatch(replica.bus, ResourcesOffered, offers.receive, offers.begin),
-                "intents": BusWatch(replica.bus, IntentDeclared, intents.declare),
-                "descriptions": BusWatch(replica.bus, NodeDescribed, intents.describe),
-                "scheduling": BusWatch(replica.bus, NodeSchedulingChanged, cordons.receive),
+                **bus_watches(replica.bus, offers, intents, cordons),
                 "status": status,
                 "cordons": cordons,
                 "evictions": evictions,
@@ -214,6 +212,16 @@ def build(settings: KubernetesSettings, platform: Platform) -> KubernetesService
             await documents.close()
 
     return KubernetesService(settings, platform, server, server.connect, close, documents)
+
+
+def bus_watches(bus: Bus, offers: OffersRead, intents: IntentsRead, cordons: WriteCordons) -> dict[str, Loop]:
+    """What is read from the bus: the last value of each key counts."""
+    return {
+        "offers": BusWatch(bus, ResourcesOffered, offers.receive, offers.begin),
+        "intents": BusWatch(bus, IntentDeclared, intents.declare),
+        "descriptions": BusWatch(bus, NodeDescribed, intents.describe),
+        "scheduling": BusWatch(bus, NodeSchedulingChanged, cordons.receive),
+    }
 
 
 def watched_kinds(*, documents: bool, profiles: bool) -> Sequence[WatchedKind[Any]]:
