@@ -142,7 +142,8 @@ class HttpApiServer:
             raise Unavailable(f"the pod changed meanwhile: {error.message}") from error
 
     async def apply_object(self, kind: WatchedKind[T], key: str, document: Mapping[str, Any]) -> T:
-        body = {"apiVersion": kind.api_version, "kind": kind.kind, **document}
+        metadata = {**document.get("metadata", {}), "name": key}
+        body = {"apiVersion": kind.api_version, "kind": kind.kind, **document, "metadata": metadata}
         query = {"fieldManager": FIELD_MANAGER, "force": "true"}
         return kind.parse(await self._request("PATCH", f"{kind.path}/{key}", query, body))
 
