@@ -63,6 +63,35 @@ class EvictionPartitions:
         self._changed()
 
 
+class EnsuranceParts:
+    """What carries out decisions of ensurance: evictions and cordons."""
+
+    def __init__(
+        self,
+        settings: KubernetesSettings,
+        replica: Replica,
+        server: ApiServer,
+        inventory: Inventory,
+        evicting: asyncio.Event,
+        cordoning: asyncio.Event,
+    ) -> None:
+        clock, owned, meters = replica.clock, replica.partitions.working, process_meters()
+        store = KeyedEvictionStore(replica.database, replica.quarantine)
+        self.intents = IntentsRead(evicting.set)
+        self.evictions = CarryOutEvictions(
+            server,
+            inventory,
+            self.intents,
+            store,
+            clock,
+            EvictionMetrics(meters),
+            settings.evictions,
+            owned,
+            evicting,
+        )
+        self.cordons = WriteCordons(server, inventory, clock, CordonMetrics(meters), settings.cordons, owned, cordoning)
+
+
 class ResourceParts:
     """What reads custom resources and admission policies, and the loops that follow them."""
 
@@ -146,27 +175,8 @@ class KubernetesService(ReplicatedService):
             changed,
             settings.refused_seconds,
         )
-        self.intents = intents = IntentsRead(evicting.set)
-        self.evictions = evictions = CarryOutEvictions(
-            server,
-            inventory,
-            intents,
-            KeyedEvictionStore(replica.database, replica.quarantine),
-            clock,
-            EvictionMetrics(process_meters()),
-            settings.evictions,
-            owned,
-            evicting,
-        )
-        self.cordons = cordons = WriteCordons(
-            server,
-            inventory,
-            clock,
-            CordonMetrics(process_meters()),
-            settings.cordons,
-            owned,
-            cordoning,
-        )
+        ensured = EnsuranceParts(settings, replica, server, inventory, evicting, cordoning)
+        self.evictions, self.cordons = evictions, cordons = ensured.evictions, ensured.cordons
         self.parts = parts = ResourceParts(settings, replica, server, meter, documents)
 
         def partitions_changed() -> None:
@@ -184,7 +194,7 @@ class KubernetesService(ReplicatedService):
             loops={
                 **{follower.kind.plural: follower for follower in followers},
                 **parts.loops,
-                **bus_watches(replica.bus, offers, intents, cordons),
+                **bus_watches(replica.bus, offers, ensured.intents, cordons),
                 "status": status,
                 "cordons": cordons,
                 "evictions": evictions,
