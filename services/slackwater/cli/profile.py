@@ -1,4 +1,4 @@
-"""`slackwater profile preview -f`: what pods become by profiles when Kubernetes creates them."""
+"""`slackwater profile preview`: what pods become by profiles when Kubernetes creates them."""
 
 from __future__ import annotations
 
