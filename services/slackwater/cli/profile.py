@@ -1,4 +1,4 @@
-"""`slackwater profile preview`: what pods become by profiles when Kubernetes creates them."""
+"""What pods become by profiles when Kubernetes creates them: `slackwater profile preview -f FILE`."""
 
 from __future__ import annotations
 
