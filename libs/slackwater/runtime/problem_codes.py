@@ -193,6 +193,12 @@ _CODES = (
     ),
     *_needed_codes(),
     ProblemCode(
+        "documents_from_cluster",
+        409,
+        "The documents of this instance come from the custom resources of a Kubernetes cluster.",
+        "Change the resource there with kubectl; SLACKWATER_RESOURCES_SOURCE=database makes this API their source.",
+    ),
+    ProblemCode(
         "node_pool_taken",
         409,
         "Another document of this kind has this pool.",

@@ -27,7 +27,8 @@ VERBS: Sequence[str] = (
     *("apply", "diff", "delete", "get", "top", "describe", "history", "why", "events", "replay", "release"),
     *("block", "unblock"),
     *("simulate", "assess", "backtest"),
-    *("doctor", "openapi", "nats-config", "secrets", "migrate", "backup", "restore", "kubernetes"),
+    *("doctor", "openapi", "nats-config", "secrets", "migrate", "backup", "restore"),
+    *("kubernetes", "profile"),
 )
 """Verb = module `slackwater.cli.<verb>` (a `-` in the verb is a `_` in the module), in the order of the help."""
 
