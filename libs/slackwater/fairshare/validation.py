@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from enum import StrEnum
 
 from slackwater.model.records import record
-from slackwater.quota.tree import ROOT, Amounts, BrokenTree, Quota, added, path_to_root
+from slackwater.fairshare.tree import ROOT, Amounts, BrokenTree, Quota, added, path_to_root
 
 RESERVED = (ROOT, "system", "default")
 

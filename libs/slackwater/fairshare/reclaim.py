@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from slackwater.model.records import record
-from slackwater.quota.tree import Amounts, added
+from slackwater.fairshare.tree import Amounts, added
 
 
 @record(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 
 from slackwater.model.records import record
-from slackwater.quota.level_share import Sharer, Sharing, share
-from slackwater.quota.min_scaling import ScaledChild, scale_mins
+from slackwater.fairshare.level_share import Sharer, Sharing, share
+from slackwater.fairshare.min_scaling import ScaledChild, scale_mins
 
 Amounts = Mapping[str, int]
 ROOT = "root"

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slackwater.model.records import record
-from slackwater.quota.exact import DIVISOR_LIMIT, EXTENDED, Ints, floor_mul_div
-from slackwater.quota.tree import ROOT, Amounts, Quota, top_down
+from slackwater.fairshare.exact import DIVISOR_LIMIT, EXTENDED, Ints, floor_mul_div
+from slackwater.fairshare.tree import ROOT, Amounts, Quota, top_down
 
 Flags = NDArray[np.bool_]
 

@@ -9,8 +9,8 @@ from drawn_trees import trees
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.quota.tree import ROOT, Quota, added, children_of, top_down
-from slackwater.quota.validation import QuotaRule, deletion_refusals, refusals
+from slackwater.fairshare.tree import ROOT, Quota, added, children_of, top_down
+from slackwater.fairshare.validation import QuotaRule, deletion_refusals, refusals
 
 ORG = Quota("org", minimum={"cpu": 10}, maximum={"cpu": 20}, is_parent=True)
 TEAM = Quota("team", "org", minimum={"cpu": 6}, maximum={"cpu": 30})

@@ -9,9 +9,9 @@ from drawn_trees import AMOUNT, totals, trees
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.quota.batched import arrays_of, matrix, runtimes
-from slackwater.quota.level_share import Sharer, share, split
-from slackwater.quota.tree import ROOT, Quota, children_of, ledger
+from slackwater.fairshare.batched import arrays_of, matrix, runtimes
+from slackwater.fairshare.level_share import Sharer, share, split
+from slackwater.fairshare.tree import ROOT, Quota, children_of, ledger
 
 sharers = st.lists(
     st.builds(

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
 from slackwater.model.records import record
-from slackwater.quota.tree import Amounts
+from slackwater.fairshare.tree import Amounts
 
 
 class QuotaLimit(StrEnum):

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.quota.admission import LimitExcess, QuotaAccount, QuotaLimit, excesses
-from slackwater.quota.overuse import Overuse
-from slackwater.quota.reclaim import AdmittedClaim, over_used, to_reclaim
-from slackwater.quota.tree import added
+from slackwater.fairshare.admission import LimitExcess, QuotaAccount, QuotaLimit, excesses
+from slackwater.fairshare.overuse import Overuse
+from slackwater.fairshare.reclaim import AdmittedClaim, over_used, to_reclaim
+from slackwater.fairshare.tree import added
 
 TEAM = QuotaAccount(
     quota="team", used={"cpu": 6_000}, runtime={"cpu": 7_000}, maximum={"cpu": 10_000}, minimum={"cpu": 5_000},

@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from slackwater.quota.tree import ROOT, Quota
+from slackwater.fairshare.tree import ROOT, Quota
 
 RESOURCES = ("cpu", "memory")
 AMOUNT = st.one_of(st.integers(0, 12), st.integers(0, 200_000), st.integers(0, 2**45))
