@@ -70,7 +70,7 @@ def deletion_refusals(quotas: Mapping[str, Quota], name: str, claims: Mapping[st
 def _alone(new: Quota) -> Iterator[QuotaRefusal]:
     if new.name == ROOT:
         yield QuotaRefusal(QuotaRule.NAME, "metadata.name", f"{ROOT} is generated from what the pool has; name another")
-    for field, amounts in (("spec.min", new.minimum), ("spec.max", new.maximum), ("spec.weight", new.weight)):
+    for field, amounts in (("spec.min", new.minimum), ("spec.max", new.maximum), ("spec.sharedWeight", new.weight)):
         for resource, amount in sorted(amounts.items()):
             if amount < 0:
                 yield QuotaRefusal(QuotaRule.AMOUNT, f"{field}.{resource}", f"{amount} is below 0")
