@@ -127,7 +127,9 @@ def domain_pure(source: Source) -> Iterator[str]:
         standard = top in sys.stdlib_module_names and top not in IMPURE_STANDARD
         ours = within(target, own) or any(within(target, package) for package in PURE_PACKAGES)
         reads_documents = pure_library and source.path.name == "documents.py" and top == "pydantic"
-        if not (standard or ours or reads_documents) or any(within(target, one) for one in (*_IMPURE_OWN, "numpy.random")):
+        if not (standard or ours or reads_documents) or any(
+            within(target, one) for one in (*_IMPURE_OWN, "numpy.random")
+        ):
             yield f"{source.path}: domain imports {target}"
     for node in ast.walk(source.tree):
         if isinstance(node, ast.Call) and (called := _impure_call(node.func)):

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
-from slackwater.model.records import record
 from slackwater.fairshare.tree import Amounts
+from slackwater.model.records import record
 
 
 class QuotaLimit(StrEnum):

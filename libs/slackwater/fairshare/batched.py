@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from slackwater.model.records import record
 from slackwater.fairshare.exact import DIVISOR_LIMIT, EXTENDED, Ints, floor_mul_div
 from slackwater.fairshare.tree import ROOT, Amounts, Quota, top_down
+from slackwater.model.records import record
 
 Flags = NDArray[np.bool_]
 

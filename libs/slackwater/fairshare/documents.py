@@ -11,7 +11,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field, StringConstraints
 
-from slackwater.fairshare.tree import ROOT, Quota
+from slackwater.fairshare.tree import ROOT, Quota, is_cpu
 from slackwater.model.records import record
 from slackwater.resources.metadata import Label, Part, Resource
 from slackwater.waterline.policies.quantity import Written, quantity
@@ -30,7 +30,9 @@ KNOWN_RESOURCES: Final = ("batch-cpu", "batch-memory", "cpu", "memory", "mid-cpu
 ResourceName = Annotated[
     str,
     StringConstraints(
-        min_length=1, max_length=253, pattern=r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$"
+        min_length=1,
+        max_length=253,
+        pattern=r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$",
     ),
 ]
 
@@ -43,13 +45,10 @@ def amount_of(resource: str, written: str | float) -> int:
     if not 0 <= number <= MOST_AMOUNT:
         raise ValueError(f"{resource}: {text} must be 0 to {Decimal(MOST_AMOUNT):,}")
     if number != number.to_integral_value():
-        raise ValueError(f"{resource}: {text} is not a whole number of {'milli-cores' if is_cpu(resource) else 'units'}")
+        raise ValueError(
+            f"{resource}: {text} is not a whole number of {'milli-cores' if is_cpu(resource) else 'units'}"
+        )
     return int(number)
-
-
-def is_cpu(resource: str) -> bool:
-    """Whether amounts of a resource are milli-cores: `cpu`, `batch-cpu`, `kubernetes.io/mid-cpu`."""
-    return resource == "cpu" or resource.endswith("-cpu")
 
 
 def amounts_of(written: Mapping[str, str | float]) -> dict[str, int]:

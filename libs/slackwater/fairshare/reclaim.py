@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from slackwater.model.records import record
 from slackwater.fairshare.tree import Amounts, added
+from slackwater.model.records import record
 
 
 @record(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """A quota tree: requests climb to the root, runtime comes down.
 
-Source: shared/facts/koordinator-quota-scheduling.md 1.3 and 1.4, issue 26. Amounts are integers by resource name:
-`cpu` in milli-cores, all others in their base unit. A resource that a quota's max does not name is not limited by it.
+Source: shared/facts/koordinator-quota-scheduling.md 1.3 and 1.4, issue 26. Amounts are integers by resource name: CPU
+in milli-cores (`is_cpu`), all others in their base unit. A quota limits no resource that its max does not name.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 
-from slackwater.model.records import record
 from slackwater.fairshare.level_share import Sharer, Sharing, share
 from slackwater.fairshare.min_scaling import ScaledChild, scale_mins
+from slackwater.model.records import record
 
 Amounts = Mapping[str, int]
 ROOT = "root"
@@ -85,6 +85,11 @@ class BrokenTree(ValueError):
     def __init__(self, name: str, why: str) -> None:
         super().__init__(f"quota {name}: {why}")
         self.name = name
+
+
+def is_cpu(resource: str) -> bool:
+    """Whether amounts of a resource are milli-cores: `cpu`, `batch-cpu`, `kubernetes.io/mid-cpu`."""
+    return resource == "cpu" or resource.endswith("-cpu")
 
 
 def ledger(quotas: Sequence[Quota], total: Amounts) -> QuotaLedger:

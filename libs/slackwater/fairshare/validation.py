@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 
-from slackwater.model.records import record
 from slackwater.fairshare.tree import ROOT, Amounts, BrokenTree, Quota, added, path_to_root
+from slackwater.model.records import record
 
 RESERVED = (ROOT, "system", "default")
 

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from typing import Any
 
-from slackwater.fairshare.documents import DeclaredQuota
-from slackwater.quota.domain.runtime_preview import runtime_changes
 from slackwater.quota.edge.cluster_watch import ClusterWatch
 from slackwater.quota.settings import QuotaSettings
 from slackwater.quota.usecases.cluster_totals import ClusterTotals

@@ -12,5 +12,8 @@ class QuotaSettings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="SLACKWATER_QUOTA_", frozen=True)
 
     round_seconds: float = Field(
-        1.0, ge=0.05, le=60, description="longest pause between two arbitrations of a tree; changes are taken up at once"
+        1.0,
+        ge=0.05,
+        le=60,
+        description="longest pause between two arbitrations of a tree; changes are taken up at once",
     )

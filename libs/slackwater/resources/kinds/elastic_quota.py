@@ -35,6 +35,7 @@ ELASTIC_QUOTA: Final = Kind(
         "runtimes",
         "slackwater.quota.edge.runtime_models:RuntimesTried",
         "slackwater.quota.edge.runtime_models:preview_parameters",
+        "slackwater.cli.quota_columns:tried_lines",
     ),
     example={"min": {"cpu": "4", "memory": "8Gi"}, "max": {"cpu": 16, "memory": "32Gi"}},
 )

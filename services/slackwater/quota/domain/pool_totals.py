@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from slackwater.cluster.view import ClusterView, Flags, LivenessCode
 from slackwater.cluster.view import Amounts as NodeAmounts
+from slackwater.cluster.view import ClusterView, Flags, LivenessCode
 from slackwater.fairshare.documents import QuotaPool
 from slackwater.fairshare.tree import Amounts
 from slackwater.model.records import record

@@ -70,10 +70,11 @@ class QuotaProfileHooks(Hooks[QuotaProfile, QuotaPool]):
     async def validate_together(
         self, changed: Collection[str], now: InForce[QuotaProfile, QuotaPool], would: InForce[QuotaProfile, QuotaPool]
     ) -> None:
-        pools: dict[str, str] = {}
-        for name, pool in sorted(would.values.items()):
-            if (other := pools.setdefault(pool.tree, name)) != name and {name, other} & set(changed):
-                said = f"spec.tree: tree {pool.tree} is that of quotaprofile {other}: a tree has one pool; name another"
+        for name in sorted(set(changed) & would.values.keys()):
+            tree = would.values[name].tree
+            others = [other for other, pool in sorted(would.values.items()) if other != name and pool.tree == tree]
+            if others:
+                said = f"spec.tree: tree {tree} is that of quotaprofile {others[0]}: a tree has one pool; name another"
                 raise Conflict(said, code="quota_tree_taken", field="spec.tree")
 
 
