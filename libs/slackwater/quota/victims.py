@@ -26,7 +26,12 @@ def in_reclaim_order(state: TreeState, quotas: Iterable[str]) -> list[QuotaClaim
         for claim in state.index.holding.get(quota, {}).values()
         if not claim.non_preemptible and claim.id not in state.index.reclaiming
     ]
-    return sorted(found, key=lambda claim: (claim.priority, -shares[claim.quota], -(claim.admitted_s or 0.0), claim.id))
+    return sorted(found, key=lambda claim: (claim.priority, -shares[claim.quota], *newest_first(claim)))
+
+
+def newest_first(claim: QuotaClaim) -> tuple[float, float, str]:
+    """Returns the sort key among equals."""
+    return (-(claim.admitted_s or 0.0), -claim.submitted_s, claim.id)
 
 
 def choose(
