@@ -20,6 +20,8 @@ class QuotaLimit(StrEnum):
     MAX = "max"
     MIN = "min"
     """Of claims that cannot be taken back: they never stand on what is borrowed."""
+    TOTAL = "total"
+    """What the pool has."""
 
 
 @record(frozen=True, slots=True)
