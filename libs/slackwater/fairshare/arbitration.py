@@ -18,7 +18,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from slackwater.model.records import record
 from slackwater.fairshare.arbitration_plan import ArbitrationPlan, ArbitrationSettings, ClaimReclaim, QuotaSnapshot
 from slackwater.fairshare.claim_index import ClaimIndex
 from slackwater.fairshare.claim_intake import unknown_quota_refusals
@@ -29,6 +28,7 @@ from slackwater.fairshare.queue_order import QueuePolicy
 from slackwater.fairshare.tree import Amounts
 from slackwater.fairshare.tree_layout import TreeLayout, layouts
 from slackwater.fairshare.tree_rounds import TreeRounds
+from slackwater.model.records import record
 
 
 @record(frozen=True, slots=True)

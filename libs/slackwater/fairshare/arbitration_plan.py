@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from enum import StrEnum
 
-from slackwater.model.records import record
 from slackwater.fairshare.admission import LimitExcess
 from slackwater.fairshare.claims import QuotaClaim, ReclaimReason
 from slackwater.fairshare.queue_order import DEFAULT_AGING_S, QueuePolicy
 from slackwater.fairshare.tree import Amounts, Quota
+from slackwater.model.records import record
 
 
 @record(frozen=True, slots=True)

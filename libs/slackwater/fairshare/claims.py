@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import field, replace
 from enum import StrEnum
 
+from slackwater.fairshare.tree import Amounts
 from slackwater.model.records import record
 from slackwater.model.tiers import Tier
-from slackwater.fairshare.tree import Amounts
 
 
 class ClaimState(StrEnum):

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from slackwater.model.records import record
 from slackwater.fairshare.claim_index import ClaimIndex
 from slackwater.fairshare.level_share import split
 from slackwater.fairshare.tree import ROOT, Amounts, Quota, added, children_of, limited
 from slackwater.fairshare.tree_layout import TreeLayout
 from slackwater.fairshare.tree_state import TreeState
+from slackwater.model.records import record
 
 
 @record(frozen=True, slots=True)

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from enum import StrEnum
 
-from slackwater.model.records import record
 from slackwater.fairshare.claims import ENDED, HOLDING, QuotaClaim
 from slackwater.fairshare.tree import Amounts
+from slackwater.model.records import record
 
 
 @record(frozen=True, slots=True)

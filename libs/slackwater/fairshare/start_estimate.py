@@ -11,8 +11,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from slackwater.model.records import record
 from slackwater.fairshare.tree import Amounts
+from slackwater.model.records import record
 
 LEAST_SAMPLES = 8
 """Fewer moments say nothing about a p90."""

@@ -8,6 +8,7 @@ from typing import Any, Final, Protocol
 
 from slackwater.events.envelope import Event
 from slackwater.quota.domain.ledger_records import KeptClaim, QuotaUse, StoredTree
+from slackwater.quota.domain.tree_figures import TreeFigures
 
 TREES: Final = "quota_trees"
 CLAIMS: Final = "claims"
@@ -25,6 +26,10 @@ class LedgerUnit(Protocol):
 
     async def claims(self, tree: str) -> Sequence[KeptClaim]:
         """Returns the claims of a tree that have not ended, by id."""
+        ...
+
+    async def ended(self) -> Sequence[KeptClaim]:
+        """Returns the claims of all trees that have ended and are still kept."""
         ...
 
     async def find(self, ids: Collection[str]) -> Mapping[str, KeptClaim]:
@@ -47,6 +52,22 @@ class LedgerUnit(Protocol):
 
     async def publish(self, event: Event[Any]) -> None:
         """Publish when the unit commits."""
+        ...
+
+
+class QuotaMeter(Protocol):
+    """What operators watch."""
+
+    def decided(self, tree: str, reasons: Sequence[str], seconds: float) -> None:
+        """Claims were decided about, and how long that took with its write."""
+        ...
+
+    def conflict(self, tree: str) -> None:
+        """Another replica changed the tree meanwhile: decided again."""
+        ...
+
+    def show(self, tree: str, figures: TreeFigures) -> None:
+        """The figures of one tree at one moment."""
         ...
 
 

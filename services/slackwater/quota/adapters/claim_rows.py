@@ -122,6 +122,9 @@ class KeyedLedgerUnit:
     async def claims(self, tree: str) -> Sequence[KeptClaim]:
         return [kept for kept in (await self._claims.read_all()).values() if kept.tree == tree]
 
+    async def ended(self) -> Sequence[KeptClaim]:
+        return list((await self._ended.read_all()).values())
+
     async def find(self, ids: Collection[str]) -> Mapping[str, KeptClaim]:
         if not ids:
             return {}

@@ -52,8 +52,8 @@ class ClaimDecision:
 def decisions_of(
     plan: ArbitrationPlan, runtime: Mapping[str, Amounts], used: Mapping[str, Amounts], told: Collection[str]
 ) -> Iterator[ClaimDecision]:
-    """Yields every decision. `runtime` and `used` are by quota, before the plan; of claims that wait only those in `told`
-    are decided about: they have just come, or their reason is new."""
+    """Yields every decision. `runtime` and `used` are by quota, before the plan. Of claims that wait only those in
+    `told` are decided about: they have just come, or their reason is new."""
     for admission in plan.admissions:
         yield _admitted(admission, runtime.get(admission.quota, {}), used.get(admission.quota, {}))
     for refusal in plan.refusals:
@@ -91,9 +91,8 @@ def _admitted(admission: ClaimAdmission, runtime: Amounts, used: Amounts) -> Cla
     given = ", ".join(f"{name} {amount_text(name, part)}" for name, part in sorted(admission.amounts.items()))
     message = f"admitted {basis} with {given}{' (in part)' if admission.partial else ''}"
     reason = Reason(f"claim_admitted_{admission.basis.value}")
-    return ClaimDecision(
-        admission.claim, admission.quota, reason, message, terms, unit_of(resource), dict(sorted(admission.amounts.items()))
-    )
+    figures = dict(sorted(admission.amounts.items()))
+    return ClaimDecision(admission.claim, admission.quota, reason, message, terms, unit_of(resource), figures)
 
 
 def _tightest(amounts: Amounts, runtime: Amounts, used: Amounts) -> str:

@@ -7,6 +7,7 @@ from dataclasses import field
 from typing import Final
 
 from slackwater.fairshare.claims import QuotaClaim
+from slackwater.fairshare.start_estimate import StartEstimate
 from slackwater.fairshare.tree import Amounts
 from slackwater.model.records import record
 
@@ -44,6 +45,8 @@ class KeptClaim:
     tree: str
     claim: QuotaClaim
     because: ClaimReasoning | None = None
+    estimate: StartEstimate | None = None
+    """Made when it was queued, from the quota's past."""
 
 
 @record(frozen=True, slots=True)

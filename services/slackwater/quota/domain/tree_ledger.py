@@ -53,7 +53,9 @@ def uses_to_write(
     parents = {quota.name: quota.parent for quota in quotas.values()}
     names = {above for name in touched for above in path_to_root(parents, name) if above in quotas}
     return [
-        QuotaUse(name, tree, after.get(name, {}), ceiling(quotas[name].maximum, before.get(name, {}), after.get(name, {})))
+        QuotaUse(
+            name, tree, after.get(name, {}), ceiling(quotas[name].maximum, before.get(name, {}), after.get(name, {}))
+        )
         for name in sorted(names)
     ]
 
