@@ -66,7 +66,7 @@ class QuotaMeter(Protocol):
         """Another replica changed the tree meanwhile: decided again."""
         ...
 
-    def show(self, tree: str, figures: TreeFigures) -> None:
+    def show(self, tree: str, figures: TreeFigures, now_s: float) -> None:
         """The figures of one tree at one moment."""
         ...
 

@@ -17,12 +17,20 @@ from slackwater.events.claim_changed import ClaimChanged
 from slackwater.events.decision_recorded import decision_event
 from slackwater.events.envelope import event_of
 from slackwater.fairshare.arbitration import PreparedSnapshot, apply_plan, arbitrate
-from slackwater.fairshare.arbitration_plan import ArbitrationPlan, ArbitrationSettings, QueuePlace, QuotaSnapshot
+from slackwater.fairshare.arbitration_plan import (
+    ArbitrationPlan,
+    ArbitrationSettings,
+    QueuePlace,
+    QuotaSnapshot,
+    WaitReason,
+)
 from slackwater.fairshare.claim_index import ClaimIndex
 from slackwater.fairshare.claims import ClaimState, QuotaClaim
 from slackwater.fairshare.debts import QuotaAccounts, accounts
+from slackwater.fairshare.start_estimate import EstimateHitRate, StartEstimate
 from slackwater.fairshare.tree import QuotaLedger, ledger
 from slackwater.model.errors import Conflict, SlackwaterError
+from slackwater.model.records import record
 from slackwater.model.time import Clock
 from slackwater.quota.domain.claim_decisions import ClaimDecision, decisions_of
 from slackwater.quota.domain.claim_requests import ClaimRequest
@@ -54,7 +62,7 @@ class PendingRequest:
         return self.result is not None or self.error is not None
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class TreeView:
     """A tree at one moment: what is declared, claimed and due, and how the runtime came about."""
 
@@ -65,6 +73,16 @@ class TreeView:
     accounts: dict[str, QuotaAccounts]
     claims: Sequence[KeptClaim]
     places: dict[str, QueuePlace]
+
+
+@record(frozen=True, slots=True)
+class ClaimStanding:
+    """A claim, and while it waits its place and when it may start."""
+
+    kept: KeptClaim
+    place: QueuePlace | None = None
+    estimate: StartEstimate | None = None
+    hit_rate: EstimateHitRate | None = None
 
 
 class ArbitrateTree:
@@ -138,10 +156,6 @@ class ArbitrateTree:
             layout, totals = self._trees.layout(self.tree), self._trees.totals(self.tree)
             index = current.index
             quotas = [replace(quota, own_request=index.requested.get(quota.name, {})) for quota in layout.order]
-            places = self._places
-            if index.queued and not places.keys() >= {claim for queue in index.queued.values() for claim in queue}:
-                plan = arbitrate(self._snapshot(index, current.stored), self._clock.now().timestamp())
-                places = {place.claim: place for place in plan.places}
             return TreeView(
                 self.tree,
                 current.stored.generation,
@@ -149,8 +163,42 @@ class ArbitrateTree:
                 ledger(quotas, totals.total),
                 dict(accounts(layout, index, totals.total)),
                 list(current.kept.values()),
-                dict(places),
+                dict(self._places_of(current)),
             )
+
+    async def claim(self, name: str) -> ClaimStanding | None:
+        """Returns a claim of this tree with its place in the queue; None if it is not kept any more. Raises
+        Unavailable."""
+        async with self._turn, self._store.unit_of_work() as unit:
+            current = await self._current(unit, check=True)
+            kept = current.kept.get(name) or (await unit.find([name])).get(name)
+            return None if kept is None or kept.tree != self.tree else self._standing(kept, current)
+
+    def standing(self, kept: KeptClaim) -> ClaimStanding:
+        """Returns a claim that was just decided about with its place in the queue."""
+        return self._standing(kept, self._ledger)
+
+    def _standing(self, kept: KeptClaim, current: TreeLedger | None) -> ClaimStanding:
+        place = None if current is None else self._places_of(current).get(kept.claim.id)
+        estimate = None
+        if current is not None and place is not None:
+            layout, total = self._trees.layout(self.tree), self._trees.totals(self.tree).total
+            now_s = self._clock.now().timestamp()
+            estimate = self._history.estimate(kept.claim, place, current.index, layout, total, now_s)
+        return ClaimStanding(kept, place, estimate, self._history.hit_rate(kept.claim.quota))
+
+    def _places_of(self, current: TreeLedger) -> Mapping[str, QueuePlace]:
+        """The places of the last plan; planned again where another replica made that."""
+        waiting = {claim for queue in current.index.queued.values() for claim in queue}
+        if not waiting <= self._places.keys():
+            plan = arbitrate(self._snapshot(current.index, current.stored), self._clock.now().timestamp())
+            admitted = {admission.claim for admission in plan.admissions}
+            self._places = {place.claim: place for place in plan.places}
+            self._places |= {
+                claim: QueuePlace(claim, current.claims[claim].quota, 1, 1, WaitReason.KEPT, (), True, {})
+                for claim in waiting & admitted
+            }
+        return self._places
 
     async def _write(self, batch: Sequence[PendingRequest], *, check: bool = False) -> None:
         try:
@@ -212,8 +260,8 @@ class ArbitrateTree:
             stored = await unit.advance(replace(current.stored, over_since_s=dict(plan.over_since_s)))
             kept = [self._kept(claim, current, records, now) for claim in after.values()]
             await self._save(unit, current, kept, before)
-            for record in records.values():
-                await unit.publish(decision_event(record, None, SERVICE))
+            for decided in records.values():
+                await unit.publish(decision_event(decided, None, SERVICE))
             for each in kept:
                 if _is_news(current.kept.get(each.claim.id), each):
                     await unit.publish(event_of(_event(each, now), source=SERVICE, time=now))
@@ -245,10 +293,10 @@ class ArbitrateTree:
     def _kept(
         self, claim: QuotaClaim, current: TreeLedger, records: Mapping[str, DecisionRecord], now: datetime
     ) -> KeptClaim:
-        old, record = current.kept.get(claim.id), records.get(claim.id)
+        old, decided = current.kept.get(claim.id), records.get(claim.id)
         because = None if old is None or old.claim.state is not claim.state else old.because
-        if record is not None:
-            because = ClaimReasoning(record.id, record.reason.value, record.remaining_because)
+        if decided is not None:
+            because = ClaimReasoning(decided.id, decided.reason.value, decided.remaining_because)
         estimate = None if old is None else old.estimate
         if old is None and claim.id in self._places:
             layout, total = self._trees.layout(self.tree), self._trees.totals(self.tree).total
@@ -321,7 +369,7 @@ class ArbitrateTree:
 def show_figures(view: TreeView, meter: QuotaMeter, now: datetime) -> None:
     """Put the figures of a tree on the meter."""
     claims = {kept.claim.id: kept.claim for kept in view.claims}
-    meter.show(tree_key(view.tree), tree_figures(view.accounts, claims, now.timestamp()))
+    meter.show(tree_key(view.tree), tree_figures(view.accounts, claims, now.timestamp()), now.timestamp())
 
 
 def _is_news(old: KeptClaim | None, new: KeptClaim) -> bool:

@@ -39,6 +39,10 @@ class ElasticQuotaHooks(Hooks[ElasticQuota, DeclaredQuota]):
         self._claims = claims
         self._preview = preview
 
+    def follow(self, claims: CountClaims, preview: Preview) -> None:
+        """Use these from now on: they are made of what the hooks resolve."""
+        self._claims, self._preview = claims, preview
+
     def first(self) -> ElasticQuota:
         return default_document(CLUSTER)
 

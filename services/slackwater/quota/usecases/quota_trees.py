@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from slackwater.fairshare.documents import DeclaredQuota, ElasticQuota, QuotaPool, QuotaProfile
 from slackwater.fairshare.queue_order import QueuePolicy
-from slackwater.fairshare.tree import Amounts
+from slackwater.fairshare.tree import Amounts, BrokenTree
 from slackwater.fairshare.tree_layout import TreeLayout
-from slackwater.model.errors import NotFound
+from slackwater.model.errors import Conflict, NotFound
 from slackwater.quota.domain.pool_totals import TreeTotals
 from slackwater.quota.usecases.cluster_totals import ClusterTotals
 from slackwater.resources.in_force import ResourcesInForce
@@ -42,10 +42,15 @@ class QuotaTrees:
         return found
 
     def layout(self, tree: str) -> TreeLayout:
-        """Returns the quotas of a tree, prepared for arbitrations. Raises BrokenTree."""
+        """Returns the quotas of a tree, prepared for arbitrations. Raises Conflict for a tree that is none."""
         if tree not in self._layouts:
             quotas = [declared.quota for declared in self._quotas.now.values.values() if declared.quota.tree == tree]
-            self._layouts[tree] = TreeLayout(quotas)
+            try:
+                self._layouts[tree] = TreeLayout(quotas)
+            except BrokenTree as error:
+                raise Conflict(
+                    f"{error}; nothing is decided in this tree until it is mended", code="quota_tree_broken"
+                ) from None
         return self._layouts[tree]
 
     def policies(self, tree: str) -> Mapping[str, QueuePolicy]:
