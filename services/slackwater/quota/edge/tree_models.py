@@ -120,17 +120,16 @@ def _declared(view: TreeView, quota: str) -> Quota:
 def _below(view: TreeView, quota: str) -> Iterator[QuotaNode]:
     if quota != ROOT:
         _declared(view, quota)
-    depths = {ROOT: 0} if quota == ROOT else {view.quotas[quota].parent: 0}
+    depths: dict[str, int] = {}
     holding: dict[str, int] = {}
     queued: dict[str, int] = {}
     for kept in view.claims:
         counts = holding if kept.claim.holds else queued
         counts[kept.claim.quota] = counts.get(kept.claim.quota, 0) + 1
     for name, declared in view.quotas.items():  # parents before children
-        inside = declared.parent in depths and (quota in (ROOT, name) or declared.parent in view.quotas)
-        if not inside or (quota not in (ROOT, name) and declared.parent == view.quotas[quota].parent):
+        if declared.parent not in depths and name != quota and not (quota == ROOT and declared.parent == ROOT):
             continue
-        depths[name] = depths[declared.parent] + 1
+        depths[name] = depths.get(declared.parent, 0) + 1
         figures = view.accounts[name]
         yield QuotaNode(
             name=name,

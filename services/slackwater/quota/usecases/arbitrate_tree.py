@@ -28,7 +28,7 @@ from slackwater.fairshare.claim_index import ClaimIndex
 from slackwater.fairshare.claims import ClaimState, QuotaClaim
 from slackwater.fairshare.debts import QuotaAccounts, accounts
 from slackwater.fairshare.start_estimate import EstimateHitRate, StartEstimate
-from slackwater.fairshare.tree import QuotaLedger, ledger
+from slackwater.fairshare.tree import Quota, QuotaLedger, ledger
 from slackwater.model.errors import Conflict, SlackwaterError
 from slackwater.model.records import record
 from slackwater.model.time import Clock
@@ -69,6 +69,8 @@ class TreeView:
     tree: str
     generation: int
     totals: TreeTotals
+    quotas: Mapping[str, Quota]
+    """Parents before their children."""
     ledger: QuotaLedger
     accounts: dict[str, QuotaAccounts]
     claims: Sequence[KeptClaim]
@@ -160,6 +162,7 @@ class ArbitrateTree:
                 self.tree,
                 current.stored.generation,
                 totals,
+                {quota.name: quota for quota in layout.order},
                 ledger(quotas, totals.total),
                 dict(accounts(layout, index, totals.total)),
                 list(current.kept.values()),
@@ -192,12 +195,11 @@ class ArbitrateTree:
         waiting = {claim for queue in current.index.queued.values() for claim in queue}
         if not waiting <= self._places.keys():
             plan = arbitrate(self._snapshot(current.index, current.stored), self._clock.now().timestamp())
-            admitted = {admission.claim for admission in plan.admissions}
             self._places = {place.claim: place for place in plan.places}
-            self._places |= {
-                claim: QueuePlace(claim, current.claims[claim].quota, 1, 1, WaitReason.KEPT, (), True, {})
-                for claim in waiting & admitted
-            }
+            for admission in plan.admissions:  # the owner of the tree is about to
+                self._places[admission.claim] = QueuePlace(
+                    admission.claim, admission.quota, 1, 1, WaitReason.KEPT, (), reserved=True, ahead={}
+                )
         return self._places
 
     async def _write(self, batch: Sequence[PendingRequest], *, check: bool = False) -> None:
