@@ -19,7 +19,7 @@ class QuotaMetrics:
             "slackwater_quota_decisions_total",
             "Decisions about claims: admitted, queued, refused, reclaimed.",
             ["reason"],
-            look="claim_refused rising: quotas are too small. claim_reclaimed rising: teams borrow what others want back.",
+            look="claim_refused rising: quotas are too small. claim_reclaimed: what was lent is wanted back.",
         )
         self._seconds = meters.histogram(
             "slackwater_quota_arbitration_seconds",

@@ -50,7 +50,7 @@ def _add_claims(router: Routes, claims: ManageClaims) -> None:
         responses={200: {"model": ClaimView, "description": "It was there already, or is only tried."}},
     )
     async def submit(quota: QuotaName, wanted: WantedClaim, response: Response, dry_run: DryRun = False) -> ClaimView:
-        """Ask for resources: the answer's state is admitted, queued or refused. The same claim again changes nothing."""
+        """Ask for resources: admitted, queued or refused. The same claim again changes nothing."""
         standing, is_new = await claims.submit(wanted.claim(quota), dry_run=dry_run)
         response.status_code = 201 if is_new else 200
         return ClaimView.of(standing)

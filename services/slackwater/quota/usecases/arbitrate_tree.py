@@ -235,9 +235,9 @@ class ArbitrateTree:
 
     async def _current(self, unit: LedgerUnit, *, check: bool) -> TreeLedger:
         """The claims, read again if this replica has none or, with `check`, if another has written since."""
-        if self._ledger is not None and check:
-            if (await unit.tree(self.tree)).generation != self._ledger.stored.generation:
-                self._ledger = None
+        known = self._ledger
+        if known is not None and check and (await unit.tree(self.tree)).generation != known.stored.generation:
+            self._ledger = None
         if self._ledger is None:
             stored = await unit.tree(self.tree)  # first: what is written after it is noticed by its generation
             self._ledger = TreeLedger(stored, await unit.claims(self.tree))
