@@ -73,6 +73,8 @@ GUARDS: Mapping[str, Mapping[str, Any]] = {
         "kind": "ClusterColocationProfile",
         "spec": {"selector": {"matchLabels": {"app": "spark"}}, "tier": "batch"},
     },
+    "/v1/elasticquotas": {"kind": "ElasticQuota", "spec": {"max": {"cpu": 4}}},
+    "/v1/quotaprofiles": {"kind": "QuotaProfile", "spec": {"resourcePercent": 90}},
 }
 """A document of each kind that is put by name."""
 
@@ -93,6 +95,8 @@ CHANGED: Mapping[str, Mapping[str, Any]] = {
     "/v1/avoidanceactions": {"disableScheduling": False},
     "/v1/autonomies": {"mode": "observe"},
     "/v1/clustercolocationprofiles": {"tier": "mid"},
+    "/v1/elasticquotas": {"max": {"cpu": 5}},
+    "/v1/quotaprofiles": {"resourcePercent": 80},
 }
 
 

@@ -106,8 +106,9 @@ class ChangeResources(Generic[R, V]):
             for document in wanted:
                 self._refuse_taken(document, rows)
                 self.in_force.check(document, rows)
+            would = self.in_force.as_if(rows)
+            await self.hooks.validate_together([each.row.name for each in staged], self.in_force.now, would)
             if dry_run:
-                would = self.in_force.as_if(rows)
                 return [Change(each.document, each.before, would) for each in staged]
             for each in staged:
                 if each.is_changed:
@@ -131,8 +132,10 @@ class ChangeResources(Generic[R, V]):
             refuse_stale(generation, present)
             self._refuse_parent(name)
             gone = StoredResource(name, present.generation + 1, None, deleted_by=by)
+            would = self.in_force.as_if(with_row(rows, gone))
+            await self.hooks.validate_together([name], self.in_force.now, would)
             if dry_run:
-                return Change(None, present.document, self.in_force.as_if(with_row(rows, gone)))
+                return Change(None, present.document, would)
             await transaction.save(gone)
         return Change(None, present.document, warning=await self._try_to_follow())
 

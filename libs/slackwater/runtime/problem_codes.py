@@ -199,6 +199,18 @@ _CODES = (
         "Change or delete the one that `detail` names.",
     ),
     ProblemCode(
+        "quota_in_use",
+        409,
+        "The quota has children or claims.",
+        "`detail` says how many; move, release or delete them first.",
+    ),
+    ProblemCode(
+        "quota_tree_taken",
+        409,
+        "Another QuotaProfile has this tree.",
+        "Name another tree, or change the profile in `detail`.",
+    ),
+    ProblemCode(
         "already_replayed",
         409,
         "The dead letter was or is being replayed.",
@@ -251,6 +263,12 @@ _CODES = (
         422,
         "A value will never be accepted.",
         "Correct the field in `field` or `errors`.",
+    ),
+    ProblemCode(
+        "quota_refused",
+        422,
+        "The quota would break its tree: mins, resources, parent or ancestors do not fit.",
+        "`detail` has the rule and its numbers; `field` what to change.",
     ),
     ProblemCode(
         "predictor_unknown",

@@ -1,0 +1,375 @@
+"""The rounds of one tree: see slackwater.fairshare.arbitration for their order and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from slackwater.fairshare.admission import LimitExcess, QuotaLimit
+from slackwater.fairshare.arbitration_plan import (
+    AdmissionBasis,
+    ArbitrationPlan,
+    ArbitrationSettings,
+    ClaimAdmission,
+    ClaimReclaim,
+    QueuePlace,
+    WaitReason,
+)
+from slackwater.fairshare.claim_index import ClaimIndex
+from slackwater.fairshare.claim_intake import ClaimIntake
+from slackwater.fairshare.claims import QuotaClaim, ReclaimReason
+from slackwater.fairshare.queue_order import QueuePolicy, in_order
+from slackwater.fairshare.queue_places import queue_places
+from slackwater.fairshare.tree import ROOT, Amounts, added
+from slackwater.fairshare.tree_layout import Figures, TreeLayout
+from slackwater.fairshare.tree_state import TreeState
+from slackwater.fairshare.turn_order import TurnOrder
+from slackwater.fairshare.victims import choose, in_reclaim_order, newest_first, undo
+
+
+class TreeRounds:
+    """One arbitration of one tree; `plan` once."""
+
+    def __init__(
+        self,
+        layout: TreeLayout,
+        index: ClaimIndex,
+        total: Amounts,
+        *,
+        now_s: float,
+        settings: ArbitrationSettings,
+        queue_policies: Mapping[str, QueuePolicy],
+        over_since_s: Mapping[str, float],
+        evictions_allowed: int | None,
+    ) -> None:
+        self._layout = layout
+        self._index = index
+        self._now_s = now_s
+        self._settings = settings
+        self._policies = queue_policies
+        self._budget = evictions_allowed
+        self._intake = ClaimIntake(layout, index, total, settings.aging_s)
+        refused = [index.by_id[refusal.claim] for refusal in self._intake.refusals]
+        self._state = TreeState(layout, index, total, [*refused, *self._intake.beyond_pool])
+        self._queues = self._intake.queues
+        self._over_since = self._clocks(over_since_s)
+        self._admissions: list[ClaimAdmission] = []
+        self._reclaims: list[ClaimReclaim] = []
+        self._reserved: set[str] = set()
+        self._kept: set[str] = set()
+        """Claims that what is free is kept for; they are not tried again."""
+        self._reasons: dict[str, WaitReason] = {claim.id: WaitReason.BEYOND_POOL for claim in self._intake.beyond_pool}
+        self._victims: set[str] = set()
+        self._candidates: dict[bool, list[QuotaClaim]] = {}
+
+    def plan(self, *, with_places: bool) -> ArbitrationPlan:
+        """Runs the rounds."""
+        self._restore_pool()
+        self._serve_reserved()
+        self._serve(self._state.entitled, AdmissionBasis.WITHIN_MIN)
+        self._serve_starved()
+        self._serve(self._state.runtime, AdmissionBasis.WITHIN_RUNTIME)
+        self._reclaim_for_entitled()
+        self._serve(None, AdmissionBasis.BORROWED)
+        if self._settings.preempts:
+            self._preempt()
+        places: Sequence[QueuePlace] = ()
+        if with_places:
+            places = queue_places(
+                self._state,
+                self._waiting(),
+                strict=lambda quota: self._policy(quota) is QueuePolicy.STRICT_FIFO,
+                reasons=self._reasons,
+                reserved=self._reserved,
+            )
+        return ArbitrationPlan(
+            admissions=self._admissions,
+            refusals=self._intake.refusals,
+            places=places,
+            reclaims=self._reclaims,
+            reservations=sorted(self._reserved),
+            evictions=(),
+            over_since_s=self._over_since,
+        )
+
+    def _waiting(self) -> dict[str, list[QuotaClaim]]:
+        """Returns all that wait, those beyond the pool included, in order."""
+        found = {quota: list(queue) for quota, queue in self._queues.items()}
+        for claim in self._intake.beyond_pool:
+            found.setdefault(claim.quota, []).append(claim)
+        return {quota: in_order(queue, self._settings.aging_s) for quota, queue in found.items()}
+
+    def _clocks(self, before: Mapping[str, float]) -> dict[str, float]:
+        """Returns since when each quota uses more than its runtime."""
+        state = self._state
+        return {
+            quota: before.get(quota, self._now_s)
+            for quota in sorted(self._index.holding.keys() & self._layout.quotas.keys())
+            if state.above_runtime(quota, state.now.of(quota))
+        }
+
+    def _policy(self, quota: str) -> QueuePolicy:
+        return self._policies.get(quota, self._settings.queue_policy)
+
+    def _admit(self, claim: QuotaClaim, amounts: Amounts, basis: AdmissionBasis) -> None:
+        share = self._state.share(claim.quota)
+        self._state.admit(claim, amounts)
+        partial = dict(amounts) != dict(claim.request)
+        self._admissions.append(ClaimAdmission(claim.id, claim.quota, dict(amounts), basis, partial, share))
+
+    def _drop_admitted(self) -> None:
+        admitted = {admission.claim for admission in self._admissions}
+        queues = {
+            quota: [claim for claim in queue if claim.id not in admitted] for quota, queue in self._queues.items()
+        }
+        self._queues = {quota: queue for quota, queue in queues.items() if queue}
+
+    def _keep(self, claim: QuotaClaim, reason: WaitReason, *, reserved: bool) -> None:
+        self._state.keep(claim, claim.request)
+        self._kept.add(claim.id)
+        self._reasons[claim.id] = reason
+        if reserved:
+            self._reserved.add(claim.id)
+
+    def _fits_afterwards(self, claim: QuotaClaim) -> bool:
+        return self._state.after.fits(claim.quota, claim.request) and not self._is_bound(claim)
+
+    def _is_bound(self, claim: QuotaClaim) -> bool:
+        """Returns whether claims that are not preemptible use up its min, which no reclaim changes."""
+        return claim.non_preemptible and bool(self._state.min_excesses(claim, claim.request))
+
+    # Admission
+
+    def _serve_reserved(self) -> None:
+        """In a strict queue, the first that has to wait on blocks those behind it."""
+        for queue in self._queues.values():
+            blocked = False
+            for claim in queue:
+                if not claim.reserved:
+                    continue
+                if not blocked and self._state.fits(claim, claim.request):
+                    self._admit(claim, claim.request, AdmissionBasis.RESERVED)
+                elif self._fits_afterwards(claim):
+                    self._keep(claim, WaitReason.RECLAIMING, reserved=True)
+                    blocked = self._policy(claim.quota) is QueuePolicy.STRICT_FIFO
+                else:
+                    blocked = self._policy(claim.quota) is QueuePolicy.STRICT_FIFO
+        self._drop_admitted()
+
+    def _serve(self, limits: Figures | None, basis: AdmissionBasis) -> None:
+        """Admits claims within these limits of their quota, in turn; None: whatever fits."""
+        waiting = {quota: iter(queue) for quota, queue in self._queues.items()}
+        order = TurnOrder(self._layout, waiting, self._state.share)
+        failed: set[tuple[object, ...]] = set()
+        while (quota := order.next()) is not None:
+            strict = self._policy(quota) is QueuePolicy.STRICT_FIFO
+            for claim in waiting[quota]:
+                key = (quota, claim.non_preemptible, *sorted(claim.request.items()))
+                skipped = claim.id in self._kept or (key in failed and claim.partial_minimum is None)
+                amounts = None if skipped else self._amounts(claim, limits)
+                if amounts is not None:
+                    self._admit(claim, amounts, basis)
+                    order.served(quota)
+                    break
+                failed.add(key)  # room only shrinks within a round
+                if strict:
+                    order.done(quota)
+                    break
+            else:
+                order.done(quota)
+        self._drop_admitted()
+
+    def _amounts(self, claim: QuotaClaim, limits: Figures | None) -> Amounts | None:
+        """Returns what the claim is admitted with now, None if it waits."""
+        state = self._state
+        fits = state.fits(claim, claim.request)
+        if limits is None:
+            return claim.request if fits else state.largest(claim, None)
+        if state.within(limits, claim.quota, claim.request):
+            return claim.request if fits else state.largest(claim, limits)
+        if fits or limits is state.entitled:
+            return None  # whole in a later round
+        return state.largest(claim, limits)
+
+    def _serve_starved(self) -> None:
+        """Keeps what becomes free for the head that has waited longest, if that can be enough one day.
+
+        One at a time: several would only leave more idle. What is within a runtime is served without it.
+        """
+        state = self._state
+        heads = [queue[0] for queue in self._queues.values() if queue[0].id not in self._kept]
+        starved = [claim for claim in heads if self._now_s - claim.submitted_s > self._settings.starvation_s]
+        for claim in sorted(starved, key=lambda claim: (claim.submitted_s, claim.id)):
+            if state.within(state.runtime, claim.quota, claim.request) or self._is_bound(claim):
+                continue
+            if state.fits(claim, claim.request):
+                self._admit(claim, claim.request, AdmissionBasis.BORROWED)
+                break
+            if self._can_drain(claim):
+                self._keep(claim, WaitReason.CAPACITY, reserved=False)
+                break
+        self._drop_admitted()
+
+    def _can_drain(self, claim: QuotaClaim) -> bool:
+        """Returns whether the claim fits once the others use no more than they are entitled to."""
+        state = self._state
+        stays = dict.fromkeys(claim.request, 0)
+        for quota, used in self._index.used.items():
+            if quota != claim.quota and quota in self._layout.quotas:
+                for resource in stays:
+                    stays[resource] += min(used.get(resource, 0), state.entitled[quota].get(resource, 0))
+        return all(amount <= state.total.get(key, 0) - stays[key] for key, amount in claim.request.items())
+
+    # Reclaim
+
+    def _restore_pool(self) -> None:
+        """Where the pool shrank below what is used: quotas above their runtime give back, after the delay."""
+        state = self._state
+
+        def missing() -> list[LimitExcess]:
+            return [
+                LimitExcess(ROOT, QuotaLimit.TOTAL, resource, amount, 0, state.total.get(resource, 0))
+                for resource, amount in state.after.of(ROOT).items()
+                if amount > state.total.get(resource, 0)
+            ]
+
+        lacking = missing()
+        if not lacking:
+            return
+        victims = choose(state, self._reclaimable(due=True), missing, bounded_by_runtime=True, all_or_none=False) or []
+        if self._budget is not None and len(victims) > self._budget:
+            undo(state, victims[self._budget :])
+            victims = victims[: self._budget]
+        self._order(victims, ReclaimReason.POOL_SHRUNK, None, _by_resource(lacking))
+
+    def _reclaim_for_entitled(self) -> None:
+        """Reclaims for what is within a min or runtime and has no room, and keeps what is free for it."""
+        state = self._state
+        failed: list[tuple[QuotaClaim, WaitReason]] = []
+        for quota in sorted(self._queues, key=lambda quota: (state.share(quota), quota)):
+            strict = self._policy(quota) is QueuePolicy.STRICT_FIFO
+            pending: Amounts = {}
+            for claim in self._queues[quota]:
+                if claim.id in self._kept:
+                    continue
+                reason = self._entitlement(claim, added(claim.request, pending))
+                outcome = None if reason is None else self._reclaim_for(claim, reason)
+                if reason is not None and outcome is not WaitReason.RECLAIMING:
+                    failed.append((claim, outcome or WaitReason.CAPACITY))
+                    pending = added(pending, claim.request)
+                if strict and outcome is not WaitReason.RECLAIMING:
+                    break
+        for claim, waits in failed:
+            self._keep(claim, waits, reserved=False)
+
+    def _entitlement(self, claim: QuotaClaim, amounts: Amounts) -> ReclaimReason | None:
+        if self._is_bound(claim):
+            return None
+        if self._state.within(self._state.entitled, claim.quota, amounts):
+            return ReclaimReason.LENDER_MIN
+        if self._state.within(self._state.runtime, claim.quota, amounts):
+            return ReclaimReason.ABOVE_RUNTIME
+        return None
+
+    def _reclaim_for(self, claim: QuotaClaim, reason: ReclaimReason) -> WaitReason:
+        """Orders what is needed and reserves it, if that lets the claim in; returns why the claim waits."""
+        state = self._state
+
+        def missing() -> Sequence[LimitExcess]:
+            return state.after.excesses(claim.quota, claim.request)
+
+        lacking = missing()
+        due_only = reason is ReclaimReason.ABOVE_RUNTIME
+        victims = choose(state, self._reclaimable(due=due_only), missing, bounded_by_runtime=True)
+        if victims is None:
+            later = due_only and len(self._candidates[True]) < sum(1 for _ in self._reclaimable(due=False))
+            return WaitReason.DELAY if later else WaitReason.CAPACITY
+        if self._budget is not None and len(victims) > self._budget:
+            undo(state, victims)
+            return WaitReason.BUDGET
+        self._order(victims, reason, claim, _by_resource(lacking))
+        self._keep(claim, WaitReason.RECLAIMING, reserved=True)
+        return WaitReason.RECLAIMING
+
+    def _reclaimable(self, *, due: bool) -> Iterator[QuotaClaim]:
+        """Yields what quotas above their runtime may have to give; `due`: above it for longer than the delay."""
+        if due not in self._candidates:
+            delay = self._settings.reclaim_delay_s if due else 0.0
+            quotas = [quota for quota, since in self._over_since.items() if self._now_s - since >= delay]
+            self._candidates[due] = in_reclaim_order(self._state, quotas)
+        return (claim for claim in self._candidates[due] if claim.id not in self._victims)
+
+    def _preempt(self) -> None:
+        """For the head of a queue: ends claims of lower priority in its quota, without borrowing more by that."""
+        for quota in sorted(self._queues):
+            claim = self._queues[quota][0]
+            lower = [
+                other
+                for other in self._index.holding.get(quota, {}).values()
+                if other.priority < claim.priority
+                and not other.non_preemptible
+                and other.id not in self._victims
+                and other.id not in self._index.reclaiming
+            ]
+            if not lower or claim.id in self._kept or self._is_bound(claim):
+                continue
+            self._preempt_for(claim, lower)
+
+    def _preempt_for(self, claim: QuotaClaim, lower: Sequence[QuotaClaim]) -> None:
+        state = self._state
+        runtime, used = state.runtime[claim.quota], dict(state.now.of(claim.quota))
+        allowed = {key: max(amount, used.get(key, 0)) for key, amount in runtime.items()}
+
+        def missing() -> Sequence[LimitExcess]:
+            occupied = state.after.of(claim.quota)
+            return [
+                *state.after.excesses(claim.quota, claim.request),
+                *(
+                    LimitExcess(claim.quota, QuotaLimit.RUNTIME, key, occupied.get(key, 0), amount, allowed[key])
+                    for key, amount in claim.request.items()
+                    if amount > 0 and key in allowed and occupied.get(key, 0) + amount > allowed[key]
+                ),
+            ]
+
+        lacking = missing()
+        order = sorted(lower, key=lambda other: (other.priority, *newest_first(other)))
+        victims = choose(state, order, missing, bounded_by_runtime=False)
+        if not victims:
+            return
+        if self._budget is not None and len(victims) > self._budget:
+            undo(state, victims)
+            self._reasons[claim.id] = WaitReason.BUDGET
+            return
+        self._order(victims, ReclaimReason.HIGHER_PRIORITY, claim, _by_resource(lacking))
+        self._keep(claim, WaitReason.RECLAIMING, reserved=True)
+
+    def _order(
+        self, victims: Sequence[QuotaClaim], reason: ReclaimReason, claim: QuotaClaim | None, needed: Amounts
+    ) -> None:
+        if self._budget is not None:
+            self._budget -= len(victims)
+        for victim in victims:
+            self._victims.add(victim.id)
+            started = victim.started_s is not None
+            self._reclaims.append(
+                ClaimReclaim(
+                    victim=victim.id,
+                    victim_quota=victim.quota,
+                    amounts=victim.holds,
+                    reason=reason,
+                    deadline_s=self._now_s + victim.grace_s if started else self._now_s,
+                    for_quota="" if claim is None else claim.quota,
+                    for_claim="" if claim is None else claim.id,
+                    used=dict(self._state.now.of(victim.quota)),
+                    runtime=self._state.runtime[victim.quota],
+                    needed=needed,
+                )
+            )
+
+
+def _by_resource(lacking: Sequence[LimitExcess]) -> Amounts:
+    """Returns the largest shortage of each resource."""
+    found: dict[str, int] = {}
+    for excess in lacking:
+        short = excess.used + excess.requested - excess.allowed
+        found[excess.resource] = max(found.get(excess.resource, 0), short)
+    return found
