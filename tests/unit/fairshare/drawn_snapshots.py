@@ -15,7 +15,6 @@ from slackwater.model.tiers import Tier
 RESOURCES = ("cpu", "memory")
 LEAVES = ("a", "b", "p-c", "p-d")
 NOW_S = 10_000.0
-SMALL = st.integers(0, 6)
 
 Sums = dict[str, dict[str, int]]
 
@@ -31,21 +30,21 @@ def quota_trees(draw: st.DrawFn) -> list[Quota]:
                 name=name,
                 parent="p" if name.startswith("p-") else ROOT,
                 minimum=minimum,
-                maximum={key: minimum[key] + draw(st.integers(0, 12)) for key in RESOURCES},
+                maximum={key: minimum[key] + draw(st.integers(2, 12)) for key in RESOURCES},
                 weight={key: draw(st.integers(0, 3)) for key in RESOURCES} if draw(st.booleans()) else {},
                 lends=draw(st.sampled_from([True, True, True, False])),
             )
         )
     below = [quota for quota in found if quota.parent == "p"]
     minimum = {key: sum(quota.minimum[key] for quota in below) for key in RESOURCES}
-    maximum = {key: minimum[key] + draw(st.integers(0, 12)) for key in RESOURCES}
+    maximum = {key: minimum[key] + draw(st.integers(2, 12)) for key in RESOURCES}
     return [*found, Quota("p", minimum=minimum, maximum=maximum, is_parent=True)]
 
 
 @st.composite
 def claims(draw: st.DrawFn, identity: str) -> QuotaClaim:
     """A queued claim; some are partial, some not preemptible."""
-    request = {key: draw(SMALL) for key in RESOURCES[: draw(st.integers(1, 2))]}
+    request = {key: draw(st.integers(0, 4)) for key in RESOURCES[: draw(st.integers(1, 2))]}
     partial = draw(st.sampled_from([False, False, False, True]))
     return QuotaClaim(
         id=identity,
@@ -54,7 +53,7 @@ def claims(draw: st.DrawFn, identity: str) -> QuotaClaim:
         request=request,
         submitted_s=NOW_S - draw(st.integers(0, 1000)),
         priority=draw(st.integers(0, 3)),
-        non_preemptible=draw(st.sampled_from([False, False, False, True])),
+        non_preemptible=draw(st.sampled_from([False] * 5 + [True])),
         partial_minimum={key: amount // 2 for key, amount in request.items()} if partial else None,
         grace_s=draw(st.sampled_from([0.0, 30.0])),
     )
@@ -71,11 +70,11 @@ settings_drawn = st.builds(
 
 
 @st.composite
-def snapshots(draw: st.DrawFn, most: int = 9) -> QuotaSnapshot:
+def snapshots(draw: st.DrawFn, most: int = 12) -> QuotaSnapshot:
     """Claims that hold never exceed a max; they may exceed the totals, because a pool shrinks."""
     quotas = draw(quota_trees())
     found: list[QuotaClaim] = []
-    for number in range(draw(st.integers(1, most))):
+    for number in range(draw(st.integers(3, most))):
         claim = draw(claims(f"claim-{number}"))
         if draw(st.booleans()):
             held = admit(claim, claim.request, NOW_S - draw(st.integers(0, 500)))
@@ -86,7 +85,7 @@ def snapshots(draw: st.DrawFn, most: int = 9) -> QuotaSnapshot:
         found.append(claim)
     return QuotaSnapshot(
         quotas=quotas,
-        totals={"": {key: draw(st.integers(0, 20)) for key in RESOURCES}},
+        totals={"": {key: draw(st.integers(4, 20)) for key in RESOURCES}},
         claims=found,
         settings=draw(settings_drawn),
         queue_policies=draw(st.dictionaries(st.sampled_from(LEAVES), st.sampled_from(QueuePolicy), max_size=2)),
