@@ -11,6 +11,8 @@ from slackwater.fairshare.admission import LimitExcess, QuotaLimit
 from slackwater.fairshare.tree import ROOT, Amounts
 from slackwater.fairshare.tree_layout import Figures, TreeLayout
 
+Sums = dict[str, dict[str, int]]
+
 
 class Occupancy:
     """The sums of a tree at one moment, changed claim by claim."""
@@ -19,22 +21,29 @@ class Occupancy:
         self._layout = layout
         self._entitled = entitled
         self._total = total
-        self._sums: dict[str, dict[str, int]] = {name: dict(amounts) for name, amounts in used.items()}
+        self._used: Sums = {name: dict(amounts) for name, amounts in used.items()}
         for quota in reversed(layout.order):
-            if quota.name in self._sums or not quota.lends:
-                above = self._sums.setdefault(quota.parent, {})
-                for resource, amount in self._seen(quota.name).items():
-                    above[resource] = above.get(resource, 0) + amount
+            _accumulate(self._used, quota.parent, self._used.get(quota.name, {}))
+        self._seen = self._used
+        """As `_used`, with what is not lent counted as used above its quota."""
+        if not layout.all_lend:
+            self._seen = {name: dict(amounts) for name, amounts in used.items()}
+            for quota in reversed(layout.order):
+                _accumulate(self._seen, quota.parent, self._above(quota.name))
 
     def of(self, name: str) -> Amounts:
-        """Returns what is occupied in a quota, or in the tree (ROOT)."""
-        return self._sums.get(name, {})
+        """Returns what is used in a quota, or in the tree (ROOT), without what is not lent."""
+        return self._used.get(name, {})
 
     def add(self, quota: str, amounts: Amounts, sign: int = 1) -> None:
         """Count amounts in the quota and above; `sign` -1 lets them go."""
-        for name, resource, _, change in self._changes(quota, amounts, sign):
-            sums = self._sums.setdefault(name, {})
-            sums[resource] = sums.get(resource, 0) + change
+        if self._seen is not self._used:
+            for name, resource, _, change in self._changes(quota, amounts, sign):
+                _accumulate(self._seen, name, {resource: change})
+        for name in (*self._layout.paths[quota], ROOT):
+            sums = self._used.setdefault(name, {})
+            for resource, amount in amounts.items():
+                sums[resource] = sums.get(resource, 0) + sign * amount
 
     def fits(self, quota: str, amounts: Amounts) -> bool:
         """Returns whether no limit is exceeded by what the amounts add."""
@@ -45,31 +54,45 @@ class Occupancy:
         return list(self._beyond(quota, amounts))
 
     def room(self, quota: str, resource: str) -> int:
-        """Returns how much of a resource fits at most, not counting what the quotas on the way do not lend."""
-        found = self._total.get(resource, 0) - self.of(ROOT).get(resource, 0)
+        """Returns how much of a resource fits, at most what it is if the quotas on the way lend nothing."""
+        found = self._total.get(resource, 0) - self._seen.get(ROOT, {}).get(resource, 0)
         for name in self._layout.paths[quota]:
             maximum = self._layout.quotas[name].maximum
             if resource in maximum:
-                found = min(found, maximum[resource] - self.of(name).get(resource, 0))
+                found = min(found, maximum[resource] - self._seen.get(name, {}).get(resource, 0))
         return max(found, 0)
 
     def _beyond(self, quota: str, amounts: Amounts) -> Iterator[LimitExcess]:
-        for name, resource, occupied, change in self._changes(quota, amounts, 1):
-            if change <= 0:
+        """Where what is used alone exceeds a limit, that is yielded; what is not lent counts only where it does not."""
+        for resource, amount in amounts.items():
+            if amount <= 0:
                 continue
-            if name == ROOT:
-                limit, allowed = QuotaLimit.TOTAL, self._total.get(resource, 0)
-            else:
-                maximum = self._layout.quotas[name].maximum
-                if resource not in maximum:
-                    continue
-                limit, allowed = QuotaLimit.MAX, maximum[resource]
-            if occupied + change > allowed:
-                yield LimitExcess(name, limit, resource, occupied, change, allowed)
+            exceeded: set[str] = set()
+            for name in (*self._layout.paths[quota], ROOT):
+                used = self._used[name].get(resource, 0) if name in self._used else 0
+                excess = self._excess(name, resource, used, amount)
+                if excess is not None:
+                    exceeded.add(name)
+                    yield excess
+            if self._seen is not self._used:
+                for name, _, seen, change in self._changes(quota, {resource: amount}, 1):
+                    excess = None if name in exceeded else self._excess(name, resource, seen, change)
+                    if excess is not None:
+                        yield excess
+
+    def _excess(self, name: str, resource: str, occupied: int, amount: int) -> LimitExcess | None:
+        if name == ROOT:
+            limit, allowed = QuotaLimit.TOTAL, self._total.get(resource, 0)
+        else:
+            maximum = self._layout.quotas[name].maximum
+            if resource not in maximum:
+                return None
+            limit, allowed = QuotaLimit.MAX, maximum[resource]
+        return LimitExcess(name, limit, resource, occupied, amount, allowed) if occupied + amount > allowed else None
 
     def _changes(self, quota: str, amounts: Amounts, sign: int) -> Iterator[tuple[str, str, int, int]]:
-        """Yields (node, resource, occupied before, change) from the quota to the root, for each resource."""
-        path, quotas, sums = self._layout.paths[quota], self._layout.quotas, self._sums
+        """Yields (node, resource, seen before, change) from the quota up, as far as something changes."""
+        path, quotas, sums = self._layout.paths[quota], self._layout.quotas, self._seen
         for resource, amount in amounts.items():
             change = amount * sign
             for name in path:
@@ -83,13 +106,20 @@ class Occupancy:
             if change:
                 yield ROOT, resource, sums[ROOT].get(resource, 0) if ROOT in sums else 0, change
 
-    def _seen(self, name: str) -> Amounts:
-        """Returns what the parent sees occupied."""
-        sums = self._sums.get(name, {})
+    def _above(self, name: str) -> Amounts:
+        """Returns what the parent sees of a quota."""
+        sums = self._seen.get(name, {})
         if self._layout.quotas[name].lends:
             return sums
         kept = self._entitled[name]
         return {key: max(sums.get(key, 0), kept.get(key, 0)) for key in {*sums, *kept}}
+
+
+def _accumulate(sums: Sums, name: str, amounts: Amounts) -> None:
+    if amounts:
+        found = sums.setdefault(name, {})
+        for resource, amount in amounts.items():
+            found[resource] = found.get(resource, 0) + amount
 
 
 def entitlements(layout: TreeLayout, minimums: Figures) -> Figures:

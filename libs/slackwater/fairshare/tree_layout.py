@@ -26,6 +26,7 @@ class TreeLayout:
         self.paths: dict[str, tuple[str, ...]] = {}
         """From the quota to the one below the root."""
         self.parents: Mapping[str, str] = {quota.name: quota.parent for quota in self.order}
+        self.all_lend = all(quota.lends for quota in self.order)
         self.with_children = frozenset(self.parents.values())
         for quota in self.order:
             self.paths[quota.name] = (quota.name, *self.paths.get(quota.parent, ()))
