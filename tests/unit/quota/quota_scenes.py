@@ -59,14 +59,18 @@ class QuotaScene:
 
     async def describe(self, node: str, cpu_milli: int, pool: str = "default") -> None:
         self._described += 1
-        facts = NodeFacts(node, pool, Resources(cpu_milli, 32 * GIB), Resources(0, 0), {}, {}, CpuTopology(()))
+        capacity, topology = Resources(cpu_milli, 32 * GIB), CpuTopology(4, 4, 1, 1)
+        facts = NodeFacts(node, pool, capacity, Resources(), topology, "6.1", "v2", "fake", "0")
         now = self.scene.clock.now()
         described = NodeDescribed(facts=facts, boot_epoch=f"b{self._described}", described_at=now)
         await self.publish(described)
 
     async def lose(self, node: str, liveness: Liveness = Liveness.LOST) -> None:
         now = self.scene.clock.now()
-        await self.publish(NodeLivenessChanged(node=node, liveness=liveness, last_report_at=now, changed_at=now))
+        changed = NodeLivenessChanged(
+            node=node, liveness=liveness, previous=Liveness.FRESH, last_report_at=now, changed_at=now
+        )
+        await self.publish(changed)
 
     async def offer(self, node: str, batch_milli: int) -> None:
         self._described += 1

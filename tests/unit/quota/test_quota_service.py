@@ -38,6 +38,7 @@ async def test_a_team_borrows_and_the_other_takes_back() -> None:
         assert (await client.get(f"{PATH_A}/a0")).json()["state"] == "admitted"
         assert (await client.get("/v1/claims/b0")).json()["state"] == "reclaimed"
 
+        await scene.scene.advance(1)
         changes = [(change.claim, change.state) for change in scene.published("claim.changed")]
     assert changes[-3:] == [("b0", "reclaimed"), ("b1", "reclaimed"), ("a0", "admitted")]
 

@@ -45,7 +45,6 @@ from slackwater.quota.usecases.release_history import ReleaseHistory
 
 ATTEMPTS: Final = 8
 """Each fails only if another writer succeeded meanwhile."""
-BACKOFF_SECONDS: Final = 0.005
 
 
 @dataclass(slots=True)
@@ -225,7 +224,6 @@ class ArbitrateTree:
             except Conflict:
                 self._ledger = None
                 self._meter.conflict(tree_key(self.tree))
-                await self._clock.sleep(BACKOFF_SECONDS * attempt)
                 continue
             seconds = (self._clock.now() - began).total_seconds()
             self._meter.decided(tree_key(self.tree), [decision.reason.value for decision in decided], seconds)
