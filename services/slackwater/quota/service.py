@@ -38,7 +38,7 @@ class QuotaService(ReplicatedService):
         history = ReleaseHistory(store)
         hooks = ElasticQuotaHooks()
         quotas, profiles = replica.serve(ELASTIC_QUOTA, hooks).in_force, replica.serve(QUOTA_PROFILE).in_force
-        trees = QuotaTrees(quotas, profiles, totals)
+        self.trees = trees = QuotaTrees(quotas, profiles, totals)
         self.claims = claims = ManageClaims(store, trees, history, clock, meter, settings.arbitration())
         hooks.follow(claims.counts, claims.runtime_changes)
         rounds = ArbitrationRounds(

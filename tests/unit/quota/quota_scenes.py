@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from typing import Any
 
 import httpx2
@@ -22,6 +23,7 @@ from slackwater.testing.kinds import no_checks
 from slackwater.testing.scene import Scene
 
 GIB = 1 << 30
+EPOCH = datetime(2026, 1, 5, tzinfo=UTC)
 TEAMS: Mapping[str, Mapping[str, Any]] = {
     "team-a": {"min": {"cpu": 6}, "max": {"cpu": 10}},
     "team-b": {"min": {"cpu": 4}, "max": {"cpu": 10}},
@@ -44,7 +46,7 @@ class QuotaScene:
 
     @asynccontextmanager
     async def served(self, **quotas: Mapping[str, Any]) -> AsyncIterator[httpx2.AsyncClient]:
-        """A client of a running service with one node of 10 cores and these quotas (`team_a`), TEAMS if none is given."""
+        """A client of a running service with a node of 10 cores and these quotas (`team_a`), by default TEAMS."""
         async with self.running() as service:
             await self.describe("n0", 10_000)
             app = build_app(service.routers(), no_checks, HttpSettings.local())
@@ -58,12 +60,7 @@ class QuotaScene:
                 yield client
 
     async def describe(self, node: str, cpu_milli: int, pool: str = "default") -> None:
-        self._described += 1
-        capacity, topology = Resources(cpu_milli, 32 * GIB), CpuTopology(4, 4, 1, 1)
-        facts = NodeFacts(node, pool, capacity, Resources(), topology, "6.1", "v2", "fake", "0")
-        now = self.scene.clock.now()
-        described = NodeDescribed(facts=facts, boot_epoch=f"b{self._described}", described_at=now)
-        await self.publish(described)
+        await self.publish(node_described(node, cpu_milli, pool, self.scene.clock.now()))
 
     async def lose(self, node: str, liveness: Liveness = Liveness.LOST) -> None:
         now = self.scene.clock.now()
@@ -92,7 +89,13 @@ class QuotaScene:
         await self.scene.advance(1.0)
 
     def published(self, type_: str) -> list[Any]:
-        return [event.data for event in self.scene.bus.published if event.data.TYPE == type_]
+        return [event.data for event in self.scene.bus.published if type_ == event.data.TYPE]
+
+
+def node_described(node: str, cpu_milli: int, pool: str = "default", at: datetime = EPOCH) -> NodeDescribed:
+    topology = CpuTopology(4, 4, 1, 1)
+    facts = NodeFacts(node, pool, Resources(cpu_milli, 32 * GIB), Resources(), topology, "6.1", "v2", "fake", "0")
+    return NodeDescribed(facts=facts, boot_epoch="boot", described_at=at)
 
 
 def document(name: str, spec: Mapping[str, Any]) -> dict[str, Any]:

@@ -33,6 +33,10 @@ class QuotaTrees:
         trees = {declared.quota.tree for declared in self._quotas.now.values.values()}
         return sorted(trees | {pool.tree for pool in self._profiles.now.values.values()})
 
+    def quotas(self) -> Mapping[str, DeclaredQuota]:
+        """Returns every quota by name."""
+        return self._quotas.now.values
+
     def declared(self, quota: str) -> DeclaredQuota:
         """Returns a quota. Raises NotFound."""
         found = self._quotas.now.values.get(quota)
