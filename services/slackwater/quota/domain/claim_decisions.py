@@ -108,7 +108,7 @@ def _tightest(amounts: Amounts, runtime: Amounts, used: Amounts) -> str:
 
 def _refused(refusal: ClaimRefusal) -> ClaimDecision:
     reason = Reason(f"claim_refused_{refusal.reason.value}")
-    message = f"refused: {refusal.reason.value.replace('_', ' ')}{_told(refusal.excesses)}"
+    message = f"refused: {refusal.reason.value.replace('_', ' ')}{_excess_text(refusal.excesses)}"
     terms, unit = _sum_of(refusal.excesses)
     return ClaimDecision(refusal.claim, refusal.quota, reason, message, terms, unit)
 
@@ -137,10 +137,10 @@ _WAITS = {
 
 def wait_text(place: QueuePlace) -> str:
     """Returns why a claim waits, with the first figures."""
-    return f"{_WAITS[place.reason]}{_told(place.excesses[:1])}"
+    return f"{_WAITS[place.reason]}{_excess_text(place.excesses[:1])}"
 
 
-def _told(excesses: Sequence[LimitExcess]) -> str:
+def _excess_text(excesses: Sequence[LimitExcess]) -> str:
     return "".join(
         f"; {excess.resource}: {amount_text(excess.resource, excess.used)} used and"
         f" {amount_text(excess.resource, excess.requested)} more are above the {excess.limit.value}"

@@ -65,7 +65,7 @@ _END_OF = {ClaimState.QUEUED: ClaimState.WITHDRAWN, ClaimState.RECLAIMING: Claim
 
 
 @record(frozen=True, slots=True)
-class Start:
+class StartNotice:
     """The workload runs."""
 
     id: str

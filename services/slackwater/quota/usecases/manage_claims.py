@@ -11,7 +11,7 @@ from slackwater.fairshare.documents import DeclaredQuota
 from slackwater.fairshare.tree import ROOT
 from slackwater.model.errors import NotFound
 from slackwater.model.time import Clock
-from slackwater.quota.domain.claim_requests import ClaimRequest, Release, Start, Submission
+from slackwater.quota.domain.claim_requests import ClaimRequest, Release, StartNotice, Submission
 from slackwater.quota.domain.ledger_records import KeptClaim
 from slackwater.quota.domain.runtime_preview import RuntimeChange, runtime_changes
 from slackwater.quota.ports import LedgerStore, QuotaMeter
@@ -57,7 +57,7 @@ class ManageClaims:
 
     async def start(self, quota: str, claim: str, *, dry_run: bool = False) -> ClaimStanding:
         """Note that the workload runs. Raises NotFound, Conflict, Unavailable."""
-        return (await self._carry_out(Start(claim, quota), dry_run=dry_run))[0]
+        return (await self._carry_out(StartNotice(claim, quota), dry_run=dry_run))[0]
 
     async def release(self, quota: str, claim: str, *, dry_run: bool = False) -> ClaimStanding:
         """End a claim, in whatever state it is. Raises NotFound, Conflict, Unavailable."""
