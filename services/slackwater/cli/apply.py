@@ -66,7 +66,7 @@ def command(
             for document in tried.together[:1]:
                 print_preview(document.kind, tried.preview)
             return
-        whole = {"items": answers} | (tried.preview if dry_run else {})
+        whole = {"items": answers, **(tried.preview if dry_run else {})}
         print_object(answers[0] if len(answers) == 1 else whole, output)
 
 

@@ -17,9 +17,7 @@ SERVER = Annotated[
 
 def command(
     quota: Annotated[str, typer.Argument(metavar="QUOTA", help="an ElasticQuota, as in `slackwater get quotas`")],
-    cpu: Annotated[
-        str | None, typer.Option(help="CPU of the tier, like 2 or 500m; without any: show the queue")
-    ] = None,
+    cpu: Annotated[str | None, typer.Option(help="CPU of the tier, like 2 or 500m; no amount: show the queue")] = None,
     memory: Annotated[str | None, typer.Option(help="memory of the tier, like 4Gi")] = None,
     resource: Annotated[
         list[str] | None, typer.Option(metavar="NAME=AMOUNT", help="any other resource, repeatable")

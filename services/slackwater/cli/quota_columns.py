@@ -97,6 +97,11 @@ def claim_line(claim: Item) -> str:
     return head if estimate is None else f"{head}; {estimate_text(estimate)}"
 
 
+def reclaimer(order: Item) -> str:
+    """What a claim has to end for."""
+    return f"claim {order['for_claim']} of {order['for_quota']}" if order["for_claim"] else "the pool, which shrank"
+
+
 def estimate_text(estimate: Item) -> str:
     """When a claim may start, and how right such estimates were."""
     if estimate["p50_seconds"] is None:
