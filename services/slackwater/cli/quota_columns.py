@@ -87,14 +87,16 @@ def claim_line(claim: Item) -> str:
         head += f", {claim['position']} of {claim['queue_length']} in the queue"
     order = claim["reclaim"]
     if order is not None:
-        wanted = (
-            f"claim {order['for_claim']} of {order['for_quota']}" if order["for_claim"] else "the pool, which shrank"
-        )
-        head += f", has to end by {clock_time(order['deadline'])} for {wanted}"
+        head += f", has to end by {clock_time(order['deadline'])} for {reclaimer(order)}"
     elif claim["message"]:
         head += f"; {claim['message']}"
     estimate = claim["estimate"]
     return head if estimate is None else f"{head}; {estimate_text(estimate)}"
+
+
+def reclaimer(order: Item) -> str:
+    """What a claim has to end for."""
+    return f"claim {order['for_claim']} of {order['for_quota']}" if order["for_claim"] else "the pool, which shrank"
 
 
 def reclaimer(order: Item) -> str:
@@ -139,10 +141,7 @@ def why_lines(answer: Item) -> Iterator[str]:
         widths = max(len(row[0]) for row in rows), max(len(text(row[1])) for row in rows)
         for title, amount, note in rows:
             yield f"  {title:<{widths[0]}}  {text(amount):>{widths[1]}}  {note}".rstrip()
-        yield (
-            f"  used {text(each['used'])}, borrowed {text(each['borrowed'])}, lent {text(each['lent'])}, owed"
-            f" {text(each['owed'])}"
-        )
+        yield "  " + ", ".join(f"{word} {text(each[word])}" for word in ("used", "borrowed", "lent", "owed"))
         for title, key in (("lent by", "lenders"), ("borrowed by", "borrowers")):
             if each[key]:
                 others = ", ".join(f"{quota} {text(amount)}" for quota, amount in sorted(each[key].items()))

@@ -92,16 +92,7 @@ def command(
             shown = "shown with its effects" if noun == "decision" else "explained as it is now"
             raise InvalidInput(f"--at: not allowed with {noun}/NAME, which is {shown}; remove --at")
         with reading(server) as reader:
-            if noun == "node":
-                answer = reader.get("/v1/why", {"node": name, "subject": subject or "batch-cpu", "at": at})
-            elif noun == "quota":
-                answer = reader.get(f"/v1/quotas/{quote(name, safe='')}/why")
-            elif noun == "claim":
-                answer = claim_decision(reader, name, at)
-            elif noun == "pod":
-                answer = reader.get("/v1/why/pod", {"pod": name, "node": node, "namespace": namespace, "at": at})
-            else:
-                answer = reader.get(f"/v1/decisions/{quote(name, safe='')}/chain")
+            answer = _read(reader, noun, name, {"subject": subject, "at": at, "node": node, "namespace": namespace})
         if output in (Format.JSON, Format.YAML):
             print_object(answer, output)
         elif noun == "pod":
@@ -114,12 +105,27 @@ def command(
             (print_waterfall if noun == "node" else print_chain)(_console(), answer)
 
 
+def _read(reader: Reader, noun: str, name: str, options: Mapping[str, str | None]) -> Any:
+    """The API's explanation."""
+    at, path = options["at"], quote(name, safe="")
+    match noun:
+        case "node":
+            return reader.get("/v1/why", {"node": name, "subject": options["subject"] or "batch-cpu", "at": at})
+        case "pod":
+            where = {"node": options["node"], "namespace": options["namespace"]}
+            return reader.get("/v1/why/pod", {"pod": name, **where, "at": at})
+        case "quota":
+            return reader.get(f"/v1/quotas/{path}/why")
+        case "claim":
+            return claim_decision(reader, name, at)
+    return reader.get(f"/v1/decisions/{path}/chain")
+
+
 def _asked(target: str) -> tuple[str, str]:
     noun, slash, name = target.partition("/")
     if not slash or not name or noun not in _NOUNS:
-        raise InvalidInput(
-            f"{target!r} cannot be explained; allowed: node/NAME, pod/NAME, decision/ID, quota/NAME or claim/ID"
-        )
+        allowed = "node/NAME, pod/NAME, decision/ID, quota/NAME or claim/ID"
+        raise InvalidInput(f"{target!r} cannot be explained; allowed: {allowed}")
     return _NOUNS[noun], name
 
 
