@@ -99,11 +99,6 @@ def reclaimer(order: Item) -> str:
     return f"claim {order['for_claim']} of {order['for_quota']}" if order["for_claim"] else "the pool, which shrank"
 
 
-def reclaimer(order: Item) -> str:
-    """What a claim has to end for."""
-    return f"claim {order['for_claim']} of {order['for_quota']}" if order["for_claim"] else "the pool, which shrank"
-
-
 def estimate_text(estimate: Item) -> str:
     """When a claim may start, and how right such estimates were."""
     if estimate["p50_seconds"] is None:

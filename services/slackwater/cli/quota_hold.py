@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import quote
 
 from slackwater.agent.command import run_command
-from slackwater.agent.domain.admission import Command
+from slackwater.agent.domain.admission import Command, admit
 from slackwater.cli.claim import claims_path
 from slackwater.cli.client import HttpReader, running_instance
 from slackwater.cli.exits import ERROR, INTERRUPTED
@@ -121,6 +121,7 @@ def run_claimed(
 ) -> int:
     """Run the command while a claim of the quota holds; its exit code, 1 if the claim is refused. Raises InvalidInput
     that names the wrong flag, and the server's errors."""
+    admit(wanted, new_id(), datetime.now(UTC))  # a wrong flag is told before anything waits
     with running_instance(ANSWER_SECONDS, server, state_dir) as reader:
         hold = QuotaHold(reader, quota, claim or new_id(), grace_s, lambda: datetime.now(UTC))
         body = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 from slackwater.quota.adapters.claim_rows import KeyedLedgerStore
@@ -20,7 +21,7 @@ from slackwater.resources.kinds.quota_profile import QUOTA_PROFILE
 from slackwater.runtime.loops import Repeat
 from slackwater.runtime.platform import Platform
 from slackwater.runtime.replicated import Replica, ReplicatedService
-from slackwater.runtime.service import Check
+from slackwater.runtime.service import Check, RpcPart
 from slackwater.telemetry.metrics import process_meters
 
 SHOW_SECONDS = 5.0
@@ -59,6 +60,12 @@ class QuotaService(ReplicatedService):
             checks=lambda: [Check("quota-trees", True, f"{len(trees.names())} trees")],
             routers=lambda: [quota_router(claims)],
         )
+
+    def rpc_parts(self) -> Sequence[RpcPart]:
+        """slackwater.runtime.service.SpeaksRpc."""
+        from slackwater.quota.edge.rpc import rpc_part  # imports grpc
+
+        return [rpc_part(self.claims)]
 
 
 def build(settings: QuotaSettings, platform: Platform) -> QuotaService:

@@ -162,8 +162,13 @@ def guarded(guard: Guard | None, forwarder: Forwarder) -> Iterator[None]:
     if guard is None:
         yield
         return
-    signals.signal(signals.SIGALRM, lambda number, frame: guard(forwarder.send))
-    signals.setitimer(signals.ITIMER_REAL, GUARD_SECONDS, GUARD_SECONDS)
+
+    def look(number: int, frame: FrameType | None) -> None:
+        guard(forwarder.send)
+        signals.setitimer(signals.ITIMER_REAL, GUARD_SECONDS)  # only now: a slow guard must not interrupt itself
+
+    signals.signal(signals.SIGALRM, look)
+    signals.setitimer(signals.ITIMER_REAL, GUARD_SECONDS)
     try:
         yield
     finally:
