@@ -61,9 +61,10 @@ def command(
                 _store(reader.client, place, requested, tried, answers)
             if output in (Format.TABLE, Format.WIDE):
                 print(f"{document.title} {_done(tried.answers[place]['changes'], dry_run=dry_run)}")
-                print_preview(document.kind, tried.answers[place])
+                if dry_run:
+                    print_preview(document.kind, tried.answers[place])
         if output in (Format.TABLE, Format.WIDE):
-            for document in tried.together[:1]:
+            for document in tried.together[:1] if dry_run else ():
                 print_preview(document.kind, tried.preview)
             return
         whole = {"items": answers, **(tried.preview if dry_run else {})}

@@ -9,6 +9,9 @@ from slackwater.cli.output import UNKNOWN, Item, TableColumn, clock_time, table
 from slackwater.fairshare.tree import is_cpu
 from slackwater.model.quantities import format_cpu, format_memory
 
+SHOWN_RESOURCES = 3
+"""In a cell; `get -o yaml` has all."""
+
 
 def minimum(quota: Item) -> str:
     """The min as written."""
@@ -31,7 +34,9 @@ def tree(profile: Item) -> str:
 
 
 def _amounts(amounts: Mapping[str, Any]) -> str:
-    return ",".join(f"{resource}={amount}" for resource, amount in amounts.items()) or UNKNOWN
+    shown = [f"{resource}={amount}" for resource, amount in list(amounts.items())[:SHOWN_RESOURCES]]
+    more = len(amounts) - len(shown)
+    return ",".join([*shown, *([f"{more} more"] if more else [])]) or UNKNOWN
 
 
 def tried_lines(runtimes: Item) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any
@@ -49,15 +49,16 @@ class QuotaScene:
         """A client of a running service with a node of 10 cores and these quotas (`team_a`), by default TEAMS."""
         async with self.running() as service:
             await self.describe("n0", 10_000)
-            app = build_app(service.routers(), no_checks, HttpSettings.local())
-            transport = httpx2.ASGITransport(app=app)
-            async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
-                wanted = {name.replace("_", "-"): spec for name, spec in quotas.items()} or TEAMS
-                items = [document(name, spec) for name, spec in wanted.items()]
-                stored = await client.post("/v1/elasticquotas", json={"items": items})
-                assert stored.status_code == 200, stored.text
-                await self.scene.advance(1.0)
+            wanted = {name.replace("_", "-"): spec for name, spec in quotas.items()} or TEAMS
+            await self.store([document(name, spec) for name, spec in wanted.items()], service)
+            async with client_of(service) as client:
                 yield client
+
+    async def store(self, items: Sequence[Mapping[str, Any]], service: QuotaService) -> None:
+        async with client_of(service) as client:
+            stored = await client.post("/v1/elasticquotas", json={"items": list(items)})
+        assert stored.status_code == 200, stored.text
+        await self.scene.advance(1.0)
 
     async def describe(self, node: str, cpu_milli: int, pool: str = "default") -> None:
         await self.publish(node_described(node, cpu_milli, pool, self.scene.clock.now()))
@@ -90,6 +91,13 @@ class QuotaScene:
 
     def published(self, type_: str) -> list[Any]:
         return [event.data for event in self.scene.bus.published if type_ == event.data.TYPE]
+
+
+@asynccontextmanager
+async def client_of(service: QuotaService) -> AsyncIterator[httpx2.AsyncClient]:
+    app = build_app(service.routers(), no_checks, HttpSettings.local())
+    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url="http://127.0.0.1") as client:
+        yield client
 
 
 def node_described(node: str, cpu_milli: int, pool: str = "default", at: datetime = EPOCH) -> NodeDescribed:

@@ -50,13 +50,16 @@ class ReleaseHistory:
         now_s: float,
     ) -> StartEstimate | None:
         """Returns when a claim may start that waits at this place; None where too little was released so far."""
-        used = index.used.get(claim.quota, {})
+        used, all_used = index.used.get(claim.quota, {}), added(*index.used.values())
         limit = layout.quotas[claim.quota].maximum if claim.quota in layout.quotas else {}
-        needed = added(place.ahead, claim.request)
-        short = {
-            resource: amount - max(0, min(limit.get(resource, amount), total.get(resource, 0)) - used.get(resource, 0))
-            for resource, amount in needed.items()
-        }
+        short: dict[str, int] = {}
+        for resource, amount in added(place.ahead, claim.request).items():
+            room = total.get(resource, 0) - all_used.get(resource, 0)
+            if resource in limit:
+                room = min(room, limit[resource] - used.get(resource, 0))
+            short[resource] = amount - max(room, 0)
+        if max(short.values(), default=0) <= 0:
+            return None  # it waits for something else than releases of its quota
         return estimate_start(self._releases.get(claim.quota, ()), short, now_s)
 
     def hit_rate(self, quota: str) -> EstimateHitRate:
