@@ -33,24 +33,22 @@ async def test_a_platform_admits_follows_and_releases() -> None:
     async with scene.running() as service:
         await scene.describe("n0", 10_000)
         await scene.store([document(name, spec) for name, spec in TEAMS.items()], service)
-        rpc, call, none = QuotaRpc(service.claims, asyncio.Event()), Call(), Call()
+        rpc, none = QuotaRpc(service.claims, asyncio.Event()), Call()
         admitted = await rpc.Admit(wanted("b0", "team-b", "10", grace_seconds=7.0), none)
         assert admitted.claim.state == messages.CLAIM_STATE_ADMITTED
-        following = asyncio.create_task(rpc.Watch(messages.WatchRequest(quota="team-b", id="b0"), call))
+        changes = rpc.changes("team-b", "b0")
+        states = [(await anext(changes)).state]
         queued = await rpc.Admit(wanted("a0", "team-a", "6"), none)
         assert (queued.claim.state, queued.claim.position) == (messages.CLAIM_STATE_QUEUED, 1)
-        while len(call.written) < 2:
-            await asyncio.sleep(0.1)
+        demand = await anext(changes)
         released = await rpc.Release(messages.ReleaseRequest(quota="team-b", id="b0"), none)
         assert released.claim.state == messages.CLAIM_STATE_RECLAIMED
-        await following
-    states = [message.claim.state for message in call.written]
+        states += [demand.state, *[message.state async for message in changes]]
     assert states == [
         messages.CLAIM_STATE_ADMITTED,
         messages.CLAIM_STATE_RECLAIMING,
         messages.CLAIM_STATE_RECLAIMED,
     ]
-    demand = call.written[1].claim
     assert (demand.for_quota, demand.for_claim) == ("team-a", "a0")
     assert demand.deadline.ToDatetime().timestamp() > 0
 

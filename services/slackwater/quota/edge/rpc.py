@@ -74,10 +74,11 @@ class QuotaRpc(stubs.QuotaServiceServicer):
         request: messages.WatchRequest,
         context: grpc.aio.ServicerContext[messages.WatchRequest, messages.WatchResponse],
     ) -> None:
-        async for claim in self._changes(_name(request.quota), _name(request.id, "id")):
+        async for claim in self.changes(_name(request.quota), _name(request.id, "id")):
             await context.write(messages.WatchResponse(claim=claim))
 
-    async def _changes(self, quota: str, claim: str) -> AsyncIterator[messages.Claim]:
+    async def changes(self, quota: str, claim: str) -> AsyncIterator[messages.Claim]:
+        """Yields the claim as it stands, then whenever it differs, until it has ended."""
         sent: messages.Claim | None = None
         while not self._leaving.is_set():
             standing = await self._claims.claim(quota, claim)
