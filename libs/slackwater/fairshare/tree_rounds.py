@@ -58,6 +58,7 @@ class TreeRounds:
         self._kept: set[str] = set()
         """Claims that what is free is kept for; they are not tried again."""
         self._reasons: dict[str, WaitReason] = {claim.id: WaitReason.BEYOND_POOL for claim in self._intake.beyond_pool}
+        self._starved: QuotaClaim | None = None
         self._victims: set[str] = set()
         self._candidates: dict[bool, list[QuotaClaim]] = {}
 
@@ -206,6 +207,7 @@ class TreeRounds:
                 break
             if self._can_drain(claim):
                 self._keep(claim, WaitReason.CAPACITY, reserved=False)
+                self._starved = claim
                 break
         self._drop_admitted()
 
@@ -242,8 +244,13 @@ class TreeRounds:
         self._order(victims, ReclaimReason.POOL_SHRUNK, None, _by_resource(lacking))
 
     def _reclaim_for_entitled(self) -> None:
-        """Reclaims for what is within a min or runtime and has no room, and keeps what is free for it."""
+        """Reclaims for what is within a min or runtime and has no room, and keeps what is free for it.
+
+        Nothing is reclaimed because of what is kept for a starved claim: that waits for what becomes free by itself.
+        """
         state = self._state
+        if self._starved is not None:
+            state.release_kept(self._starved, self._starved.request)
         failed: list[tuple[QuotaClaim, WaitReason]] = []
         for quota in sorted(self._queues, key=lambda quota: (state.share(quota), quota)):
             strict = self._policy(quota) is QueuePolicy.STRICT_FIFO
@@ -253,13 +260,17 @@ class TreeRounds:
                     continue
                 reason = self._entitlement(claim, added(claim.request, pending))
                 outcome = None if reason is None else self._reclaim_for(claim, reason)
-                if reason is not None and outcome is not WaitReason.RECLAIMING:
+                if outcome is WaitReason.KEPT:
+                    pending = added(pending, claim.request)
+                elif reason is not None and outcome is not WaitReason.RECLAIMING:
                     failed.append((claim, outcome or WaitReason.CAPACITY))
                     pending = added(pending, claim.request)
                 if strict and outcome is not WaitReason.RECLAIMING:
                     break
         for claim, waits in failed:
             self._keep(claim, waits, reserved=False)
+        if self._starved is not None:
+            state.keep(self._starved, self._starved.request)
 
     def _entitlement(self, claim: QuotaClaim, amounts: Amounts) -> ReclaimReason | None:
         if self._is_bound(claim):
@@ -278,6 +289,8 @@ class TreeRounds:
             return state.after.excesses(claim.quota, claim.request)
 
         lacking = missing()
+        if not lacking and state.now.fits(claim.quota, claim.request):
+            return WaitReason.KEPT
         due_only = reason is ReclaimReason.ABOVE_RUNTIME
         victims = choose(state, self._reclaimable(due=due_only), missing, bounded_by_runtime=True)
         if victims is None:
