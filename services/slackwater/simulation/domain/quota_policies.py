@@ -9,9 +9,10 @@ from slackwater.fairshare.arbitration import PreparedSnapshot, apply_plan, arbit
 from slackwater.fairshare.arbitration_plan import ArbitrationSettings
 from slackwater.fairshare.claim_index import ClaimIndex
 from slackwater.fairshare.claims import ClaimState, QuotaClaim, admit, end
-from slackwater.fairshare.queue_order import QueuePolicy, in_order
-from slackwater.fairshare.tree import Amounts
+from slackwater.fairshare.queue_order import QueuePolicy
+from slackwater.fairshare.tree import Amounts, added
 from slackwater.fairshare.tree_layout import TreeLayout
+from slackwater.fairshare.waiting_queue import QueueCursor
 
 
 class ArbiterPolicy:
@@ -67,21 +68,21 @@ class HardQuotaPolicy:
 
     def decide(self, index: ClaimIndex, now_s: float) -> Sequence[QuotaClaim]:
         changed: list[QuotaClaim] = []
-        for quota, queue in list(index.queued.items()):
+        for quota, queue in list(index.queues.items()):
             used = dict(index.used.get(quota, {}))
-            failed: set[tuple[tuple[str, int], ...]] = set()
-            for claim in in_order(queue.values(), 0.0):
-                key = tuple(claim.request.items())
+            cursor = QueueCursor(queue.shapes(0.0), 0.0)
+            while (claim := cursor.peek()) is not None:
                 if not self._fits(quota, {}, claim.request):
                     changed.append(end(claim, ClaimState.REFUSED, now_s))
-                elif key not in failed and self._fits(quota, used, claim.request):
+                    cursor.advance()
+                elif self._fits(quota, used, claim.request):
                     changed.append(admit(claim, claim.request, now_s))
-                    for resource, amount in claim.request.items():
-                        used[resource] = used.get(resource, 0) + amount
-                elif not self._passes:
-                    break
+                    used = added(used, claim.request)
+                    cursor.advance()
+                elif self._passes:
+                    cursor.drop_shape()
                 else:
-                    failed.add(key)
+                    break
         return changed
 
     def next_change_s(self, index: ClaimIndex, now_s: float) -> float:
