@@ -84,6 +84,7 @@ def arbitrate(snapshot: QuotaSnapshot | PreparedSnapshot, now_s: float, *, with_
         places=[item for plan in plans for item in plan.places],
         reclaims=[item for plan in plans for item in plan.reclaims],
         reservations=[item for plan in plans for item in plan.reservations],
+        released_reservations=[item for plan in plans for item in plan.released_reservations],
         evictions=sorted(
             claim.id
             for claim in prepared.index.reclaiming.values()
@@ -106,10 +107,10 @@ def apply_plan(plan: ArbitrationPlan, claims: Mapping[str, QuotaClaim], now_s: f
         changed[refusal.claim] = end_claim(claims[refusal.claim], State.REFUSED, now_s)
     for reclaim in plan.reclaims:
         changed[reclaim.victim] = order_reclaim(claims[reclaim.victim], reclaim_order(reclaim, now_s))
-    reserved = set(plan.reservations)
-    for claim in claims.values():
-        if claim.state is State.QUEUED and claim.id not in changed and claim.reserved != (claim.id in reserved):
-            changed[claim.id] = replace(claim, reserved=claim.id in reserved)
+    for reserved, names in ((True, plan.reservations), (False, plan.released_reservations)):
+        for name in names:
+            if claims[name].reserved is not reserved:
+                changed[name] = replace(claims[name], reserved=reserved)
     return changed
 
 

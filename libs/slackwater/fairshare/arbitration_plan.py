@@ -165,6 +165,8 @@ class ArbitrationPlan:
     """Preemptions within a quota too: their reason is higher_priority."""
     reservations: Sequence[str]
     """Queued claims for which resources are kept from now on; all others lose theirs."""
+    released_reservations: Sequence[str]
+    """Queued claims that had a reservation and have none any more."""
     evictions: Sequence[str]
     """Claims whose grace is over and that still hold."""
     over_since_s: Mapping[str, float]

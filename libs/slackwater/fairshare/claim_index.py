@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from slackwater.fairshare.claims import ENDED, HOLDING, ClaimState, QuotaClaim
 from slackwater.fairshare.tree import Amounts
+from slackwater.fairshare.waiting_queue import WaitingQueue
 
 Sums = dict[str, dict[str, int]]
 
@@ -20,6 +21,10 @@ class ClaimIndex:
     def __init__(self, claims: Iterable[QuotaClaim] = ()) -> None:
         self.by_id: dict[str, QuotaClaim] = {}
         self.queued: dict[str, dict[str, QuotaClaim]] = {}
+        self.queues: dict[str, WaitingQueue] = {}
+        """What is in `queued`, in order."""
+        self.reserved: dict[str, QuotaClaim] = {}
+        """Queued claims for which resources are kept."""
         self.holding: dict[str, dict[str, QuotaClaim]] = {}
         self.reclaiming: dict[str, QuotaClaim] = {}
         self.used: Sums = {}
@@ -42,6 +47,9 @@ class ClaimIndex:
         _add(self.requested, claim.quota, claim.wants, 1)
         if claim.state is ClaimState.QUEUED:
             self.queued.setdefault(claim.quota, {})[claim.id] = claim
+            self.queues.setdefault(claim.quota, WaitingQueue()).put(claim)
+            if claim.reserved:
+                self.reserved[claim.id] = claim
             return
         self.holding.setdefault(claim.quota, {})[claim.id] = claim
         if claim.state is ClaimState.RECLAIMING:
@@ -53,8 +61,13 @@ class ClaimIndex:
         groups = self.queued if claim.state is ClaimState.QUEUED else self.holding
         group = groups[claim.quota]
         del group[claim.id]
+        if claim.state is ClaimState.QUEUED:
+            self.queues[claim.quota].remove(claim)
+            self.reserved.pop(claim.id, None)
         if not group:
             del groups[claim.quota]
+            if claim.state is ClaimState.QUEUED:
+                del self.queues[claim.quota]
         self.reclaiming.pop(claim.id, None)
         if claim.state in HOLDING:
             self._count(claim, -1)

@@ -3,36 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from slackwater.fairshare.admission import LimitExcess, QuotaLimit
 from slackwater.fairshare.arbitration_plan import ClaimRefusal, RefusalReason
 from slackwater.fairshare.claim_index import ClaimIndex
 from slackwater.fairshare.claims import QuotaClaim
-from slackwater.fairshare.queue_order import in_order
 from slackwater.fairshare.tree import Amounts
 from slackwater.fairshare.tree_layout import TreeLayout
+from slackwater.fairshare.waiting_queue import Shape
 
 
 class ClaimIntake:
-    """The queued claims of one tree, sorted."""
+    """The queued claims of one tree, by quota and shape."""
 
     def __init__(self, layout: TreeLayout, index: ClaimIndex, total: Amounts, aging_s: float | None) -> None:
-        self.queues: dict[str, list[QuotaClaim]] = {}
-        """What may be admitted, by quota, in order."""
-        self.beyond_pool: list[QuotaClaim] = []
+        self.queues: dict[str, dict[Shape, list[QuotaClaim]]] = {}
+        """What may be admitted, by quota; each list in order."""
+        self.beyond_pool: dict[str, dict[Shape, list[QuotaClaim]]] = {}
         self.refusals: list[ClaimRefusal] = []
-        for quota in sorted(index.queued.keys() & layout.quotas.keys()):
-            queue: list[QuotaClaim] = []
-            for claim in in_order(index.queued[quota].values(), aging_s):
-                refusal = refusal_of(layout, claim)
+        for quota in sorted(index.queues.keys() & layout.quotas.keys()):
+            for shape, claims in index.queues[quota].shapes(aging_s).items():
+                refusal = refusal_of(layout, claims[0])
                 if refusal is not None:
-                    self.refusals.append(refusal)
-                elif any(amount > total.get(key, 0) for key, amount in _least(claim).items() if amount > 0):
-                    self.beyond_pool.append(claim)
+                    self.refusals += [replace(refusal, claim=claim.id) for claim in claims]
                 else:
-                    queue.append(claim)
-            if queue:
-                self.queues[quota] = queue
+                    exceeds = any(amount > total.get(key, 0) for key, amount in _least(claims[0]).items() if amount > 0)
+                    into = self.beyond_pool if exceeds else self.queues
+                    into.setdefault(quota, {})[shape] = claims
+        self.refusals.sort(key=lambda refusal: (refusal.quota, refusal.claim))
+
+    def set_aside(self) -> list[QuotaClaim]:
+        """Returns the claims that exceed the pool."""
+        return [claim for shapes in self.beyond_pool.values() for claims in shapes.values() for claim in claims]
 
 
 def refusal_of(layout: TreeLayout, claim: QuotaClaim) -> ClaimRefusal | None:

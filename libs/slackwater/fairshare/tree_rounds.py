@@ -24,6 +24,7 @@ from slackwater.fairshare.tree_layout import Figures, TreeLayout
 from slackwater.fairshare.tree_state import TreeState
 from slackwater.fairshare.turn_order import TurnOrder
 from slackwater.fairshare.victims import choose, in_reclaim_order, newest_first, undo
+from slackwater.fairshare.waiting_queue import QueueCursor, Shape, shape_of
 
 
 class TreeRounds:
@@ -49,15 +50,18 @@ class TreeRounds:
         self._budget = evictions_allowed
         self._intake = ClaimIntake(layout, index, total, settings.aging_s)
         refused = [index.by_id[refusal.claim] for refusal in self._intake.refusals]
-        self._state = TreeState(layout, index, total, [*refused, *self._intake.beyond_pool])
+        aside = self._intake.set_aside()
+        self._state = TreeState(layout, index, total, [*refused, *aside])
         self._queues = self._intake.queues
         self._over_since = self._clocks(over_since_s)
         self._admissions: list[ClaimAdmission] = []
+        self._admitted: set[str] = set()
         self._reclaims: list[ClaimReclaim] = []
         self._reserved: set[str] = set()
         self._kept: set[str] = set()
         """Claims that what is free is kept for; they are not tried again."""
-        self._reasons: dict[str, WaitReason] = {claim.id: WaitReason.BEYOND_POOL for claim in self._intake.beyond_pool}
+        self._reasons: dict[str, WaitReason] = {claim.id: WaitReason.BEYOND_POOL for claim in aside}
+        self._starved: QuotaClaim | None = None
         self._victims: set[str] = set()
         self._candidates: dict[bool, list[QuotaClaim]] = {}
 
@@ -87,16 +91,34 @@ class TreeRounds:
             places=places,
             reclaims=self._reclaims,
             reservations=sorted(self._reserved),
+            released_reservations=self._released(),
             evictions=(),
             over_since_s=self._over_since,
         )
 
     def _waiting(self) -> dict[str, list[QuotaClaim]]:
         """Returns all that wait, those beyond the pool included, in order."""
-        found = {quota: list(queue) for quota, queue in self._queues.items()}
-        for claim in self._intake.beyond_pool:
-            found.setdefault(claim.quota, []).append(claim)
-        return {quota: in_order(queue, self._settings.aging_s) for quota, queue in found.items()}
+        return {
+            quota: list(self._cursor({**self._queues.get(quota, {}), **self._intake.beyond_pool.get(quota, {})}))
+            for quota in {**self._queues, **self._intake.beyond_pool}
+        }
+
+    def _released(self) -> list[str]:
+        """Returns the claims of this tree that had a reservation, still wait and have none now."""
+        decided = {*self._reserved, *self._admitted, *(refusal.claim for refusal in self._intake.refusals)}
+        return sorted(
+            claim.id
+            for claim in self._index.reserved.values()
+            if claim.quota in self._layout.quotas and claim.id not in decided
+        )
+
+    def _cursor(self, shapes: Mapping[Shape, list[QuotaClaim]]) -> QueueCursor:
+        return QueueCursor(shapes, self._settings.aging_s, self._admitted)
+
+    def _heads(self) -> dict[str, QuotaClaim]:
+        """Returns the first waiting claim of each quota that has one."""
+        heads = {quota: self._cursor(shapes).peek() for quota, shapes in self._queues.items()}
+        return {quota: claim for quota, claim in heads.items() if claim is not None}
 
     def _clocks(self, before: Mapping[str, float]) -> dict[str, float]:
         """Returns since when each quota uses more than its runtime."""
@@ -114,14 +136,8 @@ class TreeRounds:
         share = self._state.share(claim.quota)
         self._state.admit(claim, amounts)
         partial = dict(amounts) != dict(claim.request)
+        self._admitted.add(claim.id)
         self._admissions.append(ClaimAdmission(claim.id, claim.quota, dict(amounts), basis, partial, share))
-
-    def _drop_admitted(self) -> None:
-        admitted = {admission.claim for admission in self._admissions}
-        queues = {
-            quota: [claim for claim in queue if claim.id not in admitted] for quota, queue in self._queues.items()
-        }
-        self._queues = {quota: queue for quota, queue in queues.items() if queue}
 
     def _keep(self, claim: QuotaClaim, reason: WaitReason, *, reserved: bool) -> None:
         self._state.keep(claim, claim.request)
@@ -141,42 +157,47 @@ class TreeRounds:
 
     def _serve_reserved(self) -> None:
         """In a strict queue, the first that has to wait on blocks those behind it."""
-        for queue in self._queues.values():
+        by_quota: dict[str, list[QuotaClaim]] = {}
+        for claim in self._index.reserved.values():
+            if shape_of(claim) in self._queues.get(claim.quota, {}):
+                by_quota.setdefault(claim.quota, []).append(claim)
+        for quota in sorted(by_quota):
             blocked = False
-            for claim in queue:
-                if not claim.reserved:
-                    continue
+            for claim in in_order(by_quota[quota], self._settings.aging_s):
                 if not blocked and self._state.fits(claim, claim.request):
                     self._admit(claim, claim.request, AdmissionBasis.RESERVED)
-                elif self._fits_afterwards(claim):
+                    continue
+                if self._fits_afterwards(claim):
                     self._keep(claim, WaitReason.RECLAIMING, reserved=True)
-                    blocked = self._policy(claim.quota) is QueuePolicy.STRICT_FIFO
-                else:
-                    blocked = self._policy(claim.quota) is QueuePolicy.STRICT_FIFO
-        self._drop_admitted()
+                blocked = self._policy(quota) is QueuePolicy.STRICT_FIFO
 
     def _serve(self, limits: Figures | None, basis: AdmissionBasis) -> None:
         """Admits claims within these limits of their quota, in turn; None: whatever fits."""
-        waiting = {quota: iter(queue) for quota, queue in self._queues.items()}
-        order = TurnOrder(self._layout, waiting, self._state.share)
-        failed: set[tuple[object, ...]] = set()
+        cursors = {quota: self._cursor(shapes) for quota, shapes in self._queues.items()}
+        order = TurnOrder(self._layout, cursors, self._state.share)
         while (quota := order.next()) is not None:
-            strict = self._policy(quota) is QueuePolicy.STRICT_FIFO
-            for claim in waiting[quota]:
-                key = (quota, claim.non_preemptible, *sorted(claim.request.items()))
-                skipped = claim.id in self._kept or (key in failed and claim.partial_minimum is None)
-                amounts = None if skipped else self._amounts(claim, limits)
-                if amounts is not None:
-                    self._admit(claim, amounts, basis)
-                    order.served(quota)
-                    break
-                failed.add(key)  # room only shrinks within a round
-                if strict:
-                    order.done(quota)
-                    break
+            if self._serve_next(quota, cursors[quota], limits, basis):
+                order.served(quota)
             else:
                 order.done(quota)
-        self._drop_admitted()
+
+    def _serve_next(self, quota: str, cursor: QueueCursor, limits: Figures | None, basis: AdmissionBasis) -> bool:
+        """Admits the next claim of a quota that can be; returns False if there is none. Room only shrinks meanwhile."""
+        strict = self._policy(quota) is QueuePolicy.STRICT_FIFO
+        while (claim := cursor.peek()) is not None:
+            kept = claim.id in self._kept
+            amounts = None if kept else self._amounts(claim, limits)
+            if amounts is not None:
+                cursor.advance()
+                self._admit(claim, amounts, basis)
+                return True
+            if strict:
+                return False
+            if kept:
+                cursor.advance()
+            else:
+                cursor.drop_shape()
+        return False
 
     def _amounts(self, claim: QuotaClaim, limits: Figures | None) -> Amounts | None:
         """Returns what the claim is admitted with now, None if it waits."""
@@ -196,7 +217,7 @@ class TreeRounds:
         One at a time: several would only leave more idle. What is within a runtime is served without it.
         """
         state = self._state
-        heads = [queue[0] for queue in self._queues.values() if queue[0].id not in self._kept]
+        heads = [claim for claim in self._heads().values() if claim.id not in self._kept]
         starved = [claim for claim in heads if self._now_s - claim.submitted_s > self._settings.starvation_s]
         for claim in sorted(starved, key=lambda claim: (claim.submitted_s, claim.id)):
             if state.within(state.runtime, claim.quota, claim.request) or self._is_bound(claim):
@@ -206,8 +227,8 @@ class TreeRounds:
                 break
             if self._can_drain(claim):
                 self._keep(claim, WaitReason.CAPACITY, reserved=False)
+                self._starved = claim
                 break
-        self._drop_admitted()
 
     def _can_drain(self, claim: QuotaClaim) -> bool:
         """Returns whether the claim fits once the others use no more than they are entitled to."""
@@ -242,24 +263,42 @@ class TreeRounds:
         self._order(victims, ReclaimReason.POOL_SHRUNK, None, _by_resource(lacking))
 
     def _reclaim_for_entitled(self) -> None:
-        """Reclaims for what is within a min or runtime and has no room, and keeps what is free for it."""
+        """Reclaims for what is within a min or runtime and has no room, and keeps what is free for it.
+
+        Nothing is reclaimed because of what is kept for a starved claim: that waits for what becomes free by itself.
+        """
         state = self._state
+        if self._starved is not None:
+            state.release_kept(self._starved, self._starved.request)
         failed: list[tuple[QuotaClaim, WaitReason]] = []
         for quota in sorted(self._queues, key=lambda quota: (state.share(quota), quota)):
-            strict = self._policy(quota) is QueuePolicy.STRICT_FIFO
-            pending: Amounts = {}
-            for claim in self._queues[quota]:
-                if claim.id in self._kept:
-                    continue
-                reason = self._entitlement(claim, added(claim.request, pending))
-                outcome = None if reason is None else self._reclaim_for(claim, reason)
-                if reason is not None and outcome is not WaitReason.RECLAIMING:
-                    failed.append((claim, outcome or WaitReason.CAPACITY))
-                    pending = added(pending, claim.request)
-                if strict and outcome is not WaitReason.RECLAIMING:
-                    break
+            failed += self._reclaim_in(quota)
         for claim, waits in failed:
             self._keep(claim, waits, reserved=False)
+        if self._starved is not None:
+            state.keep(self._starved, self._starved.request)
+
+    def _reclaim_in(self, quota: str) -> Iterator[tuple[QuotaClaim, WaitReason]]:
+        """Yields the entitled claims of a queue for which nothing can be reclaimed now, and why."""
+        strict = self._policy(quota) is QueuePolicy.STRICT_FIFO
+        pending: Amounts = {}
+        cursor = self._cursor(self._queues[quota])
+        while (claim := cursor.peek()) is not None:
+            if claim.id in self._kept:
+                cursor.advance()
+                continue
+            reason = self._entitlement(claim, added(claim.request, pending))
+            outcome = None if reason is None else self._reclaim_for(claim, reason)
+            if strict and outcome is not WaitReason.RECLAIMING:
+                cursor = self._cursor({})
+            elif outcome is None:
+                cursor.drop_shape()
+            else:
+                cursor.advance()
+            if outcome not in (None, WaitReason.RECLAIMING):
+                pending = added(pending, claim.request)
+            if outcome not in (None, WaitReason.RECLAIMING, WaitReason.KEPT):
+                yield claim, outcome
 
     def _entitlement(self, claim: QuotaClaim, amounts: Amounts) -> ReclaimReason | None:
         if self._is_bound(claim):
@@ -278,10 +317,12 @@ class TreeRounds:
             return state.after.excesses(claim.quota, claim.request)
 
         lacking = missing()
+        if not lacking and state.now.fits(claim.quota, claim.request):
+            return WaitReason.KEPT
         due_only = reason is ReclaimReason.ABOVE_RUNTIME
         victims = choose(state, self._reclaimable(due=due_only), missing, bounded_by_runtime=True)
         if victims is None:
-            later = due_only and len(self._candidates[True]) < sum(1 for _ in self._reclaimable(due=False))
+            later = due_only and any(not self._is_due(quota) for quota in self._over_since)
             return WaitReason.DELAY if later else WaitReason.CAPACITY
         if self._budget is not None and len(victims) > self._budget:
             undo(state, victims)
@@ -293,15 +334,16 @@ class TreeRounds:
     def _reclaimable(self, *, due: bool) -> Iterator[QuotaClaim]:
         """Yields what quotas above their runtime may have to give; `due`: above it for longer than the delay."""
         if due not in self._candidates:
-            delay = self._settings.reclaim_delay_s if due else 0.0
-            quotas = [quota for quota, since in self._over_since.items() if self._now_s - since >= delay]
+            quotas = [quota for quota in self._over_since if not due or self._is_due(quota)]
             self._candidates[due] = in_reclaim_order(self._state, quotas)
-        return (claim for claim in self._candidates[due] if claim.id not in self._victims)
+        yield from (claim for claim in self._candidates[due] if claim.id not in self._victims)
+
+    def _is_due(self, quota: str) -> bool:
+        return self._now_s - self._over_since[quota] >= self._settings.reclaim_delay_s
 
     def _preempt(self) -> None:
         """For the head of a queue: ends claims of lower priority in its quota, without borrowing more by that."""
-        for quota in sorted(self._queues):
-            claim = self._queues[quota][0]
+        for quota, claim in sorted(self._heads().items()):
             lower = [
                 other
                 for other in self._index.holding.get(quota, {}).values()

@@ -106,6 +106,12 @@ class TreeState:
         if claim.non_preemptible:
             self._climb(self._bound, claim.quota, amounts)
 
+    def release_kept(self, claim: QuotaClaim, amounts: Amounts) -> None:
+        """Undo `keep`."""
+        self.after.add(claim.quota, amounts, -1)
+        if claim.non_preemptible:
+            self._climb(self._bound, claim.quota, {resource: -amount for resource, amount in amounts.items()})
+
     def share(self, name: str) -> float:
         """Returns the dominant used-to-fair-share of a quota, descendants included; 0 where it uses nothing."""
         used, fair = self.used.get(name), self.fair[name]

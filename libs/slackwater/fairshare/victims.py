@@ -49,13 +49,13 @@ def choose(
     """
     chosen: list[QuotaClaim] = []
     short = missing()
-    for claim in candidates:
-        if not short:
-            break
+    for claim in candidates if short else ():
         if _helps(state, claim, short, bounded_by_runtime=bounded_by_runtime):
             chosen.append(claim)
             state.after.add(claim.quota, claim.holds, -1)
             short = missing()
+            if not short:
+                break
     if short and not all_or_none:
         return chosen
     if short:

@@ -237,7 +237,8 @@ def test_what_is_lent_is_borrowed_on_every_level(snapshot: QuotaSnapshot) -> Non
 def test_more_capacity_admits_a_longer_prefix_of_one_strict_queue(
     requests: list[tuple[int, int]], total: int, more: int
 ) -> None:
-    """Stated for one strict queue whose claims may all have their whole max: priority and FIFO decide the prefix."""
+    """Stated for one strict queue whose claims all fit into the pool alone; one that exceeds it blocks nothing."""
+    total = max(total, *(amount for amount, _ in requests))
     found = [
         QuotaClaim(f"claim-{place}", "a", Tier.BATCH, {"cpu": amount}, float(place), priority)
         for place, (amount, priority) in enumerate(requests)
