@@ -10,7 +10,7 @@ from typing import Final
 import grpc.aio
 from pydantic import ValidationError
 
-from slackwater.fairshare.claims import ENDED, ClaimState
+from slackwater.fairshare.claims import ENDED
 from slackwater.model.errors import InvalidInput
 from slackwater.model.tiers import Tier
 from slackwater.quota.edge.claim_models import ClaimView, WantedClaim
@@ -34,7 +34,6 @@ _TIERS: Mapping[int, str] = {
     quantity_pb2.TIER_FREE: "free",
 }
 _TIER_OF = {Tier.PROD: quantity_pb2.TIER_PROD, Tier.MID: quantity_pb2.TIER_MID, Tier.BATCH: quantity_pb2.TIER_BATCH}
-_STATES = {state: messages.ClaimState.Value(f"CLAIM_STATE_{state.name}") for state in ClaimState}
 
 
 def rpc_part(claims: ManageClaims) -> RpcPart:
@@ -128,7 +127,7 @@ def _message(standing: ClaimStanding) -> messages.Claim:
         id=view.id,
         quota=view.quota,
         tier=_TIER_OF.get(claim.tier, quantity_pb2.TIER_UNSPECIFIED),
-        state=_STATES[claim.state],
+        state=f"CLAIM_STATE_{claim.state.name}",
         request=view.request,
         admitted=view.admitted,
         position=view.position or 0,
