@@ -73,10 +73,10 @@ class QuotaHold:
         try:
             answer = self._reader.send("DELETE", self._path)
         except SlackwaterError as error:
-            say(f"claim {self.claim} is not released: {error.message}")
+            print_notice(f"claim {self.claim} is not released: {error.message}")
             return
         if answer["reclaim"] is not None:
-            say(f"claim {self.claim} of {self._quota} was reclaimed for {reclaimer(answer['reclaim'])}")
+            print_notice(f"claim {self.claim} of {self._quota} was reclaimed for {reclaimer(answer['reclaim'])}")
 
     def _demanded(self, now: datetime) -> float | None:
         """The end of the grace in seconds, if the claim has to end."""
@@ -84,16 +84,16 @@ class QuotaHold:
             answer = self._reader.get(self._path)
         except SlackwaterError as error:
             if not self._is_silent:
-                say(f"quota does not answer, the command goes on: {error.message}")
+                print_notice(f"quota does not answer, the command goes on: {error.message}")
             self._is_silent = True
             return None
         self._is_silent = False
         order = answer["reclaim"]
         if answer["state"] == "reclaiming":
-            say(f"{self._quota} is reclaimed for {reclaimer(order)}: ends by {clock_time(order['deadline'])}")
+            print_notice(f"{self._quota} is reclaimed for {reclaimer(order)}: ends by {clock_time(order['deadline'])}")
             return max(parse_time(order["deadline"]).timestamp(), now.timestamp())
         if answer["state"] not in HOLDING:
-            say(f"claim {self.claim} is {answer['state']}: the command ends")
+            print_notice(f"claim {self.claim} is {answer['state']}: the command ends")
             return now.timestamp() + self._grace_s
         return None
 
@@ -106,7 +106,7 @@ class QuotaHold:
             sys.stderr.write(f"\r\x1b[Kslackwater exec: {line}")
             sys.stderr.flush()
         else:
-            say(line)
+            print_notice(line)
 
 
 def run_claimed(
@@ -148,7 +148,7 @@ def _tier(tier: str) -> str:
     return tier
 
 
-def say(text: str) -> None:
+def print_notice(text: str) -> None:
     """Print a line to the terminal."""
     begin = "\r\x1b[K" if sys.stderr.isatty() else ""
     sys.stderr.write(f"{begin}slackwater exec: {text}\n")

@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol
 
 from slackwater.events.envelope import Event
 from slackwater.quota.domain.ledger_records import KeptClaim, QuotaUse, StoredTree
-from slackwater.quota.domain.tree_figures import QuotaFigures
+from slackwater.quota.domain.tree_figures import QuotaGauges
 
 TREES: Final = "quota_trees"
 CLAIMS: Final = "claims"
@@ -66,7 +66,7 @@ class QuotaMeter(Protocol):
         """Another replica changed the tree meanwhile: decided again."""
         ...
 
-    def show(self, tree: str, figures: QuotaFigures, now_s: float) -> None:
+    def show(self, tree: str, figures: QuotaGauges, now_s: float) -> None:
         """The figures of one tree at one moment."""
         ...
 

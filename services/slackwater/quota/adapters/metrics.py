@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from slackwater.quota.domain.tree_figures import QuotaFigures
+from slackwater.quota.domain.tree_figures import QuotaGauges
 from slackwater.telemetry.metrics import DELAY_BUCKETS, Meters
 
 MOST_QUOTAS = 200
@@ -72,7 +72,7 @@ class QuotaMetrics:
     def conflict(self, tree: str) -> None:
         self._conflicts.inc()
 
-    def show(self, tree: str, figures: QuotaFigures, now_s: float) -> None:
+    def show(self, tree: str, figures: QuotaGauges, now_s: float) -> None:
         names = sorted(figures.used, key=lambda name: (-sum(figures.used[name].values()), name))[:MOST_QUOTAS]
         shown = {name: {*figures.used[name], *figures.runtime[name]} for name in names}
         self._remove(self._shown.get(tree, {}), shown)

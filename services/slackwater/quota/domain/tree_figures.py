@@ -11,7 +11,7 @@ from slackwater.model.records import record
 
 
 @record(frozen=True, slots=True)
-class QuotaFigures:
+class QuotaGauges:
     """Amounts are by quota and resource, in the unit of the ledger."""
 
     used: Mapping[str, Amounts]
@@ -25,7 +25,7 @@ class QuotaFigures:
     """Claims that hold on beyond the end of their grace, by quota: reclaims without effect."""
 
 
-def tree_figures(accounts: Mapping[str, QuotaAccounts], claims: Mapping[str, QuotaClaim], now_s: float) -> QuotaFigures:
+def tree_figures(accounts: Mapping[str, QuotaAccounts], claims: Mapping[str, QuotaClaim], now_s: float) -> QuotaGauges:
     """Returns the figures at `now_s`."""
     queued, oldest, overdue = (dict.fromkeys(accounts, 0), dict.fromkeys(accounts, 0.0), dict.fromkeys(accounts, 0))
     for claim in claims.values():
@@ -36,7 +36,7 @@ def tree_figures(accounts: Mapping[str, QuotaAccounts], claims: Mapping[str, Quo
             oldest[claim.quota] = max(oldest[claim.quota], now_s - claim.submitted_s)
         elif claim.reclaim is not None and claim.state is ClaimState.RECLAIMING:
             overdue[claim.quota] += claim.reclaim.deadline_s < now_s
-    return QuotaFigures(
+    return QuotaGauges(
         used={name: account.used for name, account in accounts.items()},
         runtime={name: account.runtime for name, account in accounts.items()},
         owed={name: account.owed for name, account in accounts.items()},
