@@ -62,7 +62,7 @@ class QuotaMetrics:
             "slackwater_quota_queued_claims",
             "Claims that wait.",
             ["quota"],
-            look="Rising for hours: more is asked than ends.",
+            look="Rising for hours: more comes than ends.",
         )
         self._oldest = meters.gauge(
             "slackwater_quota_oldest_wait_seconds",
