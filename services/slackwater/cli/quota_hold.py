@@ -1,4 +1,4 @@
-"""`slackwater exec --quota`: claims, waits, obeys a reclaim, and gives back."""
+"""`exec` with a quota: claims, waits, obeys a reclaim, and gives back."""
 
 from __future__ import annotations
 
