@@ -34,6 +34,7 @@ from tests.bench import (
     ingestion,
     intents,
     machine,
+    migration,
     outbox,
     peers,
     prediction_models,
@@ -129,6 +130,10 @@ FIGURES: Mapping[str, tuple[str, Measure]] = {
     "cluster_view": (
         "the cluster folded into arrays at 1,000, 3,000 and 10,000 nodes of 30 pods: report, view, bytes",
         lambda path, given, speed: cluster_view.measure(),
+    ),
+    "migration": (
+        "arbitration of 10,000 and 100,000 waiting jobs; LowNodeLoad at 100, 1,000 and 5,000 nodes of 30 pods",
+        lambda path, given, speed: migration.measure(),
     ),
     "waterline_plan": (
         "a plan of the precise framework for a node with 110 pods",
