@@ -260,6 +260,7 @@ def test_an_id_is_carried_out_at_most_once_never_late_and_never_on_another_pod(a
         assert uid == decided[id_].pod_uid
         assert at < decided[id_].deadline
     assert all(len(ends) == 1 for ends in world.ended.values())
-    world.now += timedelta(days=1)
-    world.work([], None)
+    for _ in range(2):  # a call whose answer was lost is accepted first, and stuck a day later
+        world.now += timedelta(days=1)
+        world.work([], None)
     assert set(world.ended) >= set(world.wanted)
