@@ -38,6 +38,7 @@ from tests.bench import (
     peers,
     prediction_models,
     prediction_state,
+    quota,
     reaction,
     soak,
     waterline_plan,
@@ -128,6 +129,10 @@ FIGURES: Mapping[str, tuple[str, Measure]] = {
     "cluster_view": (
         "the cluster folded into arrays at 1,000, 3,000 and 10,000 nodes of 30 pods: report, view, bytes",
         lambda path, given, speed: cluster_view.measure(),
+    ),
+    "quota": (
+        "quotas in process: recompute of 100, 1,000 and 10,000 in three resources, beside the plain one; admissions",
+        lambda path, given, speed: quota.measure(),
     ),
     "waterline_plan": (
         "a plan of the precise framework for a node with 110 pods",

@@ -202,13 +202,10 @@ class TreeRounds:
     def _amounts(self, claim: QuotaClaim, limits: Figures | None) -> Amounts | None:
         """Returns what the claim is admitted with now, None if it waits."""
         state = self._state
-        fits = state.fits(claim, claim.request)
-        if limits is None:
-            return claim.request if fits else state.largest(claim, None)
-        if state.within(limits, claim.quota, claim.request):
-            return claim.request if fits else state.largest(claim, limits)
-        if fits or limits is state.entitled:
-            return None  # whole in a later round
+        if limits is None or state.within(limits, claim.quota, claim.request):
+            return claim.request if state.fits(claim, claim.request) else state.largest(claim, limits)
+        if claim.partial_minimum is None or limits is state.entitled or state.fits(claim, claim.request):
+            return None  # if at all, whole in a later round
         return state.largest(claim, limits)
 
     def _serve_starved(self) -> None:

@@ -43,7 +43,7 @@ def quota_page(simulation: QuotaSimulation) -> str:
 def duration(seconds: float | None) -> str:
     """Formats a time in the largest unit that leaves at least two digits."""
     if seconds is None:
-        return "–"
+        return "-"
     for unit, length in (("d", _DAY_S), ("h", 3600.0), ("min", 60.0)):
         if seconds >= 2 * length:
             return f"{seconds / length:,.1f} {unit}"
@@ -51,7 +51,7 @@ def duration(seconds: float | None) -> str:
 
 
 def share(value: float | None) -> str:
-    return "–" if value is None else f"{value * 100:.1f} %"
+    return "-" if value is None else f"{value * 100:.1f} %"
 
 
 def _columns(tally: QuotaTally, series: str) -> list[tuple[float, ...]]:

@@ -1,4 +1,4 @@
-"""The result as JSON, schema `slackwater.quota-simulation/1` (docs/how-to/simulate-quotas.md); fields are only added."""
+"""The result as JSON, schema `slackwater.quota-simulation/1` (docs/how-to/simulate-quotas.md); only added to."""
 
 from __future__ import annotations
 
