@@ -22,13 +22,14 @@ def quota_page(simulation: QuotaSimulation) -> str:
     """Returns a self-contained HTML file."""
     quotas = sorted({name for each in simulation.replayed for name in each.tally.by_quota})
     colours = {name: f"c{place % COLOURS}" for place, name in enumerate(quotas)}
-    queued_most = max(
-        (sum(values) for each in simulation.replayed for values in _columns(each.tally, "series_queued")), default=0.0
+    used_most, queued_most = (
+        max((sum(values) for each in simulation.replayed for values in _columns(each.tally, series)), default=0.0)
+        for series in ("series_used", "series_queued")
     )
     pictures = [
         {
             "name": each.name,
-            "used": Markup(_areas(each.tally, "series_used", colours, 1.0, f"Use under {each.name}")),  # noqa: S704 - drawn by us, escaped in svg
+            "used": Markup(_areas(each.tally, "series_used", colours, max(used_most, 1.0), f"Use under {each.name}")),  # noqa: S704 - drawn by us, escaped in svg
             "queued": Markup(  # noqa: S704 - as before
                 _areas(each.tally, "series_queued", colours, queued_most, f"Queue under {each.name}")
             ),
