@@ -55,7 +55,7 @@ def test_idle_capacity_is_lent_by_the_arbiter_and_not_by_hard_quotas() -> None:
 
 
 def test_what_is_reclaimed_comes_back_and_its_work_is_lost() -> None:
-    """a uses all four; b asks for two at 50. After 120 s above its runtime a gives two, and 30 s of grace later b runs."""
+    """a uses all four; b asks for two at 50. 120 s later a gives two back, and after 30 s of grace b runs."""
     arrivals = [*(arrival(f"a{place}", 10.0, 800.0, 1) for place in range(4)), arrival("b0", 50.0, 400.0, 2)]
     arrivals += [arrival(f"a{place}", 900.0, 10.0, 1) for place in range(4, 8)]
     simulation = simulated(arrivals, end_s=2000.0, share=4 / 6)
