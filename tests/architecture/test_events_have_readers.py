@@ -21,6 +21,9 @@ READ_WITHOUT_CONSUMER = {
     ("ingestion", "agent.block_changed"),
     ("prediction", "agent.block_changed"),
     ("kubernetes", "resources.offered"),  # watched: only the last offer per node counts
+    # watched too: every replica folds the whole cluster
+    *(("quota", event) for event in ("node.described", "node.deleted", "node.liveness_changed")),
+    *(("quota", event) for event in ("node.scheduling_changed", "resources.offered")),
     ("prediction", "usage.windowed"),  # replayed from the position that the snapshot contains
 }
 

@@ -42,6 +42,7 @@ from tests.bench import (
     reaction,
     soak,
     waterline_plan,
+    world_seeds,
 )
 from tests.bench.figures import judged, markdown, table, verdicts
 from tests.bench.verdict import EXIT_MET, EXIT_MISSED, EXIT_NOT_MEASURABLE, exit_status
@@ -149,6 +150,10 @@ FIGURES: Mapping[str, tuple[str, Measure]] = {
     "peers": (
         "ratios to the algorithms of peers on the same input",
         lambda path, given, speed: peers.measure(),
+    ),
+    "world": (
+        "seeds of the simulated world: CPU of a full one and of a small one, time of a campaign",
+        lambda path, given, speed: world_seeds.measure(path, speed),
     ),
     "decisions_soak": (
         "growth of the stream DECISIONS: 30 nodes at a low waterline (--minutes 17), and 1,000 nodes in 30 days",

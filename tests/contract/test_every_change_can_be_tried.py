@@ -173,6 +173,37 @@ def gone_node(client: httpx2.Client, nats: str) -> Attempt:
     return Deletion(client, "DELETE", f"/v1/nodes/{GONE}", None, "")
 
 
+QUOTA = "/v1/elasticquotas"
+CLAIMS = "/v1/quotas/default/claims"
+
+
+def several_quotas(client: httpx2.Client, nats: str) -> Attempt:
+    wanted = client.get(f"{QUOTA}/default").json()
+    wanted["spec"]["allowLentResource"] = not wanted["spec"]["allowLentResource"]
+    return Attempt(client, "POST", QUOTA, {"items": [wanted]}, QUOTA)
+
+
+def claim_of(client: httpx2.Client, name: str) -> str:
+    """A claim of nothing, which is admitted whatever the pool has; returns its path."""
+    body = {"id": name, "tier": "prod", "request": {"cpu": 0}}
+    assert client.post(CLAIMS, json=body).json()["state"] == "admitted"
+    return f"{CLAIMS}/{name}"
+
+
+def new_claim(client: httpx2.Client, nats: str) -> Attempt:
+    return Attempt(client, "POST", CLAIMS, {"id": "tried", "tier": "prod", "request": {"cpu": 0}}, CLAIMS)
+
+
+def started_claim(client: httpx2.Client, nats: str) -> Attempt:
+    path = claim_of(client, "tried-start")
+    return Attempt(client, "POST", f"{path}/start", None, path)
+
+
+def released_claim(client: httpx2.Client, nats: str) -> Attempt:
+    path = claim_of(client, "tried-release")
+    return Attempt(client, "DELETE", path, None, path)
+
+
 SERVICES = service_names()
 SET_ASIDE = "tried"
 """The row that is in every quarantine."""
@@ -218,6 +249,10 @@ ATTEMPTS: Mapping[str, Callable[[httpx2.Client, str], Attempt]] = {
     "DELETE /v1/predictpolicies/{name}": policy_of_a_pool,
     "PUT /v1/colocationstrategies/{name}": colocation_strategy,
     "POST /v1/colocationstrategies": several_strategies,
+    "POST /v1/elasticquotas": several_quotas,
+    "POST /v1/quotas/{quota}/claims": new_claim,
+    "POST /v1/quotas/{quota}/claims/{claim}/start": started_claim,
+    "DELETE /v1/quotas/{quota}/claims/{claim}": released_claim,
     "DELETE /v1/colocationstrategies/{name}": strategy_of_a_pool,
     "POST /v1/deadletters/{id}/replay": dead_letter,
     "PUT /v1/nodes/{name}/block": new_block,

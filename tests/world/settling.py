@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from tests.world.plan import Plan
 
+from slackwater.agent.settings import AgentSettings
 from slackwater.colocation.settings import ColocationSettings
 from slackwater.ingestion.settings import IngestionSettings
 
 RESTORED_SECONDS = 100.0
-"""From the last fault to the last step of a restore: a lease, a cool-down and the steps."""
+"""From the last fault to the last step of a restore, with a report in at most ten seconds: a lease, a cool-down and the
+steps, each of which waits for a report."""
+REPORT_SECONDS = 10.0
 OFFERED_SECONDS = 20.0
 """From the end of a window to the offer of its prediction, without faults."""
 
@@ -18,7 +21,9 @@ def settling_seconds(plan: Plan) -> float:
     counts to the end of its window, and a rise of an offer may begin just after the first of its windows."""
     window = IngestionSettings(**plan.settings.get("ingestion", {})).window_seconds
     rise = ColocationSettings(**plan.settings.get("colocation", {})).rise_windows
-    return max(RESTORED_SECONDS, (rise + 1) * window + OFFERED_SECONDS - plan.rest_seconds)
+    report = AgentSettings(node="node", **plan.settings.get("agent", {})).report_seconds
+    restored = RESTORED_SECONDS * max(1.0, report / REPORT_SECONDS)
+    return max(restored, (rise + 1) * window + OFFERED_SECONDS - plan.rest_seconds)
 
 
 def has_settled(plan: Plan) -> bool:

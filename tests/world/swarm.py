@@ -20,6 +20,7 @@ from tests.world.faults import (
     FaultKind,
     fault_kinds,
 )
+from tests.world.pace import paced
 from tests.world.plan import BROKER, POSTGRES, Plan, PlannedFault, agents, replicas
 from tests.world.settling import settling_seconds
 
@@ -63,7 +64,7 @@ def draw(seed: int, *, nodes: int = 10, seconds: float = 600.0) -> Plan:
         reorders=rng.random() < 0.2,
     )
     plan = replace(plan, consoles=int(Random(f"console and its reader in seed {seed}").random() < CONSOLE_SHARE))
-    settings = _settings(rng, seed)
+    settings = paced(_settings(rng, seed), seed, seconds)
     if plan.spread_seconds >= SLOW_LINK_SECONDS:
         settings["ingestion"]["batch"] = max(SMALLEST_OF_SLOW_LINK, settings["ingestion"]["batch"])
     plan = replace(plan, settings=settings, **_clocks(rng, plan))
@@ -115,7 +116,7 @@ def _clocks(rng: Random, plan: Plan) -> dict[str, Any]:
 
 
 def _settings(rng: Random, seed: int) -> dict[str, dict[str, Any]]:
-    """Returns the settings of each service. Short periods cost most of a run's time: a part of the seeds has them."""
+    """Returns the settings of each service, before the length of the history has a say (tests.world.pace)."""
     ageing = Random(f"ageing of {seed}")
     window = rng.choice((10, 20, 60, 60))
     sample = rng.choice((1.0, 2.0, 5.0, 5.0, 5.0, 5.0))

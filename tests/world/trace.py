@@ -50,8 +50,8 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step. `value` is the object it is about, for invariants; it is not part of the record, nor is `decoded`: the
-    payload of a message, once an invariant has asked for it (tests.world.invariants.payloads)."""
+    """One step. `value` is the object it is about, for invariants; it is not part of the record, nor are `decoded` and
+    `raw`: a message as payload and as JSON, once an invariant has asked for it (tests.world.invariants.payloads)."""
 
     n: int
     at: float
@@ -63,6 +63,7 @@ class Step:
     value: Any = None
     digest: str = ""
     decoded: list[Any] = field(default_factory=list, compare=False)
+    raw: list[Any] = field(default_factory=list, compare=False)
 
     def line(self) -> str:
         """The step as one line of JSON."""

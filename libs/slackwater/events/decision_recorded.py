@@ -21,6 +21,8 @@ from slackwater.model.bounds import MOST_TEXT, Text
 
 PACKED_FROM_BYTES: Final = 2048
 """Smaller parts stay readable."""
+ENVELOPE_BYTES: Final = 600
+"""Subject and headers of a message."""
 _PARTS: Final = frozenset({"alternatives", "inputs", "arguments"})
 _KEPT_PER_SUBJECT: Final = frozenset({DecisionKind.PREDICTION, DecisionKind.OFFER, DecisionKind.STATUS})
 
@@ -36,7 +38,7 @@ class DecisionRecorded(Payload):
     TYPE: ClassVar[str] = "decision.recorded"
     STREAM: ClassVar[str] = "DECISIONS"
     FROM_AGENT: ClassVar[bool] = True
-    ALSO_FROM: ClassVar[frozenset[str]] = frozenset({"prediction", "colocation", "ensurance", "kubernetes"})
+    ALSO_FROM: ClassVar[frozenset[str]] = frozenset({"prediction", "colocation", "ensurance", "kubernetes", "quota"})
 
     record: DecisionRecord
     packed: Text = Field("", exclude_if=operator.not_, examples=[pack(b'{"alternatives":[],"arguments":{}}')])
@@ -85,6 +87,11 @@ class DecisionRecorded(Payload):
 def decision_event(record: DecisionRecord, cause: Event[Any] | str | None, source: str) -> Event[DecisionRecorded]:
     """Returns the event of a decision, at the time of the decision."""
     return event_of(DecisionRecorded(record=record), source=source, time=record.decided_at, causedby=cause)
+
+
+def stream_bytes(record: DecisionRecord) -> int:
+    """Returns the bytes that a record takes in the stream, about."""
+    return len(DecisionRecorded(record=record).body()) + ENVELOPE_BYTES
 
 
 def _text(value: Any) -> str:

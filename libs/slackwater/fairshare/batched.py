@@ -65,7 +65,9 @@ def arrays_of(quotas: Sequence[Quota]) -> TreeArrays:
         levels=tuple(_levels(order)),
         minimum=matrix([quota.minimum for quota in order], resources),
         maximum=matrix([quota.maximum for quota in order], resources),
-        named=np.array([[key in quota.maximum for key in resources] for quota in order], bool).reshape(len(order), -1),
+        named=np.array([[key in quota.maximum for key in resources] for quota in order], bool).reshape(
+            len(order), len(resources)
+        ),
         weight=matrix([quota.shared_weight for quota in order], resources),
         guaranteed=matrix([quota.guaranteed for quota in order], resources),
         lends=np.array([quota.lends for quota in order], bool),

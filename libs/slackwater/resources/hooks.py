@@ -60,10 +60,16 @@ class Hooks(Generic[R, V]):
         """
         return cast("V", document)
 
-    async def validate_together(self, changed: Collection[str], now: InForce[R, V], would: InForce[R, V]) -> None:
+    async def prepare(self) -> Any:
+        """Returns what `validate_together` needs of the store, read before the change begins. Raises Unavailable."""
+        return None
+
+    def validate_together(
+        self, changed: Collection[str], now: InForce[R, V], would: InForce[R, V], prepared: Any
+    ) -> None:
         """Refuse documents that do not fit each other: `changed` are written or deleted, `would` is then in force.
 
-        Raises InvalidInput, Conflict, Unavailable. Other changes of the kind wait meanwhile.
+        Raises InvalidInput, Conflict.
         """
 
     def accepted(self, value: V, row: StoredResource) -> V:

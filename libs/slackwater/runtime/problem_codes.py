@@ -119,6 +119,12 @@ _CODES = (
         "Wait for its first report and prediction.",
     ),
     ProblemCode(
+        "claim_not_found",
+        404,
+        "The quota has no such claim, or it ended long ago.",
+        "GET /v1/quotas/{quota}/claims lists all that have not ended.",
+    ),
+    ProblemCode(
         "decision_not_found",
         404,
         "No such decision is stored (30 days by default).",
@@ -197,6 +203,30 @@ _CODES = (
         409,
         "Another document of this kind has this pool.",
         "Change or delete the one that `detail` names.",
+    ),
+    ProblemCode(
+        "quota_contended",
+        409,
+        "Other replicas changed the tree of the quota each time; nothing was done.",
+        "Repeat the request with the same claim id.",
+    ),
+    ProblemCode(
+        "quota_tree_broken",
+        409,
+        "A quota of the tree names a parent that is not there.",
+        "Mend the quota that `detail` names.",
+    ),
+    ProblemCode(
+        "claim_exists",
+        409,
+        "Another claim has this id.",
+        "Give each claim an id of its own.",
+    ),
+    ProblemCode(
+        "claim_not_admitted",
+        409,
+        "The claim waits, or has ended.",
+        "Start what is admitted; GET the claim tells its state.",
     ),
     ProblemCode(
         "quota_in_use",

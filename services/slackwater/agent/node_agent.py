@@ -174,7 +174,17 @@ class AgentService:
             spawn=lambda eviction: loop.spawn(eviction),  # noqa: PLW0108 - the loop is made last
             announce=lambda completion: loop.on_completed(completion),  # noqa: PLW0108
         )
-        disconnected = DisconnectedMode(node, driver, converge, evict, clock, publisher, clock.monotonic())
+        disconnected = DisconnectedMode(
+            node,
+            driver,
+            converge,
+            evict,
+            clock,
+            publisher,
+            clock.monotonic(),
+            settings.disconnected_record_burst_bytes,
+            settings.disconnected_record_bytes_per_hour,
+        )
         intents = HandleIntents(name, clock, converge, evict, disconnected, publisher, self.intents, stored)
         sampling = SampleMachine(
             driver,

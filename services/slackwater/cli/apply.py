@@ -61,12 +61,13 @@ def command(
                 _store(reader.client, place, requested, tried, answers)
             if output in (Format.TABLE, Format.WIDE):
                 print(f"{document.title} {_done(tried.answers[place]['changes'], dry_run=dry_run)}")
-                print_preview(document.kind, tried.answers[place])
+                if dry_run:
+                    print_preview(document.kind, tried.answers[place])
         if output in (Format.TABLE, Format.WIDE):
-            for document in tried.together[:1]:
+            for document in tried.together[:1] if dry_run else ():
                 print_preview(document.kind, tried.preview)
             return
-        whole = {"items": answers} | (tried.preview if dry_run else {})
+        whole = {"items": answers, **(tried.preview if dry_run else {})}
         print_object(answers[0] if len(answers) == 1 else whole, output)
 
 

@@ -133,4 +133,5 @@ def _delete_documents(
         if not dry_run:
             delete(reader.client, document, dry_run=False)
         print(f"{document.title} {'would be deleted' if dry_run else 'deleted'}")
-        print_preview(document.kind, trial)
+        if dry_run:
+            print_preview(document.kind, trial)

@@ -23,7 +23,7 @@ from slackwater.cli.exits import ERROR, INTERRUPTED, USAGE
 from slackwater.model.errors import InvalidInput, SlackwaterError
 
 VERBS: Sequence[str] = (
-    *("up", "run", "agent", "exec"),
+    *("up", "run", "agent", "exec", "claim"),
     *("apply", "diff", "delete", "get", "top", "describe", "history", "why", "events", "replay", "release"),
     *("block", "unblock"),
     *("simulate", "assess", "backtest"),

@@ -15,8 +15,16 @@ CONSUMES = (
     "resources.offered",
 )
 PUBLISHES = (
+    "claim.changed",
+    "decision.recorded",
     "health.reported",
     "resource.changed",
     "state.quarantined",
 )
-OWNS = ("quota.resources",)
+OWNS = (
+    "quota.resources",
+    "quota.quota_trees",
+    "quota.quota_uses",
+    "quota.claims",
+    "quota.ended_claims",
+)

@@ -13,7 +13,7 @@ from agent_world import World, eviction, throttle
 from slackwater.agent.adapters.intents_file import JsonIntents
 from slackwater.agent.domain.knobs import Knob
 from slackwater.decisions.reasons import Mode
-from slackwater.events.decision_recorded import DecisionRecorded
+from slackwater.events.decision_recorded import DecisionRecorded, stream_bytes
 from slackwater.events.eviction_completed import EvictionCompleted
 from slackwater.events.intent_declared import Eviction
 from slackwater.events.intent_observed import IntentObserved
@@ -424,3 +424,19 @@ async def test_decisions_that_wait_for_the_bus_are_not_replaced_by_those_of_the_
         world.bus.broker.away = False
         await world.clock.advance(30)
     assert [kind for kind, reason, _ in records(world) if reason == "throttle_waterline_crossed"] == ["throttle"] * 2
+
+
+async def test_a_surge_that_comes_and_goes_for_hours_costs_no_more_records_than_the_budget(world: World) -> None:
+    budget = {"disconnected_record_burst_bytes": 8_192, "disconnected_record_bytes_per_hour": 1_000}
+    async with world.running(**budget):
+        await world.declare(**wanted())
+        await world.clock.advance(11)
+        for _ in range(60):
+            world.driver.pressure = 0.5
+            await world.clock.advance(3)
+            world.driver.pressure = 0.0
+            world.driver.rates |= {"p": 50}
+            await world.clock.advance(15)
+    told = [one.record for one in world.all(DecisionRecorded)]
+    assert 0 < sum(stream_bytes(record) for record in told) <= 8_192 + 1_000 * 1080 // 3600
+    assert sum(len(record.listed) for record in told) > 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.bench.decisions_soak import Budget, Journal, Message, project, report, settled_at
+from tests.bench.decisions_soak import Budget, Journal, Message, budgeted_rate, project, report, settled_at
 
 BUDGET = Budget(burst=131_072, bytes_per_hour=3_500)
 
@@ -34,9 +34,16 @@ def test_only_records_after_the_burst_make_the_rate() -> None:
     assert found.budgeted == pytest.approx(131_072 + 720 * 14_000)
 
 
+def test_a_run_too_short_for_a_refill_is_projected_with_the_budget() -> None:
+    calm = [Message(100, "throttle", "t", 3000)]
+    found = project(calm, nodes=1, since=1800, until=3600, budget=BUDGET, keep=30)
+    assert found.budgeted == pytest.approx(131_072 + 720 * 3_500)
+    assert budgeted_rate(calm, nodes=1, since=1800, until=3600) == 0
+
+
 def test_evictions_are_counted_apart_from_the_budget() -> None:
     found = project([Message(10, "evict", "e", 5000)], nodes=1, since=0, until=3600, budget=BUDGET, keep=30)
-    assert (found.budgeted, found.unbounded) == (131_072, pytest.approx(720 * 5000))
+    assert (found.budgeted, found.unbounded) == (pytest.approx(131_072 + 720 * 3_500), pytest.approx(720 * 5000))
 
 
 def test_the_burst_is_used_up_when_most_of_it_was_published() -> None:

@@ -10,19 +10,19 @@ from pathlib import Path
 
 import pytest
 from tests.world.campaign import command
+from tests.world.pace import SMALL_NODES, SMALL_SECONDS
 
 ROOT = Path(__file__).resolve().parents[3]
-SEEDS, SEEDS_OF_A_PART = 100, 25
-NODES, SECONDS = 2, 45
-"""Of the virtual time, 29 s have faults, and at least 100 s settle. A seed took 1.39 s of CPU at 5.0 M calibration, all
-of them 70 s on two cores; the aim is 60 s."""
+SEEDS, SEEDS_OF_A_PART = 100, 50
+"""Of the virtual time, 29 s have faults, and at least 100 s settle. The aim is 60 s for all on two cores at 5.0 M
+calibration; `make bench ARGS="--only world"` measures it. A part imports and warms up once: 4 s of CPU."""
 
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("first", range(1, SEEDS + 1, SEEDS_OF_A_PART))
 def test_small_seeds_hold(first: int) -> None:
     """A failure shows each seed, what it violates and the command that replays it."""
-    size = ("--nodes", str(NODES), "--seconds", str(SECONDS), "--workers", "1")
+    size = ("--nodes", str(SMALL_NODES), "--seconds", f"{SMALL_SECONDS:g}", "--workers", "1")
     program = [sys.executable, "-m", "tests.world", "--first", str(first), "--seeds", str(SEEDS_OF_A_PART), *size]
     environment = {**os.environ, "PYTHONHASHSEED": "0"}
     done = subprocess.run(program, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
@@ -31,5 +31,5 @@ def test_small_seeds_hold(first: int) -> None:
 
 
 def test_the_command_of_a_failed_seed_gives_its_size() -> None:
-    options = Namespace(nodes=NODES, seconds=float(SECONDS))
+    options = Namespace(nodes=SMALL_NODES, seconds=SMALL_SECONDS)
     assert command(9, options) == 'make world ARGS="--seed 9 --nodes 2 --seconds 45"'

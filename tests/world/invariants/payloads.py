@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
+import msgspec
 from tests.world.trace import Step
 
 from slackwater.events.codec.body import decode_body
+from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.envelope import Payload
 
 P = TypeVar("P", bound=Payload)
+_RECORDED = f"sw.v1.{DecisionRecorded.TYPE}."
 
 
 def payload_of(step: Step, payload: type[P]) -> P | None:
@@ -21,3 +24,14 @@ def payload_of(step: Step, payload: type[P]) -> P | None:
         decoded.append(decode_body(payload, step.value.body))
     found: P = decoded[0]
     return found
+
+
+def raw_record_of(step: Step) -> dict[str, Any] | None:
+    """The decision record in a stored message as JSON, read only: most invariants ask for a few of its fields, and to
+    validate the whole costs a millisecond."""
+    if not step.subject.startswith(_RECORDED):
+        return None
+    if not step.raw:
+        step.raw.append(msgspec.json.decode(step.value.body)["record"])
+    record: dict[str, Any] = step.raw[0]
+    return record

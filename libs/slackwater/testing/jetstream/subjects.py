@@ -19,6 +19,7 @@ def matches(pattern: str, subject: str) -> bool:
     return len(expected) == len(tokens)
 
 
+@lru_cache(maxsize=65536)
 def matches_any(patterns: tuple[str, ...], subject: str) -> bool:
     """Returns whether a subject matches one of the filters; with no filter, every subject does."""
     return not patterns or any(matches(pattern, subject) for pattern in patterns)

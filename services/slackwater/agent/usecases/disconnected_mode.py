@@ -19,6 +19,7 @@ from slackwater.model.time import Clock
 from slackwater.telemetry.logs import get_logger
 
 if TYPE_CHECKING:
+    from slackwater.agent.usecases.disconnected_records import DisconnectedRecords
     from slackwater.agent.usecases.guard_disconnected import DisconnectedGuard
 
 _log = get_logger(__name__)
@@ -41,6 +42,8 @@ class DisconnectedMode:
     clock: Clock
     publisher: Publisher
     started_at: float
+    record_burst_bytes: int
+    record_bytes_per_hour: int
     guard: DisconnectedGuard | None = None
     _decided: int = 0
     """Decisions of all stretches since the start. Their count names the records that wait for the bus: one that began
@@ -48,6 +51,7 @@ class DisconnectedMode:
     _decided_before: int = 0
     """Those of the earlier stretches."""
     _unreadable: str = ""
+    _records: DisconnectedRecords | None = None
 
     def update(self) -> None:
         """Enter or leave. Called before limits of a lapsed lease rise, so that those in force stay without a gap."""
@@ -62,9 +66,11 @@ class DisconnectedMode:
 
     def decide(self, tick: Tick) -> None:
         """While disconnected: what ensurance would do with the rules that it left here."""
-        if self.guard is None:
+        if self.guard is None or self._records is None:
             return
-        for record in self.guard.tick(tick.instant, tick.pods, self.evict.ending()):
+        continues = self.guard.is_in_episode
+        decided = self.guard.tick(tick.instant, tick.pods, self.evict.ending())
+        for record in self._records.within(decided, self.clock.now(), continues=continues):
             self._decided += 1
             _log.info("decided alone", node=self.node.name, decision_id=record.id, kind=record.kind)
             self.publisher.decided(f"decision/{self._decided % DECISIONS_KEPT}", record, self.guard.held.event)
@@ -81,7 +87,9 @@ class DisconnectedMode:
         if held.event.id == self._unreadable:
             return None
         from slackwater.agent.domain.disconnected import Machine
+        from slackwater.agent.usecases.disconnected_records import DisconnectedRecords
         from slackwater.agent.usecases.guard_disconnected import begin
+        from slackwater.decisions.record_budget import RecordBudget
 
         try:
             leaving, begun_at, pods = self.evict.ending(), self.evict.begun_lately(), self.driver.pods()
@@ -90,6 +98,8 @@ class DisconnectedMode:
             self._unreadable = held.event.id
             _log.warning("rules not readable", node=self.node.name, error=str(error))
             return None
+        if self._records is None:
+            self._records = DisconnectedRecords(RecordBudget(self.record_burst_bytes, self.record_bytes_per_hour))
         self._decided_before = self._decided
         self.publisher.disconnected()
         _log.warning("alone", node=self.node.name, generation=held.desired.generation)

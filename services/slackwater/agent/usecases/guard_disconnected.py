@@ -65,6 +65,11 @@ class DisconnectedGuard:
     decisions: LimitDecisions = field(default_factory=LimitDecisions)
     evictions: list[EvictionRequest] = field(default_factory=list)
 
+    @property
+    def is_in_episode(self) -> bool:
+        """Whether a limit is in force, an eviction is under way, or a decision would be recorded only once."""
+        return bool(self.state.throttles or self.state.memory or self.evictions or self.state.cycle.loop.told)
+
     def tick(self, instant: Instant, pods: Sequence[Pod], leaving: Collection[str] = ()) -> list[DecisionRecord]:
         """Decide on one sample and carry it out; returns the decisions to publish. `leaving` are the uids of pods that
         are being evicted."""

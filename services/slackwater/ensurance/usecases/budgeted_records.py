@@ -10,20 +10,18 @@ from typing import Final
 from slackwater.decisions.record import DecisionRecord
 from slackwater.decisions.record_budget import RecordBudget, RecordForm, recorded
 from slackwater.ensurance.domain.node_state import GuardedNode
-from slackwater.events.decision_recorded import DecisionRecorded
+from slackwater.events.decision_recorded import stream_bytes
 from slackwater.events.envelope import Event
 from slackwater.events.usage_reported import UsageReported
 from slackwater.model.records import record as value
 
-ENVELOPE_BYTES: Final = 600
-"""Subject and headers of a message."""
 EFFECT_BYTES: Final = 1100
 """The measured effect of a decision, which is published if its record is."""
 
 
-def stream_bytes(record: DecisionRecord) -> int:
+def bytes_with_effect(record: DecisionRecord) -> int:
     """The bytes of a record in the stream, with the effect that is measured for it."""
-    return len(DecisionRecorded(record=record).body()) + ENVELOPE_BYTES + EFFECT_BYTES
+    return stream_bytes(record) + EFFECT_BYTES
 
 
 @value(frozen=True, slots=True)
@@ -48,7 +46,7 @@ def budgeted(
     account, continues = before.records, before.is_in_episode
     forms = list[DecidedStep]()
     for one in decided:
-        step = recorded(account, one.record, budget, now, stream_bytes, continues=continues)
+        step = recorded(account, one.record, budget, now, bytes_with_effect, continues=continues)
         account, continues = step.account, True
         forms.append(replace(one, record=step.record or one.record, form=step.form))
     unrecorded = {one.record.id for one in forms if not one.is_published}

@@ -11,8 +11,9 @@ from slackwater.telemetry.logs import get_logger
 
 log = get_logger(__name__)
 
-_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.1, 0.3
-"""Seconds between rounds; an acquired partition is checked within the longest."""
+_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.1, 1.0
+"""Seconds between rounds; an acquired partition or a new pool is checked within the longest. Pools are checked each
+20 s by default: shorter pauses wake an idle replica for nothing."""
 
 
 class PublishDue:

@@ -51,5 +51,7 @@ def _ledgers(quotas: Sequence[Quota], totals: Mapping[str, Amounts]) -> QuotaLed
         except BrokenTree:
             continue
         levels = {f"{tree}/{parent}": level for parent, level in one.levels.items()}
-        found = QuotaLedger(found.demand | one.demand, found.levels | levels, found.runtime | one.runtime)
+        found = QuotaLedger(
+            {**found.demand, **one.demand}, {**found.levels, **levels}, {**found.runtime, **one.runtime}
+        )
     return found

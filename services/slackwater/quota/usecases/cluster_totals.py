@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from slackwater.cluster.fold import ClusterFold
@@ -16,19 +16,16 @@ from slackwater.quota.domain.pool_totals import TreeTotals, totals_of
 class ClusterTotals:
     """Every replica folds the whole cluster: a tree spans nodes of all partitions."""
 
-    def __init__(self, clock: Clock, changed: Callable[[], None]) -> None:
+    def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._changed = changed
         self._fold = ClusterFold()
 
     async def receive(self, event: Event[Any]) -> None:
         """Fold an event of a node or its offer."""
         if isinstance(event.data, NodeDeleted):
-            changed = self._fold.remove(event.data.node, event.data.deleted_at)
+            self._fold.remove(event.data.node, event.data.deleted_at)
         else:
-            changed = self._fold.apply(event)
-        if changed:
-            self._changed()
+            self._fold.apply(event)
 
     def now(self, pools: Sequence[QuotaPool]) -> Mapping[str, TreeTotals]:
         """Returns what each tree may give out; cordons that lapsed count no longer."""

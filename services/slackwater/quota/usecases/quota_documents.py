@@ -39,14 +39,23 @@ class ElasticQuotaHooks(Hooks[ElasticQuota, DeclaredQuota]):
         self._claims = claims
         self._preview = preview
 
+    def follow(self, claims: CountClaims, preview: Preview) -> None:
+        """Use these from now on: they are made of what the hooks resolve."""
+        self._claims, self._preview = claims, preview
+
     def first(self) -> ElasticQuota:
         return default_document(CLUSTER)
 
     def resolve(self, document: ElasticQuota, parent: DeclaredQuota | None) -> DeclaredQuota:
         return quota_of(document)
 
-    async def validate_together(self, changed: Collection[str], now: QuotasInForce, would: QuotasInForce) -> None:
-        claims = await self._claims()
+    async def prepare(self) -> Mapping[str, int]:
+        return await self._claims()
+
+    def validate_together(
+        self, changed: Collection[str], now: QuotasInForce, would: QuotasInForce, prepared: Any
+    ) -> None:
+        claims: Mapping[str, int] = prepared
         quotas = {name: declared.quota for name, declared in would.values.items()}
         before = {name: declared.quota for name, declared in now.values.items()}
         for name in sorted(changed):
@@ -67,8 +76,12 @@ class QuotaProfileHooks(Hooks[QuotaProfile, QuotaPool]):
     def resolve(self, document: QuotaProfile, parent: QuotaPool | None) -> QuotaPool:
         return pool_of(document)
 
-    async def validate_together(
-        self, changed: Collection[str], now: InForce[QuotaProfile, QuotaPool], would: InForce[QuotaProfile, QuotaPool]
+    def validate_together(
+        self,
+        changed: Collection[str],
+        now: InForce[QuotaProfile, QuotaPool],
+        would: InForce[QuotaProfile, QuotaPool],
+        prepared: Any,
     ) -> None:
         for name in sorted(set(changed) & would.values.keys()):
             tree = would.values[name].tree

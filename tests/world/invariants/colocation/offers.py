@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from tests.world.invariants import Invariant, Violation
-from tests.world.invariants.payloads import payload_of
+from tests.world.invariants.payloads import payload_of, raw_record_of
 from tests.world.trace import Kind, Step
 from tests.world.world import World
 
@@ -20,6 +20,11 @@ from slackwater.offers.strategy import strategy_from_json
 DEGRADED = (Reason.OFFER_DEGRADED,)
 
 
+RELAYED_SECONDS = 1.0
+"""Within so long of an offer its records are on the bus: the outbox relays the events of a commit side by side. An
+offer that shrinks by age may be the last event of a run."""
+
+
 class OffersFollowTheFormulas(Invariant):
     """An offer is at most the formula's ceiling for the recorded inputs, and is the amount that its records name."""
 
@@ -29,19 +34,21 @@ class OffersFollowTheFormulas(Invariant):
     def __init__(self, world: World) -> None:
         super().__init__(world)
         self._results: dict[str, int] = {}
-        self._offers: dict[str, ResourcesOffered] = {}
+        self._offers: dict[str, tuple[float, ResourcesOffered]] = {}
+        """The newest offer of each node, and when it was stored."""
 
     def on_step(self, step: Step) -> None:
         if (offer := payload_of(step, ResourcesOffered)) is not None:
-            self._offers[offer.node] = offer
-        elif (recorded := payload_of(step, DecisionRecorded)) is not None:
-            record = recorded.record
-            if record.kind is DecisionKind.OFFER:
-                self._results[record.id] = record.result
-                check_ceiling(record)
+            self._offers[offer.node] = step.at, offer
+        elif (record := _offer_record(step)) is not None:
+            self._results[record.id] = record.result
+            check_ceiling(record)
 
     def at_rest(self) -> None:
-        for node, offer in self._offers.items():
+        ends_at = self.world.loop.time()
+        for node, (stored_at, offer) in self._offers.items():
+            if stored_at > ends_at - RELAYED_SECONDS:
+                continue
             for subject, decision in offer.decision_ids.items():
                 amount = amount_of(offer, subject)
                 if decision not in self._results:
@@ -62,10 +69,9 @@ class OldOffersShrink(Invariant):
         self._last: dict[tuple[str, str], DecisionRecord] = {}
 
     def on_step(self, step: Step) -> None:
-        recorded = payload_of(step, DecisionRecorded)
-        if recorded is None or recorded.record.kind is not DecisionKind.OFFER:
+        record = _offer_record(step)
+        if record is None:
             return
-        record = recorded.record
         key = (record.node, record.subject)
         before = self._last.get(key)
         if before is not None and record.decided_at >= before.decided_at:
@@ -83,6 +89,14 @@ def check_shrinks(before: DecisionRecord, record: DecisionRecord) -> None:
     if is_older and record.reason in DEGRADED and _inputs(before) == _inputs(record) and record.result > before.result:
         grown = f"from {before.result} to {record.result} while its inputs aged"
         raise Violation(f"{record.node}: {record.subject} grew {grown} from {_age(before):.0f} to {_age(record):.0f} s")
+
+
+def _offer_record(step: Step) -> DecisionRecord | None:
+    raw = raw_record_of(step)
+    if raw is None or raw["kind"] != DecisionKind.OFFER:
+        return None
+    recorded = payload_of(step, DecisionRecorded)
+    return None if recorded is None else recorded.record
 
 
 def _is_lost(record: DecisionRecord) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable
 from typing import Any, ClassVar
@@ -12,6 +11,7 @@ from tests.world.invariants.agent.evictions import ledger_of
 from tests.world.invariants.agent.limits import CPU_FILES, limited
 from tests.world.invariants.core.at_rest import amount_in
 from tests.world.invariants.decisions.changes import CPU, EVICT, MEMORY, effect_of
+from tests.world.invariants.payloads import raw_record_of
 from tests.world.machine.cgroups import PAGE
 from tests.world.machine.kernel import AGENT, Write
 from tests.world.machine.station import Station
@@ -22,7 +22,6 @@ from slackwater.agent.domain.controls.cpu_limit import MIN_QUOTA_US
 from slackwater.agent.domain.controls.memory_high import hard_limit
 from slackwater.agent.domain.desired_state import DesiredState
 from slackwater.agent.usecases.disconnected_mode import OWN_WRITER
-from slackwater.events.decision_recorded import DecisionRecorded
 
 PERIOD_US = 100_000
 RAISED_V1 = "memory.limit_in_bytes"
@@ -56,8 +55,7 @@ class MachinesFollowDecisions(Invariant):
         elif step.kind is Kind.STARTED:
             started = step.subject.partition("/")[0]  # what waited in its memory for the bus is gone
             self._carried_out = {key: one for key, one in self._carried_out.items() if one != started}
-        elif step.subject.startswith(f"sw.v1.{DecisionRecorded.TYPE}."):
-            record = json.loads(step.value.body)["record"]
+        elif (record := raw_record_of(step)) is not None:
             self._recorded.update((record["id"], one["pod_uid"], effect_of(one)[0]) for one in record["actions"])
             self._listed.update(one["id"] for one in record.get("listed", ()))
 

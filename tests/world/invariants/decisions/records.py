@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from typing import ClassVar
 
 from tests.world.invariants import Invariant, Violation
 from tests.world.invariants.decisions.repeat import check_repeats
-from tests.world.invariants.payloads import payload_of
+from tests.world.invariants.payloads import payload_of, raw_record_of
 from tests.world.trace import Kind, Step
 from tests.world.world import World
 
@@ -33,9 +32,10 @@ class RecordsCanBeRepeated(Invariant):
         self._seen: Counter[str] = Counter()
 
     def on_step(self, step: Step) -> None:
-        if not step.subject.startswith(f"sw.v1.{DecisionRecorded.TYPE}."):
+        raw = raw_record_of(step)
+        if raw is None:
             return
-        kind = json.loads(step.value.body)["record"]["kind"]
+        kind = raw["kind"]
         self._seen[kind] += 1
         if kind in AMOUNTS and self._seen[kind] > REPEATED_ALWAYS and self._seen[kind] % REPEATED_EACH:
             return
@@ -57,8 +57,7 @@ class ActionsHaveRecords(Invariant):
         self._recorded: set[str] = set()
 
     def on_step(self, step: Step) -> None:
-        if step.subject.startswith(f"sw.v1.{DecisionRecorded.TYPE}."):
-            record = json.loads(step.value.body)["record"]
+        if (record := raw_record_of(step)) is not None:
             self._recorded.add(record["id"])
             self._recorded.update(one["id"] for one in record.get("listed", ()))
         elif (intent := payload_of(step, IntentDeclared)) is not None:

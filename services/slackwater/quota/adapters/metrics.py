@@ -1,0 +1,102 @@
+"""What quota shows on /metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from slackwater.quota.domain.tree_figures import QuotaGauges
+from slackwater.telemetry.metrics import DELAY_BUCKETS, Meters
+
+MOST_QUOTAS = 200
+"""Series per gauge; of more quotas those with the largest figures are shown."""
+
+
+class QuotaMetrics:
+    """slackwater.quota.ports.QuotaMeter. CPU in milli-cores, as the ledger counts it."""
+
+    def __init__(self, meters: Meters) -> None:
+        self._decisions = meters.counter(
+            "slackwater_quota_decisions_total",
+            "Decisions about claims: admitted, queued, refused, reclaimed.",
+            ["reason"],
+            look="claim_refused rising: quotas are too small. claim_reclaimed: what was lent is wanted back.",
+        )
+        self._seconds = meters.histogram(
+            "slackwater_quota_arbitration_seconds",
+            "Time of an arbitration with its write.",
+            buckets=DELAY_BUCKETS,
+            look="p99 above 1 s: the tree is large, or PostgreSQL is slow.",
+        )
+        self._conflicts = meters.counter(
+            "slackwater_quota_conflicts_total",
+            "Arbitrations that another replica's write made obsolete; they are repeated.",
+            look="Rising with few claims: two replicas decide about the same tree all the time.",
+        )
+        labels = ["quota", "resource"]
+        self._used = meters.gauge("slackwater_quota_used", "What the claims of a quota use.", labels)
+        self._runtime = meters.gauge("slackwater_quota_runtime", "What a quota may use now.", labels)
+        self._owed = meters.gauge(
+            "slackwater_quota_owed",
+            "What a quota lent and asks for again.",
+            labels,
+            look="Above 0 for long: it is not given back.",
+        )
+        self._owed_since = meters.gauge(
+            "slackwater_quota_oldest_debt_seconds",
+            "How long a quota has been owed something without a break.",
+            ["quota"],
+            look="Above reclaim delay and grace: reclaims have no effect, or no claim may be reclaimed.",
+        )
+        self._queued = meters.gauge("slackwater_quota_queued_claims", "Claims that wait.", ["quota"])
+        self._oldest = meters.gauge(
+            "slackwater_quota_oldest_wait_seconds",
+            "How long the claim that waits longest has waited.",
+            ["quota"],
+            look="Above starvation_seconds: a large claim finds no room.",
+        )
+        self._overdue = meters.gauge(
+            "slackwater_quota_overdue_reclaims",
+            "Claims that hold on beyond the end of their grace.",
+            ["quota"],
+            look="Above 0 for minutes: what runs them does not end them.",
+        )
+        self._owed_from: dict[str, float] = {}
+        self._shown: dict[str, dict[str, set[str]]] = {}
+        """Labels that are set, by tree, quota and resource."""
+
+    def decided(self, tree: str, reasons: Sequence[str], seconds: float) -> None:
+        for reason in reasons:
+            self._decisions.labels(reason).inc()
+        self._seconds.observe(seconds)
+
+    def conflict(self, tree: str) -> None:
+        self._conflicts.inc()
+
+    def show(self, tree: str, figures: QuotaGauges, now_s: float) -> None:
+        names = sorted(figures.used, key=lambda name: (-sum(figures.used[name].values()), name))[:MOST_QUOTAS]
+        shown = {name: {*figures.used[name], *figures.runtime[name]} for name in names}
+        self._remove(self._shown.get(tree, {}), shown)
+        self._shown[tree] = shown
+        for name, resources in shown.items():
+            for resource in resources:
+                self._used.labels(name, resource).set(figures.used[name].get(resource, 0))
+                self._runtime.labels(name, resource).set(figures.runtime[name].get(resource, 0))
+                self._owed.labels(name, resource).set(figures.owed[name].get(resource, 0))
+            if any(figures.owed[name].values()):
+                self._owed_from.setdefault(name, now_s)
+            else:
+                self._owed_from.pop(name, None)
+            self._owed_since.labels(name).set(now_s - self._owed_from.get(name, now_s))
+            self._queued.labels(name).set(figures.queued[name])
+            self._oldest.labels(name).set(figures.oldest_wait_s[name])
+            self._overdue.labels(name).set(figures.overdue[name])
+
+    def _remove(self, before: Mapping[str, set[str]], after: Mapping[str, set[str]]) -> None:
+        for name, resources in before.items():
+            for resource in resources - after.get(name, set()):
+                for gauge in (self._used, self._runtime, self._owed):
+                    gauge.remove(name, resource)
+            if name not in after:
+                self._owed_from.pop(name, None)
+                for gauge in (self._owed_since, self._queued, self._oldest, self._overdue):
+                    gauge.remove(name)
