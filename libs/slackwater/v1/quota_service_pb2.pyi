@@ -79,7 +79,7 @@ class Claim(_message.Message):
     def __init__(self, id: _Optional[str] = ..., quota: _Optional[str] = ..., tier: _Optional[_Union[_quantity_pb2.Tier, str]] = ..., state: _Optional[_Union[ClaimState, str]] = ..., request: _Optional[_Mapping[str, int]] = ..., admitted: _Optional[_Mapping[str, int]] = ..., position: _Optional[int] = ..., queue_length: _Optional[int] = ..., reason: _Optional[str] = ..., message: _Optional[str] = ..., decision_id: _Optional[str] = ..., deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., for_quota: _Optional[str] = ..., for_claim: _Optional[str] = ...) -> None: ...
 
 class AdmitRequest(_message.Message):
-    __slots__ = ("id", "quota", "tier", "request", "priority", "non_preemptible", "partial_minimum", "workload", "grace_seconds")
+    __slots__ = ("id", "quota", "tier", "request", "priority", "non_preemptible", "partial_minimum", "workload", "grace_seconds", "dry_run")
     class RequestEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -103,6 +103,7 @@ class AdmitRequest(_message.Message):
     PARTIAL_MINIMUM_FIELD_NUMBER: _ClassVar[int]
     WORKLOAD_FIELD_NUMBER: _ClassVar[int]
     GRACE_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
     id: str
     quota: str
     tier: _quantity_pb2.Tier
@@ -112,7 +113,8 @@ class AdmitRequest(_message.Message):
     partial_minimum: _containers.ScalarMap[str, str]
     workload: str
     grace_seconds: float
-    def __init__(self, id: _Optional[str] = ..., quota: _Optional[str] = ..., tier: _Optional[_Union[_quantity_pb2.Tier, str]] = ..., request: _Optional[_Mapping[str, str]] = ..., priority: _Optional[int] = ..., non_preemptible: _Optional[bool] = ..., partial_minimum: _Optional[_Mapping[str, str]] = ..., workload: _Optional[str] = ..., grace_seconds: _Optional[float] = ...) -> None: ...
+    dry_run: bool
+    def __init__(self, id: _Optional[str] = ..., quota: _Optional[str] = ..., tier: _Optional[_Union[_quantity_pb2.Tier, str]] = ..., request: _Optional[_Mapping[str, str]] = ..., priority: _Optional[int] = ..., non_preemptible: _Optional[bool] = ..., partial_minimum: _Optional[_Mapping[str, str]] = ..., workload: _Optional[str] = ..., grace_seconds: _Optional[float] = ..., dry_run: _Optional[bool] = ...) -> None: ...
 
 class AdmitResponse(_message.Message):
     __slots__ = ("claim",)
@@ -121,12 +123,14 @@ class AdmitResponse(_message.Message):
     def __init__(self, claim: _Optional[_Union[Claim, _Mapping]] = ...) -> None: ...
 
 class ReleaseRequest(_message.Message):
-    __slots__ = ("quota", "id")
+    __slots__ = ("quota", "id", "dry_run")
     QUOTA_FIELD_NUMBER: _ClassVar[int]
     ID_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
     quota: str
     id: str
-    def __init__(self, quota: _Optional[str] = ..., id: _Optional[str] = ...) -> None: ...
+    dry_run: bool
+    def __init__(self, quota: _Optional[str] = ..., id: _Optional[str] = ..., dry_run: _Optional[bool] = ...) -> None: ...
 
 class ReleaseResponse(_message.Message):
     __slots__ = ("claim",)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from slackwater.agent.adapters.linux.supervise import run_unmanaged
 from slackwater.cli.quota_columns import claim_line, estimate_text, why_lines
 from slackwater.cli.quota_hold import QuotaHold
 from slackwater.model.errors import Unavailable
@@ -125,9 +127,16 @@ def test_a_claim_that_ended_elsewhere_ends_the_command() -> None:
     assert sent == [signal.SIGTERM, signal.SIGKILL]
 
 
-def test_a_guard_ends_a_real_command() -> None:
-    assert run_unmanaged(["sleep", "30"], lambda send: send(signal.SIGTERM)) == 128 + signal.SIGTERM
-    assert run_unmanaged(["true"], lambda send: send(signal.SIGKILL)) == 0
+@pytest.mark.parametrize(("command", "code"), [("sleep 30", 128 + signal.SIGTERM), ("true", 0)])
+def test_a_guard_ends_a_real_command(command: str, code: int) -> None:
+    script = (
+        "import sys; from slackwater.agent.adapters.linux.supervise import run_unmanaged;"
+        f"sys.exit(run_unmanaged({command.split()!r}, lambda send: send({int(signal.SIGTERM)})))"
+    )
+    path = os.pathsep.join(place for place in sys.path if place)
+    # A process of its own, as exec is: a fork of one with threads (grpc's, in a whole test run) may end badly.
+    done = subprocess.run([sys.executable, "-c", script], env=os.environ | {"PYTHONPATH": path}, check=False)
+    assert done.returncode == code
 
 
 def test_the_sum_behind_a_runtime_is_printed_with_lenders_and_borrowers() -> None:

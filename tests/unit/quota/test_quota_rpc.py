@@ -34,6 +34,10 @@ async def test_a_platform_admits_follows_and_releases() -> None:
         await scene.describe("n0", 10_000)
         await scene.store([document(name, spec) for name, spec in TEAMS.items()], service)
         rpc, none = QuotaRpc(service.claims, asyncio.Event()), Call()
+        tried = await rpc.Admit(wanted("b0", "team-b", "10", dry_run=True), none)
+        assert tried.claim.state == messages.CLAIM_STATE_ADMITTED
+        with pytest.raises(NotFound):
+            await rpc.Release(messages.ReleaseRequest(quota="team-b", id="b0"), none)
         admitted = await rpc.Admit(wanted("b0", "team-b", "10", grace_seconds=7.0), none)
         assert admitted.claim.state == messages.CLAIM_STATE_ADMITTED
         changes = rpc.changes("team-b", "b0")

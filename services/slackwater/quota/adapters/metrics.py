@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from slackwater.fairshare.tree import Amounts, is_cpu
 from slackwater.quota.domain.tree_figures import QuotaGauges
 from slackwater.telemetry.metrics import DELAY_BUCKETS, Meters
 
@@ -12,7 +13,7 @@ MOST_QUOTAS = 200
 
 
 class QuotaMetrics:
-    """slackwater.quota.ports.QuotaMeter. CPU in milli-cores, as the ledger counts it."""
+    """slackwater.quota.ports.QuotaMeter. Amounts in cores, bytes or pieces."""
 
     def __init__(self, meters: Meters) -> None:
         self._decisions = meters.counter(
@@ -33,11 +34,21 @@ class QuotaMetrics:
             look="Rising with few claims: two replicas decide about the same tree all the time.",
         )
         labels = ["quota", "resource"]
-        self._used = meters.gauge("slackwater_quota_used", "What the claims of a quota use.", labels)
-        self._runtime = meters.gauge("slackwater_quota_runtime", "What a quota may use now.", labels)
+        self._used = meters.gauge(
+            "slackwater_quota_used_resources",
+            "What the claims of a quota use: cores of a CPU, else bytes or pieces.",
+            labels,
+            look="At the runtime all the time: the quota is too small.",
+        )
+        self._runtime = meters.gauge(
+            "slackwater_quota_runtime_resources",
+            "What a quota may use now, in the same units.",
+            labels,
+            look="Below the min though more is requested: the pool has less than all mins.",
+        )
         self._owed = meters.gauge(
-            "slackwater_quota_owed",
-            "What a quota lent and asks for again.",
+            "slackwater_quota_owed_resources",
+            "What a quota lent and asks for again, in the same units.",
             labels,
             look="Above 0 for long: it is not given back.",
         )
@@ -47,7 +58,12 @@ class QuotaMetrics:
             ["quota"],
             look="Above reclaim delay and grace: reclaims have no effect, or no claim may be reclaimed.",
         )
-        self._queued = meters.gauge("slackwater_quota_queued_claims", "Claims that wait.", ["quota"])
+        self._queued = meters.gauge(
+            "slackwater_quota_queued_claims",
+            "Claims that wait.",
+            ["quota"],
+            look="Rising for hours: more comes than ends.",
+        )
         self._oldest = meters.gauge(
             "slackwater_quota_oldest_wait_seconds",
             "How long the claim that waits longest has waited.",
@@ -55,7 +71,7 @@ class QuotaMetrics:
             look="Above starvation_seconds: a large claim finds no room.",
         )
         self._overdue = meters.gauge(
-            "slackwater_quota_overdue_reclaims",
+            "slackwater_quota_overdue_claims",
             "Claims that hold on beyond the end of their grace.",
             ["quota"],
             look="Above 0 for minutes: what runs them does not end them.",
@@ -79,9 +95,9 @@ class QuotaMetrics:
         self._shown[tree] = shown
         for name, resources in shown.items():
             for resource in resources:
-                self._used.labels(name, resource).set(figures.used[name].get(resource, 0))
-                self._runtime.labels(name, resource).set(figures.runtime[name].get(resource, 0))
-                self._owed.labels(name, resource).set(figures.owed[name].get(resource, 0))
+                self._used.labels(name, resource).set(base_units(resource, figures.used[name]))
+                self._runtime.labels(name, resource).set(base_units(resource, figures.runtime[name]))
+                self._owed.labels(name, resource).set(base_units(resource, figures.owed[name]))
             if any(figures.owed[name].values()):
                 self._owed_from.setdefault(name, now_s)
             else:
@@ -100,3 +116,9 @@ class QuotaMetrics:
                 self._owed_from.pop(name, None)
                 for gauge in (self._owed_since, self._queued, self._oldest, self._overdue):
                     gauge.remove(name)
+
+
+def base_units(resource: str, amounts: Amounts) -> float:
+    """Returns an amount in cores, bytes or pieces."""
+    amount = amounts.get(resource, 0)
+    return amount / 1000 if is_cpu(resource) else float(amount)

@@ -121,6 +121,7 @@ class ClaimView(BaseModel):
     decision_id: str
     estimate: EstimateView | None
     reclaim: ReclaimView | None
+    dry_run: bool = Field(description="Whether it is only what would be.")
 
     @classmethod
     def of(cls, standing: ClaimStanding) -> ClaimView:
@@ -152,6 +153,7 @@ class ClaimView(BaseModel):
             decision_id="" if because is None else because.decision,
             estimate=_estimate(standing),
             reclaim=_reclaim(claim),
+            dry_run=standing.is_tried,
         )
 
 

@@ -57,7 +57,7 @@ class QuotaRpc(stubs.QuotaServiceServicer):
         request: messages.AdmitRequest,
         context: grpc.aio.ServicerContext[messages.AdmitRequest, messages.AdmitResponse],
     ) -> messages.AdmitResponse:
-        standing, _ = await self._claims.submit(_wanted(request).claim(_name(request.quota)))
+        standing, _ = await self._claims.submit(_wanted(request).claim(_name(request.quota)), dry_run=request.dry_run)
         return messages.AdmitResponse(claim=_message(standing))
 
     async def Release(  # noqa: N802 - the contract's name
@@ -65,7 +65,7 @@ class QuotaRpc(stubs.QuotaServiceServicer):
         request: messages.ReleaseRequest,
         context: grpc.aio.ServicerContext[messages.ReleaseRequest, messages.ReleaseResponse],
     ) -> messages.ReleaseResponse:
-        standing = await self._claims.release(_name(request.quota), _name(request.id, "id"))
+        standing = await self._claims.release(_name(request.quota), _name(request.id, "id"), dry_run=request.dry_run)
         return messages.ReleaseResponse(claim=_message(standing))
 
     async def Watch(  # noqa: N802 - the contract's name

@@ -84,6 +84,8 @@ class ClaimStanding:
     place: QueuePlace | None = None
     estimate: StartEstimate | None = None
     hit_rate: EstimateHitRate | None = None
+    is_tried: bool = False
+    """Of a dry run: nothing was changed."""
 
 
 class ArbitrateTree:

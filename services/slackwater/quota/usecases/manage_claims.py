@@ -127,7 +127,7 @@ class ManageClaims:
     async def _carry_out(self, request: ClaimRequest, *, dry_run: bool) -> tuple[ClaimStanding, bool]:
         arbiter = self.of(self._trees.declared(request.quota).quota.tree)
         if dry_run:
-            return ClaimStanding(await arbiter.preview(request)), False
+            return ClaimStanding(await arbiter.preview(request), is_tried=True), False
         done = await arbiter.decide(request)
         assert done.result is not None  # noqa: S101 - decide raises otherwise
         return arbiter.standing(done.result), done.is_new
