@@ -6,8 +6,9 @@ waterline of 6 %, which prod's pressure crosses and leaves every 18 s, and a bur
 default) the burst is used up within minutes. What is refilled per hour comes after most runs have ended, so the
 projection takes the budget itself where less was seen.
 
-Three parts behave differently and are projected apart: records under the budget of their node (its burst at once, then
-bytes per hour), messages of which the stream keeps the newest per subject, and evictions, which no budget bounds.
+Four parts behave differently and are projected apart: records under the budget of their node (its burst at once, then
+bytes per hour), those of disconnected agents under the agent's own budget, messages of which the stream keeps the
+newest per subject, and evictions, which no budget bounds.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from nats.js import JetStreamContext
 from tests.bench.soak import slope
 from tests.bench.verdict import Target
 
+from slackwater.agent.settings import AgentSettings
 from slackwater.bus.admin.streams import load
 from slackwater.ensurance.settings import EnsuranceSettings
 
@@ -35,6 +37,7 @@ STREAM = "DECISIONS"
 PROMISED_DAYS = 30
 FLEETS = (30, 300, 1000)
 KEPT_PER_SUBJECT = frozenset({"prediction", "offer"})
+DISCONNECTED = "disconnected"
 _STORED_MESSAGE_BYTES = 22
 """What JetStream adds per message in its file, and 4 more with headers."""
 SOAKED_BURST = 8192
@@ -69,13 +72,30 @@ class Message:
         """Whether no budget bounds it."""
         return self.part.split()[0] in {"evict", "eviction.completed", "autonomy"}
 
+    @property
+    def disconnected(self) -> bool:
+        """Whether a disconnected agent decided it."""
+        return DISCONNECTED in self.part.split()
+
+    @property
+    def budgeted(self) -> bool:
+        """Whether ensurance's budget of its node bounds it."""
+        return not (self.kept_per_subject or self.unbounded or self.disconnected)
+
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """The budget of records of one node."""
+    """A budget of records of one node."""
 
     burst: float
     bytes_per_hour: float
+
+    def bytes_in(self, seconds: float) -> float:
+        return self.burst + self.bytes_per_hour * seconds / 3600
+
+
+_AGENT = AgentSettings()
+OF_AGENTS = Budget(_AGENT.disconnected_record_burst_bytes, _AGENT.disconnected_record_bytes_per_hour)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,21 +127,18 @@ def project(
             sizes.setdefault(message.subject, []).append(message.size)
         elif message.at >= since and message.unbounded:
             unbounded += message.size
-        elif message.at >= since:
+        elif message.at >= since and message.budgeted:
             budgeted += message.size
     newest = sum(keep * sum(of_subject) / len(of_subject) for of_subject in sizes.values())
     per_node_hour = 1 / (nodes * hours)
     rate = max(budget.bytes_per_hour, budgeted * per_node_hour)
-    return Projection(budget.burst + promised * rate, newest / nodes, promised * unbounded * per_node_hour)
+    of_agents = OF_AGENTS.bytes_in(3600 * promised)
+    return Projection(budget.burst + promised * rate + of_agents, newest / nodes, promised * unbounded * per_node_hour)
 
 
 def budgeted_rate(messages: Iterable[Message], *, nodes: int, since: float, until: float) -> float:
     """Bytes of records under the budget, per node and hour, as seen between `since` and `until` (seconds)."""
-    seen = sum(
-        message.size
-        for message in messages
-        if message.at >= since and not (message.kept_per_subject or message.unbounded)
-    )
+    seen = sum(message.size for message in messages if message.at >= since and message.budgeted)
     return seen * 3600 / (nodes * (until - since))
 
 
@@ -129,7 +146,7 @@ def settled_at(messages: Sequence[Message], *, nodes: int, burst: float) -> floa
     """The moment by which the records of `nodes` nodes have used up their bursts; None if they never did."""
     spent, used_up = 0, nodes * burst * _USED_UP
     for message in messages:
-        if not (message.kept_per_subject or message.unbounded):
+        if message.budgeted:
             spent += message.size
             if spent >= used_up:
                 return message.at
@@ -167,7 +184,8 @@ class Journal:
         part = ".".join(message.subject.split(".")[2:4])
         if part == "decision.recorded":
             record = json.loads(message.data)["record"]
-            part = f"{record['kind']}{' compact' * record.get('compact', False)}"
+            part = record["kind"] + " compact" * record.get("compact", False)
+            part += f" {DISCONNECTED}" * (record.get("service") == "agent")
         size = stored_bytes(message.subject, message.headers or {}, len(message.data))
         self.messages.append(Message(time.monotonic() - self.began, part, message.subject, size))
 
@@ -222,6 +240,7 @@ def report(journal: Journal, nodes: int, budget: Budget) -> dict[str, Any]:
     found = project(messages, nodes=nodes, since=since, until=until, budget=budget, keep=keep)
     late = [(at / 60, size / _MIB) for at, size in journal.sizes if at >= since]
     growing = slope([at for at, _ in late], [size for _, size in late])[0]
+    alone = sum(message.size for message in messages if message.disconnected) / nodes
     budgeted = budgeted_rate(messages, nodes=nodes, since=since, until=until)
     return {
         "nodes": nodes,
@@ -231,6 +250,7 @@ def report(journal: Journal, nodes: int, budget: Budget) -> dict[str, Any]:
         "mib_per_minute": round(growing, 3),
         "bytes_per_node_hour": round(growing * _MIB * 60 / nodes),
         "budgeted_bytes_per_node_hour": round(budgeted),
+        "bytes_of_a_disconnected_agent": round(alone),
         "bytes_of_a_node_in_30_days": {
             "budgeted": round(found.budgeted),
             "newest_per_subject": round(found.kept_per_subject),
@@ -241,6 +261,7 @@ def report(journal: Journal, nodes: int, budget: Budget) -> dict[str, Any]:
         "parts": _parts(messages, nodes, since, until),
         "targets": (
             Target("records under the budget per node and hour", budgeted, budget.bytes_per_hour * 1.1, "B"),
+            Target("records of a disconnected agent in this run", alone, OF_AGENTS.bytes_in(until) * 1.1, "B"),
             Target(
                 "share of the stream held by 1,000 nodes after 30 days",
                 1000 * found.total / (stream.max_bytes or 1),
