@@ -111,6 +111,12 @@ def test_no_claim_is_reclaimed_in_vain() -> None:
     assert found.places[0].reason is WaitReason.CAPACITY
 
 
+def test_a_victim_that_turns_out_not_to_be_needed_is_spared() -> None:
+    """The newest goes first, but is not enough; the next one is enough alone."""
+    claims = [running("a0", 6, 0.0), running("a1", 3, 1.0), running("a2", 1, 2.0), claim("b0", 3, 50.0)]
+    assert [each.victim for each in plan(LENDERS, claims).reclaims] == ["a1"]
+
+
 def test_no_more_is_reclaimed_than_the_budget_allows() -> None:
     claims = [*(running(f"a{place}", 2) for place in range(5)), claim("b0", 3, 50.0)]
     found = plan(LENDERS, claims, evictions_allowed={"": 1})
