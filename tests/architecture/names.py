@@ -42,7 +42,18 @@ GLOSSARY: Mapping[str, str] = {
 """Parts of class names that are no terms of the field, and the term."""
 NOUNS_IN_ING = frozenset(
     {
-        *("binding", "formatting", "grouping", "interning", "ordering", "ring", "scheduling", "setting", "string"),
+        *(
+            "binding",
+            "descheduling",
+            "formatting",
+            "grouping",
+            "interning",
+            "ordering",
+            "ring",
+            "scheduling",
+            "setting",
+            "string",
+        ),
         *("testing", "tracing", "windowing"),
     }
 )

@@ -34,6 +34,7 @@ from tests.bench import (
     ingestion,
     intents,
     machine,
+    migration,
     outbox,
     peers,
     prediction_models,
@@ -134,6 +135,10 @@ FIGURES: Mapping[str, tuple[str, Measure]] = {
     "quota": (
         "quotas in process: recompute of 100, 1,000 and 10,000 in three resources, beside the plain one; admissions",
         lambda path, given, speed: quota.measure(),
+    ),
+    "migration": (
+        "arbitration of 10,000 and 100,000 waiting jobs; LowNodeLoad at 100, 1,000 and 5,000 nodes of 30 pods",
+        lambda path, given, speed: migration.measure(),
     ),
     "waterline_plan": (
         "a plan of the precise framework for a node with 110 pods",

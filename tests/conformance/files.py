@@ -17,6 +17,7 @@ import crane_policies
 import crane_signals
 import crane_waterlines
 import koord_batch
+import koord_descheduler
 import koord_gates
 import koord_histograms
 import koord_mid
@@ -51,6 +52,7 @@ ADAPTORS: Mapping[str, Mapping[str, Adaptor]] = {
     },
     "koordlet-qos-vectors/1": koordlet_eviction.ADAPTORS,
     "koord-quota-sched-vectors/1": koord_quota.ADAPTORS,
+    "koord-descheduler-vectors/1": koord_descheduler.ADAPTORS,
 }
 """By schema and suite. A suite that is not here is not covered, and is reported so."""
 

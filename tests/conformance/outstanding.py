@@ -10,6 +10,7 @@ _SCHEDULER = "not built: a scheduler's estimate of a pod, issue 5 has no schedul
 _ENSURANCE = "not built yet: issue 6"
 _QUOTA = "not built yet: issue 26"
 _PROFILES = "not built yet: issue 25"
+_MOVES = "not built yet: issue 27"
 _NO_ISSUE = "not built: no issue asks for it yet"
 
 _OTHERS = {
@@ -31,7 +32,7 @@ def reason_of(schema: str, suite: str) -> str:
         return _ENSURANCE
     if schema == "koord-quota-sched-vectors/1":
         return _QUOTA if suite.startswith("quota.") else _PROFILES if suite.startswith("colocation.") else _NO_ISSUE
-    return _NO_ISSUE
+    return _MOVES if schema == "koord-descheduler-vectors/1" else _NO_ISSUE
 
 
 def _of_crane(suite: str) -> str:

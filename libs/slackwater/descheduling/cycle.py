@@ -1,0 +1,150 @@
+"""One cycle of a profile: plugins propose, filters and limits decide, and every refusal is counted by its reason."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from slackwater.descheduling.move_history import Moves, RestRules, stay_reason, with_moves
+from slackwater.descheduling.placement import ClusterPlacement, EvictionProposal, PlacedPod
+from slackwater.descheduling.plugins import (
+    BalancePoint,
+    DeschedulePoint,
+    FilterPoint,
+    Plugin,
+    PreEvictionFilterPoint,
+    SortPoint,
+)
+from slackwater.model.records import record
+
+
+@record(frozen=True, slots=True)
+class CycleLimits:
+    """At most this many proposals in a cycle. None: no limit."""
+
+    total: int | None = None
+    per_node: int | None = None
+    per_namespace: int | None = None
+
+
+class CycleCounts:
+    """Counts proposals by node and namespace, and compares them with the limits: in all, then node, then namespace."""
+
+    def __init__(self, limits: CycleLimits) -> None:
+        self._limits = limits
+        self.total = 0
+        self.per_node: Counter[str] = Counter()
+        self.per_namespace: Counter[str] = Counter()
+
+    def refusal(self, namespace: str, node: str) -> str | None:
+        """Returns the limit that is reached; None where there is room."""
+        checks = (
+            ("total", self.total, self._limits.total),
+            ("per_node", self.per_node[node], self._limits.per_node),
+            ("per_namespace", self.per_namespace[namespace], self._limits.per_namespace),
+        )
+        return next((name for name, count, limit in checks if limit is not None and count >= limit), None)
+
+    def record(self, namespace: str, node: str) -> None:
+        """Counts a proposal."""
+        self.total += 1
+        self.per_node[node] += 1
+        self.per_namespace[namespace] += 1
+
+
+class CycleGate:
+    """The filters and limits of a cycle: what plugins ask before they propose."""
+
+    def __init__(
+        self,
+        filters: Sequence[FilterPoint],
+        limits: CycleLimits,
+        moves: Moves,
+        rules: RestRules,
+        replicas: Mapping[str, int],
+        now_s: float,
+    ) -> None:
+        self._filters = filters
+        self._rules = rules
+        self._replicas = replicas
+        self._now_s = now_s
+        self._proposed: set[str] = set()
+        self.counts = CycleCounts(limits)
+        self._moves = moves
+        self._moving: Counter[str] = Counter()
+        self.refusals: Counter[str] = Counter()
+
+    def allows(self, pod: PlacedPod) -> bool:
+        """Whether the pod may be proposed now; counts the reason where it may not."""
+        reason = self.refusal(pod)
+        if reason is not None:
+            self.refusals[reason] += 1
+        return reason is None
+
+    def refusal(self, pod: PlacedPod) -> str | None:
+        """Returns the first reason against the pod."""
+        if pod.uid in self._proposed:
+            return "proposed"
+        for plugin in self._filters:
+            reason = plugin.filter(pod, self._now_s)
+            if reason is not None:
+                return reason
+        replicas = self._replicas.get(pod.workload, 1)
+        moving = self._moving[pod.workload] if pod.workload else 0
+        stay = stay_reason(self._moves, pod.workload, self._now_s, self._rules, replicas=replicas, moving=moving)
+        return self.counts.refusal(pod.namespace, pod.node) if stay is None else stay
+
+    def record(self, pod: PlacedPod) -> None:
+        """Counts a proposed pod, and its workload as moved."""
+        self._proposed.add(pod.uid)
+        self.counts.record(pod.namespace, pod.node)
+        self._moving[pod.workload] += 1
+
+
+@record(frozen=True, slots=True)
+class CyclePlan:
+    """What a cycle proposes, what it dropped, and the moves to remember if the proposals are submitted."""
+
+    proposals: Sequence[EvictionProposal]
+    dropped: Mapping[str, str]
+    """By pod: why a filter before eviction dropped its proposal."""
+    refusals: Mapping[str, int]
+    moves: Moves
+
+
+def run_cycle(
+    cluster: ClusterPlacement,
+    plugins: Sequence[Plugin],
+    now_s: float,
+    *,
+    limits: CycleLimits = CycleLimits(),  # noqa: B008 - a value
+    moves: Moves | None = None,
+    rules: RestRules = RestRules(),  # noqa: B008 - a value
+    replicas: Mapping[str, int] | None = None,
+) -> CyclePlan:
+    """Returns the plan of a cycle: Deschedule before Balance, each in the order of the plugins, then PreEvictionFilter
+    and Sort. A pod without workload does not rest, because its next pod is not known to be the same one."""
+    filters = [plugin for plugin in plugins if isinstance(plugin, FilterPoint)]
+    gate = CycleGate(filters, limits, moves or {}, rules, replicas or {}, now_s)
+    proposals: list[EvictionProposal] = []
+    for plugin in plugins:
+        if isinstance(plugin, DeschedulePoint):
+            proposals += plugin.deschedule(cluster, now_s, gate)
+    for plugin in plugins:
+        if isinstance(plugin, BalancePoint):
+            proposals += plugin.balance(cluster, now_s, gate)
+    last_checks = [plugin for plugin in plugins if isinstance(plugin, PreEvictionFilterPoint)]
+    accepted: list[EvictionProposal] = []
+    dropped: dict[str, str] = {}
+    for proposal in proposals:
+        reasons = (plugin.pre_eviction_filter(proposal, cluster, now_s) for plugin in last_checks)
+        reason = next((each for each in reasons if each is not None), None)
+        if reason is None:
+            accepted.append(proposal)
+        else:
+            dropped[proposal.pod.uid] = reason
+    for plugin in plugins:
+        if isinstance(plugin, SortPoint):
+            accepted = list(plugin.sort(accepted))
+    moved = Counter(proposal.pod.workload for proposal in accepted)
+    return CyclePlan(accepted, dropped, gate.refusals, with_moves(moves or {}, moved, now_s, rules))

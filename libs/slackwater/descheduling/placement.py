@@ -1,0 +1,175 @@
+"""The cluster as descheduling reads it: nodes, the pods on them, what both use. A snapshot, without behaviour.
+
+Amounts are by resource name: `cpu` in milli-cores, `memory` in bytes, others as the field counts them. `pods` is the
+number of pods, and is never part of a pod's own amounts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from enum import IntEnum, StrEnum
+from typing import Protocol
+
+from slackwater.model.records import record
+from slackwater.model.tiers import QoSClass, Tier
+
+Amounts = Mapping[str, int]
+PODS = "pods"
+
+
+class KubeQos(IntEnum):
+    """The QoS class of Kubernetes, in the order of eviction."""
+
+    BEST_EFFORT = 0
+    BURSTABLE = 1
+    GUARANTEED = 2
+
+
+class LoadSource(StrEnum):
+    """Which load is balanced."""
+
+    MEASURED = "measured"
+    PREDICTED = "predicted"
+
+
+@record(frozen=True, slots=True)
+class NodeTaint:
+    """Keeps pods away that do not tolerate it. Effects that only advise keep none away."""
+
+    key: str
+    value: str = ""
+    effect: str = "NoSchedule"
+
+
+@record(frozen=True, slots=True)
+class PodToleration:
+    """Tolerates taints of a key; empty or None matches all."""
+
+    key: str = ""
+    value: str | None = None
+    effect: str = ""
+
+    def matches(self, taint: NodeTaint) -> bool:
+        """Whether it tolerates the taint."""
+        return self.key in ("", taint.key) and self.value in (None, taint.value) and self.effect in ("", taint.effect)
+
+
+@record(frozen=True, slots=True)
+class PlacedPod:
+    """A pod on a node."""
+
+    uid: str
+    name: str
+    namespace: str
+    node: str
+    workload: str = ""
+    owner_kinds: Sequence[str] = ()
+    priority: int | None = None
+    tier: Tier | None = None
+    qos: QoSClass | None = None
+    kube_qos: KubeQos = KubeQos.BURSTABLE
+    created_s: float = 0.0
+    requests: Amounts = field(default_factory=dict)
+    usage: Amounts | None = None
+    """None: not measured."""
+    peak: Amounts | None = None
+    """Predicted; None: no prediction."""
+    phase: str = "Running"
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    affinity: Sequence[Mapping[str, frozenset[str]]] = ()
+    """Terms of which one must hold; each is label to accepted values."""
+    tolerations: Sequence[PodToleration] = ()
+    mirror: bool = False
+    static: bool = False
+    terminating: bool = False
+    local_storage: bool = False
+    pvc: bool = False
+
+    def load(self, source: LoadSource) -> Amounts | None:
+        """Returns the load that is balanced; None where it is not known."""
+        return self.usage if source is LoadSource.MEASURED else self.peak
+
+
+@record(frozen=True, slots=True)
+class PlacementNode:
+    """A node."""
+
+    name: str
+    allocatable: Amounts
+    """With `pods`."""
+    system_usage: Amounts = field(default_factory=dict)
+    system_peak: Amounts = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    taints: Sequence[NodeTaint] = ()
+    unschedulable: bool = False
+    measured_s: float | None = None
+    """When its load was measured; None: its load is not judged by age."""
+
+    def system_load(self, source: LoadSource) -> Amounts:
+        """Returns what does not belong to pods."""
+        return self.system_usage if source is LoadSource.MEASURED else self.system_peak
+
+
+@record(frozen=True, slots=True)
+class ClusterPlacement:
+    """Nodes, and the pods by node. Pods that have ended are not among them."""
+
+    nodes: Sequence[PlacementNode]
+    pods: Mapping[str, Sequence[PlacedPod]]
+
+
+@record(frozen=True, slots=True)
+class EvictionProposal:
+    """A pod that would be better elsewhere: why, and where it would fit."""
+
+    pod: PlacedPod
+    target: str
+    """Node whose headroom is reserved for it; empty where the plugin looks for none."""
+    plugin: str
+    reason: str
+
+
+class EvictionGate(Protocol):
+    """Filters and limits of a cycle, which fill up while it proposes."""
+
+    def allows(self, pod: PlacedPod) -> bool:
+        """Whether the pod may be proposed now."""
+
+    def record(self, pod: PlacedPod) -> None:
+        """Counts a pod that is proposed."""
+
+
+def admits(node: PlacementNode, pod: PlacedPod) -> bool:
+    """Whether the node's labels, taints and cordon allow the pod, room aside."""
+    return (
+        not node.unschedulable
+        and all(node.labels.get(key) == value for key, value in pod.node_selector.items())
+        and (not pod.affinity or any(_holds(term, node.labels) for term in pod.affinity))
+        and all(
+            taint.effect == "PreferNoSchedule" or any(each.matches(taint) for each in pod.tolerations)
+            for taint in node.taints
+        )
+    )
+
+
+def _holds(term: Mapping[str, frozenset[str]], labels: Mapping[str, str]) -> bool:
+    return all(labels.get(key) in values for key, values in term.items())
+
+
+def free_for_requests(node: PlacementNode, pods: Sequence[PlacedPod]) -> dict[str, int]:
+    """Returns the allocatable amounts less the requests of the pods on the node; below 0 where over-committed."""
+    free = dict(node.allocatable)
+    free[PODS] = free.get(PODS, 2**31) - len(pods)
+    for pod in pods:
+        for resource, amount in pod.requests.items():
+            if resource in free:
+                free[resource] -= amount
+    return free
+
+
+def requests_fit(free: Amounts, pod: PlacedPod) -> bool:
+    """Whether what is free holds the pod. A resource that the node does not have fits nothing."""
+    return free[PODS] >= 1 and all(amount <= free.get(resource, 0) for resource, amount in pod.requests.items())

@@ -1,0 +1,63 @@
+"""The extension points of descheduling. Distributions add plugins by the entry point `slackwater.deschedule`.
+
+The points are those of the Kubernetes descheduler, with Sort, which orders the proposals of all plugins, and Evict,
+which maps an accepted proposal to what is submitted. A plugin implements the points that it needs. All are pure: they
+are called with a snapshot and a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol, runtime_checkable
+
+from slackwater.descheduling.placement import ClusterPlacement, EvictionGate, EvictionProposal, PlacedPod
+
+ENTRY_POINT = "slackwater.deschedule"
+
+
+@runtime_checkable
+class DeschedulePoint(Protocol):
+    """Finds pods that should not be where they are, each for itself."""
+
+    def deschedule(self, cluster: ClusterPlacement, now_s: float, gate: EvictionGate) -> Sequence[EvictionProposal]: ...
+
+
+@runtime_checkable
+class BalancePoint(Protocol):
+    """Finds pods by comparing nodes. It asks the gate before each proposal, and records each."""
+
+    def balance(self, cluster: ClusterPlacement, now_s: float, gate: EvictionGate) -> Sequence[EvictionProposal]: ...
+
+
+@runtime_checkable
+class FilterPoint(Protocol):
+    """Whether a pod may be proposed at all: cheap, asked for each pod."""
+
+    def filter(self, pod: PlacedPod, now_s: float) -> str | None:
+        """Returns why the pod is not proposed; None where it may be."""
+
+
+@runtime_checkable
+class PreEvictionFilterPoint(Protocol):
+    """Whether a proposal is still right: asked once for each, before it is accepted."""
+
+    def pre_eviction_filter(self, proposal: EvictionProposal, cluster: ClusterPlacement, now_s: float) -> str | None:
+        """Returns why the proposal is dropped; None where it is accepted."""
+
+
+@runtime_checkable
+class SortPoint(Protocol):
+    """Orders the proposals of a cycle; stable."""
+
+    def sort(self, proposals: Sequence[EvictionProposal]) -> Sequence[EvictionProposal]: ...
+
+
+@runtime_checkable
+class EvictPoint(Protocol):
+    """Turns accepted proposals into what is submitted, for example migration jobs, by proposal."""
+
+    def evict(self, proposals: Sequence[EvictionProposal], now_s: float) -> Mapping[str, object]: ...
+
+
+Plugin = object
+"""Whatever implements one of the points."""

@@ -1,0 +1,57 @@
+"""The order of waiting jobs: five keys, stable, then the members of a batch job pulled to the best of them.
+
+Source: koordinator's proposal 20230707, revision of 2023-07-21: interval since the start, pod priority, whether members
+of the same job migrate, priority of the migration, BE > LS > LSR = LSE. The first key that differs decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from typing import TypeVar
+
+from slackwater.model.tiers import QoSClass
+from slackwater.podmigration.snapshot import WaitingJob
+
+SortFn = Callable[[Sequence[WaitingJob]], Sequence[WaitingJob]]
+"""A stable sort of another distribution. It is applied after the five keys, so it dominates them."""
+QOS_RANK: Mapping[QoSClass, int] = {
+    QoSClass.BE: 0,
+    QoSClass.LS: 1,
+    QoSClass.LSR: 2,
+    QoSClass.LSE: 2,
+    QoSClass.SYSTEM: 2,
+}
+_Item = TypeVar("_Item")
+
+
+def sort_key(job: WaitingJob, migrating_batch_jobs: Collection[str], now_s: float) -> tuple[int, int, bool, int, int]:
+    """Returns the five keys, lowest first. The interval is in whole seconds, so that jobs of one cycle are equal."""
+    return (
+        int(now_s - job.submitted_s),
+        job.pod_priority,
+        not (job.batch_job and job.batch_job in migrating_batch_jobs),
+        -job.priority,
+        QOS_RANK[job.qos],
+    )
+
+
+def in_rank_order(
+    jobs: Sequence[WaitingJob], migrating_batch_jobs: Collection[str], now_s: float, sorts: Sequence[SortFn] = ()
+) -> list[WaitingJob]:
+    """Returns the jobs, first to be admitted first. Equal jobs keep their order."""
+    ordered = sorted(jobs, key=lambda job: sort_key(job, migrating_batch_jobs, now_s))
+    for sort in sorts:
+        ordered = list(sort(ordered))
+    return pulled_together(ordered, [job.batch_job or None for job in ordered])
+
+
+def pulled_together(items: Sequence[_Item], groups: Sequence[Hashable | None]) -> list[_Item]:
+    """Returns the items with the members of each group behind its first member, in their own order. None: no group."""
+    first: dict[Hashable, int] = {}
+    places = [place if group is None else first.setdefault(group, place) for place, group in enumerate(groups)]
+    return [items[place] for place in sorted(range(len(items)), key=lambda place: places[place])]
+
+
+def by_rank(items: Sequence[_Item], rank: Callable[[_Item], int | None]) -> list[_Item]:
+    """Returns the items by rank, lowest first, stable; without a rank (its pod is missing) an item goes first."""
+    return sorted(items, key=lambda item: (rank(item) is not None, rank(item) or 0))

@@ -1,0 +1,288 @@
+"""The life of a migration: every interruption at every point, and whatever happens in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+from move_world import NEW_NODE, OLD_NODE, MoveWorld
+
+from slackwater.podmigration.jobs import (
+    DEGRADED,
+    MigrationJob,
+    MigrationMode,
+    MigrationPhase,
+    MigrationReason,
+    MigrationStep,
+    MoveOutcome,
+)
+from slackwater.podmigration.lifecycle import (
+    EvictionAnswer,
+    MoveView,
+    OldPod,
+    Replacement,
+    ReservationState,
+    admit,
+    desired_state,
+    hold,
+    refuse,
+    settle,
+    start,
+)
+from slackwater.podmigration.limits import HoldFilter, JobHold
+
+WAITING = MigrationJob("job", "pod", OLD_NODE, 0.0)
+HAPPY: Sequence[Callable[[MoveWorld], None]] = (
+    *(MoveWorld.decide, MoveWorld.converge, MoveWorld.decide, MoveWorld.schedule, MoveWorld.decide),
+    *(MoveWorld.converge, MoveWorld.decide, MoveWorld.evict, MoveWorld.decide, MoveWorld.converge),
+    *(MoveWorld.decide, MoveWorld.replace_pod, MoveWorld.decide, MoveWorld.become_ready, MoveWorld.decide),
+)
+
+
+def interrupt(**changes: object) -> Callable[[MoveWorld], None]:
+    def apply(world: MoveWorld) -> None:
+        for name, value in changes.items():
+            setattr(world, name, value)
+
+    return apply
+
+
+def ask_to_abort(world: MoveWorld) -> None:
+    world.job = replace(world.job, abort_requested=True)
+
+
+def pause(world: MoveWorld) -> None:
+    world.job = replace(world.job, paused=True)
+
+
+def lose_reservation(world: MoveWorld) -> None:
+    world.reservation = ReservationState.ABSENT
+
+
+def sibling_binds(world: MoveWorld) -> None:
+    if world.reservation is ReservationState.AVAILABLE:
+        world.reservation = ReservationState.CONSUMED
+
+
+INTERRUPTIONS: Mapping[str, Callable[[MoveWorld], None]] = {
+    "nothing": interrupt(),
+    "abort": ask_to_abort,
+    "pause": pause,
+    "timeout": interrupt(now_s=10_000.0),
+    "pod vanishes": MoveWorld.vanish,
+    "node lost": interrupt(node_answers=False),
+    "reservation lost": lose_reservation,
+    "reservation expired": interrupt(reservation=ReservationState.EXPIRED),
+    "reservation unschedulable": interrupt(reservation=ReservationState.UNSCHEDULABLE),
+    "sibling binds": sibling_binds,
+}
+
+
+@pytest.mark.parametrize("starts_replacement", [False, True])
+@pytest.mark.parametrize("mode", MigrationMode)
+@pytest.mark.parametrize("second", [None, "abort", "timeout", "node lost"])
+@pytest.mark.parametrize("interruption", INTERRUPTIONS)
+def test_every_interruption_at_every_point(
+    interruption: str, second: str | None, mode: MigrationMode, starts_replacement: bool
+) -> None:
+    """An act that is left out at a point is a crash there: what follows repeats it."""
+    for point in range(len(HAPPY) + 1):
+        for crashed in (False, True):
+            job = replace(WAITING, mode=mode, starts_replacement=starts_replacement)
+            world = MoveWorld(admit(job, 0.0))
+            for act in HAPPY[:point]:
+                act(world)
+            INTERRUPTIONS[interruption](world)
+            for act in HAPPY[point + crashed : point + 3]:
+                act(world)
+            if second is not None:
+                INTERRUPTIONS[second](world)
+            world.finish()
+            unreachable = "node lost" in (interruption, second)
+            assert world.job.outcome is not MoveOutcome.UNCONFIRMED or unreachable
+            if not world.pod_runs and world.node_answers and world.job.outcome is not MoveOutcome.UNCONFIRMED:
+                ended_by_itself = world.job.outcome is MoveOutcome.POD_VANISHED
+                assert world.replacement is Replacement.READY or (ended_by_itself and starts_replacement)
+
+
+def test_without_interruption_the_pod_is_moved() -> None:
+    world = MoveWorld(admit(WAITING, 0.0))
+    for act in HAPPY:
+        act(world)
+    assert world.job.phase is MigrationPhase.SUCCEEDED
+    assert world.job.outcome is MoveOutcome.MOVED
+    assert world.job.target_node == NEW_NODE
+    assert world.job.replacement == "new"
+    assert world.steps == [
+        *(MigrationStep.RESERVING, MigrationStep.EVICTING, MigrationStep.REPLACING, MigrationStep.ENDED),
+    ]
+
+
+class MoveLife(RuleBasedStateMachine):
+    """Acts in any order, the controller with views of the moment; the world checks itself after each act."""
+
+    @initialize(
+        mode=st.sampled_from(MigrationMode),
+        starts_replacement=st.booleans(),
+        dry_run=st.sampled_from([False, False, True]),
+        ttl_s=st.sampled_from([0.0, 100.0, 300.0]),
+    )
+    def submit(self, mode: MigrationMode, starts_replacement: bool, dry_run: bool, ttl_s: float) -> None:
+        job = replace(WAITING, mode=mode, starts_replacement=starts_replacement, dry_run=dry_run, ttl_s=ttl_s)
+        self.world = MoveWorld(job)
+
+    @rule()
+    def admit(self) -> None:
+        self.world.job = admit(self.world.job, self.world.now_s)
+
+    @rule(
+        act=st.sampled_from(
+            [
+                *(MoveWorld.decide, MoveWorld.converge, MoveWorld.schedule, MoveWorld.evict),
+                *(MoveWorld.replace_pod, MoveWorld.become_ready),
+            ]
+        ),
+        times=st.integers(1, 3),
+    )
+    def act(self, act: Callable[[MoveWorld], None], times: int) -> None:
+        for _ in range(times):
+            act(self.world)
+
+    @rule(seconds=st.sampled_from([1.0, 50.0, 400.0]))
+    def wait(self, seconds: float) -> None:
+        self.world.now_s += seconds
+
+    @rule(answers=st.booleans())
+    def connect(self, answers: bool) -> None:
+        self.world.node_answers = answers
+
+    @rule(paused=st.booleans())
+    def pause(self, paused: bool) -> None:
+        if self.world.job.step is not MigrationStep.ENDED:
+            self.world.job = replace(self.world.job, paused=paused)
+
+    @rule()
+    def abort(self) -> None:
+        if self.world.job.step is not MigrationStep.ENDED:
+            ask_to_abort(self.world)
+
+    @precondition(lambda self: self.world.reservation is not ReservationState.ABSENT)
+    @rule(
+        state=st.sampled_from(
+            [
+                ReservationState.EXPIRED,
+                ReservationState.UNSCHEDULABLE,
+                ReservationState.CONSUMED,
+                ReservationState.ABSENT,
+            ]
+        )
+    )
+    def lose_reservation(self, state: ReservationState) -> None:
+        self.world.reservation = state
+
+    @rule()
+    def vanish(self) -> None:
+        if not self.world.evicted:
+            self.world.vanish()
+
+    def teardown(self) -> None:
+        if hasattr(self, "world"):
+            world = self.world
+            world.job = replace(world.job, paused=False) if world.job.step is not MigrationStep.ENDED else world.job
+            world.job = admit(world.job, world.now_s)
+            world.finish()
+
+
+TestMoveLife = MoveLife.TestCase
+TestMoveLife.settings = settings(max_examples=100, stateful_step_count=25)
+
+
+def test_a_dry_run_does_nothing_and_succeeds() -> None:
+    job = start(admit(replace(WAITING, dry_run=True), 1.0), 2.0)
+    assert (job.phase, job.reason, job.outcome) == (
+        MigrationPhase.SUCCEEDED,
+        MigrationReason.DRY_RUN,
+        MoveOutcome.OLD_POD_RUNS,
+    )
+
+
+def test_the_time_to_live_counts_from_admission() -> None:
+    job = replace(WAITING, ttl_s=100.0, wait_s=1000.0)
+    assert not list(settle(job, MoveView(), 999.0)), "waiting is no use of it"
+    admitted = start(admit(job, 999.0), 999.0)
+    assert not list(settle(admitted, MoveView(), 1098.9))
+    *_, ended = settle(admitted, MoveView(), 1099.0)
+    assert (ended.phase, ended.reason) == (MigrationPhase.FAILED, MigrationReason.TIMEOUT)
+
+
+def test_a_job_that_is_never_admitted_ends_with_what_held_it() -> None:
+    held = hold(WAITING, JobHold(HoldFilter.NODE, "n1", 2, 2, 100.0))
+    *_, ended = settle(held, MoveView(), WAITING.wait_s)
+    assert ended.message == "held by node of n1: 2 of 2"
+    assert ended.outcome is MoveOutcome.OLD_POD_RUNS
+
+
+def test_a_paused_job_holds_its_reservation_but_evicts_nothing() -> None:
+    job = replace(start(admit(WAITING, 0.0), 0.0), paused=True)
+    view = MoveView(reservation=ReservationState.AVAILABLE, reservation_node=NEW_NODE)
+    *_, seen = settle(job, view, 1.0)
+    assert desired_state(seen).reservation
+    assert seen.step is MigrationStep.RESERVING
+    *_, resumed = settle(replace(seen, paused=False), view, 2.0)
+    assert resumed.step is MigrationStep.EVICTING
+
+
+def test_no_pod_is_moved_to_its_own_node() -> None:
+    job = start(admit(WAITING, 0.0), 0.0)
+    view = MoveView(reservation=ReservationState.AVAILABLE, reservation_node=OLD_NODE)
+    *_, ended = settle(job, view, 1.0)
+    assert (ended.reason, ended.outcome) == (MigrationReason.FORBIDDEN, MoveOutcome.OLD_POD_RUNS)
+
+
+def test_a_refused_eviction_is_asked_again_and_shown() -> None:
+    job = replace(WAITING, mode=MigrationMode.EVICT_DIRECTLY)
+    evicting = start(admit(job, 0.0), 0.0)
+    *_, refused = settle(evicting, MoveView(eviction=EvictionAnswer.REFUSED), 1.0)
+    assert refused.reason is MigrationReason.FAILED_EVICT
+    assert desired_state(refused).eviction
+    *_, ended = settle(refused, MoveView(pod=OldPod.GONE), 2.0)
+    assert ended.outcome is MoveOutcome.EVICTED
+
+
+def test_a_lost_node_leaves_an_unconfirmed_move_and_starts_nothing() -> None:
+    job = replace(WAITING, mode=MigrationMode.EVICT_DIRECTLY, starts_replacement=True)
+    lost = MoveView(pod=OldPod.UNKNOWN)
+    evicting = start(admit(job, 0.0), 0.0)
+    *_, withdrawing = settle(evicting, lost, 300.0)
+    assert withdrawing.step is MigrationStep.WITHDRAWING
+    assert not list(settle(withdrawing, lost, 359.9))
+    *_, ended = settle(withdrawing, lost, 360.0)
+    assert ended.outcome in DEGRADED
+    assert not desired_state(ended).replacement
+
+
+def test_arbitration_changes_waiting_jobs_only() -> None:
+    running = start(admit(WAITING, 0.0), 0.0)
+    assert admit(running, 5.0) is running
+    assert refuse(running, "no") is running
+    assert hold(running, JobHold(HoldFilter.NODE, "n1", 2, 2, 100.0)) is running
+    refused = refuse(WAITING, "1 replica")
+    assert (refused.phase, refused.reason) == (MigrationPhase.FAILED, MigrationReason.FORBIDDEN)
+    *_, invalid = settle(replace(WAITING, pod=""), MoveView(), 1.0)
+    assert invalid.reason is MigrationReason.INVALID_POD_REF
+
+
+def test_an_abort_withdraws_the_eviction_before_the_agent_begins() -> None:
+    world = MoveWorld(admit(WAITING, 0.0))
+    for act in HAPPY[:6]:
+        act(world)
+    assert world.told_to_evict
+    ask_to_abort(world)
+    for act in (MoveWorld.decide, MoveWorld.converge, MoveWorld.evict, MoveWorld.decide):
+        act(world)
+    assert world.pod_runs
+    assert (world.job.phase, world.job.outcome) == (MigrationPhase.ABORTED, MoveOutcome.OLD_POD_RUNS)
