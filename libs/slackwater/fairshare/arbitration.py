@@ -4,11 +4,13 @@ The rounds of a tree, each by lowest dominant used-to-fair-share (turn_order) an
 
 1. claims for which resources were reclaimed, as far as those are free by now;
 2. claims within what their quota is entitled to: its min in force, or its guaranteed amount;
-3. the claim that has waited longest beyond `starvation_s` at the head of its queue: it gets what becomes free;
+3. a head of a queue that has waited longer than `drain_s` and is larger than its runtime: it gets what becomes free;
 4. claims within their quota's runtime;
 5. reclaims for the claims of rounds 2 and 4 that have no room, and what is free is kept for them;
 6. all others: borrowing, within each max and what is still free;
 7. preemption inside a quota, for the head of its queue.
+
+In a strict queue those behind a waiting claim wait too; in any queue, once it has waited longer than `starvation_s`.
 
 Source: issue 26 section 2; Kueue's fair sharing and StrictFIFO, Koordinator's overuse revoke.
 """

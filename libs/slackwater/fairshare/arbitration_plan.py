@@ -22,7 +22,12 @@ class ArbitrationSettings:
     aging_s: float | None = DEFAULT_AGING_S
     """How much earlier a point of priority counts; None: priority alone orders a queue."""
     starvation_s: float = 600.0
-    """A first claim that has waited longer gets what becomes free, until it fits."""
+    """A claim that has waited longer is not passed in its queue any more, if its quota's runtime is enough for it."""
+    drain_s: float = 86_400.0
+    """A claim that has waited longer, and that its quota's runtime is not enough for, gets what becomes free in the
+    tree, until it fits: one at a time, because what is kept for it stands idle."""
+    borrow_backoff_s: float = 60.0
+    """A workload that was reclaimed waits this long before it borrows again, twice as long each time, up to 2^6."""
     reclaim_delay_s: float = 120.0
     """How long a quota may use more than its runtime before others take it back. A lender's min is not delayed."""
     preempts: bool = True
@@ -98,7 +103,7 @@ class WaitReason(StrEnum):
     """Why a queued claim is not admitted."""
 
     BEHIND = "behind"
-    """A claim before it in a strict queue waits."""
+    """A claim before it in a strict queue waits, or one that has waited for too long to be passed."""
     LIMIT = "limit"
     """A max, or the min of claims that are not preemptible: see the excesses."""
     CAPACITY = "capacity"
@@ -111,6 +116,8 @@ class WaitReason(StrEnum):
     """It will be reclaimed for it once the borrowers have been above their runtime for long enough."""
     BUDGET = "budget"
     """It would be reclaimed for it, but no more evictions are allowed."""
+    BACKOFF = "backoff"
+    """It was reclaimed before, and does not borrow again yet."""
     BEYOND_POOL = "beyond_pool"
     """The whole pool is too small; it does not block others meanwhile."""
 

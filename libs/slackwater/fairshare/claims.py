@@ -86,6 +86,8 @@ class QuotaClaim:
     workload: str = ""
     """Key by which agents report what runs."""
     grace_s: float = 30.0
+    reclaims: int = 0
+    """How often claims of the same workload were reclaimed before: the more, the later it may borrow again."""
     state: ClaimState = ClaimState.QUEUED
     admitted: Amounts = field(default_factory=dict)
     """What it was admitted with; kept after its end."""

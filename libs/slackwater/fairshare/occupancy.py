@@ -46,8 +46,20 @@ class Occupancy:
                 sums[resource] = sums.get(resource, 0) + sign * amount
 
     def fits(self, quota: str, amounts: Amounts) -> bool:
-        """Returns whether no limit is exceeded by what the amounts add."""
-        return next(self._beyond(quota, amounts), None) is None
+        """Returns whether no limit is exceeded by what the amounts add: as `excesses`, without naming them."""
+        used, quotas = self._used, self._layout.quotas
+        root = used.get(ROOT, {})
+        for resource, amount in amounts.items():
+            if amount <= 0:
+                continue
+            if root.get(resource, 0) + amount > self._total.get(resource, 0):
+                return False
+            for name in self._layout.paths[quota]:
+                maximum = quotas[name].maximum
+                occupied = used[name].get(resource, 0) if name in used else 0
+                if resource in maximum and occupied + amount > maximum[resource]:
+                    return False
+        return self._seen is self._used or not any(self._beyond(quota, amounts))
 
     def excesses(self, quota: str, amounts: Amounts) -> list[LimitExcess]:
         """Returns every limit that the amounts would exceed; the pool's total under the name of the root."""

@@ -15,7 +15,7 @@ def queue_places(
     state: TreeState,
     waiting: Mapping[str, Sequence[QuotaClaim]],
     *,
-    strict: Callable[[str], bool],
+    blocks: Callable[[QuotaClaim], bool],
     reasons: Mapping[str, WaitReason],
     reserved: Collection[str],
 ) -> list[QueuePlace]:
@@ -35,7 +35,7 @@ def queue_places(
             else:
                 excesses, computed = _obstacles(state, claim)
                 reason = reason or computed
-            blocked = blocked or (strict(quota) and reason is not WaitReason.BEYOND_POOL)
+            blocked = blocked or (reason is not WaitReason.BEYOND_POOL and blocks(claim))
             found.append(
                 QueuePlace(claim.id, quota, position, len(queue), reason, excesses, claim.id in reserved, dict(ahead))
             )

@@ -100,13 +100,13 @@ def ledger(quotas: Sequence[Quota], total: Amounts) -> QuotaLedger:
     children = children_of(quotas)
     demand: dict[str, QuotaDemand] = {}
     for quota in reversed(top_down(quotas)):
-        demand[quota.name] = _demand(quota, [demand[child.name] for child in children.get(quota.name, ())])
+        demand[quota.name] = demand_of(quota, [demand[child.name] for child in children.get(quota.name, ())])
     runtime: dict[str, Amounts] = {ROOT: dict(total)}
     levels: dict[str, QuotaLevel] = {}
     for parent in (ROOT, *(quota.name for quota in top_down(quotas))):
         if parent in children:
-            levels[parent] = _level(parent, runtime[parent], children[parent], demand)
-            runtime |= _runtime(levels[parent], children[parent])
+            levels[parent] = share_level(parent, runtime[parent], children[parent], demand)
+            runtime |= level_runtime(levels[parent], children[parent])
     del runtime[ROOT]
     return QuotaLedger(demand, levels, runtime)
 
@@ -163,7 +163,8 @@ def added(*amounts: Amounts) -> dict[str, int]:
     return found
 
 
-def _demand(quota: Quota, children: Sequence[QuotaDemand]) -> QuotaDemand:
+def demand_of(quota: Quota, children: Sequence[QuotaDemand]) -> QuotaDemand:
+    """Returns what a quota asks for with its children."""
     child_request = added(quota.own_request, *(child.limited for child in children))
     request = dict(child_request)
     if not quota.lends:
@@ -173,7 +174,10 @@ def _demand(quota: Quota, children: Sequence[QuotaDemand]) -> QuotaDemand:
     return QuotaDemand(child_request, request, limited(request, quota.maximum), used)
 
 
-def _level(parent: str, total: Amounts, children: Sequence[Quota], demand: Mapping[str, QuotaDemand]) -> QuotaLevel:
+def share_level(
+    parent: str, total: Amounts, children: Sequence[Quota], demand: Mapping[str, QuotaDemand]
+) -> QuotaLevel:
+    """Returns how a parent's total is shared among its children, sorted by name; `demand` has theirs by name."""
     minimum = scale_mins(total, [ScaledChild(child.name, child.minimum, child.scales) for child in children])
     resources = sorted({resource for child in children for resource in child.maximum})
     sharing = {
@@ -197,7 +201,8 @@ def _level(parent: str, total: Amounts, children: Sequence[Quota], demand: Mappi
     return QuotaLevel(parent, total, minimum, sharing)
 
 
-def _runtime(level: QuotaLevel, children: Sequence[Quota]) -> dict[str, Amounts]:
+def level_runtime(level: QuotaLevel, children: Sequence[Quota]) -> dict[str, Amounts]:
+    """Returns the runtime of each child of a level, in the resources that its max names."""
     return {
         child.name: {
             resource: sharing.runtime[child.name]

@@ -26,6 +26,8 @@ from slackwater.fairshare.turn_order import TurnOrder
 from slackwater.fairshare.victims import choose, in_reclaim_order, newest_first, undo
 from slackwater.fairshare.waiting_queue import QueueCursor, Shape, shape_of
 
+MOST_DOUBLINGS = 6
+
 
 class TreeRounds:
     """One arbitration of one tree; `plan` once."""
@@ -61,7 +63,7 @@ class TreeRounds:
         self._kept: set[str] = set()
         """Claims that what is free is kept for; they are not tried again."""
         self._reasons: dict[str, WaitReason] = {claim.id: WaitReason.BEYOND_POOL for claim in aside}
-        self._starved: QuotaClaim | None = None
+        self._draining: QuotaClaim | None = None
         self._victims: set[str] = set()
         self._candidates: dict[bool, list[QuotaClaim]] = {}
 
@@ -70,7 +72,7 @@ class TreeRounds:
         self._restore_pool()
         self._serve_reserved()
         self._serve(self._state.entitled, AdmissionBasis.WITHIN_MIN)
-        self._serve_starved()
+        self._serve_draining()
         self._serve(self._state.runtime, AdmissionBasis.WITHIN_RUNTIME)
         self._reclaim_for_entitled()
         self._serve(None, AdmissionBasis.BORROWED)
@@ -81,7 +83,7 @@ class TreeRounds:
             places = queue_places(
                 self._state,
                 self._waiting(),
-                strict=lambda quota: self._policy(quota) is QueuePolicy.STRICT_FIFO,
+                blocks=self._blocks,
                 reasons=self._reasons,
                 reserved=self._reserved,
             )
@@ -183,7 +185,6 @@ class TreeRounds:
 
     def _serve_next(self, quota: str, cursor: QueueCursor, limits: Figures | None, basis: AdmissionBasis) -> bool:
         """Admits the next claim of a quota that can be; returns False if there is none. Room only shrinks meanwhile."""
-        strict = self._policy(quota) is QueuePolicy.STRICT_FIFO
         while (claim := cursor.peek()) is not None:
             kept = claim.id in self._kept
             amounts = None if kept else self._amounts(claim, limits)
@@ -191,7 +192,7 @@ class TreeRounds:
                 cursor.advance()
                 self._admit(claim, amounts, basis)
                 return True
-            if strict:
+            if self._blocks(claim):
                 return False
             if kept:
                 cursor.advance()
@@ -202,24 +203,33 @@ class TreeRounds:
     def _amounts(self, claim: QuotaClaim, limits: Figures | None) -> Amounts | None:
         """Returns what the claim is admitted with now, None if it waits."""
         state = self._state
-        fits = state.fits(claim, claim.request)
-        if limits is None:
-            return claim.request if fits else state.largest(claim, None)
-        if state.within(limits, claim.quota, claim.request):
-            return claim.request if fits else state.largest(claim, limits)
-        if fits or limits is state.entitled:
-            return None  # whole in a later round
+        if limits is None and self._backs_off(claim):
+            self._reasons.setdefault(claim.id, WaitReason.BACKOFF)
+            return None
+        if limits is None or state.within(limits, claim.quota, claim.request):
+            return claim.request if state.fits(claim, claim.request) else state.largest(claim, limits)
+        if claim.partial_minimum is None or limits is state.entitled or state.fits(claim, claim.request):
+            return None  # if at all, whole in a later round
         return state.largest(claim, limits)
 
-    def _serve_starved(self) -> None:
-        """Keeps what becomes free for the head that has waited longest, if that can be enough one day.
+    def _blocks(self, claim: QuotaClaim) -> bool:
+        """Returns whether those behind a waiting claim have to wait too."""
+        if self._policy(claim.quota) is QueuePolicy.STRICT_FIFO:
+            return True
+        if self._now_s - claim.submitted_s <= self._settings.starvation_s or self._is_bound(claim):
+            return False
+        runtime = self._state.runtime[claim.quota]
+        return all(amount <= runtime.get(resource, amount) for resource, amount in claim.request.items())
 
-        One at a time: several would only leave more idle. What is within a runtime is served without it.
-        """
+    def _backs_off(self, claim: QuotaClaim) -> bool:
+        return self._now_s < claim.submitted_s + borrow_backoff_s(claim, self._settings)
+
+    def _serve_draining(self) -> None:
+        """Keeps what becomes free for the head that has waited longest, if that can be enough one day."""
         state = self._state
         heads = [claim for claim in self._heads().values() if claim.id not in self._kept]
-        starved = [claim for claim in heads if self._now_s - claim.submitted_s > self._settings.starvation_s]
-        for claim in sorted(starved, key=lambda claim: (claim.submitted_s, claim.id)):
+        late = [claim for claim in heads if self._now_s - claim.submitted_s > self._settings.drain_s]
+        for claim in sorted(late, key=lambda claim: (claim.submitted_s, claim.id)):
             if state.within(state.runtime, claim.quota, claim.request) or self._is_bound(claim):
                 continue
             if state.fits(claim, claim.request):
@@ -227,7 +237,7 @@ class TreeRounds:
                 break
             if self._can_drain(claim):
                 self._keep(claim, WaitReason.CAPACITY, reserved=False)
-                self._starved = claim
+                self._draining = claim
                 break
 
     def _can_drain(self, claim: QuotaClaim) -> bool:
@@ -265,22 +275,21 @@ class TreeRounds:
     def _reclaim_for_entitled(self) -> None:
         """Reclaims for what is within a min or runtime and has no room, and keeps what is free for it.
 
-        Nothing is reclaimed because of what is kept for a starved claim: that waits for what becomes free by itself.
+        Nothing is reclaimed because of what is kept for a claim that drains the tree.
         """
         state = self._state
-        if self._starved is not None:
-            state.release_kept(self._starved, self._starved.request)
+        if self._draining is not None:
+            state.release_kept(self._draining, self._draining.request)
         failed: list[tuple[QuotaClaim, WaitReason]] = []
         for quota in sorted(self._queues, key=lambda quota: (state.share(quota), quota)):
             failed += self._reclaim_in(quota)
         for claim, waits in failed:
             self._keep(claim, waits, reserved=False)
-        if self._starved is not None:
-            state.keep(self._starved, self._starved.request)
+        if self._draining is not None:
+            state.keep(self._draining, self._draining.request)
 
     def _reclaim_in(self, quota: str) -> Iterator[tuple[QuotaClaim, WaitReason]]:
         """Yields the entitled claims of a queue for which nothing can be reclaimed now, and why."""
-        strict = self._policy(quota) is QueuePolicy.STRICT_FIFO
         pending: Amounts = {}
         cursor = self._cursor(self._queues[quota])
         while (claim := cursor.peek()) is not None:
@@ -289,7 +298,7 @@ class TreeRounds:
                 continue
             reason = self._entitlement(claim, added(claim.request, pending))
             outcome = None if reason is None else self._reclaim_for(claim, reason)
-            if strict and outcome is not WaitReason.RECLAIMING:
+            if outcome is not WaitReason.RECLAIMING and self._blocks(claim):
                 cursor = self._cursor({})
             elif outcome is None:
                 cursor.drop_shape()
@@ -406,6 +415,11 @@ class TreeRounds:
                     needed=needed,
                 )
             )
+
+
+def borrow_backoff_s(claim: QuotaClaim, settings: ArbitrationSettings) -> float:
+    """Returns how long after its submission a claim may borrow; 0 for a workload that was never reclaimed."""
+    return settings.borrow_backoff_s * 2 ** min(claim.reclaims - 1, MOST_DOUBLINGS) if claim.reclaims > 0 else 0.0
 
 
 def _by_resource(lacking: Sequence[LimitExcess]) -> Amounts:

@@ -18,7 +18,7 @@ Shape = tuple[object, ...]
 def shape_of(claim: QuotaClaim) -> Shape:
     """Returns what decides whether a claim fits, its quota given."""
     partial = None if claim.partial_minimum is None else tuple(sorted(claim.partial_minimum.items()))
-    return (claim.non_preemptible, tuple(sorted(claim.request.items())), partial)
+    return (claim.non_preemptible, claim.reclaims, tuple(sorted(claim.request.items())), partial)
 
 
 class WaitingQueue:

@@ -230,14 +230,12 @@ def _policies(asked: SimulationRequest, options: PolicyOptions, html: Path | Non
 def _quotas(asked: SimulationRequest, capacity: str | None, control: str | None, html: Path | None) -> Item:
     from slackwater.simulation.edge.quota_report import quota_report_of
     from slackwater.simulation.service import simulate_quotas
-    from slackwater.simulation.usecases.replay_quotas import QuotaTerms
+    from slackwater.simulation.settings import quota_terms
 
     if asked.order is None:
         raise InvalidInput("--since: quotas are replayed on the arrivals of a trace; give --trace PATH", field="since")
-    usual = QuotaTerms()
-    terms = QuotaTerms(
-        capacity=usual.capacity if capacity is None else capacity_of(capacity),
-        period_s=usual.period_s if control is None else seconds_of(control, "control"),
+    terms = quota_terms(
+        None if capacity is None else capacity_of(capacity), None if control is None else seconds_of(control, "control")
     )
     with progress_bar() as bar:
         simulation = simulate_quotas(asked.files, asked.order.path, terms, Stages(bar))

@@ -53,7 +53,7 @@ def _figures(results: Sequence[Item]) -> list[Item]:
         rows.append({"what": f"used {resource}", "values": [_share(each["utilisation"][resource]) for each in results]})
         if any(each["lost"][resource] for each in results):
             lost = [_share(each["lost"][resource]) for each in results]
-            rows.append({"what": "  of it in vain", "values": lost})
+            rows.append({"what": "  of the pool, in vain", "values": lost})
     return rows
 
 

@@ -64,6 +64,7 @@ settings_drawn = st.builds(
     queue_policy=st.sampled_from(QueuePolicy),
     aging_s=st.sampled_from([None, 0.0, 60.0]),
     starvation_s=st.sampled_from([0.0, 600.0]),
+    drain_s=st.sampled_from([0.0, 86_400.0]),
     reclaim_delay_s=st.sampled_from([0.0, 120.0]),
     preempts=st.booleans(),
 )

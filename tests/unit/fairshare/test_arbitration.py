@@ -105,8 +105,10 @@ def test_nothing_that_fits_waits_unless_what_is_free_is_kept_for_others(snapshot
     by_id = {claim.id: claim for claim in snapshot.claims}
     first: set[str] = set()
     for place in plan.places:
-        is_behind = strict(snapshot, place.quota) and place.quota in first
-        if place.reason is not WaitReason.BEYOND_POOL:
+        is_behind = place.quota in first
+        assert is_behind or place.reason is not WaitReason.BEHIND
+        late = NOW_S - by_id[place.claim].submitted_s > snapshot.settings.starvation_s
+        if place.reason is not WaitReason.BEYOND_POOL and (strict(snapshot, place.quota) or late):
             first.add(place.quota)
         if is_behind or not fits(snapshot.quotas, snapshot.totals[""], after, by_id[place.claim]):
             continue

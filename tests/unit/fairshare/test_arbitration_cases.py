@@ -111,6 +111,12 @@ def test_no_claim_is_reclaimed_in_vain() -> None:
     assert found.places[0].reason is WaitReason.CAPACITY
 
 
+def test_a_victim_that_turns_out_not_to_be_needed_is_spared() -> None:
+    """The newest goes first, but is not enough; the next one is enough alone."""
+    claims = [running("a0", 6, 0.0), running("a1", 3, 1.0), running("a2", 1, 2.0), claim("b0", 3, 50.0)]
+    assert [each.victim for each in plan(LENDERS, claims).reclaims] == ["a1"]
+
+
 def test_no_more_is_reclaimed_than_the_budget_allows() -> None:
     claims = [*(running(f"a{place}", 2) for place in range(5)), claim("b0", 3, 50.0)]
     found = plan(LENDERS, claims, evictions_allowed={"": 1})
@@ -129,22 +135,44 @@ def test_a_strict_queue_waits_behind_its_head_and_a_best_effort_queue_does_not()
     assert admitted(best_effort) == ["a1"]
 
 
-def test_a_large_claim_is_not_passed_for_ever() -> None:
-    """Each second one of the small claims ends and another comes. Without the limit a0 would never get in."""
-    claims = {each.id: each for each in [claim("a0", 8, 0.0), *(running(f"b{place}", 1) for place in range(10))]}
-    got_in = None
-    for second in range(1, 800):
+def seconds_until_admitted(large: QuotaClaim, small: str, quotas: list[Quota], settings: ArbitrationSettings) -> int:
+    """Ten small claims run; each second the oldest ends and another comes."""
+    claims = {each.id: each for each in [large, *(running(f"{small}{place}", 1) for place in range(1, 11))]}
+    for second in range(1, 160):
         now_s = float(second)
-        oldest = min((each for each in claims.values() if each.holds), key=lambda each: each.submitted_s)
+        oldest = min((each for each in claims.values() if each.holds), key=lambda each: (each.submitted_s, each.id))
         claims[oldest.id] = end(oldest, ClaimState.RELEASED, now_s)
-        claims[f"b{second + 9}"] = claim(f"b{second + 9}", 1, now_s)
-        found = plan([EQUALS[0], replace(EQUALS[1], weight={"cpu": 10**6})], list(claims.values()), now_s)
+        claims[f"{small}{second + 10}"] = claim(f"{small}{second + 10}", 1, now_s)
+        found = plan(quotas, list(claims.values()), now_s, settings)
         claims |= apply_plan(found, claims, now_s)
-        if "a0" in admitted(found):
-            got_in = second
-            break
-    assert got_in is not None
-    assert 600 < got_in <= 612, "what becomes free is kept from then on"
+        if large.id in admitted(found):
+            return second
+    return 0
+
+
+def test_a_large_claim_is_not_passed_for_ever_in_its_queue() -> None:
+    soon = ArbitrationSettings(starvation_s=60.0)
+    assert 60 < seconds_until_admitted(claim("a0", 8), "a", EQUALS, soon) <= 70, "then none passes, and eight end"
+    never = ArbitrationSettings(starvation_s=1000.0)
+    assert seconds_until_admitted(claim("a0", 8), "a", EQUALS, never) == 0, "small ones pass"
+
+
+def test_a_claim_larger_than_its_share_drains_the_tree_in_the_end() -> None:
+    """b is entitled to all that it requests, so nothing is left of a's share."""
+    quotas = [EQUALS[0], replace(EQUALS[1], weight={"cpu": 10**6})]
+    soon = ArbitrationSettings(starvation_s=0.0, drain_s=60.0)
+    assert 60 < seconds_until_admitted(claim("a0", 8), "b", quotas, soon) <= 72
+    late = ArbitrationSettings(starvation_s=0.0)
+    assert seconds_until_admitted(claim("a0", 8), "b", quotas, late) == 0
+
+
+def test_a_workload_that_was_reclaimed_borrows_again_later_each_time() -> None:
+    claims = [running("b0", 5, 0.0), claim("a0", 5, 40.0, reclaims=1), claim("b1", 5, 99.0)]
+    early, late = plan(EQUALS, [claims[1]], 99.0), plan(EQUALS, [claims[1]], 101.0)
+    assert admitted(early) == admitted(late) == ["a0"], "what its runtime covers is not borrowed"
+    again = [replace(claims[1], request={"cpu": 6}, reclaims=3), running("b0", 3, 0.0), claim("b1", 8, 99.0)]
+    assert (admitted(plan(EQUALS, again, 279.0)), admitted(plan(EQUALS, again, 280.0))) == ([], ["a0"])
+    assert plan(EQUALS, again, 279.0).places[0].reason is WaitReason.BACKOFF
 
 
 def test_priority_counts_and_waiting_counts_too() -> None:

@@ -145,7 +145,7 @@ class ClaimLife(RuleBasedStateMachine):
 
 
 TestClaimLife = ClaimLife.TestCase
-TestClaimLife.settings = settings(max_examples=40, stateful_step_count=25)
+TestClaimLife.settings = settings(max_examples=30, stateful_step_count=20)
 
 
 CLAIM = QuotaClaim("claim-1", "a", Tier.BATCH, {"cpu": 2}, 10.0)

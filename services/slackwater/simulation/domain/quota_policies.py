@@ -12,6 +12,7 @@ from slackwater.fairshare.claims import ClaimState, QuotaClaim, admit, end
 from slackwater.fairshare.queue_order import QueuePolicy
 from slackwater.fairshare.tree import Amounts, added
 from slackwater.fairshare.tree_layout import TreeLayout
+from slackwater.fairshare.tree_rounds import borrow_backoff_s
 from slackwater.fairshare.waiting_queue import QueueCursor
 
 
@@ -48,11 +49,14 @@ class ArbiterPolicy:
         return list(apply_plan(plan, index.by_id, now_s).values())
 
     def next_change_s(self, index: ClaimIndex, now_s: float) -> float:
-        delay_s, starvation_s = self._settings.reclaim_delay_s, self._settings.starvation_s
-        moments = [since_s + delay_s for since_s in self._over_since_s.values()]
-        for queue in index.queued.values():
-            oldest = next(iter(queue.values()))
-            moments.append(math.nextafter(oldest.submitted_s + starvation_s, math.inf))
+        settings = self._settings
+        moments = [since_s + settings.reclaim_delay_s for since_s in self._over_since_s.values()]
+        for queue in index.queues.values():
+            for claims in queue.shapes(settings.aging_s).values():
+                submitted_s = claims[0].submitted_s
+                moments.append(submitted_s + borrow_backoff_s(claims[0], settings))
+                waits = (settings.starvation_s, settings.drain_s)
+                moments += [math.nextafter(submitted_s + wait_s, math.inf) for wait_s in waits]
         return min((moment for moment in moments if moment > now_s), default=math.inf)
 
 

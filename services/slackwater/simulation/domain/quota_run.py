@@ -129,6 +129,7 @@ class QuotaRun:
             submitted_s=at_s,
             priority=claim.priority,
             grace_s=claim.grace_s,
+            reclaims=self._reruns[original],
         )
         self._durations[again.id] = self._durations.pop(claim.id)
         self._index.put(again)

@@ -22,13 +22,14 @@ def quota_page(simulation: QuotaSimulation) -> str:
     """Returns a self-contained HTML file."""
     quotas = sorted({name for each in simulation.replayed for name in each.tally.by_quota})
     colours = {name: f"c{place % COLOURS}" for place, name in enumerate(quotas)}
-    queued_most = max(
-        (sum(values) for each in simulation.replayed for values in _columns(each.tally, "series_queued")), default=0.0
+    used_most, queued_most = (
+        max((sum(values) for each in simulation.replayed for values in _columns(each.tally, series)), default=0.0)
+        for series in ("series_used", "series_queued")
     )
     pictures = [
         {
             "name": each.name,
-            "used": Markup(_areas(each.tally, "series_used", colours, 1.0, f"Use under {each.name}")),  # noqa: S704 - drawn by us, escaped in svg
+            "used": Markup(_areas(each.tally, "series_used", colours, max(used_most, 1.0), f"Use under {each.name}")),  # noqa: S704 - drawn by us, escaped in svg
             "queued": Markup(  # noqa: S704 - as before
                 _areas(each.tally, "series_queued", colours, queued_most, f"Queue under {each.name}")
             ),
@@ -43,7 +44,7 @@ def quota_page(simulation: QuotaSimulation) -> str:
 def duration(seconds: float | None) -> str:
     """Formats a time in the largest unit that leaves at least two digits."""
     if seconds is None:
-        return "–"
+        return "-"
     for unit, length in (("d", _DAY_S), ("h", 3600.0), ("min", 60.0)):
         if seconds >= 2 * length:
             return f"{seconds / length:,.1f} {unit}"
@@ -51,7 +52,7 @@ def duration(seconds: float | None) -> str:
 
 
 def share(value: float | None) -> str:
-    return "–" if value is None else f"{value * 100:.1f} %"
+    return "-" if value is None else f"{value * 100:.1f} %"
 
 
 def _columns(tally: QuotaTally, series: str) -> list[tuple[float, ...]]:

@@ -1,4 +1,4 @@
-"""The result as JSON, schema `slackwater.quota-simulation/1` (docs/how-to/simulate-quotas.md); fields are only added."""
+"""The result as JSON, schema `slackwater.quota-simulation/1` (docs/how-to/simulate-quotas.md); only added to."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class PolicyResult(ReportPart):
     reclaims: int
     fairness: float | None = Field(description="Jain's index over the quotas' had_of_due; 1 is equal")
     utilisation: dict[str, float] = Field(description="share of the pool that was used, by resource")
-    lost: dict[str, float] = Field(description="of utilisation: work of claims that were reclaimed, done in vain")
+    lost: dict[str, float] = Field(description="part of utilisation: work of reclaimed claims, done in vain")
     quotas: list[QuotaResult]
 
 
