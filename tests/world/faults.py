@@ -13,7 +13,7 @@ from functools import cache, partial
 
 from tests.world.machine.station import Station
 from tests.world.plan import BROKER, POSTGRES, SERVICES, Plan, PlannedFault, agents, replicas
-from tests.world.world import World
+from tests.world.world import REPLACED_SECONDS, World
 
 MOST_SESSIONS = 100
 """Of PostgreSQL, without a fault."""
@@ -271,6 +271,14 @@ def _reboot(world: World, fault: PlannedFault) -> None:
     world.stations[fault.target].reboot()
 
 
+def _restart_often(world: World, fault: PlannedFault) -> None:
+    """Kill an agent again and again. `amount` is the time between, in report intervals."""
+    interval_seconds = fault.amount * world.plan.settings["agent"]["report_seconds"]
+    for number in range(1 + int(fault.seconds / interval_seconds)):
+        restart = partial(world.crash, fault.target, restart_after=REPLACED_SECONDS)
+        world.loop.call_later(number * interval_seconds, restart, context=Context())
+
+
 def machine_kinds() -> Sequence[FaultKind]:
     """What goes wrong on the machines of the agents."""
     return (
@@ -302,15 +310,18 @@ def rolled(plan: Plan) -> Sequence[str]:
 
 
 def _roll(*, is_older: bool) -> Act:
-    """Replace the replicas of a service, or all agents, one by one. `amount` is the pause between two of them; its
-    fraction of a second decides whether they are killed or stopped."""
+    """Replace the replicas of a service, or all agents, one by one, until the faults are over: those that are left
+    then stay, or go forward together. `amount` is the pause between two of them; its fraction of a second decides
+    whether they are killed or stopped."""
 
     def act(world: World, fault: PlannedFault) -> None:
         names = agents(world.plan) if fault.target == AGENTS else replicas(world.plan, fault.target)
-        kills = int(fault.amount * 1000) % 2 == 0
+        kills, left_seconds = int(fault.amount * 1000) % 2 == 0, world.plan.fault_seconds - world.loop.time()
         for number, name in enumerate(names):
             replace = partial(world.replace, name, is_older=is_older, kills=kills)
-            world.loop.call_later(number * fault.amount, replace, context=Context())
+            if number * fault.amount < left_seconds or not is_older:
+                delay_seconds = max(0.0, min(number * fault.amount, left_seconds))
+                world.loop.call_later(delay_seconds, replace, context=Context())
 
     return act
 
@@ -331,6 +342,8 @@ AGENT_AWAY = FaultKind("agent away", agents, (20.0, 240.0), _crash)
 """Longer than a crash: usage ages, and the node is lost."""
 AGENT_CUT = FaultKind("agent cut off", agent_connections, (5.0, 60.0), _cut(True, True, True), _cut(True, True, False))
 """Long enough for an agent to drop reports, and to be disconnected."""
+AGENT_RESTARTS = FaultKind("agent restarts again and again", agents, (10.0, 60.0), _restart_often, amount=(0.3, 2.5))
+"""Each of its processes sends a report or two, or none."""
 RACK_POWER = FaultKind("power of a rack fails", agents, (0.5, 10.0), _rack_power_failure, _broker_up)
 """That of the broker and of one agent's process, whose disk stays as it is."""
 LONG_READ_ONLY = FaultKind("database long read-only", postgres, (15.0, 20.0), _read_only, _writable)
@@ -372,6 +385,7 @@ def fault_kinds() -> Mapping[str, FaultKind]:
         LONG_READ_ONLY,
         AGENT_CUT,
         RACK_POWER,
+        AGENT_RESTARTS,
         FaultKind("slow statements", postgres, (1.0, 60.0), _slow_statements, _fast_statements, (0.01, 0.5)),
     )
     return {kind.name: kind for kind in kinds}

@@ -82,6 +82,7 @@ class History(World):
         given = settings_of(node, dict(self.plan.settings.get("agent", {})))
         rng = self.random(f"machine {node}")
         station = Station(node, self.loop.time, self.clock_of(name), rng, draw_sizes(rng))
+        station.workload.return_seconds = self.plan.return_seconds
         self.stations[name] = recorded(self, station)
 
         async def main(process: Process) -> None:

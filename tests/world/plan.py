@@ -55,6 +55,8 @@ class Plan:
     delay_seconds: float = 0.0005
     spread_seconds: float = 0.002
     reorders: bool = False
+    return_seconds: float = 0.0
+    """From the end of an evicted pod to the start of another one in its place; 0: none takes its place."""
     clock_offsets: Mapping[str, float] = field(default_factory=dict)
     """Seconds by host."""
     clock_rates: Mapping[str, float] = field(default_factory=dict)

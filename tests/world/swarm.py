@@ -11,6 +11,7 @@ from tests.world.changes import planned_changes
 from tests.world.faults import (
     AGENT_AWAY,
     AGENT_CUT,
+    AGENT_RESTARTS,
     CONSOLE_CRASHES,
     CONSOLE_CUT,
     KILLED_AT_A_FILE,
@@ -23,6 +24,7 @@ from tests.world.faults import (
 from tests.world.pace import paced
 from tests.world.plan import BROKER, POSTGRES, Plan, PlannedFault, agents, replicas
 from tests.world.settling import settling_seconds
+from tests.world.storms import with_storm
 
 SLOW_LINK_SECONDS, SMALLEST_OF_SLOW_LINK = 0.2, 3
 """One report at a time over a slow link takes as long as the agents take to send it: a queue that outlives its faults
@@ -41,6 +43,7 @@ DRAWN_APART = (
     (LONG_READ_ONLY, 0.3, 1),
     (AGENT_CUT, 0.3, 10),
     (RACK_POWER, 0.3, 10),
+    (AGENT_RESTARTS, 0.25, 2),
 )
 """Kinds with a random source of their own, the share of seeds that have them, and the most faults of a seed: its other
 faults do not depend on them."""
@@ -81,7 +84,8 @@ def draw(seed: int, *, nodes: int = 10, seconds: float = 600.0) -> Plan:
         own = Random(f"{kind.name} of {seed}")
         if own.random() < share:
             faults += _faults(own, plan, kind)[:most]
-    return replace(plan, faults=tuple(sorted(faults, key=lambda fault: fault.at)), changes=planned_changes(rng, plan))
+    faults.sort(key=lambda fault: fault.at)
+    return with_storm(replace(plan, faults=tuple(faults), changes=planned_changes(rng, plan)))
 
 
 def _quota_after_seconds(seed: int) -> float:

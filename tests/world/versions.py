@@ -6,6 +6,9 @@ deploy/upgrade/rehearse, decisions 0071 and 0078) taken out:
 - It does not know some event types: it never publishes them, and its relay refuses rows of them.
 - It keeps no history of documents and publishes none of their changes. The newer version records them at its start.
 - Messages and rows of the newer version have fields that it does not know; a row that it writes lacks them again.
+- Reports and answers of its agents are of an earlier state of their schemas, which only grow (tests/contract/golden):
+  they lack LATER_FIELDS. Its services and agents do not see these fields in reports, documents and answers either. What
+  its services write has them, because their rows are of the newer schema.
 
 `install` changes the product's modules for good, so it belongs into the forked process of a run.
 """
@@ -13,7 +16,9 @@ deploy/upgrade/rehearse, decisions 0071 and 0078) taken out:
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -21,9 +26,16 @@ from sqlalchemy import text
 from tests.world.processes import PROCESS
 
 from slackwater.bus.codec import decoder
+from slackwater.bus.connect import nats_bus
 from slackwater.events import serialized
 from slackwater.events.effect_measured import EffectMeasured
+from slackwater.events.envelope import Event, Payload
+from slackwater.events.intent_declared import IntentDeclared
+from slackwater.events.intent_observed import IntentObserved
 from slackwater.events.resource_changed import ResourceChanged
+from slackwater.events.serialized import Written
+from slackwater.events.usage_reported import UsageReported
+from slackwater.events.waterline_crossed import WaterlineCrossed
 from slackwater.model.errors import InvalidInput
 from slackwater.store import outbox, outbox_rows, resource_table
 from slackwater.store.unit_of_work import PostgresUnitOfWork
@@ -31,6 +43,19 @@ from slackwater.testing.postgres_twin.values import Json
 
 NEWER_TYPES = frozenset({serialized.type_of(ResourceChanged), serialized.type_of(EffectMeasured)})
 NEWER_FIELD: Mapping[str, Any] = MappingProxyType({"fieldOfTheNewerVersion": {"amount": 1}})
+_OF_A_REPORT = frozenset({"intent_declared_at", "node_free_bytes", "cpu_weights", "prod_refault_bytes_per_second"})
+LATER_FIELDS: Mapping[type[Payload], frozenset[str]] = MappingProxyType(
+    {
+        UsageReported: _OF_A_REPORT,
+        WaterlineCrossed: _OF_A_REPORT,
+        IntentDeclared: frozenset({"memory_throttles", "memory_protection"}),
+        IntentObserved: frozenset({"memory_limits"}),
+    }
+)
+LATER_FIELDS_OF_A_POD = frozenset({"memory_high_bytes", "original_memory_high_bytes", "reclaimable_bytes"})
+UNREAD = "unread"
+"""An older reader takes the limits of such a pod for read. Older agents left the pod out, which is the defect that was
+mended (0106)."""
 _IN_A_BODY = json.dumps(dict(NEWER_FIELD)).encode()[1:]
 _OF_A_RESOURCE = frozenset({"apiVersion", "spec"})
 """Documents of operators: a field that a version does not know is refused there, and kept out of force."""
@@ -102,12 +127,19 @@ def _plain(change: str) -> Any:
 def _install_fields() -> None:
     names = vars(decoder)
     decode_on, decode_body, copy = names["decode_on"], names["decode_body"], Json.copy
+    written: Callable[[Event[Any]], Written] = vars(nats_bus)["written"]
 
     def decode_on_version(subject: str, payload: Any, headers: Any, body: bytes, *, read: Any) -> Any:
-        return decode_on(subject, payload, headers, _as_from_newer(body), read=read)
+        return decode_on(subject, payload, headers, _as_from_newer(payload, body), read=read)
 
     def decode_body_version(payload: Any, body: bytes) -> Any:
-        return decode_body(payload, _as_from_newer(body))
+        return decode_body(payload, _as_from_newer(payload, body))
+
+    def written_by_version(event: Event[Any]) -> Written:
+        made = written(event)
+        if not (is_older() and type(event.data) in LATER_FIELDS):
+            return made
+        return replace(made, body=_of_earlier_schema(type(event.data), made.body, LATER_FIELDS_OF_A_POD))
 
     def copy_of_version(value: Json) -> Any:
         content = copy(value)
@@ -115,14 +147,32 @@ def _install_fields() -> None:
             content.update(NEWER_FIELD)
         return content
 
+    _set(nats_bus, "written", written_by_version)
     _set(decoder, "decode_on", decode_on_version)
     _set(decoder, "decode_body", decode_body_version)
     _set(Json, "copy", copy_of_version)
 
 
-def _as_from_newer(body: bytes) -> bytes:
-    """A body with a field that the older version does not know, if that reads it."""
-    return body[:-1] + b"," + _IN_A_BODY if is_older() and body.startswith(b'{"') and body.endswith(b"}") else body
+def _as_from_newer(payload: Any, body: bytes) -> bytes:
+    """A body as the older version sees it, if that reads it: without the fields that its schema lacks, and with one
+    that it does not know."""
+    if not (is_older() and body.startswith(b'{"') and body.endswith(b"}")):
+        return body
+    if payload in LATER_FIELDS:
+        with suppress(ValueError):  # a hostile body stays as it is
+            body = _of_earlier_schema(payload, body.decode(), LATER_FIELDS_OF_A_POD | {UNREAD}).encode()
+    return body[:-1] + b"," + _IN_A_BODY
+
+
+def _of_earlier_schema(payload: type[Payload], body: str, of_a_pod: frozenset[str]) -> str:
+    """The body without later fields. Raises ValueError for one that is no JSON."""
+    content = json.loads(body)
+    for name in LATER_FIELDS[payload]:
+        content.pop(name, None)
+    for pod in content.get("pods", ()):
+        for name in of_a_pod & pod.keys():
+            del pod[name]
+    return json.dumps(content)
 
 
 def _set(owner: Any, name: str, value: Any) -> None:

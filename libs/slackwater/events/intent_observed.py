@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import operator
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from slackwater.events.envelope import Payload
 from slackwater.model.bounds import Count, CpuMilli, Items, MachineAmount, Moment, Name, Text
+
+READ_REFUSED: Final = "read_refused"
+"""The error of a limit that could not be read back: None then stands for unknown, and what was in force may still be.
+"""
 
 
 class ObservedLimit(BaseModel):

@@ -20,6 +20,8 @@ def is_unknown(value: object) -> bool:
     return value is None
 
 
+Code = Annotated[Name | None, Field(exclude_if=is_unknown)]
+"""A stable reason, omitted from the JSON if None."""
 KnownBytes = Annotated[MachineAmount | None, Field(exclude_if=is_unknown)]
 """Bytes, omitted from the JSON if None."""
 
@@ -84,6 +86,9 @@ class PodUsage:
     any throttle by Slackwater. `reclaimable_bytes` is the page cache of the pod that the kernel can drop, in
     addition to `usage.memory_bytes`, which holds what it cannot drop: the sum is what memory.high counts. None means
     that the agent does not measure it, so the pod's memory is not throttled. All three are omitted if None.
+
+    `unread` states why the CPU limit could not be read; both CPU limits are then those that were read last (None:
+    unlimited, or never read). The pod is there: its limits stay. Omitted if the limit was read.
     """
 
     pod: Pod
@@ -95,3 +100,4 @@ class PodUsage:
     memory_high_bytes: KnownBytes = None
     original_memory_high_bytes: KnownBytes = None
     reclaimable_bytes: KnownBytes = None
+    unread: Code = None

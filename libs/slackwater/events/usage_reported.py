@@ -27,7 +27,9 @@ class UsageReported(Payload):
     `alone` are omitted if empty or false. `prod_refault_bytes_per_second` is what prod pods read again per second of
     the file pages that were evicted from their page cache; omitted if unknown. `node_free_bytes` is memory that nothing
     nothing uses, page cache neither, at `sampled_at`; omitted if unknown. `cpu_weights` are the weights of tiers that
-    the agent read back from the kernel, if they put prod first; else omitted.
+    the agent read back from the kernel, if they put prod first; else omitted. `intent_declared_at` is the `declared_at`
+    of ensurance's document that the agent holds, by which ensurance learns that the broker lost a newer one; omitted
+    without a document.
     """
 
     TYPE: ClassVar[str] = "usage.reported"
@@ -53,6 +55,7 @@ class UsageReported(Payload):
     prod_refault_bytes_per_second: RefaultRate | None = Field(default=None, exclude_if=is_unknown)
     node_free_bytes: KnownBytes = None
     cpu_weights: Literal["by-tier", "by-tier-idle"] | None = Field(default=None, exclude_if=is_unknown)
+    intent_declared_at: Moment | None = Field(default=None, exclude_if=is_unknown)
 
     def key(self) -> str:
         return self.node

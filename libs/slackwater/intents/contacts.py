@@ -19,10 +19,19 @@ class Contacts:
     """Since when every report of a node says that its agent decides by itself."""
     released_at: dict[str, datetime] = field(default_factory=dict)
     """When the document of a node last said that it holds for no time, because the node is silent."""
+    declared_at: dict[str, datetime] = field(default_factory=dict)
+    """The `declared_at` of the newest document of a node, also of one that could not be stored."""
+    outdated_since: dict[str, tuple[datetime, datetime]] = field(default_factory=dict)
+    """The `declared_at` of another document that a node's agent holds, and since when its reports say so."""
 
-    def report(self, node: str, now: datetime, *, disconnected: bool = False) -> None:
-        """Record a report that could be used, if only to learn that its agent decides by itself."""
+    def report(self, node: str, now: datetime, *, disconnected: bool = False, follows: datetime | None = None) -> None:
+        """Record a report that could be used, if only to learn that its agent decides by itself. `follows` is the
+        `declared_at` of the document that the agent holds (None: not known)."""
         self.last_report_at[node] = now
+        if follows is not None and follows == self.declared_at.get(node, follows):
+            self.outdated_since.pop(node, None)
+        elif follows is not None and self.outdated_since.get(node, (None, now))[0] != follows:
+            self.outdated_since[node] = follows, now
         if disconnected:
             self.disconnected_since.setdefault(node, now)
         else:
@@ -33,8 +42,9 @@ class Contacts:
         self.last_report_at.update(dict.fromkeys(nodes, now))
 
     def discard(self, node: str) -> None:
-        for times in (self.last_report_at, self.disconnected_since, self.released_at):
+        for times in (self.last_report_at, self.disconnected_since, self.released_at, self.declared_at):
             times.pop(node, None)
+        self.outdated_since.pop(node, None)
 
     def is_released(self, node: str) -> bool:
         """Whether the node was released as silent and has not reported since."""
@@ -56,14 +66,20 @@ class Contacts:
         since = self.disconnected_since.get(node)
         return since is not None and (now - since).total_seconds() >= seconds
 
+    def stays_outdated(self, node: str, now: datetime, seconds: float) -> bool:
+        """Whether the agent holds the same older document for so long."""
+        since = self.outdated_since.get(node)
+        return since is not None and (now - since[1]).total_seconds() >= seconds
+
     def declare(self, node: str, now: datetime, *, silent: bool) -> None:
-        """Record that the node's document is declared now. Whether the agent is disconnected is counted anew from its
-        next report on."""
+        """Record that the node's document is declared now. Whether the agent is disconnected or holds an older one is
+        counted anew from its next report on."""
         if silent:
             self.released_at[node] = now
         else:
             self.released_at.pop(node, None)
         self.disconnected_since.pop(node, None)
+        self.outdated_since.pop(node, None)
 
 
 @dataclass(slots=True)

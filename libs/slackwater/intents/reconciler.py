@@ -1,5 +1,6 @@
 """Declares documents again that changed without an event of their node: of nodes that are new to this replica, that
-became silent or report again, and whose agents stay disconnected although their reports are read.
+became silent or report again, and whose agents stay disconnected, or hold an older document, although their reports
+are read.
 
 Documents are not renewed by being declared again; a broadcast renews all leases of a partition (leases). So whatever a
 document says must be declared when it changes.
@@ -19,7 +20,7 @@ from slackwater.model.identifiers import partition_of
 BATCH: Final = 200
 """Documents in one transaction; reports are handled between two of them."""
 DISCONNECTED_LEASES: Final = 2 / 3
-"""An agent that is still disconnected after two renewals, in leases."""
+"""An agent that is still disconnected, or holds the same older document, after two renewals, in leases."""
 
 
 class IntentReconciler(Generic[S, U]):
@@ -28,7 +29,8 @@ class IntentReconciler(Generic[S, U]):
     they are still needed cannot be seen, and its agent decides by itself.
 
     A disconnected agent connects again when its lease is renewed. One that was started while it was cut off has only
-    remembered documents, and a remembered lease cannot be renewed: its document is declared again."""
+    remembered documents, and a remembered lease cannot be renewed: its document is declared again. So is one that the
+    broker lost with its power before the agent received it."""
 
     def __init__(self, intents: IntentWriter[S, U], silent_seconds: float) -> None:
         self._intents = intents
@@ -46,6 +48,7 @@ class IntentReconciler(Generic[S, U]):
             for state in self._nodes.nodes()
             if contacts.is_due(state.node, now, self._listening_since, self._silent_seconds)
             or contacts.stays_disconnected(state.node, now, self._disconnected_seconds)
+            or contacts.stays_outdated(state.node, now, self._disconnected_seconds)
             or changed(state)
         ]
         return await self.declare(due)

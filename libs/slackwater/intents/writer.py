@@ -101,5 +101,6 @@ class IntentWriter(Generic[S, U]):
     def _event(
         self, state: S, content: Content, seconds: float, now: datetime, cause: Event[Any] | str | None
     ) -> Event[IntentDeclared]:
+        self.nodes.contacts.declared_at[state.node] = now
         lease = IntentLease(self._epoch_of(partition_of(state.node)), seconds)
         return document_event(self.writer, state.node, state.generation, content, lease, now, cause)

@@ -213,10 +213,13 @@ def _steadied(
 
 
 def _undone(effects: Sequence[RuleEffect], analysis: Analysis, now: datetime) -> tuple[UselessThrottle, ...]:
-    """Returns the findings to carry out. Limits of another rule that is triggered or cools down stay."""
+    """Returns the findings to carry out. Limits of another rule that is triggered or cools down stay, and so do limits
+    that help another rule or whose trial for it is under way: it would set them again at once."""
     suspended = {one.rule: one.finding for one in effects if one.is_suspended(now) and one.finding is not None}
     others = (one for one in analysis.verdicts if one.rule.key not in suspended and not one.rule.is_preview)
     if analysis.throttles or any(one.triggered or not one.is_over(now) for one in others):
+        return ()
+    if any(one.rule not in suspended and (one.has_helped or one.is_on_trial) for one in effects):
         return ()
     return tuple(suspended.values())
 

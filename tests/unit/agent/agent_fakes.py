@@ -12,6 +12,7 @@ from slackwater.agent.adapters.linux.hierarchy import Hierarchy
 from slackwater.agent.domain.controls.catalog import KNOBS
 from slackwater.agent.domain.knobs import Knob, KnobSpec, Target, Tree, Value
 from slackwater.agent.ports import PodSample, PsiTotals, RawSample
+from slackwater.events.intent_observed import READ_REFUSED
 from slackwater.model.errors import Misconfigured, NotFound
 from slackwater.model.nodes import CpuTopology, NodeFacts
 from slackwater.model.pods import Pod
@@ -61,6 +62,8 @@ class FakeDriver:
     """Pods that ignore SIGTERM."""
     immortal: set[str] = field(default_factory=set)
     refused: set[Knob] = field(default_factory=set)
+    unread: set[Knob] = field(default_factory=set)
+    """Files that cannot be read now."""
     guarded: dict[str, str] = field(default_factory=dict)
     signals: list[tuple[str, int]] = field(default_factory=list)
     writes: list[tuple[Knob, str]] = field(default_factory=list)
@@ -149,7 +152,9 @@ class FakeDriver:
         return self._specs[knob.field].plain_value(text)
 
     def read(self, knob: Knob) -> str:
-        return self.knobs[self._existing(knob)]
+        if self._existing(knob) in self.unread:
+            raise Misconfigured("unreadable", code=READ_REFUSED)
+        return self.knobs[knob]
 
     def write(self, knob: Knob, text: str) -> None:
         self._existing(knob)

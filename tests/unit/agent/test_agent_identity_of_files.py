@@ -67,7 +67,7 @@ class Machine:
         """Every pod wants as much; the planner looks, and the agent writes what it says."""
         self.generation += 1
         pods = self.driver.pods()
-        limits, ours = self.converge.limits(pods), self.state.by_uid()
+        limits, ours = self.converge.limits(pods).known, self.state.by_uid()
         uses = [
             pod_view(one, min(load_milli, limits[one.uid][0] or CAPACITY), 0, limits[one.uid][1], ours.get(one.uid))
             for one in pods

@@ -399,3 +399,13 @@ async def test_slow_samples_do_not_shift_the_rhythm_and_missed_ones_are_skipped(
     async with world.running():
         await world.clock.advance(8)
     assert slow.samples[:6] == pytest.approx([0.0, 1.0, 2.0, 5.0, 6.0, 7.0])
+
+
+async def test_a_report_names_the_document_of_ensurance_that_is_held(world: World) -> None:
+    async with world.running():
+        await world.clock.advance(6)
+        await world.declare("migration")
+        document = await world.declare()
+        await world.clock.advance(5)
+    first, *_, last = [one.intent_declared_at for one in world.all(UsageReported)]
+    assert (first, last) == (None, document.data.declared_at)

@@ -9,6 +9,7 @@ from ensurance_scene import described, reported
 from guard_documents import DocumentScene
 
 from slackwater.agent.domain.disconnected import Machine
+from slackwater.agent.domain.limits import ReadLimits
 from slackwater.agent.domain.observation import Instant
 from slackwater.ensurance.usecases.report_view import partial_view, view_of
 from slackwater.events.effect_measured import EffectMeasured
@@ -161,7 +162,7 @@ async def test_an_agent_that_is_alone_reads_what_the_service_reads() -> None:
 
     facts = described(at=scene.clock.now()).data.facts
     limits: dict[str, tuple[int | None, int | None]] = {one.uid: (None, None) for one in pods}
-    alone = Machine(facts).view(instant, scene.clock.now(), pods, limits, GuardState())
+    alone = Machine(facts).view(instant, scene.clock.now(), pods, ReadLimits(limits), GuardState())
     assert read(alone) == read(service)
     assert read(alone)["batch_cpu_usage"] == [(700.0, {})]
     assert read(alone)["network_usage_ratio"] == [

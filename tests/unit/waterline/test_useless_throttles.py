@@ -200,3 +200,13 @@ def test_a_suspension_ends_by_itself() -> None:
     assert not effect.is_suspended(at(60))
     assert not effect.is_suspended(at(60) + timedelta(hours=1))
     assert Options(loop=LoopPolicy()).loop is not None
+
+
+def test_limits_that_help_one_rule_are_not_undone_for_another_that_they_do_not_help() -> None:
+    """The first rule would set them again with its next sample, and so on (world seed 5)."""
+    rules = under(line(cool_down_seconds=0.0), line("node_cpu_usage", "10", name="always"))
+    loop = GuardLoop(Plant(prod_demand=1500, prod_weight=1.0, batch={"b0": 2000}), rules)
+    loop.run(60)
+    assert any("always" in one.rule and one.undone for one in loop.state.cycle.loop.effects)
+    assert not undoing(loop)
+    assert loop.plant.limits

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.world.invariants import Violation
-from tests.world.invariants.decisions.changes import GUARDED, ChangesAreRecorded
+from tests.world.invariants.decisions.changes import ChangesAreRecorded
 from tests.world.invariants.decisions.machines import MachinesFollowDecisions
 from tests.world.invariants.decisions.repeat import check_repeats
 from tests.world.invariants.differences import difference
@@ -22,6 +22,7 @@ from slackwater.decisions.reasons import DecisionKind, Mode, Reason
 from slackwater.decisions.record import Action, DecisionRecord
 from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.intent_declared import CpuThrottle, IntentDeclared
+from slackwater.events.intent_observed import READ_REFUSED, IntentObserved, ObservedLimit
 from slackwater.events.serialized import type_of
 from slackwater.waterline.analysis.demands import ActionKind
 from slackwater.waterline.cycle import Options
@@ -87,10 +88,18 @@ class Commits:
         self.world: Any = SimpleNamespace(stations={"agent-00": station})
         self.invariant = ChangesAreRecorded(self.world)
 
-    def commit(self, *payloads: Any, row: Any = None) -> None:
+    def answer(self, *limits: ObservedLimit) -> None:
+        observed = IntentObserved(
+            node="node-00", writer="ensurance", generation=1, boot_epoch="b", received_at=NOW, observed_at=NOW,
+            limits=limits,
+        )  # fmt: skip
+        message = SimpleNamespace(body=observed.body().encode())
+        subject = f"sw.v1.{IntentObserved.TYPE}.1.node-00.ensurance"
+        self.invariant.on_step(Step(1, 0.0, "agent-00", Kind.STORED, subject, value=message))
+
+    def commit(self, *payloads: Any) -> None:
         rows = ((0, str(number), type_of(one), "s", "{}", one.body()) for number, one in enumerate(payloads))
         written = {("outbox", number): (None, values) for number, values in enumerate(rows)}
-        written |= {} if row is None else {(GUARDED, 0): (None, row)}
         commit = SimpleNamespace(written=written)
         self.invariant.on_step(Step(1, 0.0, "ensurance-0", Kind.COMMITTED, "ensurance", value=commit))
 
@@ -164,11 +173,10 @@ def test_a_difference_shows_the_parts_that_differ_and_clips_them() -> None:
     assert difference((1, 2), (1,)) == "(1, 2) instead of (1,)"
 
 
-def test_the_limit_of_a_pod_that_the_followed_report_does_not_list_goes_without_a_record() -> None:
-    for reported, is_found in ((("a",), True), ((), False)):
+def test_a_limit_that_could_not_be_set_goes_without_a_record_and_one_that_could_not_be_read_does_not() -> None:
+    for error, is_found in ((READ_REFUSED, True), ("write_refused", False)):
         commits = Commits()
         commits.commit(document(200), throttle(200))
-        commits.invariant._reported["node-00", "boot", 7] = frozenset(reported)
-        follows = SimpleNamespace(content={"last_report": {"boot_epoch": "boot", "sequence": 7}})
+        commits.answer(ObservedLimit(pod_uid="a", cpu_limit_milli=None, error=error))
         with pytest.raises(Violation) if is_found else nullcontext():
-            commits.commit(document(generation=2), row=(follows,))
+            commits.commit(document(generation=2))

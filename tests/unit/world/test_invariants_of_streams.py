@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
@@ -49,6 +50,7 @@ class Stream:
             broker=SimpleNamespace(jetstreams={"WINDOWS": SimpleNamespace(messages=self.kept)}),
             postgres=SimpleNamespace(schemas={"ingestion": SimpleNamespace(tables=self.tables)}),
             clock_of=lambda _: SimpleNamespace(monotonic=lambda: 0.0),
+            loop=SimpleNamespace(time=lambda: 3600.0),
         )
         self.invariant = invariant(world)
         return self.invariant
@@ -109,6 +111,25 @@ def test_a_running_agent_that_ingestion_does_not_count_is_found_at_rest() -> Non
     stream.stored(report(NODE, 1, NOON))
     with pytest.raises(Violation, match="an earlier boot"):
         invariant.at_rest()
+
+
+def test_an_earlier_boot_that_takes_the_place_of_a_fresh_one_is_found() -> None:
+    names = ("name", "boot_epoch", "liveness")
+    table = SimpleNamespace(definition=SimpleNamespace(names=names), committed=list)
+    for liveness, is_found in (("fresh", True), ("stale", False)):
+        stream = Stream(tables={"nodes": table})
+        stream.watch(RunningAgentsAreCounted)
+        stream.stored(report(NODE, 1, NOON, boot_epoch="first"))
+        stream.stored(report(NODE, 1, NOON, boot_epoch="second"))
+
+        def replaced(before: str, after: str, stream: Stream = stream, liveness: str = liveness) -> None:
+            rows = (NODE, before, liveness), (NODE, after, liveness)
+            commit = SimpleNamespace(written={("nodes", NODE): rows})
+            stream.step(Kind.COMMITTED, "ingestion", commit)
+
+        replaced("first", "second")
+        with pytest.raises(Violation, match="boot first took the place of second") if is_found else nullcontext():
+            replaced("second", "first")
 
 
 # documents

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from contextvars import copy_context
+from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,11 +16,17 @@ from tests.world.processes import PROCESS
 from tests.world.run import Child, perform
 
 from slackwater.bus.codec.decoder import decode_payload
+from slackwater.bus.connect import nats_bus
+from slackwater.events import serialized
+from slackwater.events.envelope import event_of
 from slackwater.events.eviction_completed import EvictionCompleted
 from slackwater.events.serialized import UNKNOWN_TYPE
+from slackwater.events.usage_reported import UsageReported
 from slackwater.model.errors import InvalidInput
 from slackwater.store import outbox, outbox_rows
+from slackwater.testing.clock import EPOCH
 from slackwater.testing.postgres_twin.values import Json
+from slackwater.testing.reports import pod_usage, report
 
 
 def under_each_version(work: Callable[[], Any]) -> dict[str, Any]:
@@ -67,6 +76,37 @@ def fields_read() -> tuple[bool, str]:
 
 def test_the_older_version_reads_rows_and_events_with_fields_it_does_not_know() -> None:
     assert under_each_version(fields_read) == {"older": (True, "a"), "newer": (False, "a")}
+
+
+def report_read_and_written() -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """Two fields of a report and of its pod, as a reader of this version sees them and as its agents write them."""
+    pod = replace(pod_usage("a"), unread="read_refused", memory_high_bytes=1 << 20)
+    sent = report("n", 1, EPOCH, pods=[pod]).model_copy(update={"intent_declared_at": EPOCH, "alone": True})
+    event = event_of(sent, source="n", time=EPOCH)
+    body = serialized.written(event).body
+    seen = decode_payload(UsageReported, body.encode())
+    made = json.loads(vars(nats_bus)["written"](event).body)
+    [seen_pod], [made_pod] = seen.pods, made["pods"]
+    return (
+        (seen.intent_declared_at, seen.alone, seen_pod.unread, seen_pod.memory_high_bytes),
+        ("intent_declared_at" in made, made["alone"], made_pod["unread"], "memory_high_bytes" in made_pod),
+    )
+
+
+def test_the_older_version_writes_and_reads_reports_of_an_earlier_schema() -> None:
+    found = under_each_version(report_read_and_written)
+    assert found["newer"][0] == (EPOCH, True, "read_refused", 1 << 20)
+    assert found["newer"][1] == (True, True, "read_refused", True)
+    assert found["older"][0] == (None, True, None, None)
+    assert found["older"][1] == (False, True, "read_refused", False)
+
+
+def test_fields_that_the_older_version_lacks_are_in_no_golden_event() -> None:
+    golden = Path(__file__).parents[2] / "contract" / "golden"
+    for payload, later in versions.LATER_FIELDS.items():
+        earliest = json.loads((golden / f"{payload.TYPE}.v{payload.VERSION}.json").read_text())["schema"]
+        assert later <= payload.model_fields.keys()
+        assert not later & earliest["properties"].keys()
 
 
 def test_replicas_are_replaced_one_by_one_and_back() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import Context
 from dataclasses import dataclass, field
 from random import Random
 
@@ -65,6 +66,8 @@ class Workload:
     offered: Callable[[], ResourcesOffered | None] = lambda: None
     started: int = 0
     placed: dict[str, Resources] = field(default_factory=dict)
+    return_seconds: float = 0.0
+    """From the end of an evicted pod to the start of another one in its place; 0: none takes its place."""
     is_quiet: bool = False
     """The faults are over: nothing starts or ends any more."""
 
@@ -108,6 +111,16 @@ class Workload:
             return False
         self.start(Tier.BATCH, self.rng.choice(JOBS), request)
         return True
+
+    def replace_evicted(self, pod: Pod) -> None:
+        """The controller of an evicted pod makes another one. A scheduler finds the room that the first one left."""
+        if self.return_seconds:
+            loop, context = asyncio.get_running_loop(), Context()  # not that of the agent that sent the signal
+            loop.call_later(self.return_seconds, self._start_again, pod, context=context)
+
+    def _start_again(self, pod: Pod) -> None:
+        if not self.is_quiet:
+            self.start(pod.tier, pod.workload, pod.request, pod.qos)
 
     def start(self, tier: Tier, workload: str, request: Resources, qos: QoSClass | None = None) -> Pod:
         self.started += 1

@@ -47,6 +47,10 @@ class Hardware:
     system_bytes: int = _GIB
 
 
+KILLED, TERMINATED = SIGNALLED = ("killed", "terminated")
+"""How a pod ends that gets a signal."""
+
+
 @dataclass(frozen=True, slots=True)
 class Effect:
     """Something that happened on the machine: `kind` is pod_started, pod_ended or signal. `what` is the number of the
@@ -157,11 +161,11 @@ class Machine:
         self.on_effect(Effect("signal", running.pod, str(int(number)), self.protection(running) is not None))
         now, load = self.time(), running.load
         if number == signals.SIGKILL:
-            self._end_by(running, now + load.kill_seconds, "killed")
+            self._end_by(running, now + load.kill_seconds, KILLED)
         elif load.forks:
             running.share = 0.1
         elif not load.ignores_term:
-            self._end_by(running, now + load.term_seconds, "terminated")
+            self._end_by(running, now + load.term_seconds, TERMINATED)
 
     def protection(self, running: Running) -> str | None:
         """Why a pod must not be evicted, or None."""

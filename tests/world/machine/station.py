@@ -13,7 +13,7 @@ from tests.world.machine.disk import Disk
 from tests.world.machine.driver import MachineDriver, MachineLock
 from tests.world.machine.fleet import FleetSizes, Workload, draw_hardware
 from tests.world.machine.kernel import AGENT, Write
-from tests.world.machine.machine import Effect, Machine
+from tests.world.machine.machine import SIGNALLED, Effect, Machine
 
 from slackwater.agent.node_agent import AgentService
 from slackwater.agent.service import build_agent, state_in
@@ -88,7 +88,9 @@ class Station:
         self.workload.begin()
 
     def rest(self) -> None:
-        """Demand stays as it is from here on, and no pod is started or ended."""
+        """Demand stays as it is from here on, and no pod is started or ended. What was to happen at a later look at the
+        files does not happen any more: a fault that has no end of its own must not meet the quiet time."""
+        self.vanishes_after = self.dies_after = None
         self.workload.is_quiet = True
         self.machine.hold_load()
 
@@ -132,6 +134,8 @@ class Station:
 
     def _happened(self, effect: Effect) -> None:
         self.on_effect(self, effect)
+        if effect.kind == "pod_ended" and effect.what in SIGNALLED:
+            self.workload.replace_evicted(effect.pod)
 
 
 def settings_of(node: str, given: dict[str, Any]) -> AgentSettings:

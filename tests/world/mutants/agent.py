@@ -137,7 +137,7 @@ AGENT = (
         ),
         (ONCE,),
         evicts=True,
-        seed=5,
+        seed="eviction-on-a-read-only-disk.json",
     ),
     Mutant(
         "protected pods evicted",

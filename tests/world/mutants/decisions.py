@@ -81,6 +81,6 @@ DECISIONS = (
         (FOLLOWED,),
         faults=("cut@agent|cut answers@agent|broker unreachable",),
         size=(3, 240.0),
-        seed=9,
+        seed=14,
     ),
 )

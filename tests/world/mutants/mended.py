@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.world.mutants.agent import FOLLOWED, ONCE, RESTORED, WANTED
+from tests.world.mutants.decisions import CHANGED
 from tests.world.mutants.mutant import Mutant
 from tests.world.mutants.plant import Edit
 from tests.world.mutants.services import COUNT
@@ -119,7 +120,7 @@ MENDED = (
         (COUNT,),
         mended="a6d23873",
         faults=("cut answers|slow link|lossy link",),
-        seed=12,
+        seed=6,
     ),
     Mutant(
         "pod evicted twice",
@@ -167,7 +168,7 @@ MENDED = (
         mended="1ccf9aa4",
         evicts=True,
         faults=("disk of an agent is full|disk of an agent is read-only",),
-        seed=48,
+        seed="eviction-on-a-read-only-disk.json",
     ),
     Mutant(
         "earlier boot replaces the agent",
@@ -175,9 +176,40 @@ MENDED = (
         (Edit("ingestion.domain.sequences:order_of", "measured_at > newest_at", "measured_at is not None"),),
         ("running agents are counted",),
         faults=(
-            "agent killed at a file|crash@agent|stop@agent",
-            "cut answers@ingestion|slow link|lossy link|freeze@ingestion",
+            "agent restarts again and again",
+            "database down|database is read-only|database long read-only|cut answers@ingestion|freeze@ingestion",
         ),
+        seed="late-report-of-an-earlier-boot.json",
+    ),
+    Mutant(
+        "unread pod left out",
+        "a pod whose limit cannot be read is not in the report, and its limit goes without a record",
+        (
+            Edit(
+                "agent.usecases.converge:ConvergeToIntents.limits",
+                "limits[pod.uid] = self._last_read.get(pod.uid, (None, None))",
+                "continue",
+            ),
+        ),
+        (CHANGED,),
+        mended="d522e82f",
+        faults=("files refuse",),
+        seed="../../regressions/pods-that-cannot-be-read.json",
+    ),
+    Mutant(
+        "lost document not declared again",
+        "a document that the broker lost with its power is declared again only when it changes",
+        (
+            Edit(
+                "intents.contacts:Contacts.stays_outdated",
+                "return since is not None and",
+                "return False and since is not None and",
+            ),
+        ),
+        (FOLLOWED,),
+        mended="dea2a366",
+        faults=("power of the broker fails|power of a rack fails", "cut@agent|cut requests@agent|agent cut off"),
+        seed="../../regressions/document-lost-with-the-broker.json",
     ),
     Mutant(
         "rows of an unknown type stay refused",

@@ -19,7 +19,7 @@ SERVICES = (
         ),
         (COUNT,),
         faults=("agent cut off",),
-        seed=9,
+        seed=16,
     ),
     Mutant(
         "watermark of windows not stored",
@@ -122,6 +122,6 @@ SERVICES = (
         (Edit("ensurance.domain.pools:PoolStanding.after", "for _ in evicted:", "for _ in ():"),),
         ("evictions are within autonomy",),
         evicts=True,
-        seed=176,
+        seed="storm-under-a-narrow-autonomy.json",
     ),
 )

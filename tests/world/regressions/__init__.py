@@ -38,12 +38,18 @@ BUSY_RELAY = "a relay asked PostgreSQL without a pause for a subject that anothe
 OLD_AGENT = "a report of an agent that two restarts had replaced was taken again, as that of a new agent"
 TAKEN_OVER = "a process that took over in an outage counted the deliveries before it as crashes"
 TWO_EVICTIONS = "a cycle that set a limit and evicted declared the eviction under both of its decisions"
+UNREAD = "a pod whose limit could not be read was taken for gone, and its limit went without a record"
+LOST = "a document that the broker lost before its agent received it was not declared again"
+CONTRADICTED = "limits that helped one rule were undone for another that they did not help, and set again, without end"
 REGRESSIONS = (
     Regression("seed-3.json", "no defect is logged", LOST_ANSWER, "48fb3d79"),
     Regression("seed-1015.json", "no busy loop", BUSY_RELAY, "a1811ab0"),
     Regression("seed-123.json", "no defect is logged", OLD_AGENT, "499966ae"),
     Regression("processes-change-in-an-outage.json", "no valid message is a dead letter", TAKEN_OVER, "4d28ae1b"),
     Regression("seed-45.json", "changes are recorded", TWO_EVICTIONS, "989662c9"),
+    Regression("pods-that-cannot-be-read.json", "changes are recorded", UNREAD, "d522e82f"),
+    Regression("document-lost-with-the-broker.json", "agents follow the newest document", LOST, "dea2a366"),
+    Regression("contradicting-rules.json", "nothing changes at rest", CONTRADICTED, "863f7916"),
 )
 
 

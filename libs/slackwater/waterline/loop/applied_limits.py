@@ -40,6 +40,8 @@ def container_of(
     original_milli: int | None,
     ours: Throttled | None,
     waiting_ratio: Number | None = None,
+    *,
+    is_readable: bool = True,
 ) -> Container:
     """Returns a pod's only container. `original_milli` is its limit before any throttle (None =
     unlimited).
@@ -55,7 +57,7 @@ def container_of(
         PERIOD_US,
         request_milli,
         original_milli,
-        True,
+        is_readable,
         GRAIN_US,
         waiting_ratio,
     )
@@ -95,11 +97,18 @@ def pod_view(
     ours: Throttled | None,
     is_terminating: bool = False,
     waiting_ratio: Number | None = None,
+    *,
+    is_readable: bool = True,
 ) -> PodUse:
     """Returns the pod as a candidate. `original_limit_milli` is its CPU limit before any throttle,
-    `ours` the one in force. Requests of lower tiers are requests of lent resources.
+    `ours` the one in force. A limit that could not be read (not `is_readable`) stays as it is. Requests
+    of lower tiers are requests of lent resources.
     """
     lent = pod.tier in BORROWING_TIERS
+    request_milli = pod.request.cpu_milli
+    container = container_of(
+        cpu_milli, request_milli, original_limit_milli, ours, waiting_ratio, is_readable=is_readable
+    )
     plain = PodUse(
         pod.uid,
         pod.name,
@@ -111,14 +120,14 @@ def pod_view(
         pod.labels,
         cpu_milli,
         memory_bytes,
-        pod.request.cpu_milli,
+        request_milli,
         None,
-        pod.request.cpu_milli if lent else 0,
+        request_milli if lent else 0,
         0,
         pod.request.memory_bytes if lent else 0,
         0,
         {},
-        (container_of(cpu_milli, pod.request.cpu_milli, original_limit_milli, ours, waiting_ratio),),
+        (container,),
         False,
         pod.namespace in marks.SYSTEM_NAMESPACES or pod.priority >= marks.SYSTEM_CRITICAL,
         False,

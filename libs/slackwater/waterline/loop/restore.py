@@ -41,7 +41,7 @@ class RestoreStep:
             why = refused.get(pod.uid) or allowed.idle_because
             changes = () if why else self._raised(one, allowed, allowed.milli - given)
             if not changes:
-                because = why or "its limit cannot rise by more than the smallest change"
+                because = why or _why_not_raised(pod)
                 spared.append(Spared(ActionKind.RESTORE, pod.uid, pod.name, because))
                 continue
             cost = amount_of(changes)
@@ -114,6 +114,12 @@ def undo_throttles(pods: Sequence[PodUse], capacity_milli: int) -> tuple[Step, .
         if changes:
             steps.append(Step(ActionKind.RESTORE, pod.uid, pod.name, "", keys, (("cpu", amount_of(changes)),), changes))
     return tuple(steps)
+
+
+def _why_not_raised(pod: PodUse) -> str:
+    if not all(container.is_readable for container in pod.containers):
+        return "its limit could not be read"
+    return "its limit cannot rise by more than the smallest change"
 
 
 def _headroom(allowed: Allowance, left: Decimal) -> Decimal | None:

@@ -114,6 +114,11 @@ class RuleEffect:
         """Returns whether every sample counts, calm ones included."""
         return self.before is not None or self.crossing is not None
 
+    @property
+    def is_on_trial(self) -> bool:
+        """Returns whether samples with limits are being compared."""
+        return self.before is not None and not self.is_control
+
     def interrupted(self) -> RuleEffect:
         """Returns the effect without a comparison under way."""
         return replace(self, before=None, reliefs=())

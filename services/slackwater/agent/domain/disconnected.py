@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from types import MappingProxyType
 
 from slackwater.agent.domain.desired_state import DesiredState, MemoryLevel, Throttle
+from slackwater.agent.domain.limits import NO_LIMITS, Limits, ReadLimits
 from slackwater.agent.domain.observation import Instant
 from slackwater.agent.domain.weights import ProtectingWeights
 from slackwater.model.nodes import NodeFacts
@@ -25,9 +25,6 @@ from slackwater.waterline.node_guard import GuardState
 
 WRITER = "agent"
 """The writer of limits and evictions that a disconnected agent decides."""
-Limits = Mapping[str, tuple[int | None, int | None]]
-"""By pod uid, the limit in force and the previous one."""
-NO_LIMITS: Limits = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +38,7 @@ class Machine:
         instant: Instant,
         at: datetime,
         pods: Iterable[Pod],
-        limits: Limits,
+        limits: ReadLimits,
         state: GuardState,
         leaving: Collection[str] = (),
         memory_limits: Limits = NO_LIMITS,
@@ -58,7 +55,7 @@ class Machine:
                 memory.get(pod.uid),
             )
             for pod in pods
-            if pod.uid in limits
+            if pod.uid in limits.known
         )
         prod = sum(int(pod.cpu_usage_milli or 0) for pod in candidates if pod.tier is Tier.PROD)
         lacking = _best_effort(candidates, capacity.cpu_milli)
@@ -100,9 +97,10 @@ def _readings(instant: Instant, cpu_milli: int, memory_bytes: int) -> Mapping[st
     return series
 
 
-def _pod(pod: Pod, instant: Instant, limits: Limits, ours: Throttled | None, is_leaving: bool) -> PodUse:
+def _pod(pod: Pod, instant: Instant, limits: ReadLimits, ours: Throttled | None, is_leaving: bool) -> PodUse:
     cpu, memory = instant.pods.get(pod.uid, (None, None))
-    return pod_view(pod, cpu, memory, limits[pod.uid][1], ours, is_leaving)
+    original, is_readable = limits.known[pod.uid][1], pod.uid not in limits.unread
+    return pod_view(pod, cpu, memory, original, ours, is_leaving, is_readable=is_readable)
 
 
 def _best_effort(pods: Iterable[PodUse], capacity_milli: int) -> BestEffortCpu | None:

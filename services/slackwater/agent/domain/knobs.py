@@ -28,6 +28,8 @@ Target = str | Tier | Tree
 """The cgroup that a knob belongs to: a pod by its uid, a whole tier, or all tiers together."""
 BUSY = "busy"
 """Why a write is refused that the next sample repeats: v1 cannot reclaim at once what a lower limit asks for."""
+READ_REFUSED = "read_refused"
+"""Why nothing is known of a file now."""
 UNLIMITED: Mapping[Value, str] = MappingProxyType({None: "max"})
 
 

@@ -13,6 +13,7 @@ from slackwater.agent.domain.controls.cpu_limit import CPU_LIMIT, RESTORE_STEP, 
 from slackwater.agent.domain.controls.cpu_weight import CPU_WEIGHT
 from slackwater.agent.domain.controls.memory_high import MEMORY_HIGH
 from slackwater.agent.domain.desired_state import DesiredState, MemoryLevel, Throttle
+from slackwater.agent.domain.limits import Limits, ReadLimits
 from slackwater.agent.domain.protected_pods import PROTECTED, protection_reason
 from slackwater.agent.domain.waterlines import Waterline
 from slackwater.agent.domain.weights import Policy, ProtectingWeights, protection_of
@@ -71,6 +72,8 @@ class ConvergeToIntents:
     _apply: ApplyControls = field(init=False)
     _protected: frozenset[str] = frozenset()
     _ticks: int = 0
+    _last_read: Limits = field(default_factory=dict)
+    """The CPU limits as they were read last."""
 
     def __post_init__(self) -> None:
         self._apply = ApplyControls(self.driver, self.actuator, self.controls)
@@ -140,7 +143,7 @@ class ConvergeToIntents:
         cpu, memory = self.limits(pods), self.memory_limits(pods)
         failed = memory_answers.failed_pods(self._apply, outcome, pods)
         return Unset(
-            {uid: cpu[uid][0] for uid in self._pods_of(outcome, pods) if uid in cpu},
+            {uid: cpu.known[uid][0] for uid in self._pods_of(outcome, pods) if uid in cpu.known.keys() - cpu.unread},
             {uid: memory[uid][0] for uid in failed if uid in memory},
         )
 
@@ -166,6 +169,11 @@ class ConvergeToIntents:
         """Whether any limit of the agent is in force."""
         return self.throttled() > 0 or bool(self._apply.claimed(MEMORY_HIGH))
 
+    def declared_at(self, writer: str) -> datetime | None:
+        """When the writer declared the document that is held; None if there is none."""
+        held = self.held.get(writer)
+        return None if held is None else held.event.data.declared_at
+
     def lapsed(self) -> set[str]:
         """The writers whose lease has run out."""
         now = self.clock.monotonic()
@@ -175,17 +183,21 @@ class ConvergeToIntents:
         """All writers' local waterlines. They outlive leases, because an early report costs little."""
         return [line for held in self.held.values() for line in held.desired.waterlines]
 
-    def limits(self, pods: Sequence[Pod]) -> dict[str, tuple[int | None, int | None]]:
-        """Per pod uid, the limit in force and the previous one. Pods that have just vanished, and those whose limit
-        cannot be read now, are missing."""
+    def limits(self, pods: Sequence[Pod]) -> ReadLimits:
+        """The CPU limits of these pods. Pods that have just vanished are missing."""
         limits: dict[str, tuple[int | None, int | None]] = {}
+        unread: dict[str, str] = {}
         for pod in pods:
             try:
                 now, original = self._apply.values(CPU_LIMIT, pod.uid)
                 limits[pod.uid] = (milli(now), milli(original))
-            except (NotFound, Misconfigured):
+            except NotFound:
                 continue
-        return limits
+            except Misconfigured as error:
+                limits[pod.uid] = self._last_read.get(pod.uid, (None, None))
+                unread[pod.uid] = error.code
+        self._last_read = limits
+        return ReadLimits(limits, unread)
 
     def memory_limits(self, pods: Sequence[Pod]) -> dict[str, tuple[int | None, int | None]]:
         """The same of upper memory levels in bytes; empty where this machine has none."""

@@ -159,7 +159,7 @@ def begin(
     usual, after_grace = timedelta(seconds=options.limits.underway_seconds), timedelta(seconds=AFTER_GRACE_SECONDS)
     going = [Underway(uid, max(clock.now() + usual, over + after_grace)) for uid, over in sorted(leaving.items())]
     state = inherited(
-        held.desired, pods, converge.limits(pods), clock.now(), going, begun_at, converge.memory_limits(pods)
+        held.desired, pods, converge.limits(pods).known, clock.now(), going, begun_at, converge.memory_limits(pods)
     )
     decisions = LimitDecisions.of(held.desired)
     guarding = DisconnectedGuard(held, machine, converge, clock, policies, options, all_metrics(), state, decisions)

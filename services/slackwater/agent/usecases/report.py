@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
+from datetime import datetime
 from typing import Literal
 
+from slackwater.agent.domain.limits import NO_LIMITS, Limits, ReadLimits
 from slackwater.agent.domain.observation import ObservedWindow, PodWindow
 from slackwater.agent.domain.rates import PressureWindow
 from slackwater.agent.domain.weights import ProtectingWeights
 from slackwater.agent.domain.windows import Summary
 from slackwater.events.measures import Distribution, HostAppUsage, PodUsage, Pressure, Usage
 from slackwater.events.usage_reported import UsageReported
-
-Limits = Mapping[str, tuple[int | None, int | None]]
-NO_LIMITS: Limits = MappingProxyType({})
 
 
 @dataclass(slots=True)
@@ -29,11 +26,12 @@ class ReportUsage:
     def report(
         self,
         window: ObservedWindow,
-        limits: Limits,
+        limits: ReadLimits,
         trigger: Literal["interval", "waterline", "shutdown"],
         dropped: int,
         memory_limits: Limits = NO_LIMITS,
         cpu_weights: ProtectingWeights | None = None,
+        intent_declared_at: datetime | None = None,
     ) -> UsageReported:
         """The next report. Models are built without validation: every value was computed here, once a second."""
         self.sequence += 1
@@ -51,12 +49,13 @@ class ReportUsage:
             system_usage=system if known else None,
             node_pressure=pressure(window.node_pressure),
             prod_pressure=pressure(window.prod_pressure),
-            pods=tuple(pod_usage(pod, limits, memory_limits) for pod in window.pods if pod.pod.uid in limits),
+            pods=tuple(pod_usage(pod, limits, memory_limits) for pod in window.pods if pod.pod.uid in limits.known),
             disks=window.disks,
             links=window.links,
             prod_refault_bytes_per_second=window.prod_refaults,
             node_free_bytes=window.node_free_bytes,
             cpu_weights=cpu_weights,
+            intent_declared_at=intent_declared_at,
             host_apps=tuple(HostAppUsage(app.name, app.tier, usage(app.cpu, app.memory)) for app in window.host_apps),
         )
 
@@ -88,8 +87,8 @@ def pressure(window: PressureWindow) -> Pressure:
     )
 
 
-def pod_usage(window: PodWindow, limits: Limits, memory_limits: Limits = NO_LIMITS) -> PodUsage:
-    now, original = limits[window.pod.uid]
+def pod_usage(window: PodWindow, limits: ReadLimits, memory_limits: Limits = NO_LIMITS) -> PodUsage:
+    now, original = limits.known[window.pod.uid]
     high = memory_limits.get(window.pod.uid)
     return PodUsage(
         pod=window.pod,
@@ -101,4 +100,5 @@ def pod_usage(window: PodWindow, limits: Limits, memory_limits: Limits = NO_LIMI
         memory_high_bytes=None if high is None else high[0],
         original_memory_high_bytes=None if high is None else high[1],
         reclaimable_bytes=None if high is None else window.cache_bytes,
+        unread=limits.unread.get(window.pod.uid),
     )

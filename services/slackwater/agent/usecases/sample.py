@@ -12,6 +12,7 @@ from slackwater.agent.ports import Driver, Observed
 from slackwater.agent.usecases.converge import ConvergeToIntents
 from slackwater.agent.usecases.report import ReportUsage
 from slackwater.events.usage_reported import UsageReported
+from slackwater.intents.controls import ENSURANCE
 from slackwater.model.pods import Pod
 from slackwater.model.time import Clock
 
@@ -87,4 +88,5 @@ class SampleMachine:
             return None
         limits, memory_limits = self.converge.limits(pods), self.converge.memory_limits(pods)
         weights = self.converge.weights_in_force()
-        return self.reporter.report(window, limits, trigger, self.dropped(), memory_limits, weights)
+        declared_at = self.converge.declared_at(ENSURANCE.name)
+        return self.reporter.report(window, limits, trigger, self.dropped(), memory_limits, weights, declared_at)

@@ -6,7 +6,7 @@ over. It ends without any process running.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -277,10 +277,13 @@ def observed(
     now: datetime,
     limits: ActionLimits,
     memory_failures: tuple[tuple[str, int | None], ...] = (),
+    *,
+    unread: Collection[str] = (),
+    memory_unread: Collection[str] = (),
 ) -> GuardedNode:
     """The node after its agent has converged to `generation`. Failures are pods whose limit of CPU or memory could not
-    be written, with the limit in force: they leave the list (or keep that limit), which makes a new generation. An
-    answer to an older generation changes no limit."""
+    be written, with the limit in force: they leave the list (or keep that limit), which makes a new generation. Those
+    of `unread` could not be read back and keep theirs. An answer to an older generation changes no limit."""
     awaited = tuple(
         replace(one, actuated_at=observed_at)
         if one.actuated_at is None and one.generation <= generation and one.kind != DecisionKind.EVICT
@@ -291,12 +294,15 @@ def observed(
         return replace(guarded, awaited=awaited)
     state = node_guard.confirmed(guarded.state, observed_at)
     for uid, in_force_milli in failures:
-        if state.limit_of(uid) is not None:
-            state = node_guard.refused(state, uid, in_force_milli, now, limits)
+        before_milli = state.limit_of(uid)
+        if before_milli is not None:
+            kept_milli = before_milli if uid in unread else in_force_milli
+            state = node_guard.refused(state, uid, kept_milli, now, limits)
     held = state.memory_by_uid()
     for uid, in_force_bytes in memory_failures:
         if uid in held:
-            state = node_guard.memory_refused(state, uid, in_force_bytes, now, limits)
+            kept_bytes = held[uid].high_bytes if uid in memory_unread else in_force_bytes
+            state = node_guard.memory_refused(state, uid, kept_bytes, now, limits)
     changed = _limits_differ(state, guarded.state)
     kept = _limit_keys(state)
     return replace(

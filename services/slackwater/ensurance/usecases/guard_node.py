@@ -210,7 +210,9 @@ class GuardNode:
         return None
 
     def _record_contact(self, guarded: GuardedNode, report: Event[UsageReported], now: datetime) -> None:
-        self._book.contacts.report(guarded.node, now, disconnected=report.data.alone)
+        self._book.contacts.report(
+            guarded.node, now, disconnected=report.data.alone, follows=report.data.intent_declared_at
+        )
         if report.data.alone:
             self._meter.ignored("alone")
 

@@ -26,5 +26,13 @@ class OnObserved:
     def _after(self, before: GuardedNode, answer: ObservedAnswer, now: datetime) -> GuardedNode:
         limits = self._book.rules.limits_of(before.pool)
         return observed(
-            before, answer.generation, answer.observed_at, answer.failures, now, limits, answer.memory_failures
+            before,
+            answer.generation,
+            answer.observed_at,
+            answer.failures,
+            now,
+            limits,
+            answer.memory_failures,
+            unread=answer.unread,
+            memory_unread=answer.memory_unread,
         )

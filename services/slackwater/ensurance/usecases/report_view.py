@@ -100,6 +100,7 @@ def _pod(
         ours,
         pod.uid in leaving,
         measured.pressure.cpu_some_last,
+        is_readable=measured.unread is None,
     )
     return with_limit(viewed, measured.reclaimable_bytes, measured.original_memory_high_bytes, memory)
 

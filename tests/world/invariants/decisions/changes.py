@@ -17,9 +17,8 @@ from slackwater.decisions.reasons import DecisionKind
 from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.envelope import Payload
 from slackwater.events.intent_declared import IntentDeclared
-from slackwater.events.intent_observed import IntentObserved
+from slackwater.events.intent_observed import READ_REFUSED, IntentObserved, ObservedLimit, ObservedMemoryLimit
 from slackwater.events.serialized import type_of
-from slackwater.events.usage_reported import UsageReported
 from slackwater.intents.controls import ENSURANCE
 
 GUARDED = "guarded_nodes"
@@ -54,9 +53,8 @@ class Recorded:
 
 class ChangesAreRecorded(Invariant):
     """The commit that publishes a document has the record of each limit and eviction that is new in it, with the same
-    amount, and of each limit that is gone. A limit also goes without a decision when its pod has ended or is not in
-    the report that was followed (its files could not be read), and changes without one when the agent answers that it
-    could not set it."""
+    amount, and of each limit that is gone. A limit also goes without a decision when its pod has ended, and changes or
+    goes without one when the agent answers that it could not set it and what is in force."""
 
     NAME = "changes are recorded"
     KINDS: ClassVar = (Kind.COMMITTED, Kind.STORED)
@@ -66,19 +64,14 @@ class ChangesAreRecorded(Invariant):
         self._limits: dict[str, Limits] = {}
         """Of the last document of each node."""
         self._refused: set[tuple[str, str]] = set()
-        self._reported: dict[tuple[str, str, int], frozenset[str]] = {}
-        """The pods of each report, by node, boot epoch and number."""
 
     def on_step(self, step: Step) -> None:
         if step.kind is Kind.COMMITTED:
             if step.subject == ENSURANCE.name:
                 self._check(step.value)
-        elif (report := payload_of(step, UsageReported)) is not None:
-            pods = frozenset(one.pod.uid for one in report.pods)
-            self._reported[report.node, report.boot_epoch, report.sequence] = pods
         elif (answer := payload_of(step, IntentObserved)) is not None:
-            self._refused |= {(one.pod_uid, CPU) for one in answer.limits if one.error}
-            self._refused |= {(one.pod_uid, MEMORY) for one in answer.memory_limits if one.error}
+            self._refused |= {(one.pod_uid, CPU) for one in answer.limits if _is_refused(one)}
+            self._refused |= {(one.pod_uid, MEMORY) for one in answer.memory_limits if _is_refused(one)}
 
     def _check(self, commit: Commit) -> None:
         documents = list(_published(commit, IntentDeclared))
@@ -99,22 +92,20 @@ class ChangesAreRecorded(Invariant):
                         f"{decision}; the records of its commit: {recorded.afters or 'none'}"
                     )
             for uid, what in before.keys() - limits.keys():
-                is_explained = (
-                    what == EVICT or (uid, what) in self._refused or self._is_missing(commit, document.node, uid)
-                )
+                is_explained = what == EVICT or (uid, what) in self._refused or self._has_ended(document.node, uid)
                 if not is_explained and not recorded.is_restored(uid, what):
                     raise Violation(
                         f"the document {document.generation} of {document.node} has no {what} limit for {uid} any "
                         f"more, and no record of its commit restores it: {recorded.afters or 'none'}"
                     )
 
-    def _is_missing(self, commit: Commit, node: str, uid: str) -> bool:
-        """Whether the pod has ended, or is not in the report that the commit follows."""
-        if all(uid not in one.machine.pods for one in self.world.stations.values() if one.node == node):
-            return True
-        followed = _followed(commit)
-        reported = None if followed is None else self._reported.get((node, *followed))
-        return reported is not None and uid not in reported
+    def _has_ended(self, node: str, uid: str) -> bool:
+        return all(uid not in one.machine.pods for one in self.world.stations.values() if one.node == node)
+
+
+def _is_refused(answer: ObservedLimit | ObservedMemoryLimit) -> bool:
+    """Whether the agent could not set a limit, and knows what is in force."""
+    return answer.error not in (None, READ_REFUSED)
 
 
 def limits_of(document: IntentDeclared) -> Limits:
@@ -154,17 +145,6 @@ def _published(commit: Commit, payload: type[Payload]) -> Iterator[Any]:
     for (table, _), (before, after) in commit.written.items():
         if table == "outbox" and before is None and after is not None and after[2] == kind:
             yield json.loads(after[5])
-
-
-def _followed(commit: Commit) -> tuple[str, int] | None:
-    """Boot epoch and number of the report that a commit follows."""
-    for (table, _), (_before, after) in commit.written.items():
-        for column in (after or ()) if table == GUARDED else ():
-            last = getattr(column, "content", None)
-            last = last.get("last_report") if isinstance(last, dict) else None
-            if last:
-                return last["boot_epoch"], last["sequence"]
-    return None
 
 
 def _waiting(row: tuple[Any, ...]) -> Iterator[tuple[str, str]]:

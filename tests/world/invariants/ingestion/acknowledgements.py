@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import msgspec
 from tests.world.invariants import Invariant, Violation
 from tests.world.invariants.payloads import payload_of
+from tests.world.servers import Commit
 from tests.world.trace import Kind, Step
 from tests.world.world import World
 
@@ -56,19 +57,41 @@ def is_counted(row: Mapping[str, Any], epoch: str, sequence: int) -> bool:
 
 
 class RunningAgentsAreCounted(Invariant):
-    """At rest the node's row is that of the agent whose reports the stream stores."""
+    """At rest the node's row is that of the agent whose reports the stream stores. While the agent in the row is fresh,
+    none that the stream has heard of before it takes its place."""
 
     NAME = "running agents are counted"
-    KINDS: ClassVar = (Kind.STORED,)
+    KINDS: ClassVar = (Kind.STORED, Kind.COMMITTED)
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
         self._epochs: dict[str, str] = {}
         """By node, the boot epoch of its newest stored report."""
+        self._order: dict[str, int] = {}
+        """Boot epochs in the order of their first stored reports."""
 
     def on_step(self, step: Step) -> None:
-        if (report := payload_of(step, UsageReported)) is not None:
+        if step.kind is Kind.COMMITTED:
+            if step.subject == "ingestion":
+                self._check(step.value)
+        elif (report := payload_of(step, UsageReported)) is not None:
             self._epochs[report.node] = report.boot_epoch
+            self._order.setdefault(report.boot_epoch, step.n)
+
+    def _check(self, commit: Commit) -> None:
+        for (table, _), (before, after) in commit.written.items():
+            if table != "nodes" or before is None or after is None:
+                continue
+            names = self.world.postgres.schemas["ingestion"].tables["nodes"].definition.names
+            old, new = (dict(zip(names, row, strict=True)) for row in (before, after))
+            epochs = old["boot_epoch"], new["boot_epoch"]
+            if old["liveness"] == Liveness.FRESH and epochs[0] != epochs[1] and self._is_earlier(*epochs):
+                raise Violation(f"boot {epochs[1]} took the place of {epochs[0]} at {new['name']}, which came after it")
+
+    def _is_earlier(self, running: str | None, other: str | None) -> bool:
+        """Whether the stream heard of the other boot first."""
+        known = self._order.get(running or ""), self._order.get(other or "")
+        return known[0] is not None and known[1] is not None and known[1] < known[0]
 
     def at_rest(self) -> None:
         table = self.world.postgres.schemas["ingestion"].tables["nodes"]

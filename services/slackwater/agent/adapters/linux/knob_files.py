@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from slackwater.agent.adapters.linux.layout import Layout
-from slackwater.agent.domain.knobs import BUSY, KernelFile, Knob, KnobSpec, Value
+from slackwater.agent.domain.knobs import BUSY, READ_REFUSED, KernelFile, Knob, KnobSpec, Value
 from slackwater.model.errors import Misconfigured, NotFound
 
 _GONE = frozenset({errno.ENOENT, errno.ENODEV, errno.ENOTDIR})
@@ -60,7 +60,7 @@ class DirectoryFiles:
             if error.errno in _GONE:
                 raise NotFound(f"{path} is gone ({error.strerror})", field=path) from error
             raise Misconfigured(
-                f"{path} cannot be read now ({error.strerror})", code="read_refused", field=path
+                f"{path} cannot be read now ({error.strerror})", code=READ_REFUSED, field=path
             ) from error
 
     def exists(self, name: str) -> bool:

@@ -16,7 +16,7 @@ from slackwater.agent.domain.admission import memory_limit_bytes
 from slackwater.agent.domain.controls.control import MachineView
 from slackwater.agent.domain.controls.node_memory import UNLIMITED_V1, parse_v1
 from slackwater.agent.domain.desired_state import DesiredState
-from slackwater.agent.domain.knobs import CgroupFiles, KernelFile, KnobSpec, Target, Value
+from slackwater.agent.domain.knobs import READ_REFUSED, CgroupFiles, KernelFile, KnobSpec, Target, Value
 from slackwater.model.errors import Misconfigured
 from slackwater.model.pods import Pod
 
@@ -48,7 +48,7 @@ def _usage_v1(files: CgroupFiles) -> tuple[int, int]:
     try:
         cache = int(counters["total_inactive_file"]) + int(counters["total_active_file"])
     except (KeyError, ValueError) as error:
-        raise Misconfigured("memory.stat has no page cache", code="read_refused", field="memory.stat") from error
+        raise Misconfigured("memory.stat has no page cache", code=READ_REFUSED, field="memory.stat") from error
     return int(files.read("memory.usage_in_bytes")), cache
 
 

@@ -1,0 +1,20 @@
+"""Limits of pods as they were read from the machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+Limits = Mapping[str, tuple[int | None, int | None]]
+"""By pod uid, the limit in force and the one before any throttle; None = unlimited."""
+NO_LIMITS: Limits = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class ReadLimits:
+    """`known` has every pod of the machine. Of those in `unread`, whose file could not be read now, with the reason, it
+    holds what was read last."""
+
+    known: Limits
+    unread: Mapping[str, str] = field(default_factory=dict)
