@@ -12,7 +12,7 @@ VENV_PYTHON = .venv/bin/python
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run test check conformance contracts bench faults world kubernetes sbom rehearse lock clean environment environment-dev
+.PHONY: help run test check conformance contracts bench faults world kubernetes cgroup2 sbom rehearse lock clean environment environment-dev
 unexport PYTHONPATH PYTHONHOME
 # Dozens of processes start from this tree: without its bytecode each of them compiles it again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -48,6 +48,9 @@ world: environment-dev ## 200 seeded histories of the control plane; ARGS="--see
 
 kubernetes: environment-dev ## build the API server that tests/kubernetes run on: once, 11 minutes of a core (needs Go 1.26)
 	@exec $(VENV_PYTHON) -m tests.kubernetes.build
+
+cgroup2: environment-dev ## tests of real cgroups in an emulated machine with cgroup v2 (needs QEMU, says how to have it); ARGS="COMMAND"
+	@exec $(VENV_PYTHON) tools/cgroup2_guest.py $(ARGS)
 
 sbom: environment-dev ## what the image contains, as CycloneDX: .slackwater/sbom.cdx.json
 	@exec $(VENV_PYTHON) tools/sbom.py

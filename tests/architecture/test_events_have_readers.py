@@ -21,6 +21,12 @@ READ_WITHOUT_CONSUMER = {
     ("ingestion", "agent.block_changed"),
     ("prediction", "agent.block_changed"),
     ("kubernetes", "resources.offered"),  # watched: only the last offer per node counts
+    ("kubernetes", "intent.declared"),  # watched: the last document per node and writer counts
+    ("kubernetes", "node.described"),
+    ("kubernetes", "node.scheduling_changed"),
+    # watched too: every replica folds the whole cluster
+    *(("quota", event) for event in ("node.described", "node.deleted", "node.liveness_changed")),
+    *(("quota", event) for event in ("node.scheduling_changed", "resources.offered")),
     ("prediction", "usage.windowed"),  # replayed from the position that the snapshot contains
 }
 

@@ -30,6 +30,8 @@ SERVICE_OF_KIND: Mapping[str, str] = {
     "PodQOS": "ensurance",
     "AvoidanceAction": "ensurance",
     "Autonomy": "ensurance",
+    "ElasticQuota": "quota",
+    "QuotaProfile": "quota",
 }
 OF_A_KIND = tuple(f"{kind.lower()}_{end}" for kind in SERVICE_OF_KIND for end in ("needed", "not_found"))
 """Made from the name of a kind where it is declared."""

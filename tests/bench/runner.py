@@ -39,6 +39,7 @@ from tests.bench import (
     peers,
     prediction_models,
     prediction_state,
+    quota,
     reaction,
     soak,
     waterline_plan,
@@ -130,6 +131,10 @@ FIGURES: Mapping[str, tuple[str, Measure]] = {
     "cluster_view": (
         "the cluster folded into arrays at 1,000, 3,000 and 10,000 nodes of 30 pods: report, view, bytes",
         lambda path, given, speed: cluster_view.measure(),
+    ),
+    "quota": (
+        "quotas in process: recompute of 100, 1,000 and 10,000 in three resources, beside the plain one; admissions",
+        lambda path, given, speed: quota.measure(),
     ),
     "migration": (
         "arbitration of 10,000 and 100,000 waiting jobs; LowNodeLoad at 100, 1,000 and 5,000 nodes of 30 pods",

@@ -7,13 +7,13 @@ from typing import Any
 
 from verdicts import Adaptor, Case, Verdict, compare, differ, not_covered, wanted
 
-from slackwater.quota.admission import QuotaAccount, QuotaLimit, excesses
-from slackwater.quota.level_share import Sharer, share
-from slackwater.quota.min_scaling import ScaledChild, scale_mins
-from slackwater.quota.overuse import Overuse
-from slackwater.quota.reclaim import AdmittedClaim, over_used, to_reclaim
-from slackwater.quota.tree import ROOT, Quota, added, limited, path_to_root
-from slackwater.quota.validation import QuotaRule, refusals
+from slackwater.fairshare.admission import QuotaAccount, QuotaLimit, excesses
+from slackwater.fairshare.level_share import Sharer, share
+from slackwater.fairshare.min_scaling import ScaledChild, scale_mins
+from slackwater.fairshare.overuse import Overuse
+from slackwater.fairshare.reclaim import AdmittedClaim, over_used, to_reclaim
+from slackwater.fairshare.tree import ROOT, Quota, added, limited, path_to_root
+from slackwater.fairshare.validation import QuotaRule, refusals
 
 
 def redistribute(case: Case) -> Verdict:

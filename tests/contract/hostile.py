@@ -114,12 +114,15 @@ SPECS: Mapping[str, Mapping[str, Any]] = {
         "selector": {"matchLabels": {"app": "spark"}}, "tier": "batch", "qosClass": "BE",
         "priorityClass": {"name": "slackwater-batch", "value": 5500},
     },
+    "elasticquotas": {"min": {"cpu": "4"}, "max": {"cpu": 16, "memory": "32Gi"}, "queuePolicy": "StrictFIFO"},
+    "quotaprofiles": {"resourcePercent": 90},
 }  # fmt: skip
 """A valid document of each kind, by the name of its routes."""
 KINDS = {
     "predictpolicies": "PredictPolicy", "colocationstrategies": "ColocationStrategy", "nodeqos": "NodeQOS",
     "podqos": "PodQOS", "avoidanceactions": "AvoidanceAction", "autonomies": "Autonomy",
     "clustercolocationprofiles": "ClusterColocationProfile",
+    "elasticquotas": "ElasticQuota", "quotaprofiles": "QuotaProfile",
 }  # fmt: skip
 
 

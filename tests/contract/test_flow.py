@@ -15,8 +15,9 @@ CONSUMERS = load().consumers
 SERVICES = (*service_list().deployed, *service_list().node_services)
 EVERY_DECIDER_PUBLISHES = {"health.reported", "decision.recorded", "state.quarantined", "resource.changed"}
 """Each about itself."""
-REPEATED = {"node.described": {"agent", "ingestion"}}
-"""A node that is back after its deletion is described by ingestion, with what its agent said last."""
+REPEATED = {"node.described": {"agent", "ingestion"}, "eviction.completed": {"agent", "kubernetes"}}
+"""A node that is back after its deletion is described by ingestion, with what its agent said last. Of a node whose
+evictions are the API server's, kubernetes completes them."""
 
 
 @pytest.mark.parametrize("flow", FLOWS.values(), ids=lambda flow: flow.service)

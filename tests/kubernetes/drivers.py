@@ -152,6 +152,16 @@ def rules() -> Sequence[Document]:
     return found
 
 
+def granted(rules: Sequence[Document]) -> Sequence[tuple[str, str, str]]:
+    """API group, resource and verb of every right."""
+    return [
+        (rule["apiGroups"][0], resource, verb)
+        for rule in rules
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    ]
+
+
 @asynccontextmanager
 async def real_driver(admin_kubeconfig: Path, folder: Path) -> AsyncIterator[RealDriver]:
     """A driver whose `api` signs in with a token of the service's account, which has the rights of the manifests."""

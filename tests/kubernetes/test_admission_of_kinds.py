@@ -14,6 +14,7 @@ import yaml
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from tests.kubernetes.build import this_build
+from tests.kubernetes.definitions import OBJECTS, PATHS, document_of, in_force, path_of
 from tests.kubernetes.drawn_documents import documents
 from tests.kubernetes.rest import Rest, wait_until
 
@@ -21,16 +22,7 @@ from slackwater.model.errors import InvalidInput
 from slackwater.resources import catalog
 from slackwater.resources.crd.definition import short_names
 from slackwater.resources.kind import Kind
-from slackwater.resources.names import API_VERSION
 
-FOLDER = Path(__file__).parents[2] / "deploy" / "kubernetes" / "crds"
-OBJECTS = [one for file in sorted(FOLDER.glob("*.yaml")) for one in yaml.safe_load_all(file.read_text())]
-OBJECTS = [one for one in OBJECTS if one["kind"] != "Kustomization"]
-PATHS = {
-    "CustomResourceDefinition": "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
-    "ValidatingAdmissionPolicy": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
-    "ValidatingAdmissionPolicyBinding": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings",
-}
 every_kind = pytest.mark.parametrize("kind", catalog.KINDS, ids=lambda kind: kind.name)
 
 ONLY_THE_SERVICE_KNOWS = re.compile(
@@ -42,10 +34,6 @@ ONLY_THE_SERVICE_KNOWS = re.compile(
 The service refuses it when it reads the document, and says so in the condition Followed."""
 
 
-def path_of(kind: Kind) -> str:
-    return f"/apis/{API_VERSION}/{kind.plural}"
-
-
 @pytest.fixture(scope="module")
 def rest(admin_kubeconfig: Path) -> Iterator[Rest]:
     rest = Rest(admin_kubeconfig)
@@ -55,21 +43,8 @@ def rest(admin_kubeconfig: Path) -> Iterator[Rest]:
 
 @pytest.fixture(scope="module")
 def installed(rest: Rest) -> Iterator[Rest]:
-    """The API server with all definitions and policies in force."""
-    for document in OBJECTS:
-        rest.ensure(PATHS[document["kind"]], document)
-    for kind in catalog.KINDS:
-        wait_until(lambda kind=kind: rest.client.get(path_of(kind)).status_code == 200, f"{kind.name} is served")  # type: ignore[misc]
-    policed = document_of(catalog.kind_named("AvoidanceAction"), {"throttle": {"minCpu": "1m"}})
-    path = path_of(catalog.kind_named("AvoidanceAction"))
-    wait_until(lambda: rest.create(path, policed, tried=True).status_code == 422, "policies are in force")
-    yield rest
-    for document in reversed(OBJECTS):
-        rest.delete(f"{PATHS[document['kind']]}/{document['metadata']['name']}")
-
-
-def document_of(kind: Kind, spec: Mapping[str, Any], name: str = "gold") -> dict[str, Any]:
-    return {"apiVersion": API_VERSION, "kind": kind.name, "metadata": {"name": name}, "spec": spec}
+    with in_force(rest):
+        yield rest
 
 
 @pytest.mark.parametrize("document", OBJECTS, ids=lambda one: f"{one['kind']}-{one['metadata']['name']}")
@@ -259,3 +234,46 @@ def plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: plain(item) for key, item in value.items()}
     return [plain(item) for item in value] if isinstance(value, tuple | list) else value
+
+
+ROLES = {
+    "viewer": {"list"},
+    "operator": {"list", "patch", "delete"},
+    "admin": {"list", "patch", "delete", "deletecollection"},
+}
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_a_role_has_its_rights_and_no_others(installed: Rest, role: str) -> None:
+    binding = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": f"tests-{role}"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": f"slackwater-{role}"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": f"tests-{role}"}],
+    }
+    installed.ensure(BINDINGS, binding)
+    try:
+        wait_until(lambda: _may(installed, role, "list", "autonomies"), f"{role} is bound")
+        for kind in catalog.KINDS:
+            tried = ("list", "patch", "delete", "deletecollection")
+            assert {verb for verb in tried if _may(installed, role, verb, kind.plural)} == ROLES[role]
+        assert not _may(installed, role, "patch", "autonomies", "status")
+    finally:
+        installed.delete(f"{BINDINGS}/tests-{role}")
+
+
+BINDINGS = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
+
+
+def _may(rest: Rest, role: str, verb: str, resource: str, subresource: str = "") -> bool:
+    attributes = {"group": "slackwater.io", "resource": resource, "subresource": subresource, "verb": verb}
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "spec": {"user": f"tests-{role}", "resourceAttributes": attributes},
+    }
+    answer = rest.client.post("/apis/authorization.k8s.io/v1/subjectaccessreviews", json=review)
+    assert answer.status_code == 201, answer.text
+    allowed: bool = answer.json()["status"]["allowed"]
+    return allowed

@@ -4,13 +4,27 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import aclosing, suppress
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from tests.kubernetes.drivers import ClusterDriver, MemoryDriver
 
-from slackwater.apiserver.port import FieldsOwned, VersionExpired, WatchChange, WatchEvent
-from slackwater.apiserver.records import JOBS, KINDS, NODES, PODS, PRIORITY_CLASSES, ClusterNode, parse_node
+from slackwater.apiserver.port import BudgetRefused, FieldsOwned, VersionExpired, WatchChange, WatchEvent
+from slackwater.apiserver.records import (
+    BUDGETS,
+    CORDON_TAINT,
+    JOBS,
+    KINDS,
+    NODES,
+    PODS,
+    PRIORITY_CLASSES,
+    ClusterNode,
+    PodRecord,
+    Taint,
+    parse_node,
+    parse_pod,
+)
 from slackwater.model.errors import Conflict, NotFound
 
 CPU, MEMORY = "slackwater.io/batch-cpu", "slackwater.io/batch-memory"
@@ -199,3 +213,80 @@ async def test_pods_and_owners_are_read_as_the_server_stores_them(cluster: Clust
     assert (pod.request.cpu_milli, dict(pod.borrowed)) == (250, {CPU: 1_500, MEMORY: 1 << 30})
     assert (pod.owner.group, pod.owner.kind, pod.owner.name) == ("batch", "Job", "job")
     assert JOBS.plural == "jobs"
+
+
+async def pod(cluster: ClusterDriver, stem: str, **labels: str) -> PodRecord:
+    """A running pod, bound to a node that exists."""
+    name, host = cluster.name(stem), (await node(cluster)).key
+    metadata = {"namespace": "default", "name": name, "labels": labels}
+    spec = {"nodeName": host, "containers": [{"name": "c", "image": "none"}]}
+    ready = [{"type": "Ready", "status": "True"}]
+    await cluster.put(PODS, {"metadata": metadata, "spec": spec, "status": {"phase": "Running", "conditions": ready}})
+    return parse_pod(await cluster.document(PODS, f"default/{name}"))
+
+
+async def budget(cluster: ClusterDriver, app: str, allowed: int) -> None:
+    """A budget of the pods with this label, with the status that the disruption controller would write."""
+    status = {
+        "disruptionsAllowed": allowed,
+        "currentHealthy": 2,
+        "desiredHealthy": 1,
+        "expectedPods": 2,
+        "observedGeneration": 1,
+    }
+    spec = {"minAvailable": 1, "selector": {"matchLabels": {"app": app}}}
+    await cluster.put(BUDGETS, {"metadata": {"namespace": "default", "name": app}, "spec": spec, "status": status})
+
+
+async def test_an_eviction_deletes_with_grace_once_and_only_the_named_uid(cluster: ClusterDriver) -> None:
+    known = await pod(cluster, "victim")
+    with pytest.raises(Conflict) as refused:
+        await cluster.api.evict_pod(known.key, "0d0c6c5c-7c5e-4cf0-9c5f-2f0f7f6a5e11", 7, dry_run=False)
+    assert not isinstance(refused.value, FieldsOwned)
+    await cluster.api.evict_pod(known.key, known.uid, 7, dry_run=True)
+    assert not parse_pod(await cluster.document(PODS, known.key)).deleting
+    await cluster.api.evict_pod(known.key, known.uid, 7, dry_run=False)
+    document = await cluster.document(PODS, known.key)
+    assert parse_pod(document).deleting
+    assert document["metadata"]["deletionGracePeriodSeconds"] == 7
+    await cluster.delete(PODS, known.key)  # as the kubelet does when the containers have ended
+    with pytest.raises(NotFound):
+        await cluster.api.evict_pod(known.key, known.uid, 7, dry_run=False)
+
+
+async def test_a_budget_refuses_evictions_and_says_when_to_try_again(cluster: ClusterDriver) -> None:
+    app = cluster.name("app")
+    first, second = await pod(cluster, "first", app=app), await pod(cluster, "second", app=app)
+    await budget(cluster, app, 1)
+    await cluster.api.evict_pod(first.key, first.uid, 7, dry_run=True)
+    await cluster.api.evict_pod(first.key, first.uid, 7, dry_run=False)
+    for dry_run in (True, False):
+        with pytest.raises(BudgetRefused) as refused:
+            await cluster.api.evict_pod(second.key, second.uid, 7, dry_run=dry_run)
+        assert refused.value.retry_after_seconds > 0
+    assert not parse_pod(await cluster.document(PODS, second.key)).deleting
+
+
+async def test_a_cordon_is_one_taint_beside_those_of_others(cluster: ClusterDriver) -> None:
+    name = (await node(cluster)).key
+    taints = [
+        {"key": "example.com/gpu", "value": "true", "effect": "NoSchedule"},
+        {"key": "example.com/leave", "effect": "NoExecute", "timeAdded": "2026-11-26T00:00:00Z"},
+    ]
+    status = (await cluster.document(NODES, name))["status"]
+    spec = {"taints": taints, "unschedulable": True}
+    await cluster.put(NODES, {"metadata": {"name": name}, "spec": spec, "status": status})
+    others = (await cluster.document(NODES, name))["spec"]  # with the taint of spec.unschedulable, on a real server
+    for value in ("until-1", "until-2"):
+        read = parse_node(await cluster.document(NODES, name))
+        after = await cluster.api.set_cordon(read, Taint(CORDON_TAINT, value, "NoSchedule"))
+        assert after.cordon == Taint(CORDON_TAINT, value, "NoSchedule")
+        spec = (await cluster.document(NODES, name))["spec"]
+        assert spec["taints"][:-1] == others["taints"]
+        assert spec["unschedulable"]
+        with pytest.raises(Conflict):
+            await cluster.api.set_cordon(read, None)
+    await cluster.api.set_cordon(after, None)
+    assert (await cluster.document(NODES, name))["spec"] == others
+    with pytest.raises(NotFound):
+        await cluster.api.set_cordon(replace(after, key=cluster.name("unknown")), None)

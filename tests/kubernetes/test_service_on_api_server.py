@@ -5,27 +5,36 @@ from __future__ import annotations
 import asyncio
 import copy
 import time
+import uuid
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import aclosing, asynccontextmanager, suppress
+from contextlib import aclosing, asynccontextmanager, closing, suppress
+from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from tests.kubernetes.control_plane import ControlPlane
-from tests.kubernetes.drivers import ADAPTER, RealDriver, real_driver, rules
+from tests.kubernetes.definitions import in_force
+from tests.kubernetes.drivers import ADAPTER, RealDriver, granted, real_driver, rules
+from tests.kubernetes.rest import Rest
 from typer.testing import CliRunner
 
 from slackwater.apiserver.port import VersionExpired
 from slackwater.apiserver.records import KINDS, NODES, PRIORITY_CLASSES, parse_node
 from slackwater.cli.main import app
 from slackwater.events.envelope import event_of
+from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
 from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.kubernetes.service import KubernetesService, build
 from slackwater.kubernetes.settings import KubernetesSettings
-from slackwater.model.errors import Misconfigured
+from slackwater.kubernetes.usecases.resources_read import DOCUMENT_KINDS, POLICY_KINDS
+from slackwater.model.errors import Conflict, InvalidInput, Misconfigured, NotFound
 from slackwater.model.quantities import Resources
 from slackwater.model.time import SystemClock
+from slackwater.profiles.policy import mutation_objects
+from slackwater.profiles.profile import ClusterColocationProfile
 from slackwater.runtime.platform import Platform
 from slackwater.testing.bus import MemoryBus
 from slackwater.testing.statements import answer_common
@@ -34,6 +43,9 @@ from slackwater.testing.store import MemoryDatabase
 CPU, MEMORY = "slackwater.io/batch-cpu", "slackwater.io/batch-memory"
 GIB = 1 << 30
 PATIENCE_SECONDS = 40.0
+DOCUMENTS = tuple(watched for _, watched in DOCUMENT_KINDS.values())
+UNUSED = {"selector": {"matchLabels": {"app": "unused"}}, "labels": {"a": "b"}}
+POLICY = mutation_objects([ClusterColocationProfile.parse({"metadata": {"name": "unused"}, "spec": UNUSED})])
 
 
 class Site:
@@ -50,7 +62,12 @@ class Site:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[KubernetesService]:
-        service, started = build(self._settings, self._platform), asyncio.Event()
+        async with self.started(build(self._settings, self._platform)) as running:
+            yield running
+
+    @asynccontextmanager
+    async def started(self, service: KubernetesService) -> AsyncIterator[KubernetesService]:
+        started = asyncio.Event()
         running = asyncio.create_task(service.run(started.set))
         try:
             await until(lambda: running.done() or (started.is_set() and service.inventory.nodes_synced))
@@ -81,6 +98,20 @@ class Site:
         )
         await self.bus.publish(event_of(offered, source="colocation", time=now))
 
+    async def cordon(self, node: str) -> None:
+        now = self.clock.now()
+        change = NodeSchedulingChanged(
+            node=node,
+            closed=True,
+            reason="scheduling_closed",
+            decision_id="d",
+            rules=("p.r",),
+            since=now,
+            told_at=now,
+            valid_until=now + timedelta(minutes=2),
+        )
+        await self.bus.publish(event_of(change, source="ensurance", time=now))
+
     async def lent(self, node: str) -> Mapping[str, int]:
         return dict(parse_node(await self.cluster.document(NODES, node)).lent)
 
@@ -100,6 +131,9 @@ async def until(condition: Callable[[], bool]) -> None:
 async def test_offers_follow_into_the_status_and_uninstall_leaves_the_node_as_it_was(real: RealDriver) -> None:
     site = Site(real, aliases=True)
     names = [await site.node("lends"), await site.node("foreign")]
+    status = (await real.document(NODES, names[1]))["status"]
+    foreign = {"taints": [{"key": "example.com/gpu", "effect": "NoSchedule"}], "unschedulable": True}
+    await real.put(NODES, {"metadata": {"name": names[1]}, "spec": foreign, "status": status})
     await real.write_lent(names[1], "koord-manager", {"kubernetes.io/mid-cpu": 700})
     before = {name: await content(real, name) for name in names}
     async with site.running() as service:
@@ -110,6 +144,10 @@ async def test_offers_follow_into_the_status_and_uninstall_leaves_the_node_as_it
         await site.offer(names[0], 9_000, 8 * GIB)
         await until(lambda: dict(service.inventory.nodes[names[0]].lent).get(CPU) == 9_000)
         assert service.status.refusals == {}
+        for name in names:
+            await site.cordon(name)
+            await until(partial(is_cordoned, service, name))
+        assert service.cordons.refusals == {}
     dry = await asyncio.to_thread(withdraw, real, "--dry-run")
     assert names[0] in dry
     assert (await site.lent(names[0]))[CPU] == 9_000
@@ -118,12 +156,16 @@ async def test_offers_follow_into_the_status_and_uninstall_leaves_the_node_as_it
     assert "nothing to withdraw" in await asyncio.to_thread(withdraw, real)
 
 
+def is_cordoned(service: KubernetesService, node: str) -> bool:
+    return service.inventory.nodes[node].cordon is not None
+
+
 async def content(cluster: RealDriver, name: str) -> Any:
     """The whole node without the API server's notes on it. Fields of nodes are tracked from the first apply on."""
     document = await cluster.document(NODES, name)
     del document["metadata"]["resourceVersion"]
-    managers = {entry["manager"] for entry in document["metadata"].pop("managedFields", [])}
-    assert "slackwater" not in managers
+    notes = document["metadata"].pop("managedFields", [])
+    assert ("slackwater", "Apply") not in {(note["manager"], note["operation"]) for note in notes}
     return document
 
 
@@ -181,22 +223,19 @@ async def test_a_killed_api_server_loses_no_change(control_plane: ControlPlane, 
                 await anext(events)
 
 
-async def test_each_right_is_needed(real: RealDriver) -> None:
+async def test_each_right_is_needed(real: RealDriver, admin_kubeconfig: Path) -> None:
     """Without any one of them the call that uses it is refused, and nothing else is granted to replace it."""
     name = await Site(real).node("guarded")
     uid = parse_node(await real.document(NODES, name)).uid
-    granted = [
-        (rule["apiGroups"][0], resource, verb)
-        for rule in rules()
-        for resource in rule["resources"]
-        for verb in rule["verbs"]
-    ]
-    used = {(kind.group, kind.plural, verb) for kind in KINDS for verb in ("list", "watch")}
-    used.add(("", "nodes/status", "patch"))
-    assert set(granted) == used
-    for right in granted:
-        await real.grant(without(right))
-        await until_refused(real, right, name, uid)
+    rest = Rest(admin_kubeconfig)
+    with closing(rest.client), in_force(rest):
+        for right in granted(rules()):
+            await real.grant(without(right))
+            await until_refused(real, right, name, uid)
+        for kind in POLICY_KINDS:  # made before the server saw the changed role
+            for item in rest.client.get(f"/{kind.path}").json()["items"]:
+                if item["metadata"]["name"].startswith("tried-"):
+                    rest.delete(f"/{kind.path}/{item['metadata']['name']}")
     await real.grant(rules())
 
 
@@ -224,23 +263,39 @@ async def refusal(real: RealDriver, right: tuple[str, str, str], node: str, uid:
     """Use a right; returns why it was refused, or nothing."""
     _, resource, verb = right
     try:
-        if verb == "patch":
-            await real.api.apply_lent(node, uid, {}, force=False)
-            return ""
-        kind = next(kind for kind in KINDS if kind.plural == resource)
-        if verb == "list":
-            await real.api.list_page(kind, 1)
-            return ""
-        async with aclosing(real.api.watch(kind, "0")) as events:  # type: ignore[type-var]
-            with suppress(TimeoutError):
-                async with asyncio.timeout(0.2):
-                    await anext(events)
+        with suppress(NotFound, InvalidInput, Conflict):  # only rights matter here
+            await _use(real, resource, verb, node, uid)
     except Misconfigured as error:
         return error.message
     return ""
 
 
+async def _use(real: RealDriver, resource: str, verb: str, node: str, uid: str) -> None:
+    kinds = {kind.plural: kind for kind in (*KINDS, *DOCUMENTS, *POLICY_KINDS)}
+    if resource == "nodes/status":
+        await real.api.apply_lent(node, uid, {}, force=False)
+    elif resource == "pods/eviction":
+        await real.api.evict_pod(f"default/{node}", uid, 1, dry_run=True)
+    elif resource == "nodes" and verb == "patch":
+        await real.api.set_cordon(parse_node(await real.document(NODES, node)), None)
+    elif resource.endswith("/status"):
+        await real.api.apply_status(kinds[resource.removesuffix("/status")], "unknown", uid, {"conditions": []})
+    elif verb == "delete":
+        await real.api.delete_object(kinds[resource], "unknown", uid)
+    elif verb in ("create", "patch"):  # an apply that creates needs both; rights to create are asked last
+        (document,) = (one for one in POLICY if one["kind"] == kinds[resource].kind)
+        await real.api.apply_object(kinds[resource], f"tried-{uuid.uuid4().hex[:8]}", {"spec": document["spec"]})
+    elif verb == "list":
+        await real.api.list_page(kinds[resource], 1)
+    else:
+        async with aclosing(real.api.watch(kinds[resource], "0")) as events:  # type: ignore[type-var]
+            with suppress(TimeoutError):
+                async with asyncio.timeout(0.2):
+                    await anext(events)
+
+
 async def test_the_api_server_takes_the_manifests_without_a_warning(real: RealDriver) -> None:
-    for document in (part for file in sorted(ADAPTER.glob("*.yaml")) for part in yaml.safe_load_all(file.read_text())):
+    files = [file for folder in (ADAPTER, ADAPTER.parent / "documents") for file in sorted(folder.glob("*.yaml"))]
+    for document in (part for file in files for part in yaml.safe_load_all(file.read_text())):
         if document["kind"] != "Kustomization":
             assert await real.warnings_of(document) == [], document["kind"]

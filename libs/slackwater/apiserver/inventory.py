@@ -26,12 +26,13 @@ Amounts = Mapping[str, int]
 
 class Inventory:
     """Written by one follower per kind, read by use cases. `on_nodes` is called when nodes and pods were listed, and
-    after every change of nodes."""
+    after every change of nodes; `on_pods` after every change of pods."""
 
-    def __init__(self, on_nodes: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, on_nodes: Callable[[], None] = lambda: None, on_pods: Callable[[], None] = lambda: None) -> None:
         self._mirrors: dict[str, Mirror[Any]] = {kind.plural: Mirror() for kind in KINDS}
         self._borrowed: dict[str, dict[str, int]] = {}
         self._on_nodes = on_nodes
+        self._on_pods = on_pods
 
     @property
     def synced(self) -> bool:
@@ -94,6 +95,7 @@ class Inventory:
             for change in changes:
                 self._count(change.before, -1)
                 self._count(change.after, 1)
+            self._on_pods()
         if changes and kind.plural == NODES.plural:
             self._on_nodes()
         return changes

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
-from slackwater.apiserver.records import ApiRecord, ClusterNode, WatchedKind
-from slackwater.model.errors import Conflict
+from slackwater.apiserver.records import ApiRecord, ClusterNode, Taint, WatchedKind
+from slackwater.model.errors import Conflict, Misconfigured, Unavailable
 
 T = TypeVar("T", bound=ApiRecord)
 
@@ -21,6 +21,12 @@ class VersionExpired(Conflict):
     """The server no longer has this version: list again (410)."""
 
     code = "version_expired"
+
+
+class KindNotServed(Misconfigured):
+    """The server has no such kind: a definition is not installed, or the server is of an older version."""
+
+    code = "kind_not_served"
 
 
 class FieldsOwned(Conflict):
@@ -32,6 +38,16 @@ class FieldsOwned(Conflict):
     def __init__(self, message: str, managers: frozenset[str]) -> None:
         super().__init__(message)
         self.managers = managers
+
+
+class BudgetRefused(Unavailable):
+    """A PodDisruptionBudget allows no eviction now (429). `retry_after_seconds` is what the server proposes."""
+
+    code = "disruption_budget"
+
+    def __init__(self, message: str, retry_after_seconds: float) -> None:
+        super().__init__(message)
+        self.retry_after_seconds = retry_after_seconds
 
 
 class WatchChange(StrEnum):
@@ -64,11 +80,11 @@ class Page(Generic[T]):
 
 
 class ApiServer(Protocol):
-    """Lists, watches, and applies to the status of nodes."""
+    """Lists, watches, applies to the status of nodes, taints nodes, evicts pods, applies objects and their status."""
 
     async def list_page(self, kind: WatchedKind[T], limit: int, page: str = "") -> Page[T]:
         """The next objects of a kind in all namespaces, at most `limit`. Raises VersionExpired if the list took too
-        long between two pages."""
+        long between two pages, and KindNotServed."""
         ...
 
     def watch(self, kind: WatchedKind[T], version: str) -> AsyncIterator[WatchEvent[T]]:
@@ -83,4 +99,33 @@ class ApiServer(Protocol):
         `uid` guards against a node of the same name. Raises NotFound, Conflict for another uid, and FieldsOwned for a
         field of another manager with another value, unless `force`.
         """
+        ...
+
+    async def set_cordon(self, node: ClusterNode, cordon: Taint | None) -> ClusterNode:
+        """Make `cordon` the only taint of a node with the key CORDON_TAINT (None: none); returns the node after that.
+        Taints of others and `spec.unschedulable` stay. Raises NotFound, and Conflict if the node was written since it
+        was read."""
+        ...
+
+    async def evict_pod(self, pod: str, uid: str, grace_seconds: int, *, dry_run: bool) -> None:
+        """Evict the pod `NAMESPACE/NAME` through the Eviction API, which holds disruption budgets: its containers get
+        SIGTERM, and SIGKILL after `grace_seconds`. With `dry_run` the server only answers. A pod that is being deleted
+        is accepted again.
+
+        Raises NotFound, Conflict if the pod of this name has another uid, and BudgetRefused.
+        """
+        ...
+
+    async def apply_object(self, kind: WatchedKind[T], key: str, document: Mapping[str, Any]) -> T:
+        """Create an object without a namespace, or make these fields all that FIELD_MANAGER has in it, by force.
+        Returns it after that. Raises InvalidInput for what the server refuses."""
+        ...
+
+    async def apply_status(self, kind: WatchedKind[T], key: str, uid: str, status: Mapping[str, Any]) -> T:
+        """Make `status` all that FIELD_MANAGER has in the status of a custom resource; conditions of others stay.
+        Returns it after that. Raises NotFound, Conflict for another uid, InvalidInput."""
+        ...
+
+    async def delete_object(self, kind: WatchedKind[T], key: str, uid: str) -> None:
+        """Delete an object without a namespace. One that is gone is no error. Raises Conflict for another uid."""
         ...

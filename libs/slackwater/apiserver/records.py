@@ -18,6 +18,8 @@ from slackwater.model.quantities import Resources
 
 FIELD_MANAGER: Final = "slackwater"
 """The name under which Slackwater applies fields, for all its writes."""
+CORDON_TAINT: Final = "slackwater.io/cordoned"
+"""Key of the one taint of a node that Slackwater writes."""
 REVISION: Final = "deployment.kubernetes.io/revision"
 _REVISION_LABELS: Final = ("pod-template-hash", "controller-revision-hash")
 
@@ -53,9 +55,19 @@ class OwnerRef:
 
 
 @dataclass(frozen=True, slots=True)
+class Taint:
+    """A taint of a node. `added_at` is as the server has it, because a write repeats the taints of others."""
+
+    key: str
+    value: str
+    effect: str
+    added_at: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterNode:
     """A node. `lent` are the amounts of LENT_NAMES in its status (milli-cores, bytes); `owned` are those of them that
-    FIELD_MANAGER applied."""
+    FIELD_MANAGER applied. `taints` are all, in the server's order."""
 
     key: str
     uid: str
@@ -65,11 +77,18 @@ class ClusterNode:
     unschedulable: bool
     lent: tuple[tuple[str, int], ...]
     owned: frozenset[str]
+    taints: tuple[Taint, ...] = ()
+
+    @property
+    def cordon(self) -> Taint | None:
+        """The taint that Slackwater has written."""
+        return next((taint for taint in self.taints if taint.key == CORDON_TAINT), None)
 
 
 @dataclass(frozen=True, slots=True)
 class PodRecord:
-    """A pod. `node` is empty until it is bound. `borrowed` are its requests for LENT_NAMES."""
+    """A pod. `node` is empty until it is bound. `borrowed` are its requests for LENT_NAMES. `deleting`: it was deleted
+    or evicted, and its containers may still run."""
 
     key: str
     uid: str
@@ -81,6 +100,7 @@ class PodRecord:
     owner: OwnerRef | None
     request: Resources
     borrowed: tuple[tuple[str, int], ...]
+    deleting: bool = False
 
     @property
     def occupies(self) -> bool:
@@ -148,6 +168,10 @@ class WatchedKind(Generic[T_co]):
     version: str = "v1"
 
     @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
     def path(self) -> str:
         """Of the collection, without a leading slash."""
         return f"apis/{self.group}/{self.version}/{self.plural}" if self.group else f"api/{self.version}/{self.plural}"
@@ -163,7 +187,21 @@ def parse_node(item: Json) -> ClusterNode:
         unschedulable=_object(item, "spec").get("unschedulable") is True,
         lent=_lent(allocatable),
         owned=_owned(item),
+        taints=tuple(
+            Taint(*(str(taint.get(name) or "") for name in ("key", "value", "effect", "timeAdded")))
+            for taint in _items(_object(item, "spec"), "taints")
+        ),
     )
+
+
+def taints_json(node: ClusterNode, cordon: Taint | None) -> list[dict[str, str]] | None:
+    """`spec.taints` of a node with this cordon (None: without) and the taints of others as they are; None for none."""
+    taints = [*(taint for taint in node.taints if taint.key != CORDON_TAINT), *(() if cordon is None else (cordon,))]
+    fields = [
+        {"key": taint.key, "value": taint.value, "effect": taint.effect, "timeAdded": taint.added_at}
+        for taint in taints
+    ]
+    return [{name: text for name, text in taint.items() if text} for taint in fields] or None
 
 
 def parse_pod(item: Json) -> PodRecord:
@@ -178,6 +216,7 @@ def parse_pod(item: Json) -> PodRecord:
         owner=_owner(item),
         request=request,
         borrowed=borrowed,
+        deleting=bool(_object(item, "metadata").get("deletionTimestamp")),
     )
 
 

@@ -21,6 +21,8 @@ class DecisionKind(StrEnum):
     """Whether the node is cordoned for new pods."""
     STATUS = "status"
     """What the status of a Kubernetes node shows of its offer."""
+    CLAIM = "claim"
+    """Whether a claim on a quota is admitted, waits, is refused or has to end."""
 
 
 class Mode(StrEnum):
@@ -63,6 +65,26 @@ class Reason(StrEnum):
     STATUS_OFFER_WITHDRAWN = "status_offer_withdrawn"
     STATUS_WITHOUT_OFFER = "status_without_offer"
     STATUS_DISABLED = "status_disabled"
+    CLAIM_ADMITTED_WITHIN_MIN = "claim_admitted_within_min"
+    CLAIM_ADMITTED_WITHIN_RUNTIME = "claim_admitted_within_runtime"
+    CLAIM_ADMITTED_BORROWED = "claim_admitted_borrowed"
+    CLAIM_ADMITTED_RESERVED = "claim_admitted_reserved"
+    CLAIM_REFUSED_UNKNOWN_QUOTA = "claim_refused_unknown_quota"
+    CLAIM_REFUSED_PARENT_QUOTA = "claim_refused_parent_quota"
+    CLAIM_REFUSED_ABOVE_MAX = "claim_refused_above_max"
+    CLAIM_REFUSED_ABOVE_MIN = "claim_refused_above_min"
+    CLAIM_QUEUED_BEHIND = "claim_queued_behind"
+    CLAIM_QUEUED_LIMIT = "claim_queued_limit"
+    CLAIM_QUEUED_CAPACITY = "claim_queued_capacity"
+    CLAIM_QUEUED_KEPT = "claim_queued_kept"
+    CLAIM_QUEUED_RECLAIMING = "claim_queued_reclaiming"
+    CLAIM_QUEUED_DELAY = "claim_queued_delay"
+    CLAIM_QUEUED_BUDGET = "claim_queued_budget"
+    CLAIM_QUEUED_BEYOND_POOL = "claim_queued_beyond_pool"
+    CLAIM_RECLAIMED_LENDER_MIN = "claim_reclaimed_lender_min"
+    CLAIM_RECLAIMED_ABOVE_RUNTIME = "claim_reclaimed_above_runtime"
+    CLAIM_RECLAIMED_HIGHER_PRIORITY = "claim_reclaimed_higher_priority"
+    CLAIM_RECLAIMED_POOL_SHRUNK = "claim_reclaimed_pool_shrunk"
 
 
 ONLY_TOLD = frozenset(

@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import ClassVar
+import uuid
+from typing import ClassVar, Final
 
 from slackwater.events.envelope import Payload
 from slackwater.model.bounds import Moment, Name, Text
+from slackwater.model.eviction_outcomes import EvictionOutcome as EvictionOutcome
 
-
-class EvictionOutcome(StrEnum):
-    """How an eviction ended."""
-
-    TERMINATED = "terminated"
-    KILLED = "killed"
-    ALREADY_GONE = "already_gone"
-    EXPIRED = "expired"
-    REFUSED = "refused"
-    FAILED = "failed"
+_EVENT_IDS: Final = uuid.UUID("5d0e2f7e-6f0c-5c0f-8a53-8d8f8d1a6f10")
 
 
 class EvictionCompleted(Payload):
-    """The outcome of one eviction as observed by the agent."""
+    """The outcome of one eviction as observed by the agent, or in a cluster by the service kubernetes."""
 
     KEY_PARTS: ClassVar[int] = 2
     TYPE: ClassVar[str] = "eviction.completed"
     STREAM: ClassVar[str] = "DECISIONS"
     FROM_AGENT: ClassVar[bool] = True
+    ALSO_FROM: ClassVar[frozenset[str]] = frozenset({"kubernetes"})  # where the API server evicts
 
     id: Name
     node: Name
@@ -42,3 +35,8 @@ class EvictionCompleted(Payload):
 
     def shard_key(self) -> str:
         return self.node
+
+
+def completion_id(node: str, eviction: str) -> str:
+    """The event id of an eviction's completion: published twice, by whatever process, it is stored once."""
+    return str(uuid.uuid5(_EVENT_IDS, f"{node}/{eviction}"))

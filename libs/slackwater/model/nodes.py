@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from dataclasses import field
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Final
 
 from slackwater.model.bounds import Annotations, Count, Items, Labels, Name, OfOneMachine
 from slackwater.model.quantities import Resources
 from slackwater.model.records import record
+
+EVICTIONS_BY: Final = "slackwater.io/evictions"
+"""Annotation of a node's description that says what carries out its evictions."""
+API_SERVER: Final = "api-server"
 
 
 class Liveness(StrEnum):
@@ -58,3 +62,9 @@ class NodeFacts:
     labels: Labels = field(default_factory=dict)
     annotations: Annotations = field(default_factory=dict)
     numa: Items[NumaNode] = ()
+
+    @property
+    def is_evicted_by_api_server(self) -> bool:
+        """Whether the service kubernetes carries out evictions of this node. Otherwise its agent does (decision
+        0109)."""
+        return self.driver == "kubernetes" or self.annotations.get(EVICTIONS_BY) == API_SERVER

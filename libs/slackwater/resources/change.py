@@ -98,6 +98,7 @@ class ChangeResources(Generic[R, V]):
     async def put_all(self, wanted: Sequence[R], *, by: str = "", dry_run: bool = False) -> Sequence[Change[R, V]]:
         """Store several, each checked with all the others in place: all of them, or none. Raises as `put`."""
         self._refuse_doubles(wanted)
+        prepared = await self.hooks.prepare()
         async with self._store.changing() as transaction:
             rows = list(await transaction.read_all())
             staged = [self._staged(document, row_of(rows, document.name), by) for document in wanted]
@@ -106,8 +107,9 @@ class ChangeResources(Generic[R, V]):
             for document in wanted:
                 self._refuse_taken(document, rows)
                 self.in_force.check(document, rows)
+            would = self.in_force.as_if(rows)
+            self.hooks.validate_together([each.row.name for each in staged], self.in_force.now, would, prepared)
             if dry_run:
-                would = self.in_force.as_if(rows)
                 return [Change(each.document, each.before, would) for each in staged]
             for each in staged:
                 if each.is_changed:
@@ -123,6 +125,7 @@ class ChangeResources(Generic[R, V]):
     async def delete(self, name: str, *, by: str = "", generation: int = 0, dry_run: bool = False) -> Change[R, V]:
         """Delete a document. Raises NotFound, and Conflict for the parent or another generation than the stored one (0:
         any)."""
+        prepared = await self.hooks.prepare()
         async with self._store.changing() as transaction:
             rows = await transaction.read_all()
             present = row_of(rows, name)
@@ -131,8 +134,10 @@ class ChangeResources(Generic[R, V]):
             refuse_stale(generation, present)
             self._refuse_parent(name)
             gone = StoredResource(name, present.generation + 1, None, deleted_by=by)
+            would = self.in_force.as_if(with_row(rows, gone))
+            self.hooks.validate_together([name], self.in_force.now, would, prepared)
             if dry_run:
-                return Change(None, present.document, self.in_force.as_if(with_row(rows, gone)))
+                return Change(None, present.document, would)
             await transaction.save(gone)
         return Change(None, present.document, warning=await self._try_to_follow())
 

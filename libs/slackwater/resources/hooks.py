@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
@@ -59,6 +59,18 @@ class Hooks(Generic[R, V]):
         Raises InvalidInput, Misconfigured if it cannot be used; the last good generation then stays in force.
         """
         return cast("V", document)
+
+    async def prepare(self) -> Any:
+        """Returns what `validate_together` needs of the store, read before the change begins. Raises Unavailable."""
+        return None
+
+    def validate_together(
+        self, changed: Collection[str], now: InForce[R, V], would: InForce[R, V], prepared: Any
+    ) -> None:
+        """Refuse documents that do not fit each other: `changed` are written or deleted, `would` is then in force.
+
+        Raises InvalidInput, Conflict.
+        """
 
     def accepted(self, value: V, row: StoredResource) -> V:
         """A value with what only its row says of it, such as when it was stored."""

@@ -64,11 +64,17 @@ class Preview:
     field       its field in the answer
     model       `module:Class` of its JSON; the class method `of` makes it of what Hooks.preview returns
     parameters  `module:function` with the query parameters that Hooks.preview takes
+    lines       `module:function` that prints it, for the command line
+    skipped_by  query parameter that, `false`, leaves it out; empty: it is cheap
+    limited     whether the query parameter `limit` bounds its length
     """
 
     field: str
     model: str
     parameters: str
+    lines: str
+    skipped_by: str = ""
+    limited: bool = False
 
 
 @dataclass(frozen=True, slots=True)

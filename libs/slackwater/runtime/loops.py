@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from datetime import datetime
 
 from slackwater.model.errors import Conflict, Unavailable
 from slackwater.model.time import Clock
@@ -69,3 +70,18 @@ class Follow:
                 log.warning("repeated work met an outage", missed=self.missed, error=error.message)
                 await self.clock.sleep(RETRY_SECONDS)
                 self.changed.set()
+
+
+async def until_due(clock: Clock, changed: asyncio.Event, at: datetime | None) -> None:
+    """Waits until `changed` is set or `at` has come (None: only for the change)."""
+    if at is None:
+        await changed.wait()
+        return
+    timer = asyncio.ensure_future(clock.sleep(max(0.0, (at - clock.now()).total_seconds())))
+    news = asyncio.ensure_future(changed.wait())
+    try:
+        await asyncio.wait((timer, news), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        timer.cancel()
+        news.cancel()
+        await asyncio.gather(timer, news, return_exceptions=True)

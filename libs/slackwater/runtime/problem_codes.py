@@ -119,6 +119,12 @@ _CODES = (
         "Wait for its first report and prediction.",
     ),
     ProblemCode(
+        "claim_not_found",
+        404,
+        "The quota has no such claim, or it ended long ago.",
+        "GET /v1/quotas/{quota}/claims lists all that have not ended.",
+    ),
+    ProblemCode(
         "decision_not_found",
         404,
         "No such decision is stored (30 days by default).",
@@ -193,10 +199,52 @@ _CODES = (
     ),
     *_needed_codes(),
     ProblemCode(
+        "documents_from_cluster",
+        409,
+        "The documents of this instance come from the custom resources of a Kubernetes cluster.",
+        "Change the resource there with kubectl; SLACKWATER_RESOURCES_SOURCE=database makes this API their source.",
+    ),
+    ProblemCode(
         "node_pool_taken",
         409,
         "Another document of this kind has this pool.",
         "Change or delete the one that `detail` names.",
+    ),
+    ProblemCode(
+        "quota_contended",
+        409,
+        "Other replicas changed the tree of the quota each time; nothing was done.",
+        "Repeat the request with the same claim id.",
+    ),
+    ProblemCode(
+        "quota_tree_broken",
+        409,
+        "A quota of the tree names a parent that is not there.",
+        "Mend the quota that `detail` names.",
+    ),
+    ProblemCode(
+        "claim_exists",
+        409,
+        "Another claim has this id.",
+        "Give each claim an id of its own.",
+    ),
+    ProblemCode(
+        "claim_not_admitted",
+        409,
+        "The claim waits, or has ended.",
+        "Start what is admitted; GET the claim tells its state.",
+    ),
+    ProblemCode(
+        "quota_in_use",
+        409,
+        "The quota has children or claims.",
+        "`detail` says how many; move, release or delete them first.",
+    ),
+    ProblemCode(
+        "quota_tree_taken",
+        409,
+        "Another QuotaProfile has this tree.",
+        "Name another tree, or change the profile in `detail`.",
     ),
     ProblemCode(
         "already_replayed",
@@ -251,6 +299,12 @@ _CODES = (
         422,
         "A value will never be accepted.",
         "Correct the field in `field` or `errors`.",
+    ),
+    ProblemCode(
+        "quota_refused",
+        422,
+        "The quota would break its tree: mins, resources, parent or ancestors do not fit.",
+        "`detail` has the rule and its numbers; `field` what to change.",
     ),
     ProblemCode(
         "predictor_unknown",

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from slackwater.bus.consume.handlers import Consumer
 from slackwater.resources.catalog import kinds_of
+from slackwater.resources.hooks import Hooks
 from slackwater.resources.kind import Kind
 from slackwater.runtime.ownership import Lease, MemberView
 from slackwater.runtime.partition_sharding import Holder, Ownership
@@ -71,11 +72,14 @@ class Replica:
             self._stores[kind] = PostgresResourceStore(self.unfenced, kind)
         return self._stores[kind]
 
-    def serve(self, kind: Kind) -> ServedKind:
-        """Returns a kind served as it is declared, for a composition root with a use case that follows it."""
+    def serve(self, kind: Kind, hooks: Hooks[Any, Any] | None = None) -> ServedKind:
+        """Returns a kind served as it is declared, for a composition root with a use case that follows it.
+
+        `hooks` take the place of those that the declaration names, where they need something of the service.
+        """
         if kind not in self.served:
             store = self.resource_store(kind)
-            self.served[kind] = ServedKind(kind, store, self.quarantine, self.clock, self.ownership)
+            self.served[kind] = ServedKind(kind, store, self.quarantine, self.clock, self.ownership, hooks)
         return self.served[kind]
 
     def serve_others(self) -> Sequence[ServedKind]:

@@ -13,17 +13,19 @@ from fastapi import Depends, Response
 from fastapi import Path as InPath
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from slackwater.model.errors import InvalidInput
+from slackwater.model.errors import Conflict, InvalidInput
 from slackwater.resources.change import Change, ChangeResources
 from slackwater.resources.diff import FieldChange, changes
 from slackwater.resources.history import ResourceHistory
 from slackwater.resources.hooks import R, V
 from slackwater.resources.kind import Kind, loaded
 from slackwater.resources.metadata import Resource
+from slackwater.resources.names import API_VERSION, CLUSTER_AUTHOR
 from slackwater.resources.store import KEPT_GENERATIONS
 from slackwater.runtime.etags import NOT_MODIFIED, IfMatch, IfNoneMatch, etag, matched, unchanged
 from slackwater.runtime.roles import Principal, Role
 from slackwater.runtime.routes import DryRun, Routes, caller
+from slackwater.runtime.settings import ResourceSettings
 
 By = Annotated[Principal, Depends(caller)]
 RULES = "412 if If-Match is not the present ETag, 409 if metadata.generation is not the present one"
@@ -34,6 +36,7 @@ class Served(Generic[R, V]):
 
     def __init__(self, change: ChangeResources[R, V], model: type[Resource]) -> None:
         self.change = change
+        self.source = ResourceSettings().source
         self.kind = kind = change.kind
         self.model = model
         preview, differing = kind.preview, (tuple[FieldChange, ...], ...)
@@ -47,6 +50,17 @@ class Served(Generic[R, V]):
         listing = kind.listing or f"{model.__name__}List"
         item: Any = kind.model_of(kind.parent) | model if kind.parent_model else model
         self.many: Any = create_model(listing, items=(list[item], ...))
+
+    def refuse_foreign(self, principal: Principal, *, dry_run: bool) -> None:
+        """Raises Conflict for a change by another principal than CLUSTER_AUTHOR while a cluster is the source."""
+        if self.source == "database" or principal.name == CLUSTER_AUTHOR or dry_run:
+            return
+        kinds = f"{self.kind.plural}.{API_VERSION.partition('/')[0]}"
+        raise Conflict(
+            f"documents of this kind come from the cluster's custom resources {kinds}: change them there, with kubectl"
+            f" apply -f or kubectl delete {kinds} NAME; SLACKWATER_RESOURCES_SOURCE=database makes this API the source",
+            code="documents_from_cluster",
+        )
 
     async def answer(self, done: Change[R, V], arguments: Any, *, with_preview: bool = True) -> BaseModel:
         """Returns the answer of a change, including the preview of a dry run. Raises
@@ -179,6 +193,7 @@ def _put_endpoint(served: Served[Any, Any]) -> Callable[..., Any]:
         if_match: IfMatch = None,
         dry_run: DryRun = False,
     ) -> Any:
+        served.refuse_foreign(principal, dry_run=dry_run)
         refuse_other_name(wanted, name)
         expected = await served.expected(name, if_match, wanted.metadata.generation)
         done = await served.change.put(wanted.with_generation(expected), by=principal.name, dry_run=dry_run)
@@ -223,6 +238,7 @@ def _add_delete(router: Routes, served: Served[Any, Any]) -> None:
         if_match: IfMatch = None,
         dry_run: DryRun = False,
     ) -> Any:
+        served.refuse_foreign(principal, dry_run=dry_run)
         generation = await served.expected(name, if_match, 0)
         done = await served.change.delete(name, by=principal.name, generation=generation, dry_run=dry_run)
         _warn(response, done)
@@ -261,6 +277,7 @@ def _add_apply(router: Routes, served: Served[Any, Any]) -> None:
     would_all: Any = create_model(f"WouldStore{served.many.__name__}", **tried)
 
     async def apply(wanted: Any, response: Response, principal: By, arguments: Any, dry_run: DryRun = False) -> Any:
+        served.refuse_foreign(principal, dry_run=dry_run)
         done = await change.put_all(wanted.items, by=principal.name, dry_run=dry_run)
         _warn(response, done[0])
         if not dry_run:

@@ -31,10 +31,17 @@ class ServedKind:
     """Store, routes and news of one kind. What the service follows is `in_force.now`; `in_force.on_change` notifies."""
 
     def __init__(
-        self, kind: Kind, store: ResourceStore, quarantine: Quarantine, clock: Clock, ownership: Ownership | None
+        self,
+        kind: Kind,
+        store: ResourceStore,
+        quarantine: Quarantine,
+        clock: Clock,
+        ownership: Ownership | None,
+        hooks: Hooks[Any, Any] | None = None,
     ) -> None:
+        """`hooks` None: those of the declaration, made without arguments."""
         self.kind = kind
-        self._hooks: Hooks[Any, Any] = loaded(kind.hooks)() if kind.hooks else Hooks()
+        self._hooks: Hooks[Any, Any] = hooks or (loaded(kind.hooks)() if kind.hooks else Hooks())
         self._store = store
         meter = KindMetrics(process_meters()).of(kind)
         self.in_force: ResourcesInForce[Any, Any] = ResourcesInForce(kind, store, self._hooks, meter)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 from pydantic import AliasChoices, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -68,6 +69,16 @@ class HttpSettings(BaseSettings):
                 "or listen on 127.0.0.1",
                 field="host",
             )
+
+
+class ResourceSettings(BaseSettings):
+    """Where documents of resource kinds are changed, e.g. SLACKWATER_RESOURCES_SOURCE."""
+
+    model_config = SettingsConfigDict(env_prefix="SLACKWATER_RESOURCES_", frozen=True)
+
+    source: Literal["database", "kubernetes"] = "database"
+    """`kubernetes`: custom resources of a cluster are the documents; only the service kubernetes may change them by the
+    API, which signs in with the token of this name."""
 
 
 class RpcSettings(BaseSettings):

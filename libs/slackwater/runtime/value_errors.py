@@ -4,7 +4,9 @@ Pure.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 from slackwater.model.field_paths import as_written
@@ -13,6 +15,7 @@ from slackwater.model.known_fields import fields_at, unknown_field
 LONGEST_VALUE = 80
 _OWN_WORDS = "Value error, "
 """pydantic's prefix to messages of Slackwater's validators, which name the value themselves."""
+_QUOTED = re.compile(r"'([^']*)'")
 _NO_FIELDS = ("model_type", "model_attributes_type", "dict_type")
 
 
@@ -85,7 +88,17 @@ def _message(value: Wrong, content_type: str | None, model: Any) -> str:
             return f"is read as JSON only with content-type: application/json; got {content_type or 'none'}"
         case kind if kind in _NO_FIELDS:
             return f"must be an object with fields{_got(error['input'], '')}"
+        case "enum" | "literal_error":
+            return f"{_once(error)}{_got(error['input'], error['msg'])}{_closest(error)}"
     return f"{_once(error)}{_got(error['input'], error['msg'])}"
+
+
+def _closest(error: Mapping[str, Any]) -> str:
+    """Returns the allowed value that resembles the received text, as a question."""
+    allowed = {value.lower(): value for value in _QUOTED.findall(error["ctx"]["expected"])}
+    text = error["input"]
+    close = get_close_matches(text.lower(), allowed, n=1) if isinstance(text, str) else []
+    return f"; did you mean {allowed[close[0]]!r}?" if close else ""
 
 
 def _once(error: Mapping[str, Any]) -> str:

@@ -15,15 +15,27 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from slackwater.apiserver.port import FieldsOwned, Page, VersionExpired, WatchChange, WatchEvent
-from slackwater.apiserver.records import FIELD_MANAGER, ApiRecord, ClusterNode, WatchedKind, parse_node
+from slackwater.apiserver.port import BudgetRefused, FieldsOwned, Page, VersionExpired, WatchChange, WatchEvent
+from slackwater.apiserver.records import (
+    FIELD_MANAGER,
+    PODS,
+    ApiRecord,
+    ClusterNode,
+    Taint,
+    WatchedKind,
+    parse_node,
+    taints_json,
+)
 from slackwater.apiserver.resource_names import quantities
 from slackwater.model.errors import Conflict, Misconfigured, NotFound, Unavailable
 
 T = TypeVar("T", bound=ApiRecord)
 Document = dict[str, Any]
 BEFORE_FIRST_APPLY = "before-first-apply"
+RETRY_SECONDS = 10.0
+"""What a refusal by a budget proposes, as the real server does."""
 _PARTS = ("allocatable", "capacity")
+_WITHOUT_BUDGET = ("Pending", "Succeeded", "Failed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +56,12 @@ class MemoryApiServer:
     """Plurals that may neither be listed nor watched."""
     patches: list[tuple[str, dict[str, str]]] = field(default_factory=list)
     """Every apply that was carried out: node, and quantities by name."""
+    applied: list[tuple[str, str]] = field(default_factory=list)
+    """Plural (with `/status`) and key of every apply of an object."""
+    cordons: int = 0
+    """Writes of taints that were carried out."""
+    evicted: list[str] = field(default_factory=list)
+    """The uid of the pod of every eviction that was accepted and no dry run."""
     watches: int = 0
     lists: int = 0
     _objects: dict[str, dict[str, Document]] = field(default_factory=dict)
@@ -123,6 +141,92 @@ class MemoryApiServer:
             self._write("nodes", node, changed)
         return parse_node(self._objects["nodes"][node])
 
+    async def set_cordon(self, node: ClusterNode, cordon: Taint | None) -> ClusterNode:
+        self._refuse_if_down()
+        document = self._objects.get("nodes", {}).get(node.key)
+        if document is None:
+            raise NotFound(f"nodes {node.key} not found")
+        if document["metadata"]["resourceVersion"] != node.version:
+            raise Conflict(f"node {node.key} has been modified")
+        changed = copy.deepcopy(document)
+        spec = changed.setdefault("spec", {})
+        spec.pop("taints", None)
+        if taints := taints_json(node, cordon):
+            spec["taints"] = taints
+        self.cordons += 1
+        self._write("nodes", node.key, changed)
+        return parse_node(changed)
+
+    async def evict_pod(self, pod: str, uid: str, grace_seconds: int, *, dry_run: bool) -> None:
+        self._refuse_if_down()
+        document = self._objects.get("pods", {}).get(pod)
+        if document is None:
+            raise NotFound(f"pods {pod} not found")
+        metadata, spec = document["metadata"], document.get("spec", {})
+        if metadata["uid"] != uid:
+            raise Conflict(f"the UID in the precondition ({uid}) does not match the UID in record ({metadata['uid']})")
+        is_free = "deletionTimestamp" in metadata or document["status"].get("phase") in _WITHOUT_BUDGET
+        budget = None if is_free else self._budget_of(document)
+        if budget is not None and not budget["status"].get("disruptionsAllowed"):
+            raise BudgetRefused("Cannot evict pod as it would violate the pod's disruption budget.", RETRY_SECONDS)
+        if dry_run:
+            return
+        self.evicted.append(uid)
+        if budget is not None:
+            changed = copy.deepcopy(budget)
+            changed["status"]["disruptionsAllowed"] -= 1
+            self._write("poddisruptionbudgets", _key_of(changed), changed)
+        if spec.get("nodeName") and grace_seconds:
+            leaving = copy.deepcopy(document)
+            leaving["metadata"] |= {"deletionTimestamp": "now", "deletionGracePeriodSeconds": grace_seconds}
+            self._write("pods", pod, leaving)
+        else:
+            self.delete(PODS, pod)
+
+    async def apply_object(self, kind: WatchedKind[T], key: str, document: Mapping[str, Any]) -> T:
+        """Fields that are no longer applied stay, because tests compare only what is applied."""
+        self._refuse_if_down(kind)
+        known = self._objects.get(kind.plural, {}).get(key)
+        changed = _merged(known or {}, {**document, "metadata": {**document.get("metadata", {}), "name": key}})
+        if changed != known:
+            self.put(kind, changed)
+            self.applied.append((kind.plural, key))
+        return kind.parse(self._objects[kind.plural][key])
+
+    async def apply_status(self, kind: WatchedKind[T], key: str, uid: str, status: Mapping[str, Any]) -> T:
+        self._refuse_if_down(kind)
+        known = self._objects.get(kind.plural, {}).get(key)
+        if known is None:
+            raise NotFound(f"{kind.plural} {key} not found")
+        if known["metadata"]["uid"] != uid:
+            raise Conflict(f"{kind.plural} {key} has another uid")
+        changed = copy.deepcopy(known)
+        own = {condition["type"] for condition in status.get("conditions", ())}
+        others = [one for one in known["status"].get("conditions", ()) if one["type"] not in own]
+        changed["status"] = {**copy.deepcopy(dict(status)), "conditions": [*others, *status.get("conditions", ())]}
+        if changed != known:
+            self._write(kind.plural, key, changed)
+        self.applied.append((f"{kind.plural}/status", key))
+        return kind.parse(changed)
+
+    async def delete_object(self, kind: WatchedKind[T], key: str, uid: str) -> None:
+        self._refuse_if_down(kind)
+        known = self._objects.get(kind.plural, {}).get(key)
+        if known is None:
+            return
+        if known["metadata"]["uid"] != uid:
+            raise Conflict(f"{kind.plural} {key} has another uid")
+        self.delete(kind, key)
+
+    def _budget_of(self, pod: Document) -> Document | None:
+        """The budget that selects a pod by labels, which is all that tests need."""
+        metadata = pod["metadata"]
+        for budget in self._objects.get("poddisruptionbudgets", {}).values():
+            labels, namespace = budget["spec"]["selector"]["matchLabels"], budget["metadata"]["namespace"]
+            if namespace == metadata["namespace"] and labels.items() <= metadata.get("labels", {}).items():
+                return budget
+        return None
+
     # ------------------------------------------------------------------ what tests do
 
     def put(self, kind: WatchedKind[Any], document: Document) -> None:
@@ -134,7 +238,9 @@ class MemoryApiServer:
         metadata["uid"] = known["metadata"]["uid"] if known else metadata.get("uid") or f"uid-{next(self._uids)}"
         if known and "managedFields" in known["metadata"]:
             metadata.setdefault("managedFields", known["metadata"]["managedFields"])
-        document.setdefault("status", {})
+        document.setdefault("status", copy.deepcopy(known["status"]) if known else {})
+        is_same = known is not None and known.get("spec") == document.get("spec")
+        metadata["generation"] = (known["metadata"]["generation"] if known else 0) + (not is_same)
         self._write(kind.plural, key, document)
 
     def delete(self, kind: WatchedKind[Any], key: str) -> None:
@@ -223,6 +329,13 @@ class MemoryApiServer:
 def _key_of(document: Document | None) -> str:
     metadata = (document or {})["metadata"]
     return f"{metadata['namespace']}/{metadata['name']}" if metadata.get("namespace") else str(metadata["name"])
+
+
+def _merged(present: Any, wanted: Any) -> Any:
+    """`present` with every field of `wanted`."""
+    if not isinstance(wanted, Mapping) or not isinstance(present, Mapping):
+        return copy.deepcopy(wanted)
+    return {**present, **{name: _merged(present.get(name), value) for name, value in wanted.items()}}
 
 
 def _owners(document: Document) -> dict[str, set[str]]:

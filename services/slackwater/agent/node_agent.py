@@ -173,6 +173,7 @@ class AgentService:
             clock,
             spawn=lambda eviction: loop.spawn(eviction),  # noqa: PLW0108 - the loop is made last
             announce=lambda completion: loop.on_completed(completion),  # noqa: PLW0108
+            begins=not facts.is_evicted_by_api_server,
         )
         disconnected = DisconnectedMode(
             node,

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import httpx2
 
     from slackwater.cli.documents import DryRun, PolicyDocument
+    from slackwater.resources.kind import Kind
 
 COMMAND = TryingCommand
 
@@ -41,7 +42,7 @@ def command(
     """Apply resources of any kind (docs/reference/resources.md).
 
     The server validates all documents before it stores the first. Several ColocationStrategies are stored all or none;
-    their dry run shows the offers of every node before and after.
+    their dry run shows the offers of every node before and after. So are several ElasticQuotas.
 
     Example: `slackwater apply -f policy.yaml --dry-run=server`
     """
@@ -60,11 +61,13 @@ def command(
                 _store(reader.client, place, requested, tried, answers)
             if output in (Format.TABLE, Format.WIDE):
                 print(f"{document.title} {_done(tried.answers[place]['changes'], dry_run=dry_run)}")
-                print_offers(tried.answers[place])
+                if dry_run:
+                    print_preview(document.kind, tried.answers[place])
         if output in (Format.TABLE, Format.WIDE):
-            print_offers({"offers": tried.offers})
+            for document in tried.together[:1] if dry_run else ():
+                print_preview(document.kind, tried.preview)
             return
-        whole = {"items": answers} | ({"offers": tried.offers} if tried.together and dry_run else {})
+        whole = {"items": answers, **(tried.preview if dry_run else {})}
         print_object(answers[0] if len(answers) == 1 else whole, output)
 
 
@@ -88,12 +91,12 @@ def _store(
         answers[each] = answer
 
 
-def print_offers(trial: Mapping[str, Any]) -> None:
-    """Print the offers that would result, if the answer has them."""
-    from slackwater.cli.strategy_columns import tried_lines
+def print_preview(kind: Kind, trial: Mapping[str, Any]) -> None:
+    """Print what a change would lead to, if the answer has it."""
+    from slackwater.resources.kind import loaded
 
-    if trial.get("offers") is not None:
-        for line in tried_lines(trial["offers"]):
+    if kind.preview is not None and trial.get(kind.preview.field) is not None:
+        for line in loaded(kind.preview.lines)(trial[kind.preview.field]):
             print(line)
 
 

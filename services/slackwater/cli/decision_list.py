@@ -26,16 +26,12 @@ UNLISTED = DecisionKind.PREDICTION.value
 def question(
     path: str, node: str | None, pool: str | None, where: Sequence[str] | None, limit: int, *, every: bool = True
 ) -> dict[str, Any]:
-    """The parameters of the list of decisions or events; empty for other lists. Without `every`, no predictions unless
-    a filter names a kind.
+    """The parameters of the list of decisions or events; empty for other lists, whose rows `get` selects by their
+    cells. Without `every`, no predictions unless a filter names a kind.
 
     Raises InvalidInput that names the option.
     """
     if path not in (PATH, EVENTS):
-        if where:
-            raise InvalidInput(
-                "--where is for decisions and events: `slackwater get decisions --where kind=evict`", field="--where"
-            )
         return {}
     if path == EVENTS and pool is not None:
         raise InvalidInput("--pool: events have no list by pool; allowed: offers, decisions", field="--pool")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from slackwater.cli.apply import print_offers
+from slackwater.cli.apply import print_preview
 from slackwater.cli.complete import complete_name, complete_noun
 from slackwater.cli.dry_run import TryingCommand
 from slackwater.cli.list_kinds import kind_of
@@ -133,4 +133,5 @@ def _delete_documents(
         if not dry_run:
             delete(reader.client, document, dry_run=False)
         print(f"{document.title} {'would be deleted' if dry_run else 'deleted'}")
-        print_offers(trial)
+        if dry_run:
+            print_preview(document.kind, trial)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -76,19 +76,20 @@ def _name(origin: str, name: Any) -> str:
 
 
 def put(client: httpx2.Client, document: PolicyDocument, *, dry_run: bool, nodes: int | None = None) -> Any:
-    """The document that the server stored or, as a dry run, would store and change. With `nodes`, also the offers that
-    would result, with that many nodes named. Raises the server's error.
+    """The document that the server stored or, as a dry run, would store and change. With `nodes`, also its preview,
+    of at most that many nodes. Raises the server's error.
     """
     return _send(client, "PUT", document, dry_run=dry_run, nodes=nodes)
 
 
 @dataclass(frozen=True, slots=True)
 class DryRun:
-    """The effect of applying documents: an answer for each, and `offers` of those that are stored together."""
+    """The effect of applying documents: an answer for each, and the preview of those that are stored together, in the
+    field of their kind."""
 
     answers: Sequence[Any]
     together: Sequence[PolicyDocument]
-    offers: Any = None
+    preview: Mapping[str, Any] = field(default_factory=dict)
 
 
 def dry_run_all(client: httpx2.Client, requested: Sequence[PolicyDocument], *, nodes: int | None = None) -> DryRun:
@@ -103,7 +104,8 @@ def dry_run_all(client: httpx2.Client, requested: Sequence[PolicyDocument], *, n
         next(of_group) if document in group else put(client, document, dry_run=True, nodes=nodes)
         for document in requested
     ]
-    return DryRun(answers, group, answer["offers"])
+    preview = group[0].kind.preview
+    return DryRun(answers, group, {} if preview is None else {preview.field: answer[preview.field]})
 
 
 def put_together(
@@ -157,6 +159,9 @@ def _answered(
 
 def _trial(document: PolicyDocument, nodes: int | None) -> dict[str, str]:
     params = {"dryRun": "true"}
-    if document.kind.preview is None:
+    preview = document.kind.preview
+    if preview is None:
         return params
-    return params | ({"offers": "false"} if nodes is None else {"limit": str(nodes)})
+    if nodes is None:
+        return params | ({preview.skipped_by: "false"} if preview.skipped_by else {})
+    return params | ({"limit": str(nodes)} if preview.limited else {})

@@ -34,13 +34,23 @@ def command(
         list[str] | None,
         typer.Option(metavar="KEY=VALUE", help="Label, repeatable; slackwater.io/revision announces a rollout."),
     ] = None,
+    quota: Annotated[
+        str | None, typer.Option(help="Claim CPU and memory of this ElasticQuota first: wait, start, give back.")
+    ] = None,
+    claim: Annotated[str | None, typer.Option(help="Id of the claim; default: a new one.")] = None,
+    grace: Annotated[float, typer.Option(help="With --quota: seconds from SIGTERM to SIGKILL when reclaimed.")] = 30.0,
+    queue_priority: Annotated[int, typer.Option(help="With --quota: priority in its queue; higher goes first.")] = 0,
+    server: Annotated[
+        str | None, typer.Option(help="With --quota: URL of a process with quota; default: the instance here.")
+    ] = None,
     state_dir: Annotated[
         Path | None, typer.Option(help="The agent's state directory; or SLACKWATER_STATE_DIR.")
     ] = None,
 ) -> None:
     """Run a command as a managed workload in its own cgroup; the exit code is the command's.
 
-    A command ended by signal N exits with 128+N; 127 means no such command, 126 not executable.
+    A command ended by signal N exits with 128+N; 127 means no such command, 126 not executable. With --quota it starts
+    when its claim is admitted, and ends by SIGTERM when what it borrowed is reclaimed.
     """
     from slackwater.agent.command import run_command
     from slackwater.agent.domain.admission import Command
@@ -60,8 +70,16 @@ def command(
         cpu_limit=cpu_limit,
         cpu_period_ms=cpu_period_ms,
     )
+    place = (state_dir or client_state_dir()).absolute()
     try:
-        status = run_command(wanted, (state_dir or client_state_dir()).absolute())
+        if quota is None:
+            status = run_command(wanted, place)
+        else:
+            from slackwater.cli.quota_hold import run_claimed
+
+            status = run_claimed(
+                wanted, place, quota, claim=claim, grace_s=grace, priority=queue_priority, server=server
+            )
     except InvalidInput as error:
         sys.stderr.write(f"slackwater exec: {error.message}\n")
         raise typer.Exit(USAGE) from None

@@ -17,7 +17,7 @@ from slackwater.cli.list_reader import as_recorded, fetch, whole
 from slackwater.cli.offer_columns import OFFER, sums_line, why_none, with_pools
 from slackwater.cli.output import Format, Item, errors_to_stderr, message, print_object, table
 from slackwater.cli.output_form import ALLOWED, OutputForm, complete_output, parse_output
-from slackwater.cli.selection import parse_selector, sort_items
+from slackwater.cli.selection import columns_among, parse_cells, parse_selector, sort_items, with_cells
 from slackwater.model.errors import InvalidInput
 from slackwater.resources.selectors import Selector
 
@@ -73,7 +73,8 @@ Where = Annotated[
     typer.Option(
         "--where",
         metavar="NAME=VALUE",
-        help=f"decisions: {', '.join(FILTERS)}; events: {', '.join(EVENT_FILTERS)}; repeat for several",
+        help=f"decisions: {', '.join(FILTERS)}; events: {', '.join(EVENT_FILTERS)}; other lists: a column, for example "
+        "tier=batch of pods; repeat for several",
     ),
 ]
 Every = Annotated[bool, typer.Option("-a", "--all", help="decisions: also predictions, and one line for each decision")]
@@ -102,7 +103,7 @@ def command(
 
     Decisions of one episode are one line; predictions are not listed. --all lists every decision.
 
-    Examples: `slackwater get nodes -l zone=a --sort-by -used`, `slackwater get pods --node edge-7 -o name`,
+    Examples: `slackwater get nodes -l zone=a --sort-by -used`, `slackwater get pods --where tier=batch -o name`,
     `slackwater get node/edge-7 -o jsonpath='{.offer.batch.cpu_milli}'`, `slackwater get decisions --node edge-7 -w`,
     `slackwater get events --where types=state.* --where since=1d`,
     `slackwater get decisions --pool edge --where kind=evict --where since=1h --where carriedOut=false`
@@ -122,6 +123,7 @@ def command(
             params=params or _filters(kind, node, pool),
             node=None if params or "node" in kind.filters else node,
             labels=labels,
+            cells={} if params else parse_cells(where or (), kind.columns),
             form=form,
             order=sort_by,
             headers=not no_headers,
@@ -138,8 +140,8 @@ def command(
 
 @dataclass(frozen=True, slots=True)
 class ListView:
-    """What to list and how to print it. `node` filters here, `params` on the server. `groups` is the largest number of
-    groups of decisions to print; 0: decisions are not grouped.
+    """What to list and how to print it. `node`, `labels` and `cells` filter here, `params` on the server. `groups` is
+    the largest number of groups of decisions to print; 0: decisions are not grouped.
     """
 
     kind: ListKind
@@ -147,6 +149,7 @@ class ListView:
     params: Mapping[str, Any]
     node: str | None
     labels: Selector | None
+    cells: Mapping[str, str]
     form: OutputForm
     order: str | None
     headers: bool
@@ -224,6 +227,7 @@ def _fetch(reader: Reader, view: ListView) -> Any:
     items = answer["items"]
     if view.labels is not None and labels is not None:
         items = [item for item in items if view.labels.matches(labels(item))]
+    items = with_cells(items, view.cells, view.kind.columns)
     if not view.groups:
         items = sort_items(items, view.kind.columns, view.order)
     return {**answer, "items": items}
@@ -260,10 +264,14 @@ def noun_of(item: Item, kind: ListKind) -> str:
 def _nothing(view: ListView) -> str:
     """The message for an empty list. Names the filter, because a typo in it must not look like an empty fleet."""
     asked = {"node": view.node, **{name: value for name, value in view.params.items() if name not in UNASKED}}
-    filters = [f"{name} {value}" for name, value in asked.items() if value]
+    filters = [f"{name} {value}" for name, value in {**asked, **view.cells}.items() if value]
     filters += ["these labels"] if view.labels is not None else []
     kinds = view.kind.names[0]
-    return f"no {kinds} with {', '.join(filters)}" if filters else _NOTHING.get(kinds, f"no {kinds} yet")
+    if not filters:
+        return _NOTHING.get(kinds, f"no {kinds} yet")
+    columns = columns_among(view.labels, view.kind.columns) if view.labels is not None else []
+    hint = "".join(f"; {one.partition('=')[0]} is a column, not a label: --where {one}" for one in columns)
+    return f"no {kinds} with {', '.join(filters)}{hint}"
 
 
 def _watch(reader: Reader, view: ListView, seen: dict[str, str]) -> None:

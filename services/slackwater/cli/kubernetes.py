@@ -16,20 +16,20 @@ class KubernetesAction(StrEnum):
 
 
 def command(
-    action: Annotated[KubernetesAction, typer.Argument(help="uninstall: withdraw lent resources from all nodes.")],
+    action: Annotated[KubernetesAction, typer.Argument(help="uninstall: withdraw what was written.")],
     kubeconfig: Annotated[
         Path | None,
-        typer.Option(help="File with the cluster and an account that may patch nodes/status; default KUBECONFIG."),
+        typer.Option(help="File with the cluster and an account with the service's rights; default KUBECONFIG."),
     ] = None,
     context: Annotated[str, typer.Option(help="Context of the kubeconfig; default its current one.")] = "",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list the nodes.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list nodes and policies.")] = False,
     wait_seconds: Annotated[
         float, typer.Option(min=0, max=600, help="Check after so long that nothing writes again.")
     ] = 3.0,
 ) -> None:
-    """Withdraw what Slackwater has written to the status of nodes, so that the cluster is as it was.
+    """Withdraw lent resources and cordons from all nodes, and delete the policy of profiles: the cluster is as it was.
 
-    Needs only the API server. Stop the service kubernetes first: exit status 1 if a node is written again.
+    Needs only the API server. Stop the service kubernetes first: exit status 1 if something is written again.
 
     Example: `slackwater kubernetes uninstall --dry-run`
     """
@@ -43,21 +43,21 @@ def command(
     withdraw_all = load("slackwater.kubernetes.usecases.uninstall:withdraw_all")
     open_server = load("slackwater.kubernetes.adapters.http_api_server:open_api_server")
 
-    async def withdraw() -> tuple[tuple[str, ...], tuple[str, ...]]:
+    async def withdraw() -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
         async with open_server(str(kubeconfig or ""), context) as server:
             done = await withdraw_all(server, dry_run=dry_run, wait_seconds=wait_seconds)
-            return done.nodes, done.written_again
+            return done.nodes, done.policies, done.written_again
 
     with errors_to_stderr():
-        nodes, written_again = asyncio.run(withdraw())
-        for name in nodes if dry_run else ():
+        nodes, policies, written_again = asyncio.run(withdraw())
+        for name in (*nodes, *policies) if dry_run else ():
             typer.echo(name)
-        if not nodes:
+        if not nodes and not policies:
             message("nothing to withdraw")
-        elif dry_run:
-            message(f"would be withdrawn from {counted(len(nodes), 'node')}")
-        else:
-            message(f"withdrawn from {counted(len(nodes), 'node')}")
+        elif nodes:
+            message(f"{'would be ' if dry_run else ''}withdrawn from {counted(len(nodes), 'node')}")
+        for name in policies if not dry_run else ():
+            message(f"deleted {name}")
         if written_again:
             message(f"written again: {', '.join(written_again[:5])}; stop the service kubernetes, then repeat this")
             raise typer.Exit(ERROR)

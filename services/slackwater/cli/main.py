@@ -23,11 +23,12 @@ from slackwater.cli.exits import ERROR, INTERRUPTED, USAGE
 from slackwater.model.errors import InvalidInput, SlackwaterError
 
 VERBS: Sequence[str] = (
-    *("up", "run", "agent", "exec"),
+    *("up", "run", "agent", "exec", "claim"),
     *("apply", "diff", "delete", "get", "top", "describe", "history", "why", "events", "replay", "release"),
     *("block", "unblock"),
     *("simulate", "assess", "backtest"),
-    *("doctor", "openapi", "nats-config", "secrets", "migrate", "backup", "restore", "kubernetes"),
+    *("doctor", "openapi", "nats-config", "secrets", "migrate", "backup", "restore"),
+    *("kubernetes", "profile"),
 )
 """Verb = module `slackwater.cli.<verb>` (a `-` in the verb is a `_` in the module), in the order of the help."""
 

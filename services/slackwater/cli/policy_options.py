@@ -38,6 +38,10 @@ CarryOverOption = Annotated[
     str | None,
     typer.Option("--carry-over", metavar="0%", help="policies: share of prevented work done later; default 0%"),
 ]
+CapacityOption = Annotated[
+    str | None,
+    typer.Option("--capacity", metavar="75%", help="quotas: the pool, as a share of the largest demand; default 75%"),
+]
 _OF_TRACES = ("batch", "batch_pods", "overcommit")
 
 

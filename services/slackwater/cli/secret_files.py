@@ -6,6 +6,7 @@ migrate/            dsn of the administrator
 backup/ restore/    the same, and nats-password, ca.crt
 nats/               nats-server.conf, access.conf (users and permissions), certificate
 <service>/          dsn, nats-password, ca.crt, tokens (digests only)
+kubernetes/         also documents-token, with which it stores the custom resources of a cluster
 fleet/ agents/NODE/ nats-password, ca.crt
 tokens/             viewer, operator, admin: the tokens themselves, for operators
 """
@@ -22,6 +23,7 @@ from slackwater.bus.admin.permissions import BACKUP, RESTORE, PartSubjects, acco
 from slackwater.bus.admin.streams import load
 from slackwater.cli.authority import Authority
 from slackwater.cli.broker import SERVER, Certificates, registry
+from slackwater.resources.names import CLUSTER_AUTHOR
 from slackwater.runtime.roles import Role
 from slackwater.runtime.tokens import digest_of
 from slackwater.store.names import service_dsn
@@ -29,6 +31,7 @@ from slackwater.store.names import service_dsn
 FLEET = "fleet"
 NATS_FOLDER = Path("/etc/nats")
 """The paths inside the broker's container: its folder, and /data for its store."""
+CLUSTER_TOKEN = Path(CLUSTER_AUTHOR) / "documents-token"
 ROLES = (Role.VIEWER, Role.OPERATOR, Role.ADMIN)
 
 
@@ -59,6 +62,8 @@ def write_secrets(deployment: Deployment) -> str:
     _write_database(files, deployment, [part.name for part in services])
     tokens = {role: files.once(Path("tokens") / role.value, _random) for role in ROLES}
     digests = "".join(f"{role.value} {role.value} sha256:{digest_of(token).hex()}\n" for role, token in tokens.items())
+    cluster = files.once(CLUSTER_TOKEN, _random)
+    digests += f"{CLUSTER_AUTHOR} {Role.OPERATOR.value} sha256:{digest_of(cluster).hex()}\n"
     for part in services:
         files.always(Path(part.name) / "tokens", digests)
     accounts = accounts_config(load(), [*services, *fleet], agent, deployment.nodes, passwords)

@@ -1,9 +1,10 @@
-"""Selection and order of the rows of `get` and `top`: label selectors and `--sort-by`. Pure."""
+"""Selection and order of the rows of `get` and `top`: label selectors, `--where` and `--sort-by`. Pure."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any
 
 from slackwater.cli.jsonpath import parse_path
@@ -66,6 +67,40 @@ def _expression(match: re.Match[str]) -> tuple[str, str, tuple[str, ...]]:
     return parts["present"], "Exists", ()
 
 
+def parse_cells(where: Sequence[str], columns: Sequence[TableColumn]) -> dict[str, str]:
+    """The cells that rows must have, by lower title, from `COLUMN=VALUE`. Raises InvalidInput with the columns."""
+    titles = _titles(columns)
+    cells = {}
+    for condition in where:
+        name, equals, value = condition.partition("=")
+        if name.lower() not in titles or not equals or not value:
+            close = [] if name.lower() in titles else get_close_matches(name.lower(), titles, n=1)
+            hint = f"did you mean {close[0]}=…?" if close else f"allowed: {', '.join(f'{one}=…' for one in titles)}"
+            raise InvalidInput(f"--where: {condition!r} is not a filter; {hint}", field="--where")
+        cells[name.lower()] = value
+    return cells
+
+
+def with_cells(items: Sequence[Item], cells: Mapping[str, str], columns: Sequence[TableColumn]) -> list[Item]:
+    """The items whose cells have these texts, in upper or lower case."""
+    wanted = [(column, cells[column.title.lower()].lower()) for column in columns if column.title.lower() in cells]
+    return [item for item in items if all(column.text(item).lower() == text for column, text in wanted)]
+
+
+def columns_among(labels: Selector, columns: Sequence[TableColumn]) -> list[str]:
+    """The requirements `label=value` of a selector whose label has the name of a column, as `--where` takes them."""
+    titles = _titles(columns)
+    return [
+        f"{key.lower()}={values[0]}"
+        for key, operator, values in labels.expressions
+        if operator == "In" and values[0] and key.lower() in titles
+    ]
+
+
+def _titles(columns: Sequence[TableColumn]) -> list[str]:
+    return [column.title.lower() for column in columns]
+
+
 def sort_items(items: Sequence[Item], columns: Sequence[TableColumn], order: str | None) -> list[Item]:
     """The items by the column or path that `order` names; a `-` before it reverses. Items without a value come last.
 
@@ -87,7 +122,7 @@ def _sort_key(name: str, columns: Sequence[TableColumn]) -> Key:
     for column in columns:
         if column.title.lower() == name.lower():
             return lambda item: _cell_value(column.text(item), column)
-    titles = ", ".join(column.title.lower() for column in columns)
+    titles = ", ".join(_titles(columns))
     raise InvalidInput(
         f"--sort-by: {name!r} is not a column; allowed: {titles}, or a path like .metadata.name", field="sort-by"
     )

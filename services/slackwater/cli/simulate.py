@@ -17,6 +17,7 @@ from slackwater.cli.output import Item, TableColumn, errors_to_stderr, message, 
 from slackwater.cli.policy_options import (
     BatchOption,
     BatchPodsOption,
+    CapacityOption,
     CarryOverOption,
     ControlOption,
     OvercommitOption,
@@ -26,6 +27,8 @@ from slackwater.cli.policy_options import (
 from slackwater.cli.progress import Stages, progress_bar
 from slackwater.cli.prometheus_options import seconds_of
 from slackwater.cli.simulated_policies import lines as policy_lines
+from slackwater.cli.simulated_quotas import capacity_of
+from slackwater.cli.simulated_quotas import lines as quota_lines
 from slackwater.cli.trace_options import (
     ChurnOption,
     FormatOption,
@@ -52,7 +55,9 @@ if TYPE_CHECKING:
 FilesOption = Annotated[
     list[Path],
     typer.Option(
-        "-f", "--filename", help="a ColocationStrategy, or NodeQOS, PodQOS …; two files are compared; - is stdin"
+        "-f",
+        "--filename",
+        help="a ColocationStrategy, or NodeQOS, PodQOS …, or ElasticQuotas; two files are compared; - is stdin",
     ),
 ]
 SinceOption = Annotated[
@@ -71,6 +76,10 @@ ServerOption = Annotated[
 ]
 
 
+_NOT_OF_QUOTAS = (
+    *("step", "form", "resource", "model", "per_node", "churn", "seed", "begin", "end"),
+    *("batch", "batch_pods", "overcommit", "comes_back", "carry_over"),
+)
 _OF_TRACES = ("form", "resource", "model", "per_node", "churn", "seed", "begin", "end")
 
 
@@ -94,20 +103,24 @@ def command(
     control: ControlOption = None,
     comes_back: ReturnOption = None,
     carry_over: CarryOverOption = None,
+    capacity: CapacityOption = None,
     output: OutputOption = Output.TABLE,
     html: PageOption = None,
     server: ServerOption = None,
 ) -> None:
     """Replay history with other documents. A ColocationStrategy: what it would have lent, and when that exceeded the
     capacity. Policies (NodeQOS, PodQOS, AvoidanceAction, Autonomy): how long pods would have been throttled, how many
-    evicted, and how long nodes would have been above a waterline.
+    evicted, and how long nodes would have been above a waterline. Quotas (ElasticQuota, QuotaProfile): how long the
+    arrivals of a trace would have waited, beside hard quotas.
 
     Example: `slackwater simulate -f careful.yaml -f bold.yaml --since 24h --html report.html`
 
     Example: `slackwater simulate -f nodeqos.yaml --trace rnd.parquet --format bitbrains --overcommit 6`
+
+    Example: `slackwater simulate -f quotas.yaml --trace alibaba_openb_2023 --html report.html`
     """
     with errors_to_stderr():
-        from slackwater.simulation.adapters.document_files import are_policies, load
+        from slackwater.simulation.adapters.document_files import are_policies, are_quotas, load
         from slackwater.simulation.settings import TraceOrder
 
         check_page(html)
@@ -127,13 +140,19 @@ def command(
         options = PolicyOptions(batch, batch_pods, overcommit, control, comes_back, carry_over)
         loaded = load(files)
         asked = SimulationRequest(loaded, order, since or "", step, server)
-        answer = _policies(asked, options, html) if are_policies(loaded) else _strategies(asked, options, html)
+        if are_quotas(loaded):
+            refuse_given(context, _NOT_OF_QUOTAS, "applies to strategies and policies, and these files hold quotas")
+            answer = _quotas(asked, capacity, control, html)
+        else:
+            refuse_given(context, ("capacity",), "applies to quotas (ElasticQuota), and these files hold none")
+            answer = _policies(asked, options, html) if are_policies(loaded) else _strategies(asked, options, html)
         if html is not None:
             message(f"wrote {html}")
         if output is Output.JSON:
             print_object(answer, Shown.JSON)
         else:
-            print("\n".join(policy_lines(answer) if "policies" in answer else lines(answer)))
+            text = quota_lines if "results" in answer else policy_lines if "policies" in answer else lines
+            print("\n".join(text(answer)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +225,25 @@ def _policies(asked: SimulationRequest, options: PolicyOptions, html: Path | Non
 
         html.write_text(policy_page(simulation), encoding="utf-8")
     return policy_report_of(simulation).model_dump(mode="json", by_alias=True)
+
+
+def _quotas(asked: SimulationRequest, capacity: str | None, control: str | None, html: Path | None) -> Item:
+    from slackwater.simulation.edge.quota_report import quota_report_of
+    from slackwater.simulation.service import simulate_quotas
+    from slackwater.simulation.settings import quota_terms
+
+    if asked.order is None:
+        raise InvalidInput("--since: quotas are replayed on the arrivals of a trace; give --trace PATH", field="since")
+    terms = quota_terms(
+        None if capacity is None else capacity_of(capacity), None if control is None else seconds_of(control, "control")
+    )
+    with progress_bar() as bar:
+        simulation = simulate_quotas(asked.files, asked.order.path, terms, Stages(bar))
+    if html is not None:
+        from slackwater.simulation.edge.quota_page import quota_page
+
+        html.write_text(quota_page(simulation), encoding="utf-8")
+    return quota_report_of(simulation).model_dump(mode="json", by_alias=True)
 
 
 def lines(answer: Item) -> list[str]:

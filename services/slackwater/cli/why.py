@@ -24,11 +24,13 @@ from slackwater.cli.output import (
     short,
 )
 from slackwater.cli.tables import columns, put
-from slackwater.model.errors import InvalidInput
+from slackwater.model.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
+
+    from slackwater.cli.client import Reader
 
 BAR_CELLS = (12, 32)
 """The narrowest and the widest bar."""
@@ -40,6 +42,8 @@ _NOUNS = {
     **dict.fromkeys(("node", "nodes", "no"), "node"),
     **dict.fromkeys(("pod", "pods", "po"), "pod"),
     **dict.fromkeys(("decision", "decisions", "dec"), "decision"),
+    **dict.fromkeys(("quota", "quotas", "elasticquota", "eq"), "quota"),
+    **dict.fromkeys(("claim", "claims"), "claim"),
 }
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
@@ -48,7 +52,7 @@ def command(
     target: Annotated[
         str,
         typer.Argument(
-            metavar="node/NAME|pod/NAME|decision/ID",
+            metavar="node/NAME|pod/NAME|decision/ID|quota/NAME|claim/ID",
             help="what to explain; a pod by name or uid",
             autocompletion=complete_subject,
         ),
@@ -70,7 +74,8 @@ def command(
         str | None, typer.Option("--server", help="URL; default: the instance of this state directory")
     ] = None,
 ) -> None:
-    """Explain a number of a node, the decisions about a pod, or a decision and its effect.
+    """Explain a number of a node, the decisions about a pod, a decision and its effect, the runtime of a quota, or what
+    was decided about a claim.
 
     Examples: `slackwater why node/edge-7 batch-cpu --at -5m`, `slackwater why pod/encode-video-1`,
     `slackwater why decision/0198c2d4-…`
@@ -83,28 +88,56 @@ def command(
             raise InvalidInput("--node and --namespace select one of several pods: use them with pod/NAME")
         if noun != "node" and subject is not None:
             raise InvalidInput(f"{subject!r}: a subject selects a number of a node: use it with node/NAME")
-        if noun == "decision" and at is not None:
-            raise InvalidInput("--at: not allowed with decision/ID, which is shown with its effects; remove --at")
+        if noun in ("decision", "quota") and at is not None:
+            shown = "shown with its effects" if noun == "decision" else "explained as it is now"
+            raise InvalidInput(f"--at: not allowed with {noun}/NAME, which is {shown}; remove --at")
         with reading(server) as reader:
-            if noun == "node":
-                answer = reader.get("/v1/why", {"node": name, "subject": subject or "batch-cpu", "at": at})
-            elif noun == "pod":
-                answer = reader.get("/v1/why/pod", {"pod": name, "node": node, "namespace": namespace, "at": at})
-            else:
-                answer = reader.get(f"/v1/decisions/{quote(name, safe='')}/chain")
+            answer = _read(reader, noun, name, {"subject": subject, "at": at, "node": node, "namespace": namespace})
         if output in (Format.JSON, Format.YAML):
             print_object(answer, output)
         elif noun == "pod":
             print_pod(_console(), answer, at)
+        elif noun in ("quota", "claim"):
+            from slackwater.cli.quota_columns import claim_why_lines, why_lines
+
+            print("\n".join((why_lines if noun == "quota" else claim_why_lines)(answer)))
         else:
             (print_waterfall if noun == "node" else print_chain)(_console(), answer)
+
+
+def _read(reader: Reader, noun: str, name: str, options: Mapping[str, str | None]) -> Any:
+    """The API's explanation."""
+    at, path = options["at"], quote(name, safe="")
+    match noun:
+        case "node":
+            return reader.get("/v1/why", {"node": name, "subject": options["subject"] or "batch-cpu", "at": at})
+        case "pod":
+            where = {"node": options["node"], "namespace": options["namespace"]}
+            return reader.get("/v1/why/pod", {"pod": name, **where, "at": at})
+        case "quota":
+            return reader.get(f"/v1/quotas/{path}/why")
+        case "claim":
+            return claim_decision(reader, name, at)
+    return reader.get(f"/v1/decisions/{path}/chain")
 
 
 def _asked(target: str) -> tuple[str, str]:
     noun, slash, name = target.partition("/")
     if not slash or not name or noun not in _NOUNS:
-        raise InvalidInput(f"{target!r} cannot be explained; allowed: node/NAME, pod/NAME or decision/ID")
+        allowed = "node/NAME, pod/NAME, decision/ID, quota/NAME or claim/ID"
+        raise InvalidInput(f"{target!r} cannot be explained; allowed: {allowed}")
     return _NOUNS[noun], name
+
+
+def claim_decision(reader: Reader, claim: str, at: str | None) -> Any:
+    """The newest decision about a claim, or the one that was the newest at a time, and all before it. Raises
+    NotFound."""
+    params = {"subject": claim, "kind": "claim", "until": at, "limit": 20}
+    items = reader.get("/v1/decisions", params)["items"]
+    if not items:
+        raise NotFound(f"no decision about claim {claim} is stored{'' if at is None else ' from before that time'}")
+    record = reader.get(f"/v1/decisions/{quote(items[0]['id'], safe='')}")
+    return {"record": record, "decisions": items}
 
 
 def _console() -> Console:

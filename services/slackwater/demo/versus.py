@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from rich.table import Table
 
 from slackwater.demo.comparison import (
@@ -135,23 +137,77 @@ def _needed_nearly_all(comparison: PolicyComparison) -> bool:
     return outcome.needed >= _NEARLY_ALL * comparison.batch_wanted_cpus * comparison.surge_seconds * outcome.surges > 0
 
 
-def judged(comparison: PolicyComparison) -> str:
-    """The verdict on each of the three goals; other work on the machine affects the figures."""
+@dataclass(frozen=True, slots=True)
+class GoalVerdict:
+    """One goal of the precise policy. `holds` is None if it was not measured; `aside` is the p99's verdict without the
+    requests that the host delayed."""
+
+    goal: str
+    measured: str
+    holds: bool | None
+    aside: bool | None = None
+
+
+def verdicts(comparison: PolicyComparison) -> list[GoalVerdict]:
+    """The three goals; none if the precise policy was not measured or never acted."""
     outcome = comparison.outcomes.get(PRECISE)
     if outcome is None or not outcome.actions:
-        return "precise: not measured" if outcome is None else "precise: it never had to act, so nothing was measured"
-    words = {True: "met", False: "MISSED", None: "not measured"}
+        return []
     protected = _is_protected(outcome.p99_ms, comparison.alone_p99_ms)
     undisturbed = _is_protected(outcome.p99_undisturbed_ms, comparison.alone_p99_undisturbed_ms)
-    aside = ""
-    if outcome.stolen + comparison.alone_stolen > 0 and undisturbed is not None:
-        aside = f" ({words[undisturbed]} without steal)"
-    verdicts = (
-        ("below the waterline in time", None if outcome.crossed == 0 else _in_time(outcome), ""),
-        ("p99 protected", protected, aside),
-        ("lost no more than needed", _within(outcome.above_needed_ratio), ""),
+    has_steal = outcome.stolen + comparison.alone_stolen > 0
+    p99s = f"{_number(outcome.p99_ms)} ms, alone {_number(comparison.alone_p99_ms)}, goal {P99_FACTOR:g} times that"
+    lost = f"{_ratio(outcome.above_needed_ratio)}, goal at most {MOST_LOST_ABOVE_NEEDED:.0%}"
+    return [
+        GoalVerdict(
+            "below the waterline in time",
+            f"after seconds: {_worst(outcome)}, goal {BELOW_WITHIN_SECONDS:g}",
+            None if outcome.crossed == 0 else _in_time(outcome),
+        ),
+        GoalVerdict("p99 protected", p99s, protected, undisturbed if has_steal else None),
+        GoalVerdict("lost no more than needed", lost, _within(outcome.above_needed_ratio)),
+    ]
+
+
+def judged(comparison: PolicyComparison) -> str:
+    """The verdict on each of the three goals; other work on the machine affects the figures."""
+    found = verdicts(comparison)
+    if not found:
+        return f"precise: {_why_not_judged(comparison)}"
+    words = {True: "met", False: "MISSED", None: "not measured"}
+    return "precise: " + ", ".join(
+        f"{one.goal} {words[one.holds]}" + ("" if one.aside is None else f" ({words[one.aside]} without steal)")
+        for one in found
     )
-    return "precise: " + ", ".join(f"{what} {words[holds]}{more}" for what, holds, more in verdicts)
+
+
+def failures(comparison: PolicyComparison) -> list[str]:
+    """The goals that the precise policy missed, a p99 only if it is also missed without the host's steal."""
+    return [
+        f"policies: precise: {one.goal} MISSED: {one.measured}"
+        for one in verdicts(comparison)
+        if one.holds is False and not _is_due_to_steal(one)
+    ]
+
+
+def not_measured(comparison: PolicyComparison) -> list[str]:
+    """The goals that this run cannot judge, with the reason."""
+    found = verdicts(comparison)
+    if not found:
+        return [f"policies: precise: {_why_not_judged(comparison)}"]
+    unmeasured = [f"{one.goal}: not measured" for one in found if one.holds is None]
+    unmeasured += [f"{one.goal} only without what the host took (steal)" for one in found if _is_due_to_steal(one)]
+    return [f"policies: precise: {text}" for text in unmeasured]
+
+
+def _is_due_to_steal(verdict: GoalVerdict) -> bool:
+    return verdict.holds is False and verdict.aside is True
+
+
+def _why_not_judged(comparison: PolicyComparison) -> str:
+    if PRECISE not in comparison.outcomes:
+        return "not measured"
+    return "it never had to act, so nothing was measured"
 
 
 def _is_protected(p99_ms: float | None, alone_ms: float | None) -> bool | None:

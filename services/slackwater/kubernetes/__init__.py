@@ -1,9 +1,15 @@
-"""Decides when the offers of nodes are written to their status in a Kubernetes cluster, and in which order.
+"""Decides when offers are written to the status of Kubernetes nodes, and when pods are evicted there.
 
-It reads nodes, pods, their owners, disruption budgets, priority classes and namespaces from the API server, and
-applies what colocation offers as extended resources. A write is planned by a pure function, recorded, then made.
+It reads nodes, pods, their owners, disruption budgets, priority classes and namespaces from the API server, applies
+what colocation offers as extended resources, and carries out what ensurance decides: evictions within disruption
+budgets, and cordons as a taint.
+A write is planned by a pure function, recorded, then made.
 """
 
-CONSUMES = ("resources.offered",)
-PUBLISHES = ("decision.recorded", "health.reported", "resource.changed", "state.quarantined")
-OWNS = ("lent resources in the status of Kubernetes nodes",)
+CONSUMES = ("resources.offered", "intent.declared", "node.described", "node.scheduling_changed")
+PUBLISHES = ("decision.recorded", "eviction.completed", "health.reported", "resource.changed", "state.quarantined")
+OWNS = (
+    "lent resources in the status of Kubernetes nodes",
+    "the taint of cordoned Kubernetes nodes",
+    "evictions on nodes whose agent leaves them to it",
+)

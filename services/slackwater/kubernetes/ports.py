@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 from slackwater.decisions.record import DecisionRecord
+from slackwater.events.envelope import Event
+from slackwater.kubernetes.domain.document_plan import LedgerEntry
+from slackwater.kubernetes.domain.eviction_plan import TrackedEviction
+from slackwater.resources.kind import Kind
 
 
 class DecisionStore(Protocol):
@@ -30,4 +35,116 @@ class StatusMeter(Protocol):
 
     def waiting(self, nodes: int) -> None:
         """How many nodes wait, because the rate of writes is bounded."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class StoredEvictions:
+    """The evictions of one node, as stored. `version` counts writes of the row (0: not stored)."""
+
+    node: str
+    version: int = 0
+    evictions: tuple[TrackedEviction, ...] = ()
+
+
+class EvictionStore(Protocol):
+    """Keeps evictions before they are called, and publishes their completions in the same transaction."""
+
+    async def load(self, partitions: Collection[int]) -> Sequence[StoredEvictions]:
+        """The rows of these partitions. Raises Unavailable."""
+        ...
+
+    async def save(self, rows: Sequence[StoredEvictions], events: Sequence[Event[Any]]) -> Sequence[StoredEvictions]:
+        """Write rows over the versions that were read, and publish; returns them with their new versions. Raises
+        Unavailable, Conflict if another replica wrote one, and Fenced if a node's partition is not held: then nothing
+        is stored."""
+        ...
+
+
+class EvictionMeter(Protocol):
+    """What operators watch of evictions."""
+
+    def called(self, result: str) -> None:
+        """The API server answered a call."""
+        ...
+
+    def completed(self, outcome: str) -> None:
+        """An eviction ended."""
+        ...
+
+    def open(self, evictions: int) -> None:
+        """How many evictions of this replica have not ended."""
+        ...
+
+
+class CordonMeter(Protocol):
+    """What operators watch of cordons."""
+
+    def written(self, result: str) -> None:
+        """A node was `cordoned` (or its cordon renewed) or `uncordoned`."""
+        ...
+
+    def refused(self, reason: str) -> None:
+        """A write failed: the code of the error."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class StoredDocument:
+    """A document as its service has it. `status` is what its kind declares beside the conditions; `warning` says why it
+    is not in force yet although it is stored."""
+
+    name: str
+    generation: int
+    author: str
+    status: Mapping[str, Any]
+    warning: str = ""
+
+
+class DocumentApi(Protocol):
+    """The resources of the services, as their REST API serves them.
+
+    Besides the errors below, methods raise Unavailable, and Misconfigured if the token is refused or its role does not
+    suffice.
+    """
+
+    async def read_all(self, kind: Kind) -> Sequence[StoredDocument]:
+        """Every document of a kind."""
+        ...
+
+    async def put(self, kind: Kind, name: str, spec: Any) -> StoredDocument:
+        """Create or replace a document; an equal one stays. Raises InvalidInput for what cannot be used, Conflict for a
+        value that must be unique."""
+        ...
+
+    async def delete(self, kind: Kind, name: str) -> None:
+        """Delete a document. Raises NotFound, and Conflict for one that is always there."""
+        ...
+
+
+class DocumentLedger(Protocol):
+    """Keeps what was answered about which generation. Raises Unavailable."""
+
+    async def load(self) -> Sequence[LedgerEntry]:
+        """Every entry that can be read."""
+        ...
+
+    async def write(self, entry: LedgerEntry) -> None:
+        """Insert or overwrite an entry."""
+        ...
+
+    async def remove(self, key: str) -> None:
+        """Delete an entry. A missing one is no error."""
+        ...
+
+
+class DocumentMeter(Protocol):
+    """What operators watch of documents from the cluster."""
+
+    def answered(self, kind: str, result: str) -> None:
+        """A document was `stored`, `deleted`, `refused`, or could not be sent (`unavailable`)."""
+        ...
+
+    def status_written(self, kind: str) -> None:
+        """The status of a resource was written."""
         ...

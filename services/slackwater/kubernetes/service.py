@@ -3,48 +3,140 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from slackwater.apiserver.inventory import Inventory
 from slackwater.apiserver.kind_follower import KindFollower
 from slackwater.apiserver.port import ApiServer
-from slackwater.apiserver.records import KINDS
+from slackwater.apiserver.records import KINDS, WatchedKind
+from slackwater.bus.port import Bus
+from slackwater.events.intent_declared import IntentDeclared
+from slackwater.events.node_described import NodeDescribed
+from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
+from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.kubernetes.adapters.decision_outbox import OutboxDecisions
+from slackwater.kubernetes.adapters.document_rows import KeyedDocumentLedger
+from slackwater.kubernetes.adapters.eviction_rows import KeyedEvictionStore
 from slackwater.kubernetes.adapters.http_api_server import HttpApiServer
-from slackwater.kubernetes.adapters.metrics import KubernetesMetrics
-from slackwater.kubernetes.edge.checks import inventory_check, status_check
-from slackwater.kubernetes.edge.offer_watch import OfferWatch
+from slackwater.kubernetes.adapters.http_documents import HttpDocuments
+from slackwater.kubernetes.adapters.metrics import CordonMetrics, DocumentMetrics, EvictionMetrics, KubernetesMetrics
+from slackwater.kubernetes.edge.bus_watch import BusWatch
+from slackwater.kubernetes.edge.checks import documents_check, inventory_check, refused_check
+from slackwater.kubernetes.ports import DocumentApi
 from slackwater.kubernetes.settings import KubernetesSettings
+from slackwater.kubernetes.usecases.apply_profiles import ApplyProfiles
+from slackwater.kubernetes.usecases.carry_out_evictions import CarryOutEvictions
+from slackwater.kubernetes.usecases.follow_documents import FollowDocuments
+from slackwater.kubernetes.usecases.intents_read import IntentsRead
 from slackwater.kubernetes.usecases.offers_read import OffersRead
+from slackwater.kubernetes.usecases.resources_read import DOCUMENT_KINDS, POLICY_KINDS, ResourcesRead
+from slackwater.kubernetes.usecases.write_cordons import WriteCordons
 from slackwater.kubernetes.usecases.write_status import WriteStatus
+from slackwater.resources.kinds.cluster_colocation_profile import CLUSTER_COLOCATION_PROFILE
 from slackwater.runtime.loops import Repeat
 from slackwater.runtime.ownership import Lease
 from slackwater.runtime.platform import Platform
-from slackwater.runtime.replicated import Replica, ReplicatedService
+from slackwater.runtime.replicated import Loop, Replica, ReplicatedService
 from slackwater.telemetry.metrics import process_meters
 
 COUNT_SECONDS = 10.0
 
 
-class PartitionNews:
-    """slackwater.runtime.partition_sharding.Holder: nothing is kept per partition, planning only begins anew."""
+class EvictionPartitions:
+    """slackwater.runtime.partition_sharding.Holder: evictions are kept per partition, everything else is planned
+    anew."""
 
-    def __init__(self, changed: Callable[[], None]) -> None:
+    def __init__(self, evictions: CarryOutEvictions, changed: Callable[[], None]) -> None:
+        self._evictions = evictions
         self._changed = changed
 
     async def acquire(self, leases: Sequence[Lease]) -> None:
+        await self._evictions.acquire(leases)
         self._changed()
 
     async def release(self, leases: Sequence[Lease]) -> None:
-        self._changed()
+        self.drop([lease.partition for lease in leases])
 
     def drop(self, partitions: Collection[int]) -> None:
+        self._evictions.drop(partitions)
         self._changed()
+
+
+class EnsuranceParts:
+    """What carries out decisions of ensurance: evictions and cordons."""
+
+    def __init__(
+        self,
+        settings: KubernetesSettings,
+        replica: Replica,
+        server: ApiServer,
+        inventory: Inventory,
+        evicting: asyncio.Event,
+        cordoning: asyncio.Event,
+    ) -> None:
+        clock, owned, meters = replica.clock, replica.partitions.working, process_meters()
+        store = KeyedEvictionStore(replica.database, replica.quarantine)
+        self.intents = IntentsRead(evicting.set)
+        self.evictions = CarryOutEvictions(
+            server,
+            inventory,
+            self.intents,
+            store,
+            clock,
+            EvictionMetrics(meters),
+            settings.evictions,
+            owned,
+            evicting,
+        )
+        self.cordons = WriteCordons(server, inventory, clock, CordonMetrics(meters), settings.cordons, owned, cordoning)
+
+
+class ResourceParts:
+    """What reads custom resources and admission policies, and the loops that follow them."""
+
+    def __init__(
+        self,
+        settings: KubernetesSettings,
+        replica: Replica,
+        server: ApiServer,
+        meter: KubernetesMetrics,
+        documents: DocumentApi | None,
+    ) -> None:
+        clock, owned = replica.clock, replica.partitions.working
+        self._following, self._applying = asyncio.Event(), asyncio.Event()
+        self.resources = ResourcesRead(self.notify)
+        self.profiles = ApplyProfiles(server, self.resources, clock, owned, self._applying, self._following.set)
+        watched = watched_kinds(documents=documents is not None, profiles=settings.profiles)
+        self.readers: list[KindFollower[Any]] = [
+            KindFollower(server, kind, self.resources, clock, meter, settings.pace()) for kind in watched
+        ]
+        self.refusals: Mapping[str, str] = {}
+        self.loops: dict[str, Loop] = {reader.kind.plural: reader for reader in self.readers}
+        if settings.profiles:
+            self.loops["profiles"] = self.profiles
+        if documents is not None:
+            following = self.loops["documents"] = FollowDocuments(
+                server,
+                self.resources,
+                documents,
+                KeyedDocumentLedger(replica.unfenced, replica.quarantine),
+                clock,
+                DocumentMetrics(process_meters()),
+                owned,
+                self._following,
+                self.profiles.hinders,
+            )
+            self.refusals = following.refusals
+
+    def notify(self) -> None:
+        """Resources or partitions have changed."""
+        self._following.set()
+        self._applying.set()
 
 
 class KubernetesService(ReplicatedService):
-    """Reads the cluster, and writes offers to the status of its nodes."""
+    """Reads the cluster, writes offers to the status of its nodes, and evicts pods."""
 
     def __init__(
         self,
@@ -53,10 +145,19 @@ class KubernetesService(ReplicatedService):
         server: ApiServer,
         connect: Callable[[], Awaitable[None]],
         close: Callable[[], Awaitable[None]],
+        documents: DocumentApi | None = None,
     ) -> None:
+        """With `documents` the cluster's custom resources become the documents of the services."""
         replica = Replica("kubernetes", platform)
-        clock, meter, changed = replica.clock, KubernetesMetrics(process_meters()), asyncio.Event()
-        self.inventory = inventory = Inventory(on_nodes=changed.set)
+        clock, meter = replica.clock, KubernetesMetrics(process_meters())
+        changed, evicting, cordoning = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        owned = replica.partitions.working
+
+        def nodes_changed() -> None:
+            changed.set()
+            cordoning.set()
+
+        self.inventory = inventory = Inventory(on_nodes=nodes_changed, on_pods=evicting.set)
         self.offers = offers = OffersRead(clock, changed.set)
         decisions = OutboxDecisions(replica.database, replica.name)
         followers: list[KindFollower[Any]] = [
@@ -70,10 +171,17 @@ class KubernetesService(ReplicatedService):
             clock,
             meter,
             settings.policy(),
-            replica.partitions.working,
+            owned,
             changed,
             settings.refused_seconds,
         )
+        ensured = EnsuranceParts(settings, replica, server, inventory, evicting, cordoning)
+        self.evictions, self.cordons = evictions, cordons = ensured.evictions, ensured.cordons
+        self.parts = parts = ResourceParts(settings, replica, server, meter, documents)
+
+        def partitions_changed() -> None:
+            nodes_changed()
+            parts.notify()
 
         async def count() -> None:
             meter.objects(inventory.counts())
@@ -81,20 +189,56 @@ class KubernetesService(ReplicatedService):
         super().__init__(
             replica,
             load=[connect],
-            state=PartitionNews(changed.set),
+            state=EvictionPartitions(evictions, partitions_changed),
             consumers=(),
             loops={
                 **{follower.kind.plural: follower for follower in followers},
-                "offers": OfferWatch(replica.bus, offers),
+                **parts.loops,
+                **bus_watches(replica.bus, offers, ensured.intents, cordons),
                 "status": status,
+                "cordons": cordons,
+                "evictions": evictions,
                 "counts": Repeat(work=count, clock=clock, seconds=COUNT_SECONDS, missed="objects are not counted"),
             },
-            checks=lambda: [inventory_check(inventory, followers), status_check(status.refusals)],
+            checks=lambda: [
+                inventory_check(inventory, followers),
+                refused_check("kubernetes-status", status.refusals),
+                refused_check("kubernetes-cordons", cordons.refusals),
+                documents_check(parts.readers, parts.refusals, parts.profiles),
+            ],
             close=close,
         )
 
 
 def build(settings: KubernetesSettings, platform: Platform) -> KubernetesService:
     """Kubernetes with the cluster that the settings name. It connects when the service starts."""
-    server = HttpApiServer(settings.kubeconfig, settings.context)
-    return KubernetesService(settings, platform, server, server.connect, server.close)
+    server, documents = HttpApiServer(settings.kubeconfig, settings.context), None
+    if settings.documents_url:
+        documents = HttpDocuments(settings.documents_url, settings.documents_token_file)
+
+    async def close() -> None:
+        await server.close()
+        if documents is not None:
+            await documents.close()
+
+    return KubernetesService(settings, platform, server, server.connect, close, documents)
+
+
+def bus_watches(bus: Bus, offers: OffersRead, intents: IntentsRead, cordons: WriteCordons) -> dict[str, Loop]:
+    """What is read from the bus: the last value of each key counts."""
+    return {
+        "offers": BusWatch(bus, ResourcesOffered, offers.receive, offers.begin),
+        "intents": BusWatch(bus, IntentDeclared, intents.declare),
+        "descriptions": BusWatch(bus, NodeDescribed, intents.describe),
+        "scheduling": BusWatch(bus, NodeSchedulingChanged, cordons.receive),
+    }
+
+
+def watched_kinds(*, documents: bool, profiles: bool) -> Sequence[WatchedKind[Any]]:
+    """The kinds that are read beside those of the inventory."""
+    every = [
+        watched
+        for kind, watched in DOCUMENT_KINDS.values()
+        if documents or (profiles and kind is CLUSTER_COLOCATION_PROFILE)
+    ]
+    return (*every, *(POLICY_KINDS if profiles else ()))

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from slackwater.apiserver.kind_follower import FollowPace
+from slackwater.kubernetes.domain.cordon_plan import CordonEffect
+from slackwater.kubernetes.domain.eviction_plan import EvictionMode
 from slackwater.kubernetes.domain.status_plan import StatusPolicy
 
 
@@ -26,6 +30,21 @@ class KubernetesSettings(BaseSettings):
     refused_seconds: float = Field(
         30.0, ge=1, description="longest pause after the API server refused a write to a node"
     )
+    evictions: EvictionMode = Field(
+        EvictionMode.CARRY_OUT, description="carry-out; dry-run: the API server only says what it would do; off"
+    )
+    cordons: CordonEffect = Field(
+        CordonEffect.NO_SCHEDULE, description="effect of the taint of cordoned nodes; off removes what was written"
+    )
+    profiles: bool = Field(
+        True, description="whether profiles of the cluster are applied as its MutatingAdmissionPolicy"
+    )
+    documents_url: str = Field(
+        "",
+        description="where the services answer, as http://{service}:8460; with it the cluster's custom resources are"
+        " the documents of the services; empty: they are not read",
+    )
+    documents_token_file: Path | None = Field(None, description="file with the token for the services; role operator")
     page_size: int = Field(500, ge=1, le=5000, description="objects per page of a list")
 
     def policy(self) -> StatusPolicy:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
 
 from slackwater.simulation.adapters.api_answers import ApiReader
 from slackwater.simulation.adapters.document_files import DocumentFile
@@ -18,6 +19,7 @@ from slackwater.simulation.adapters.policy_files import (
 )
 from slackwater.simulation.adapters.prometheus import Prometheus, TimeRange
 from slackwater.simulation.adapters.prometheus_usage import QUERIES, read
+from slackwater.simulation.adapters.quota_files import read_quotas
 from slackwater.simulation.adapters.recorded_history import recorded
 from slackwater.simulation.adapters.recorded_scenes import recorded_scenes
 from slackwater.simulation.adapters.strategy_files import (
@@ -37,6 +39,8 @@ from slackwater.simulation.settings import AssessmentOptions, PolicyTerms, Prome
 from slackwater.simulation.usecases.assess import Assessment, assess
 from slackwater.simulation.usecases.replay import Simulation, replay
 from slackwater.simulation.usecases.replay_policies import PolicySimulation, replay_policies
+from slackwater.simulation.usecases.replay_quotas import QuotaSimulation, QuotaTerms, QuotaVariant, replay_quotas
+from slackwater.traces.readers.arrivals import read_arrivals
 from slackwater.waterline.registry.plugins import all_metrics
 
 
@@ -115,3 +119,17 @@ def simulate_policies_recorded(
     notes = all_remarks(variants, sets, history.nodes)
     replayed = replay_policies(history, variants, given.terms, metrics, watch)
     return PolicySimulation(history, given.terms, metrics, replayed, notes)
+
+
+def simulate_quotas(
+    files: Sequence[DocumentFile], path: Path, terms: QuotaTerms, watch: SimulationProgress
+) -> QuotaSimulation:
+    """Replays the arrivals of a trace, with the quotas of the first file as hard ones and through the arbiter with
+    those of each file. Raises InvalidInput."""
+    read = [read_quotas(file) for file in files]  # first: a misspelt field fails before the trace is read
+    watch.begin("reading the trace", None)
+    trace = read_arrivals(path, watch.advance)
+    variants = [
+        QuotaVariant(found.name, found.layout, found.leaves, found.queue_policies, found.percent) for found in read
+    ]
+    return replay_quotas(trace, variants, terms, watch)

@@ -14,6 +14,7 @@ from slackwater.simulation.adapters.trace_scenes import BatchLayout
 from slackwater.simulation.domain.guarded_run import GuardTerms
 from slackwater.simulation.domain.risk import USUAL_ACCEPTED
 from slackwater.simulation.domain.worth import Prices
+from slackwater.simulation.usecases.replay_quotas import QuotaTerms
 from slackwater.traces.options import TraceResource
 
 if TYPE_CHECKING:
@@ -101,3 +102,11 @@ class PolicyTerms:
 def prices_of(core_hour: float | None, gib_hour: float | None, node_month: float | None) -> Prices:
     """Raises InvalidInput for a price that is no amount, or prices that exclude each other."""
     return Prices(core_hour, gib_hour, node_month)
+
+
+def quota_terms(capacity: float | None, period_s: float | None) -> QuotaTerms:
+    """Returns the terms of a replay of quotas; None: the usual ones."""
+    usual = QuotaTerms()
+    return QuotaTerms(
+        usual.capacity if capacity is None else capacity, usual.period_s if period_s is None else float(period_s)
+    )

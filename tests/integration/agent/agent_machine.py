@@ -32,11 +32,13 @@ T = TypeVar("T")
 P = TypeVar("P", bound=Payload)
 REPOSITORY = Path(__file__).resolve().parents[3]
 NODE = "here"
+PATIENCE = float(os.environ.get("SLACKWATER_TEST_PATIENCE", "1"))
+"""Factor of the bounds; an emulated machine (`make cgroup2`) is many times slower."""
 
 
 async def until(look: Callable[[], T], seconds: float = 60.0) -> T:
     """Wait for something true; the time only bounds a failure."""
-    deadline = asyncio.get_running_loop().time() + seconds
+    deadline = asyncio.get_running_loop().time() + seconds * PATIENCE
     while not (found := look()):
         assert asyncio.get_running_loop().time() < deadline, "it never became true"
         await asyncio.sleep(0.02)

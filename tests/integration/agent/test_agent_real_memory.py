@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,16 +13,19 @@ import pytest
 from agent_machine import REPOSITORY, Machine, until
 
 from slackwater.agent.domain.controls.memory_high import MEMORY_HIGH, MEMORY_PAUSE
+from slackwater.agent.domain.controls.memory_protection import MEMORY_LOW, MEMORY_MIN
 from slackwater.agent.domain.controls.node_memory import NODE_MEMORY
-from slackwater.agent.domain.knobs import Tree
+from slackwater.agent.domain.knobs import Target, Tree
 from slackwater.agent.node_agent import AgentService
 from slackwater.events.intent_observed import IntentObserved
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.usage_reported import UsageReported
 from slackwater.model.errors import NotFound
+from slackwater.model.tiers import Tier
 
 pytestmark = pytest.mark.root
 MIB = 1 << 20
+CAP_SYS_RESOURCE = 24
 STREAM = """
 import os, sys
 path, left = sys.argv[1], int(sys.argv[2]) << 20
@@ -88,7 +92,7 @@ async def test_the_memory_of_a_bounded_node_is_that_of_its_pods(machine: Machine
 
 
 async def test_the_kernel_ends_a_pod_beyond_the_bound_and_exec_says_so(machine: Machine) -> None:
-    keeper = machine.execute("sleep", "1000", flags=("--memory", "64Mi"))
+    keeper = machine.execute("sleep", "1000", tier="prod", flags=("--memory", "64Mi"))  # batch would be ended first
     async with machine.agent(memory_bytes=150 * MIB) as service:
         file = root_file(service)
         await until(lambda: file.read_text().strip() == str(150 * MIB))
@@ -214,6 +218,42 @@ state = DesiredState("w", 1, 0.0, 60.0, Policy.BY_REQUEST, memory_throttles=(Mem
 ApplyControls(driver, actuator).apply([state], driver.pods(), MachineView(1000, 1.0, capacity_bytes=1 << 34))
 os.kill(os.getpid(), 9)
 """
+
+
+@pytest.mark.parametrize("protection", ["low", "min"])
+async def test_the_memory_that_prod_requests_is_protected_and_given_back(machine: Machine, protection: str) -> None:
+    """Within that of the tier and of the whole tree, without which the kernel counts none of it."""
+    if machine.hierarchy.version != "v2":
+        pytest.skip("cgroup v1 has no memory.low and no memory.min")
+    spec = MEMORY_LOW if protection == "low" else MEMORY_MIN
+    prod = machine.execute("sleep", "1000", tier="prod", flags=("--memory", "96Mi"))
+    batch = machine.execute("sleep", "1000", flags=("--memory", "64Mi"))
+    async with machine.agent() as service:
+        pods = {pod.tier: pod.uid for pod in await machine.pod(service, 2)}
+        targets: tuple[Target, ...] = (Tree.ROOT, Tier.PROD, pods[Tier.PROD], pods[Tier.BATCH])
+        files = [Path(service.driver.knob(spec, target).path) for target in targets]
+        assert [file.read_text() for file in files] == ["0\n"] * 4
+        await machine.declare(memory_protection=protection)
+        await until(lambda: [file.read_text() for file in files] == [f"{96 * MIB}\n"] * 3 + ["0\n"])
+    assert service.restored_exactly
+    assert [file.read_text() for file in files] == ["0\n"] * 4
+    for job in (prod, batch):
+        job.terminate()
+        await until(lambda job=job: job.poll() is not None)
+
+
+async def test_exec_sets_the_oom_score_of_prod_where_it_may(machine: Machine) -> None:
+    """A kernel lets a process with CAP_SYS_RESOURCE lower its score."""
+    capabilities = re.search(r"CapEff:\s+([0-9a-f]+)", Path("/proc/self/status").read_text())
+    assert capabilities is not None
+    if not int(capabilities[1], 16) >> CAP_SYS_RESOURCE & 1:
+        pytest.skip("this process has no CAP_SYS_RESOURCE")
+    shown = ("cat", "/proc/self/oom_score_adj")
+    jobs = {
+        tier: machine.execute(*shown, tier=tier, flags=("--memory", "64Mi"), piped=True) for tier in ("prod", "mid")
+    }
+    scores = {tier: (await asyncio.to_thread(job.communicate))[0].decode().strip() for tier, job in jobs.items()}
+    assert scores == {"prod": "-997", "mid": "500"}
 
 
 async def test_exec_sets_the_oom_score_of_its_tier(machine: Machine) -> None:

@@ -294,8 +294,26 @@ def test_rows_are_selected_and_sorted(run: Run) -> None:
     by_path = well(run("get", "nodes", "--sort-by", "-.usage.usage.cpu_milli", "--no-headers")).splitlines()
     assert [line.split()[4] for line in by_path] == used
     assert run("get", "nodes", "-l", "no-such-label").stderr == "no nodes with these labels\n"
+    hint = "no pods with these labels; tier is a column, not a label: --where tier=batch\n"
+    assert run("get", "pods", "-l", "tier=batch").stderr == hint
+    assert run("get", "pods", "-l", "tier!=prod,colour=red", "-o", "name").stderr == "no pods with these labels\n"
     assert "have no labels; allowed: nodes, pods" in failure(run("get", "shards", "-l", "a=b"), 2)
     assert "is not a column" in failure(run("get", "nodes", "--sort-by", "colour"), 2)
+
+
+def test_rows_are_selected_by_their_cells(run: Run) -> None:
+    def pods(*where: str) -> list[list[str]]:
+        options = [word for condition in where for word in ("--where", condition)]
+        return [line.split() for line in well(run("get", "pods", "--no-headers", *options)).splitlines()]
+
+    batch = [pod for pod in pods() if pod[2] == "batch"]
+    assert 0 < len(batch) < len(pods())
+    assert pods("TIER=Batch") == batch
+    node = batch[0][0]
+    assert pods("tier=batch", f"node={node}") == [pod for pod in batch if pod[0] == node]
+    assert run("get", "pods", "--where", "tier=gold").stderr == "no pods with tier gold\n"
+    chosen = json.loads(well(run("get", "pods", "--where", "tier=batch", "-o", "json")))["items"]
+    assert {pod["tier"] for pod in chosen} == {"batch"}
 
 
 def test_decisions_are_grouped_without_predictions_unless_all_are_wanted(run: Run, console: Served) -> None:

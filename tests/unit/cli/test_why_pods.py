@@ -108,7 +108,10 @@ def test_stored_events_are_listed_by_node_and_type(run: Run) -> None:
     [
         (("get", "decisions", "--where", "colour=red"), "'colour=red' is not a filter; allowed: kind=…"),
         (("get", "decisions", "--where", "kind"), "'kind' is not a filter"),
-        (("get", "nodes", "--where", "kind=evict"), "--where is for decisions"),
+        (("get", "decisions", "--where", "kind=ofer"), "; got 'ofer'; did you mean 'offer'?"),
+        (("get", "nodes", "--where", "kind=evict"), "'kind=evict' is not a filter; allowed: name=…, liveness=…"),
+        (("get", "pods", "--where", "tear=batch"), "'tear=batch' is not a filter; did you mean tier=…?"),
+        (("get", "pods", "--where", "tier="), "'tier=' is not a filter; allowed: node=…"),
         (("get", "shards", "--pool", "edge"), "allowed: offers, decisions, nodes, pods, workloads"),
         (("get", "events", "--pool", "edge"), "events have no list by pool"),
         (("get", "events", "--where", "kind=evict"), "allowed: types=…, trace=…, since=…, until=…"),

@@ -31,13 +31,14 @@ from slackwater.demo.load import Sample
 from slackwater.demo.policies import ALL_OR_NOTHING, COOL_DOWN_SECONDS, PRECISE
 from slackwater.demo.reaction import ObservedQuotaChange
 from slackwater.demo.scenes.policies import POLICIES, PoliciesScene
-from slackwater.demo.scenes.result import Turn
+from slackwater.demo.scenes.result import Turn, judge
 from slackwater.demo.summary import Phase
 from slackwater.waterline.nodeqos import NodeQos
 from slackwater.waterline.policies.values import Rule
 from slackwater.waterline.rulebook import rulebook_of
 
 TWO = MachineUse(cpus=2, waterline=0.88, target=0.80, wanted=0.8)
+ALL = PoliciesScene(turns=(Turn(variant="all surges"),))
 PRESENT = {"apiVersion": "slackwater.io/v1alpha1", "kind": "NodeQOS", "metadata": {"name": "default"}, "spec": {}}
 
 
@@ -292,6 +293,38 @@ def test_the_scene_policies_has_the_comparison_as_its_table() -> None:
     assert {len(row) for row in told.rows} == {4}
     assert [row[0] for row in told.rows][-1] == "above the waterline, s"
     assert told.sentences == tuple(versus.lines(found))
+
+
+@pytest.mark.parametrize(
+    ("changes", "failed", "unmeasured"),
+    [
+        ({}, "", ""),
+        ({"p99_ms": 70.0}, "p99 protected MISSED: 70.0 ms, alone 28.0, goal 1.2 times that", ""),
+        ({"p99_ms": 70.0, "stolen": 0.4, "p99_undisturbed_ms": 34.0}, "p99 protected MISSED: 70.0 ms", ""),
+        ({"p99_ms": 70.0, "stolen": 0.4, "p99_undisturbed_ms": 33.0}, "", "p99 protected only without what the host"),
+        ({"p99_ms": 70.0, "stolen": 0.4, "p99_undisturbed_ms": None}, "p99 protected MISSED: 70.0 ms", ""),
+        ({"above_needed_ratio": 0.16}, "lost no more than needed MISSED: +16%, goal at most 15%", ""),
+        ({"never_below": 1}, "below the waterline in time MISSED: after seconds: 1.00, 1 never, goal 2", ""),
+        ({"p99_ms": None}, "", "p99 protected: not measured"),
+        ({"crossed": 0}, "", "below the waterline in time: not measured"),
+        ({"actions": 0, "p99_ms": 70.0}, "", "it never had to act"),
+    ],
+)
+def test_a_missed_goal_fails_the_run_and_one_that_was_not_measured_is_not_shown(
+    changes: dict[str, object], failed: str, unmeasured: str
+) -> None:
+    found = compared(good(**changes)).model_copy(update={"alone_p99_undisturbed_ms": 28.0})
+    report = judge("policies", POLICIES.report(ALL.model_copy(update={"comparison": found})), ALL)
+    assert (bool(report.failures), bool(report.not_measurable)) == (bool(failed), bool(unmeasured))
+    assert failed in "".join(report.failures)
+    assert unmeasured in "".join(report.not_measurable)
+    assert bool(failed) <= ("MISSED" in versus.judged(found))
+
+
+def test_a_policy_that_was_not_measured_is_not_shown() -> None:
+    found = compared(good()).model_copy(update={"outcomes": {ALL_OR_NOTHING: good()}})
+    assert versus.not_measured(found) == ["policies: precise: not measured"]
+    assert versus.failures(found) == []
 
 
 def test_a_comparison_that_is_left_out_says_why() -> None:

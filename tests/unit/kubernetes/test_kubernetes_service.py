@@ -26,8 +26,8 @@ PATIENCE_SECONDS = 1.0
 class Cluster:
     """The twin of an API server, the scene around it, and offers as colocation publishes them."""
 
-    def __init__(self, nodes: int = 3, **settings: Any) -> None:
-        self.server, self.scene = MemoryApiServer(), Scene()
+    def __init__(self, nodes: int = 3, server: MemoryApiServer | None = None, **settings: Any) -> None:
+        self.server, self.scene = server or MemoryApiServer(), Scene()
         self.settings = KubernetesSettings(orphan_seconds=20.0, **settings)
         self._generation = 0
         for number in range(nodes):

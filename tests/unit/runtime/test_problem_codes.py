@@ -45,6 +45,8 @@ NEVER_ANSWERED = frozenset(
         # of a Kubernetes API server's answers
         "version_expired",
         "fields_owned",
+        "disruption_budget",
+        "kind_not_served",
         # of gRPC calls only
         "exhausted",
         "too_slow",

@@ -14,6 +14,7 @@ import grpc
 import grpc.aio
 import pytest
 import trustme
+from google.protobuf import descriptor_pool
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
@@ -155,11 +156,13 @@ async def test_every_method_lets_in_exactly_the_permitted_roles(tokens: Path) ->
 async def test_every_rpc_of_the_product_says_its_role() -> None:
     """What the services register is what they gave a role to: a new RPC without one does not start."""
     parts = [part for service in offline_services() if isinstance(service, SpeaksRpc) for part in service.rpc_parts()]
-    assert [part.name for part in parts] == [NAME]
-    async with running(parts[0]) as (_, server):
-        own = {method for method in server.methods if method.startswith("/slackwater.")}
-    assert own == {f"/{part.name}/{method}" for part in parts for method in part.roles}
-    assert own == {f"/{NAME}/{method.name}" for method in api.DESCRIPTOR.services_by_name["ColocationService"].methods}
+    assert sorted(part.name for part in parts) == [NAME, "slackwater.v1.QuotaService"]
+    for part in parts:
+        async with running(part) as (_, server):
+            own = {method for method in server.methods if method.startswith("/slackwater.")}
+        assert own == {f"/{part.name}/{method}" for method in part.roles}
+        described = descriptor_pool.Default().FindServiceByName(part.name)
+        assert own == {f"/{part.name}/{method.name}" for method in described.methods}
 
 
 async def test_an_rpc_without_a_role_does_not_start() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from enum import StrEnum
+from typing import Annotated, Any, Literal
 
 import httpx2
 import pytest
@@ -27,12 +28,19 @@ class Rates(BaseModel):
     cpu: Annotated[float, Field(lt=1)]
 
 
+class Size(StrEnum):
+    SMALL = "small"
+    LARGE = "large"
+
+
 class Wanted(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     mode: str
     pods: Annotated[int, AfterValidator(_even)] = 0
     rate: Annotated[float, Field(lt=1)] | Rates = 0.5
+    size: Size = Size.SMALL
+    kind: Literal["Offer"] = "Offer"
 
 
 async def _no_checks() -> list[Any]:
@@ -52,6 +60,8 @@ def client() -> httpx2.AsyncClient:
 
 
 JSON = "application/json"
+SIZES = "Input should be 'small' or 'large'"
+KINDS = "Input should be 'Offer'"
 NO_NUMBER = "Input should be a valid number"
 NO_INTEGER = "Input should be a valid integer, unable to parse string as an integer"
 
@@ -61,6 +71,10 @@ NO_INTEGER = "Input should be a valid integer, unable to parse string as an inte
     [
         (b'{"mode": "a", "pods": null}', "", JSON, "body.pods: Input should be a valid integer; got None"),
         (b'{"mode": "a", "pods": 3}', "", JSON, "body.pods: 3 is odd; allowed: even numbers"),
+        (b'{"mode": "a", "size": "lage"}', "", JSON, f"body.size: {SIZES}; got 'lage'; did you mean 'large'?"),
+        (b'{"mode": "a", "size": "xyz"}', "", JSON, f"body.size: {SIZES}; got 'xyz'"),
+        (b'{"mode": "a", "size": 3}', "", JSON, f"body.size: {SIZES}; got 3"),
+        (b'{"mode": "a", "kind": "offer"}', "", JSON, f"body.kind: {KINDS}; got 'offer'; did you mean 'Offer'?"),
         (b'{"mode": "a", "pots": 3}', "", JSON, "body.pots: unknown field; did you mean pods?"),
         (b'{"mode": ["a"]}', "", JSON, "body.mode: Input should be a valid string"),
         (b"{}", "", JSON, "body.mode: is missing"),

@@ -1,5 +1,10 @@
 """A Prometheus that is small enough to read: it evaluates the few range queries over made series, label by label, and
-is as strict as the real one about the form of a query, the number of points, and authentication."""
+is as strict as the real one about the form of a query, the number of points and of samples, and authentication.
+
+Checked against Prometheus 3.16 (v0.316.0) with fifteen days of 40 pods on 6 nodes: the answers to the five queries, 401
+without credentials, 422 and its message for `--query.max-samples`, 503 with `timeout` for `--query.timeout`, 404 at
+another path, an empty matrix of an empty server, and of the days before its first block.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +28,8 @@ RATE = re.compile(r"rate\((?P<inner>.*)\[\d+s\]\)")
 SELECTED = re.compile(r"(?P<name>[a-z_]+)(?:\{(?P<wanted>[^}]*)\})?")
 WANTED = re.compile(r'(?P<label>[a-z_]+)(?P<sign>=~|!=|=)"(?P<value>[^"]*)"')
 MOST_POINTS = 11_000
+TOO_MANY = "query processing would load too many samples into memory in query execution"
+TIMED_OUT = "query timed out in expression evaluation"
 Value = Callable[[float], float | None]
 """At a time; None: no sample there."""
 
@@ -47,6 +54,10 @@ class SmallPrometheus:
     fails: list[tuple[int, str]] = field(default_factory=list)
     """(status, body) of the next answers."""
     warnings: list[str] = field(default_factory=list)
+    most_samples: int | None = None
+    """`--query.max-samples`."""
+    most_points: int | None = None
+    """Above it, an answer takes so long that `--query.timeout` ends it."""
     asked: list[dict[str, str]] = field(default_factory=list)
     url: str = ""
 
@@ -67,6 +78,10 @@ class SmallPrometheus:
         except ValueError:
             error = {"status": "error", "errorType": "bad_data", "error": f"parse error: {form['query']}"}
             return 400, json.dumps(error)
+        if self.most_points is not None and len(times) > self.most_points:
+            return 503, json.dumps({"status": "error", "errorType": "timeout", "error": TIMED_OUT})
+        if self.most_samples is not None and sum(len(one["values"]) for one in result) > self.most_samples:
+            return 422, json.dumps({"status": "error", "errorType": "execution", "error": TOO_MANY})
         body: dict[str, Any] = {"status": "success", "data": {"resultType": "matrix", "result": result}}
         if self.warnings:
             body["warnings"] = self.warnings

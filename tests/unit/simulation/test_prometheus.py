@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-import tracemalloc
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import httpx2
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from small_prometheus import Made, SmallPrometheus, cluster, serving
+from small_prometheus import Made, SmallPrometheus, Value, cluster, serving
 
-from slackwater.model.errors import InvalidInput, Misconfigured, NotFound, SlackwaterError, Unavailable
-from slackwater.simulation.adapters.prometheus import MOST_POINTS, PAGE_POINTS, Prometheus, TimeRange
+from slackwater.model.errors import InvalidInput, Misconfigured, NotFound
+from slackwater.simulation.adapters.prometheus import Prometheus, TimeRange
 from slackwater.simulation.adapters.prometheus_usage import PODS, read, workload_of
 from slackwater.simulation.usecases.placed_usage import Placed
 from slackwater.traces.options import TraceResource
@@ -42,109 +39,6 @@ def placed(small: SmallPrometheus, days: float = 1.0, step: int = 300) -> Placed
     server, _ = asking(small)
     with server.client:
         return read(server, TimeRange(START, START + int(days * DAY) - step, step), "small")
-
-
-@given(st.integers(0, 100_000), st.integers(1, 4000), st.integers(1, 3600), st.integers(1, 500))
-def test_pages_cover_every_point_once_and_none_is_too_large(start: int, count: int, step: int, most: int) -> None:
-    whole = TimeRange(start, start + (count - 1) * step, step)
-    pages = list(whole.pages(most))
-    points = [at for page in pages for at in range(page.start, page.end + 1, step)]
-    assert points == list(range(whole.start, whole.end + 1, step))
-    assert all((page.end - page.start) // step + 1 <= most for page in pages)
-
-
-def test_a_long_span_is_asked_for_in_pages_that_the_server_gives(small: SmallPrometheus) -> None:
-    server, _ = asking(small)
-    with server.client:
-        too_much = TimeRange(START, START + 15 * (MOST_POINTS + 1), 15)
-        found = server.range(PODS, too_much)
-    assert len(small.asked) == -(-(MOST_POINTS + 2) // PAGE_POINTS)
-    assert {len(points) for points in found.values()} == {MOST_POINTS + 2}
-    refused, text = small.answer({"query": PODS, "start": "0", "end": str(15 * 11_001), "step": "15"}, "")
-    assert refused == 400, "the server of the test is as strict as the real one"
-    assert "11,000 points" in text
-
-
-def test_points_of_weeks_are_held_as_numbers(small: SmallPrometheus) -> None:
-    """A pod has five series, and a week of one has 2,016 points: as objects, a thousand pods took 1.9 GB."""
-    server, _ = asking(small)
-    with server.client:
-        server.range(PODS, TimeRange(START, START + 300, 300))
-        tracemalloc.start()
-        try:
-            found = server.range(PODS, TimeRange(START, START + 4000 * 300, 300))
-            held, _ = tracemalloc.get_traced_memory()
-        finally:
-            tracemalloc.stop()
-            small.asked.clear()
-    assert held < 30 * sum(map(len, found.values()))
-
-
-def test_what_may_go_well_later_is_asked_for_again_with_growing_pauses(small: SmallPrometheus) -> None:
-    small.fails = [(503, '{"status":"error","errorType":"unavailable","error":"starting"}'), (429, "slow down")]
-    server, pauses = asking(small)
-    with server.client:
-        assert server.range(PODS, TimeRange(START, START + 300, 300))
-    assert pauses == [0.5, 1.0]
-
-
-def test_it_is_not_asked_for_ever(small: SmallPrometheus) -> None:
-    small.fails = [(503, '{"status":"error","errorType":"unavailable","error":"starting"}')] * 9
-    server, pauses = asking(small, retries=2)
-    with server.client, pytest.raises(Unavailable, match=r"HTTP 503 unavailable: starting \(3 tries\)"):
-        server.range(PODS, TimeRange(START, START + 300, 300))
-    assert len(pauses) == 2
-
-
-def test_a_server_that_is_not_there_is_said_after_the_tries() -> None:
-    pauses: list[float] = []
-    with httpx2.Client(base_url="http://127.0.0.1:9", trust_env=False) as client:
-        server = Prometheus(client, 1, pause=pauses.append)
-        with pytest.raises(Unavailable, match=r"no answer from http://127.0.0.1:9.*\(2 tries\)"):
-            server.range(PODS, TimeRange(START, START + 300, 300))
-    assert pauses == [0.5]
-
-
-@pytest.mark.parametrize(
-    ("status", "body", "kind", "said"),
-    [
-        (422, '{"status":"error","errorType":"execution","error":"query timed out"}', Misconfigured, "query timed out"),
-        (400, '{"status":"error","errorType":"bad_data","error":"parse error"}', Misconfigured, "bad_data: parse"),
-        (403, "", Misconfigured, "--bearer-token-file"),
-        (404, "<html>nothing here</html>", Misconfigured, "check the address"),
-        (200, "<html>a login page</html>", Misconfigured, "not a Prometheus answer"),
-        (200, '{"status":"success","data":{"resultType":"vector","result":[]}}', Misconfigured, "no matrix"),
-        (200, "[1]", Misconfigured, "not a Prometheus answer"),
-        *(
-            (200, f'{{"status":"success","data":{{"resultType":"matrix","result":[{series}]}}}}', Misconfigured, said)
-            for series, said in {
-                '{"metric":{"node":"a"}}': "expected series with metric and values, not .*; the query was max by",
-                '{"metric":{"node":"a"},"histograms":[[1,{}]]}': "not {'metric': {'node': 'a'}, 'histograms'",
-                '{"metric":{},"values":[[1767600000,"x"]]}': "series with metric and values",
-                '{"values":[[1]]}': "series with metric and values",
-                '"x"': "series with metric and values, not x;",
-            }.items()
-        ),
-    ],
-)
-def test_what_will_not_go_well_later_is_said_at_once(
-    small: SmallPrometheus, status: int, body: str, kind: type[SlackwaterError], said: str
-) -> None:
-    small.fails = [(status, body)]
-    server, pauses = asking(small)
-    with server.client, pytest.raises(kind, match=said):
-        server.range(PODS, TimeRange(START, START + 300, 300))
-    assert pauses == []
-
-
-def test_a_token_is_sent(small: SmallPrometheus) -> None:
-    small.token = SESAME
-    server, _ = asking(small, token=SESAME)
-    with server.client:
-        assert server.range(PODS, TimeRange(START, START + 300, 300))
-    stranger, _ = asking(small)
-    with stranger.client, pytest.raises(Misconfigured, match="HTTP 401"):
-        stranger.range(PODS, TimeRange(START, START + 300, 300))
 
 
 def test_pods_are_on_their_nodes_with_what_they_use_and_asked_for(small: SmallPrometheus) -> None:
@@ -259,14 +153,40 @@ def test_without_requests_it_says_so_and_goes_on() -> None:
 
 
 def test_a_node_whose_metrics_end_is_not_there_rather_than_empty() -> None:
-    with serving(SmallPrometheus(cluster(nodes=1, until=START + DAY // 2))) as small:
+    series = [
+        replace(one, value=_within(one.value, START, START + DAY // 2))
+        if one.name.startswith("container") and one.labels.get("pod", "").startswith("web-1")
+        else one
+        for one in cluster()
+    ]
+    with serving(SmallPrometheus(series)) as small:
         found = placed(small)
     assert found.there is not None
     assert found.there[:140].all()
-    assert not found.there[150:].any()
+    assert found.there[150:, 0].all()
+    assert not found.there[150:, 1].any()
     assert any("no pod with a sample" in note for note in found.notes)
     last = list(found.moments(found.cells))[-1]
-    assert found.period(last, np.zeros_like(found.capacity)).known.capacity.tolist() == [[0, 0]]
+    assert found.period(last, np.zeros_like(found.capacity)).known.capacity.tolist()[1] == [0, 0]
+
+
+def test_a_range_longer_than_the_retention_has_the_days_that_there_are() -> None:
+    """`--since 30d` of a server that keeps two days was assessed as 30 days, without the caution of a short history."""
+    begin, end = START + 3 * DAY, START + 5 * DAY
+    series = [replace(one, value=_within(one.value, begin, end)) for one in cluster()]
+    with serving(SmallPrometheus(series)) as small:
+        found = placed(small, days=5.5)
+    assert found.cells == 2 * DAY // 300
+    assert found.any_trace.start_seconds == begin
+    assert found.there is not None
+    assert found.there.all()
+    assert [note for note in found.notes if "only the last 2.5 of the 5.5 days asked for" in note]
+    assert [note for note in found.notes if "the last usage is 12.0 hours old" in note]
+    assert not [note for note in found.notes if "absent" in note]
+
+
+def _within(value: Value, begin: float, end: float) -> Value:
+    return lambda at: value(at) if begin <= at < end else None
 
 
 def test_a_short_gap_is_filled_and_a_number_that_is_none_is_a_gap() -> None:

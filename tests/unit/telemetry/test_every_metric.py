@@ -31,6 +31,7 @@ UNITS = frozenset(
             "pools",
             "rows",
             "objects",
+            "claims",
         ),
     }
 )

@@ -73,6 +73,41 @@ def test_planetlab_days_follow_by_the_names_of_their_folders(tmp_path: Path) -> 
     assert (one_day.cells, one_day.start_seconds) == (288, 1_299_369_600)
 
 
+PUBLISHED = {
+    "20110303": (
+        "147-179_surfsnel_dsl_internl_net_tsinghua_xyz",
+        "planet1_jaist_ac_jp_nyu_d",
+        "planetlab1_nrl_dcs_qmul_ac_uk_ rnp_dcc_ufjf",
+        "planetlab2_koganei_wide_ad_jp_root",
+        "planetlab2_koganei_wide_ad_jp_uw_oneswarm",
+    ),
+    "20110322": ("planet1_cs_rit_edu_uw_oneswarm", "planet1_jaist_ac_jp_nyu_d"),
+}
+"""Names as in CloudSim's `workload/planetlab`: host and slice, some with a space, and days that do not follow another.
+A file has 288 lines of one whole number and ends with a line feed; README.md and join.sh are in forks of the folder."""
+
+
+def test_the_folder_that_comes_with_cloudsim_is_read_as_it_is(tmp_path: Path) -> None:
+    folder = tmp_path / "planetlab"
+    for day, names in PUBLISHED.items():
+        (folder / day).mkdir(parents=True)
+        for number, name in enumerate(names):
+            lines = [31, 25, 35, 34, *[number] * 283, 0]
+            (folder / day / name).write_text("".join(f"{percent}\n" for percent in lines))
+    (folder / "README.md").write_text("# Traces\n")
+    (folder / "join.sh").write_text("#!/bin/sh\n")
+    trace = read_trace(folder, None, CPU)
+    assert set(trace.names) == {name for names in PUBLISHED.values() for name in names}
+    assert (trace.start_seconds, trace.cells) == (1_299_110_400, 20 * 288)
+    moved = trace.names.index("planet1_jaist_ac_jp_nyu_d")
+    assert trace.usage[:5, moved].tolist() == [310, 250, 350, 340, 10]
+    last_day = trace.usage[19 * 288 :, moved]
+    assert (last_day[4], last_day[287]) == (10, 0)
+    assert np.flatnonzero(trace.present[:, moved]).tolist() == [*range(288), *range(19 * 288, 20 * 288)]
+    spaced = trace.names.index("planetlab1_nrl_dcs_qmul_ac_uk_ rnp_dcc_ufjf")
+    assert np.flatnonzero(trace.present[:, spaced]).tolist() == list(range(288))
+
+
 def azure(folder: Path, cores: str = "4") -> Path:
     folder.mkdir()
     rows = [

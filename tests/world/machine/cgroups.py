@@ -1,10 +1,10 @@
 """One cgroup: its settings, what its pod uses, and the text that each kernel file shows or takes.
 
-The rules are those of Linux 6.18 as read from its files on a machine with cgroup v1, and of its source for v2:
-shares are clamped and refused while a group is idle; quotas below 1 ms and above the parent's ratio are refused on v1;
-byte values are cut to pages; a v1 limit below the usage reclaims page cache first and is refused (EBUSY) if that does
-not suffice; memory.high reclaims and never refuses. tests/integration/agent/test_driver_conformance.py holds the same
-rules against the kernel of the machine it runs on.
+The rules are those of Linux 6.18 as read from its files on a machine with cgroup v1, and of Linux 6.1 in a guest with
+v2 (`make cgroup2`): shares are clamped and refused while a group is idle; quotas below 1 ms and above the parent's
+ratio are refused on v1; byte values are cut to pages; a v1 limit below the usage reclaims page cache first and is
+refused (EBUSY) if that does not suffice; memory.high reclaims and never refuses.
+tests/integration/agent/test_driver_conformance.py holds the same rules against the kernel of the machine it runs on.
 """
 
 from __future__ import annotations
@@ -125,6 +125,8 @@ def _write_shares(group: Group, text: str) -> None:
 
 def _write_weight(group: Group, text: str) -> None:
     value = _whole(text)
+    if value < 0:  # the file is read as an unsigned number
+        raise refused(errno.EINVAL)
     if not 1 <= value <= 10_000:
         raise refused(errno.ERANGE)
     if group.is_idle:

@@ -5,8 +5,9 @@ Source of the rules: k8s.io/apiextensions-apiserver/pkg/apiserver/schema/validat
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -40,6 +41,7 @@ _KEPT: Final = (
 )
 _BOUNDS: Final = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum"}
 _SIGNS: Final = {"minimum": ">=", "exclusiveMinimum": ">", "maximum": "<=", "exclusiveMaximum": "<"}
+_SELF: Final = re.compile(r"\bself\b")
 _SCALARS: Final = frozenset({"string", "integer", "number"})
 
 
@@ -149,9 +151,11 @@ class _Converter:
         return {ANYTHING: True}
 
     def _map(self, values: Schema, path: Path) -> Schema:
-        inner = self.convert(values, (*path, "*"))
-        if any(rule.path[-1] == "*" for rule in self.rules if rule.path):
-            raise Misconfigured(f"{'.'.join(path)}: rules of admission policies about values of maps are not made")
+        within = _Converter(self.definitions, [])
+        inner = within.convert(values, ())
+        if any(declared.path for declared in within.rules):
+            raise Misconfigured(f"{'.'.join(path)}: rules of admission policies about fields in maps are not made")
+        self.rules.extend(AdmissionRule(path, _of_every_value(declared.rule)) for declared in within.rules)
         return {"additionalProperties": inner, "maxProperties": MOST_ITEMS}
 
     def _resolved(self, schema: Schema) -> Schema:
@@ -177,6 +181,11 @@ class _Converter:
             rules = [_scalar_rule("a number or a quantity such as 4500m, 1Gi, 0.85 or 85%")]
             return {ANYTHING: True, "pattern": QUANTITY, _ADMISSION: rules, **beside}
         return {ANYTHING: True, **beside}  # the model declares what it may be, as a rule by admission
+
+
+def _of_every_value(rule: CelRule) -> CelRule:
+    """The rule about each value of a map."""
+    return replace(rule, expression=f"self.all(key, {_SELF.sub('self[key]', rule.expression)})")
 
 
 def cel_text(text: str) -> str:

@@ -1,7 +1,9 @@
-"""PlanetLab CPU traces of CloudSim: a folder per day (20110303) with a file per host, one whole per cent per line.
+"""PlanetLab CPU traces of CloudSim: a folder per day (20110303) with a file per VM, one whole per cent per line.
 
-A line is five minutes, a day has 288 of them. The size of hosts was not published: each counts as one core of 1,000
-milli-cores. Memory was not recorded. Days follow by the folder's name; a lone folder without a date begins at 0.
+A file is named by its host and slice, and may be in several days. A line is five minutes, a day has 288 of them. The
+size of VMs was not published: each counts as one core of 1,000 milli-cores. Memory was not recorded. Days follow by the
+folder's name; a lone folder without a date begins at 0.
+Source: modules/cloudsim-examples/src/main/resources/workload/planetlab of https://github.com/Cloudslab/cloudsim.
 """
 
 from __future__ import annotations

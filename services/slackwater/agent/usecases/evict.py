@@ -8,7 +8,6 @@ once. While the ledger cannot be written, no eviction begins; those under way en
 from __future__ import annotations
 
 import signal
-import uuid
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
@@ -20,7 +19,7 @@ from slackwater.agent.domain.ledger import EvictionRecord
 from slackwater.agent.domain.protected_pods import protection_reason
 from slackwater.agent.ports import Completion, Driver, EvictionLedger
 from slackwater.events.envelope import Event
-from slackwater.events.eviction_completed import EvictionCompleted, EvictionOutcome
+from slackwater.events.eviction_completed import EvictionCompleted, EvictionOutcome, completion_id
 from slackwater.events.intent_declared import IntentDeclared
 from slackwater.model.errors import Unavailable
 from slackwater.model.time import Clock
@@ -32,12 +31,13 @@ _POLL_SECONDS = 0.05
 _KILL_SECONDS = 5.0
 _HOUR = timedelta(hours=1)
 _SIGNALLED = frozenset({None, *(one.value for one in (EvictionOutcome.TERMINATED, EvictionOutcome.KILLED))})
-_EVENT_IDS = uuid.UUID("5d0e2f7e-6f0c-5c0f-8a53-8d8f8d1a6f10")
 
 
 @dataclass(slots=True)
 class EvictPods:
-    """`spawn` runs an eviction beside everything else; `announce` hands a completion to the outgoing queue."""
+    """`spawn` runs an eviction beside everything else; `announce` hands a completion to the outgoing queue. Unless
+    `begins`, the API server evicts the pods of this node: a signal to its processes would only make the kubelet start
+    them again. What a former run of this agent began is finished all the same."""
 
     node: str
     driver: Driver
@@ -45,6 +45,7 @@ class EvictPods:
     clock: Clock
     spawn: Callable[[Coroutine[Any, Any, None]], None]
     announce: Callable[[Completion], None]
+    begins: bool = True
     _records: dict[str, EvictionRecord] = field(default_factory=dict)
     _begun_at: list[datetime] = field(default_factory=list)
     _unsaved: bool = False
@@ -61,7 +62,7 @@ class EvictPods:
 
     def consider(self, requests: Sequence[EvictionRequest], lease_alive: Mapping[str, bool]) -> None:
         """Begin evictions that may begin; complete at once those that never will. `lease_alive` is by writer."""
-        for request in requests:
+        for request in requests if self.begins else ():
             if request.id in self._records or self._is_ending(request.pod_uid):
                 continue
             now = self.clock.now()
@@ -236,4 +237,4 @@ def _completion(node: str, record: EvictionRecord) -> Completion:
         completed_at=record.completed_at or record.started_at,
         decision_id=record.decision_id,
     )
-    return Completion(payload, str(uuid.uuid5(_EVENT_IDS, f"{node}/{record.id}")), record.cause, record.traceparent)
+    return Completion(payload, completion_id(node, record.id), record.cause, record.traceparent)

@@ -63,15 +63,18 @@ async def perform(stage: Stage, turns: int) -> PoliciesScene:
 
 
 def report(scene: PoliciesScene) -> SceneReport:
-    """Returns the comparison as a table with a row per figure, and how the figures are defined."""
+    """Returns the comparison as a table with a row per figure, how the figures are defined, and the goals that the
+    precise policy missed or that could not be measured."""
     found = scene.comparison
     if not found.outcomes:
-        return SceneReport(sentences=tuple(versus.lines(found)))
+        return SceneReport(sentences=tuple(versus.lines(found)), not_measurable=tuple(versus.not_measured(found)))
     return SceneReport(
         title=versus.title_of(found),
         columns=versus.columns_of(found),
         rows=tuple(versus.rows_of(found)),
         sentences=tuple(versus.lines(found)),
+        failures=tuple(versus.failures(found)),
+        not_measurable=tuple(versus.not_measured(found)),
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -21,10 +21,26 @@ from lightkube.config.client_adapter import AsyncClient, ConnectionParams
 from lightkube.config.kubeconfig import KubeConfig
 from lightkube.core.exceptions import ConfigError
 
-from slackwater.apiserver.port import FieldsOwned, Page, VersionExpired, WatchChange, WatchEvent
-from slackwater.apiserver.records import FIELD_MANAGER, ApiRecord, ClusterNode, WatchedKind, parse_node
+from slackwater.apiserver.port import (
+    BudgetRefused,
+    FieldsOwned,
+    KindNotServed,
+    Page,
+    VersionExpired,
+    WatchChange,
+    WatchEvent,
+)
+from slackwater.apiserver.records import (
+    FIELD_MANAGER,
+    ApiRecord,
+    ClusterNode,
+    Taint,
+    WatchedKind,
+    parse_node,
+    taints_json,
+)
 from slackwater.apiserver.resource_names import quantities
-from slackwater.model.errors import Conflict, Misconfigured, NotFound, SlackwaterError, Unavailable
+from slackwater.model.errors import Conflict, InvalidInput, Misconfigured, NotFound, SlackwaterError, Unavailable
 
 T = TypeVar("T", bound=ApiRecord)
 
@@ -34,6 +50,12 @@ SILENT_SECONDS: Final = 150.0
 WATCH_SECONDS: Final = 290
 """After this time the server ends a watch, which is then resumed."""
 APPLY: Final = "application/apply-patch+yaml"
+MERGE: Final = "application/merge-patch+json"
+JSON: Final = "application/json"
+BUDGET: Final = "DisruptionBudget"
+"""The cause in the refusal of an eviction by a budget. Others with status 429 are about the server's load."""
+RETRY_SECONDS: Final = 10.0
+"""Where a refusal proposes no time."""
 _CHANGES: Final = {
     "ADDED": WatchChange.UPSERTED,
     "MODIFIED": WatchChange.UPSERTED,
@@ -66,7 +88,10 @@ class HttpApiServer:
 
     async def list_page(self, kind: WatchedKind[T], limit: int, page: str = "") -> Page[T]:
         query = {"limit": str(limit), **({"continue": page} if page else {})}
-        answer = await self._request("GET", kind.path, query)
+        try:
+            answer = await self._request("GET", kind.path, query)
+        except NotFound as error:
+            raise KindNotServed(f"the cluster does not serve {kind.plural} of {kind.api_version}") from error
         metadata = answer.get("metadata") or {}
         items = [kind.parse(item) for item in answer.get("items") or ()]
         return Page(items, str(metadata.get("resourceVersion") or ""), str(metadata.get("continue") or ""))
@@ -95,11 +120,53 @@ class HttpApiServer:
         query = {"fieldManager": FIELD_MANAGER, "force": str(force).lower()}
         return parse_node(await self._request("PATCH", f"api/v1/nodes/{node}/status", query, body))
 
+    async def set_cordon(self, node: ClusterNode, cordon: Taint | None) -> ClusterNode:
+        body = {"metadata": {"resourceVersion": node.version}, "spec": {"taints": taints_json(node, cordon)}}
+        query = {"fieldManager": FIELD_MANAGER}
+        return parse_node(await self._request("PATCH", f"api/v1/nodes/{node.key}", query, body, MERGE))
+
+    async def evict_pod(self, pod: str, uid: str, grace_seconds: int, *, dry_run: bool) -> None:
+        namespace, _, name = pod.partition("/")
+        body = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"namespace": namespace, "name": name},
+            "deleteOptions": {"gracePeriodSeconds": grace_seconds, "preconditions": {"uid": uid}},
+        }
+        path = f"api/v1/namespaces/{namespace}/pods/{name}/eviction"
+        try:
+            await self._request("POST", path, {"dryRun": "All"} if dry_run else {}, body, JSON)
+        except Conflict as error:
+            if "UID" in error.message:
+                raise
+            raise Unavailable(f"the pod changed meanwhile: {error.message}") from error
+
+    async def apply_object(self, kind: WatchedKind[T], key: str, document: Mapping[str, Any]) -> T:
+        metadata = {**document.get("metadata", {}), "name": key}
+        body = {"apiVersion": kind.api_version, "kind": kind.kind, **document, "metadata": metadata}
+        query = {"fieldManager": FIELD_MANAGER, "force": "true"}
+        return kind.parse(await self._request("PATCH", f"{kind.path}/{key}", query, body))
+
+    async def apply_status(self, kind: WatchedKind[T], key: str, uid: str, status: Mapping[str, Any]) -> T:
+        body = {
+            "apiVersion": kind.api_version,
+            "kind": kind.kind,
+            "metadata": {"name": key, "uid": uid},
+            "status": status,
+        }
+        query = {"fieldManager": FIELD_MANAGER, "force": "true"}
+        return kind.parse(await self._request("PATCH", f"{kind.path}/{key}/status", query, body))
+
+    async def delete_object(self, kind: WatchedKind[T], key: str, uid: str) -> None:
+        body = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}}
+        with suppress(NotFound):
+            await self._request("DELETE", f"{kind.path}/{key}", {}, body, JSON)
+
     async def _request(
-        self, method: str, path: str, query: Mapping[str, str], body: object = None
+        self, method: str, path: str, query: Mapping[str, str], body: object = None, content_type: str = APPLY
     ) -> Mapping[str, Any]:
         content = None if body is None else msgspec.json.encode(body)
-        headers = {} if body is None else {"Content-Type": APPLY}
+        headers = {} if body is None else {"Content-Type": content_type}
         with _translated():
             response = await self._client().request(method, path, params=query, content=content, headers=headers)
             if response.status_code >= httpx2.codes.BAD_REQUEST:
@@ -168,8 +235,11 @@ def _refusal(code: int, body: bytes, status: Mapping[str, Any] | None = None) ->
     if code == httpx2.codes.CONFLICT:
         managers = frozenset(_MANAGER.findall(message))
         return FieldsOwned(message, managers) if managers else Conflict(message)
-    if code == httpx2.codes.UNPROCESSABLE_CONTENT and "metadata.uid" in message:
-        return Conflict(message)
+    if code == httpx2.codes.UNPROCESSABLE_CONTENT:
+        return Conflict(message) if "metadata.uid" in message else InvalidInput(message)
+    details = answer.get("details") or {}
+    if any(cause.get("reason") == BUDGET for cause in details.get("causes") or ()):
+        return BudgetRefused(message, float(details.get("retryAfterSeconds") or RETRY_SECONDS))
     if code == httpx2.codes.TOO_MANY_REQUESTS or code >= httpx2.codes.INTERNAL_SERVER_ERROR:
         return Unavailable(f"the API server is not able to answer: {message}")
     return Misconfigured(f"the API server refuses the request ({code}): {message}")

@@ -74,3 +74,83 @@ class KubernetesMetrics:
 
     def waiting(self, nodes: int) -> None:
         self._waiting.set(nodes)
+
+
+class EvictionMetrics:
+    """slackwater.kubernetes.ports.EvictionMeter."""
+
+    def __init__(self, meters: Meters) -> None:
+        self._calls = meters.counter(
+            "slackwater_kubernetes_eviction_calls_total",
+            "Answers of the API server to evictions (accepted, budget, gone, other_pod, failed).",
+            ["result"],
+            look="budget: a PodDisruptionBudget holds; failed: a right is missing, or the server is away.",
+        )
+        self._completed = meters.counter(
+            "slackwater_kubernetes_evictions_total",
+            "Evictions that ended, by outcome.",
+            ["result"],
+            look="expired: budgets or the API server held them until their deadline.",
+        )
+        self._open = meters.gauge(
+            "slackwater_kubernetes_evictions_open",
+            "Evictions that wait for the API server or for the end of their pod.",
+            look="Above 0 for minutes: a budget allows nothing, or a pod does not end.",
+        )
+
+    def called(self, result: str) -> None:
+        self._calls.labels(result).inc()
+
+    def completed(self, outcome: str) -> None:
+        self._completed.labels(outcome).inc()
+
+    def open(self, evictions: int) -> None:
+        self._open.set(evictions)
+
+
+class CordonMetrics:
+    """slackwater.kubernetes.ports.CordonMeter."""
+
+    def __init__(self, meters: Meters) -> None:
+        self._writes = meters.counter(
+            "slackwater_kubernetes_cordon_writes_total",
+            "Taints written: cordoned (also renewals) and uncordoned.",
+            ["result"],
+            look="A cordoned node is renewed every minute.",
+        )
+        self._refusals = meters.counter(
+            "slackwater_kubernetes_cordon_refusals_total",
+            "Writes of taints that failed, by the error's code.",
+            ["reason"],
+            look="conflict: another wrote the node at the same time, which heals; misconfigured: a right is missing.",
+        )
+
+    def written(self, result: str) -> None:
+        self._writes.labels(result).inc()
+
+    def refused(self, reason: str) -> None:
+        self._refusals.labels(reason).inc()
+
+
+class DocumentMetrics:
+    """slackwater.kubernetes.ports.DocumentMeter."""
+
+    def __init__(self, meters: Meters) -> None:
+        self._answers = meters.counter(
+            "slackwater_kubernetes_documents_total",
+            "Custom resources sent to the services: stored, deleted, refused, unavailable.",
+            ["kind", "result"],
+            look="refused: the condition Followed of the resource says why.",
+        )
+        self._statuses = meters.counter(
+            "slackwater_kubernetes_document_statuses_total",
+            "Writes to the status of custom resources.",
+            ["kind"],
+            look="Some per minute and resource: what its kind counts swings.",
+        )
+
+    def answered(self, kind: str, result: str) -> None:
+        self._answers.labels(kind, result).inc()
+
+    def status_written(self, kind: str) -> None:
+        self._statuses.labels(kind).inc()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from slackwater.apiserver.inventory import Inventory
 from slackwater.apiserver.kind_follower import KindFollower
@@ -26,7 +26,25 @@ def inventory_check(inventory: Inventory, followers: Sequence[KindFollower[Any]]
     return Check("kubernetes-inventory", inventory.synced, detail)
 
 
-def status_check(refusals: Mapping[str, str]) -> Check:
+def refused_check(name: str, refusals: Mapping[str, str]) -> Check:
     """Nodes whose last write was refused: shown, and no reason to be unready."""
     shown = "; ".join(f"{node}: {why}" for node, why in sorted(refusals.items())[:SHOWN])
-    return Check("kubernetes-status", True, f"refused for {counted(len(refusals), 'node')}: {shown}" if shown else "")
+    return Check(name, True, f"refused for {counted(len(refusals), 'node')}: {shown}" if shown else "")
+
+
+class PolicyOfProfiles(Protocol):
+    """The part of slackwater.kubernetes.usecases.apply_profiles that is shown."""
+
+    @property
+    def refusal(self) -> str: ...
+
+
+def documents_check(
+    readers: Sequence[KindFollower[Any]], refusals: Mapping[str, str], profiles: PolicyOfProfiles
+) -> Check:
+    """Custom resources that are not read or not followed: shown, and no reason to be unready."""
+    problems = [f"{reader.kind.plural}: {reader.error}" for reader in readers if reader.error]
+    problems += [f"{key}: {why}" for key, why in sorted(refusals.items())]
+    problems += [f"policy of profiles: {profiles.refusal}"] if profiles.refusal else []
+    more = f"; and {len(problems) - SHOWN} more" if len(problems) > SHOWN else ""
+    return Check("kubernetes-documents", True, "; ".join(problems[:SHOWN]) + more)

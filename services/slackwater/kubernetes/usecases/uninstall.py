@@ -1,26 +1,32 @@
-"""Withdraws from all nodes what Slackwater has written to their status."""
+"""Withdraws what Slackwater has written to a cluster: amounts and cordons of nodes, and the policy of profiles."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from slackwater.apiserver.port import ApiServer
-from slackwater.apiserver.records import NODES, ClusterNode
+from slackwater.apiserver.objects import MUTATION_BINDINGS, MUTATIONS, ObjectRecord
+from slackwater.apiserver.port import ApiServer, KindNotServed
+from slackwater.apiserver.records import NODES, ClusterNode, WatchedKind
 from slackwater.model.errors import Conflict, NotFound
+from slackwater.profiles.policy import NAME as POLICY
 
 PAGE_SIZE: Final = 500
 WATCH_SECONDS: Final = 3.0
 """A service that still runs writes again within this time."""
+TRIES: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Withdrawal:
-    """`nodes` had amounts of Slackwater; `written_again` have them again after the withdrawal."""
+    """`nodes` had amounts or a cordon of Slackwater; `policies` are the deleted objects of profiles.
+    `written_again` have something again after the withdrawal."""
 
     nodes: tuple[str, ...]
+    policies: tuple[str, ...] = ()
     written_again: tuple[str, ...] = ()
 
 
@@ -29,17 +35,54 @@ async def withdraw_all(server: ApiServer, *, dry_run: bool = False, wait_seconds
 
     Raises Unavailable and Misconfigured; a repetition goes on where it ended.
     """
-    nodes = [node async for node in _written_to(server)]
+    nodes, policies = [node async for node in _written_to(server)], await _policies(server)
     names = tuple(node.key for node in nodes)
-    if dry_run or not nodes:
-        return Withdrawal(names)
+    titles = tuple(f"{kind.plural}/{policy.key}" for kind, policy in policies)
+    if dry_run or not (nodes or policies):
+        return Withdrawal(names, titles)
     for node in nodes:
-        try:
-            await server.apply_lent(node.key, node.uid, {}, force=False)
-        except (NotFound, Conflict):  # deleted meanwhile, or created anew without any amounts
-            continue
+        with suppress(NotFound, Conflict):  # deleted meanwhile, or created anew without any amounts
+            if node.owned:
+                await server.apply_lent(node.key, node.uid, {}, force=False)
+    await _uncordon(server)
+    for kind, policy in policies:
+        await server.delete_object(kind, policy.key, policy.uid)
     await asyncio.sleep(wait_seconds)
-    return Withdrawal(names, tuple([node.key async for node in _written_to(server)]))
+    again = [node.key async for node in _written_to(server)]
+    return Withdrawal(names, titles, (*again, *(policy.key for _, policy in await _policies(server))))
+
+
+async def _policies(server: ApiServer) -> list[tuple[WatchedKind[ObjectRecord], ObjectRecord]]:
+    """The policy of profiles and its binding, which is deleted first."""
+    found = []
+    for kind in (MUTATION_BINDINGS, MUTATIONS):
+        page = ""
+        while True:
+            try:
+                answer = await server.list_page(kind, PAGE_SIZE, page)
+            except KindNotServed:
+                break
+            found += [(kind, item) for item in answer.items if item.key == POLICY]
+            page = answer.next_page
+            if not page:
+                break
+    return found
+
+
+async def _uncordon(server: ApiServer) -> None:
+    """Remove the taint from every node. A node that another writes at the same time is read and written again."""
+    for _ in range(TRIES):
+        conflicts = 0
+        async for node in _written_to(server):
+            if node.cordon is not None:
+                try:
+                    await server.set_cordon(node, None)
+                except NotFound:
+                    continue
+                except Conflict:
+                    conflicts += 1
+        if not conflicts:
+            return
 
 
 async def _written_to(server: ApiServer) -> AsyncIterator[ClusterNode]:
@@ -47,7 +90,7 @@ async def _written_to(server: ApiServer) -> AsyncIterator[ClusterNode]:
     while True:
         answer = await server.list_page(NODES, PAGE_SIZE, page)
         for node in answer.items:
-            if node.owned:
+            if node.owned or node.cordon is not None:
                 yield node
         page = answer.next_page
         if not page:

@@ -24,6 +24,7 @@ from slackwater.kubernetes.usecases.status_record import status_record
 from slackwater.model.errors import SlackwaterError, Unavailable
 from slackwater.model.identifiers import partition_of
 from slackwater.model.time import Clock
+from slackwater.runtime.loops import until_due
 from slackwater.telemetry.logs import get_logger
 
 log = get_logger(__name__)
@@ -82,7 +83,7 @@ class WriteStatus:
             except (SlackwaterError, OSError) as error:  # PostgreSQL is away, or the partition was lost
                 log.warning("node status not written", reason=str(error))
                 again_at = self._clock.now() + timedelta(seconds=RETRY_SECONDS)
-            await self._until_due(again_at)
+            await until_due(self._clock, self._changed, again_at)
 
     async def write(self) -> datetime | None:
         """Make the writes that are due now; returns when to plan again without news. Raises Unavailable and Fenced if
@@ -172,16 +173,3 @@ class WriteStatus:
         self.refusals[patch.node] = error.message
         self._meter.refused(error.code)
         log.warning("write to node status refused", node=patch.node, reason=error.message)
-
-    async def _until_due(self, again_at: datetime | None) -> None:
-        if again_at is None:
-            await self._changed.wait()
-            return
-        timer = asyncio.ensure_future(self._clock.sleep(max(0.0, (again_at - self._clock.now()).total_seconds())))
-        news = asyncio.ensure_future(self._changed.wait())
-        try:
-            await asyncio.wait((timer, news), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            timer.cancel()
-            news.cancel()
-            await asyncio.gather(timer, news, return_exceptions=True)

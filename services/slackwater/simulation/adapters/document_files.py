@@ -12,6 +12,7 @@ from slackwater.runtime.yaml_files import yaml_documents
 
 STRATEGY: Final = "ColocationStrategy"
 POLICIES: Final = ("NodeQOS", "PodQOS", "AvoidanceAction", "Autonomy")
+QUOTAS: Final = ("ElasticQuota", "QuotaProfile")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +55,26 @@ def are_policies(files: Sequence[DocumentFile]) -> bool:
     return bool(guards)
 
 
+def are_quotas(files: Sequence[DocumentFile]) -> bool:
+    """Returns whether the files hold quotas. Raises InvalidInput if they hold anything else too."""
+    kinds = {body.kind: body.origin for file in files for body in file.bodies}
+    others = [kind for kind in kinds if kind not in QUOTAS]
+    if others and len(others) < len(kinds):
+        raise InvalidInput(
+            f"kind: {kinds[others[0]]} is a {others[0]}, which is not simulated together with quotas; run the command "
+            "once for each",
+            field="kind",
+        )
+    return bool(kinds) and not others
+
+
 def _bodies(file: Path) -> list[Body]:
     return [_body(origin, said) for origin, said in yaml_documents(file)]
 
 
 def _body(origin: str, said: Any) -> Body:
     kind = said.get("kind") if isinstance(said, dict) else None
-    if kind not in (STRATEGY, *POLICIES):
-        allowed = ", ".join((STRATEGY, *POLICIES))
+    if kind not in (STRATEGY, *POLICIES, *QUOTAS):
+        allowed = ", ".join((STRATEGY, *POLICIES, *QUOTAS))
         raise InvalidInput(f"{origin}: kind: {kind!r} cannot be simulated; allowed: {allowed}", field="kind")
     return Body(origin, kind, said)

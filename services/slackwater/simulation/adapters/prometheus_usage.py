@@ -53,6 +53,8 @@ QUERIES = len(USAGE) + 2 + 1
 LONGEST_GAP_CELLS = 6
 """A gap of up to half an hour (with coarser points, up to the next one) is filled with the previous value. After that
 the pod counts as absent."""
+MOST_MISSING_CELLS = 12
+"""Usage may begin or end an hour inside of the range without a note. The figures are of what is between."""
 _MOST = 2.0**47
 """The largest valid amount of milli-cores or bytes (128 TiB), so that sums fit into 64 bits."""
 _FROM_CORES = {TraceResource.CPU: 1000.0, TraceResource.MEMORY: 1.0}
@@ -263,13 +265,17 @@ def _placed(
             f"{title}: no pod with usage is on a known node; check that cAdvisor and kube-state-metrics use the same "
             "labels namespace and pod"
         )
+    seen = np.flatnonzero(present.any(axis=1))
+    whole, first, measured = len(present), int(seen[0]), slice(int(seen[0]), int(seen[-1]) + 1)
+    used, asked = {each: used[each][measured] for each in used}, {each: asked[each][measured] for each in asked}
+    present, there = present[measured], there[measured]
     workloads = {name: number for number, name in enumerate(sorted({one.workload for one in where}))}
     repairs = Repairs(rows=real, filled=int(np.count_nonzero(present)) - real)
     traces = {
         each: Trace(
             title=title,
             resource=each,
-            start_seconds=grid.start,
+            start_seconds=grid.start + first * CELL_SECONDS,
             names=[f"{one.pod[0]}/{one.pod[1]}" for one in where],
             workload=np.array([workloads[one.workload] for one in where], np.intp),
             usage=np.where(present, used[each], 0).astype(np.float32),
@@ -290,9 +296,23 @@ def _placed(
         nodes=names,
         capacity=capacity,
         requests={each: np.where(present, asked[each], 0).astype(np.float32) for each in TraceResource},
-        notes=[*notes, *_unknown(where, asked, present, there)],
+        notes=[*notes, *_shorter(whole, first, len(present)), *_unknown(where, asked, present, there)],
         there=there & _has_pods(where, present, there),
     )
+
+
+def _shorter(asked: int, first: int, found: int) -> Iterable[str]:
+    """Yields a note if the usage found does not cover the cells asked for: the retention is shorter, or scraping began
+    later or has ended."""
+    before, after = first, asked - first - found
+    hours = CELL_SECONDS / 3600
+    if before > MOST_MISSING_CELLS:
+        yield (
+            f"there is usage of only the last {(found + after) * hours / 24:.1f} of the {asked * hours / 24:.1f} days "
+            "asked for; is the server's retention shorter?"
+        )
+    if after > MOST_MISSING_CELLS:
+        yield f"the last usage is {after * hours:.1f} hours old; is cAdvisor still scraped?"
 
 
 def _held(asked: _Cells) -> Amounts:

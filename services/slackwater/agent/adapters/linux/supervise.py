@@ -6,13 +6,14 @@ supervisor (PR_SET_PDEATHSIG). What outlives the command in its cgroup is killed
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import signal as signals
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -32,6 +33,9 @@ from slackwater.model.pods import Pod
 NOT_FOUND = 127
 NOT_EXECUTABLE = 126
 FORWARDED = (signals.SIGTERM, signals.SIGINT, signals.SIGHUP)
+GUARD_SECONDS = 1.0
+Guard = Callable[[Callable[[int], None]], None]
+"""Looks whether the command may go on; it is handed what sends the command a signal."""
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -52,6 +56,10 @@ class Forwarder:
         for number in self.early:
             self._send(number)
 
+    def send(self, number: int) -> None:
+        """Send a signal to the command's process group, as if it had come from outside."""
+        self._handle(number, None)
+
     def detach(self) -> None:
         """The command has ended: its process group id may be reused from now on."""
         self.child = None
@@ -71,7 +79,12 @@ class Forwarder:
 
 
 def run_managed(
-    layout: Layout, pod: Pod, arguments: Sequence[str], cpu_limit_milli: int | None, cpu_period_us: int
+    layout: Layout,
+    pod: Pod,
+    arguments: Sequence[str],
+    cpu_limit_milli: int | None,
+    cpu_period_us: int,
+    guard: Guard | None = None,
 ) -> int:
     """Run the command as `pod` and return its exit code. Raises Misconfigured where cgroups cannot be made."""
     layout.hierarchy.require_writable()
@@ -84,24 +97,31 @@ def run_managed(
         directories = layout.make_pod(pod.tier, pod.uid)
         _prepare(layout, pod, cpu_limit_milli, cpu_period_us)
         registry.add(entry)  # only now: an agent must not see first values change under its hands
-        code = run_child(arguments, forwarder, directories, OOM_SCORE_ADJ[pod.tier])
+        code = run_child(arguments, forwarder, directories, OOM_SCORE_ADJ[pod.tier], guard)
         _report_oom_kills(layout, pod, registry)
         return code
     finally:
         _clean(layout, pod, registry)
 
 
-def run_unmanaged(arguments: Sequence[str]) -> int:
+def run_unmanaged(arguments: Sequence[str], guard: Guard | None = None) -> int:
     """Run the command where nothing can be managed; signals and exit code behave the same."""
     forwarder = Forwarder()
     forwarder.install()
-    return run_child(arguments, forwarder, ())
+    return run_child(arguments, forwarder, (), guard=guard)
 
 
 def run_child(
-    arguments: Sequence[str], forwarder: Forwarder, directories: Sequence[Path], oom_score_adj: int | None = None
+    arguments: Sequence[str],
+    forwarder: Forwarder,
+    directories: Sequence[Path],
+    oom_score_adj: int | None = None,
+    guard: Guard | None = None,
 ) -> int:
-    """Fork into the cgroups, exec, wait. 127: no such command; 126: not executable; 128+n: ended by signal n."""
+    """Fork into the cgroups, exec, wait. 127: no such command; 126: not executable; 128+n: ended by signal n.
+
+    `guard` is called every GUARD_SECONDS while the command runs, with what sends it a signal.
+    """
     supervisor = os.getpid()
     entrances = [str(directory / "cgroup.procs") for directory in directories]
 
@@ -130,9 +150,30 @@ def run_child(
             code="cgroup_not_entered",
         ) from error
     forwarder.attach(child.pid)
-    code = child.wait()
+    with guarded(guard, forwarder):
+        code = child.wait()
     forwarder.detach()
     return 128 - code if code < 0 else code
+
+
+@contextlib.contextmanager
+def guarded(guard: Guard | None, forwarder: Forwarder) -> Iterator[None]:
+    """Calls the guard from a timer signal: this process must have one thread (see run_child)."""
+    if guard is None:
+        yield
+        return
+
+    def look(number: int, frame: FrameType | None) -> None:
+        guard(forwarder.send)
+        signals.setitimer(signals.ITIMER_REAL, GUARD_SECONDS)  # only now: a slow guard must not interrupt itself
+
+    signals.signal(signals.SIGALRM, look)
+    signals.setitimer(signals.ITIMER_REAL, GUARD_SECONDS)
+    try:
+        yield
+    finally:
+        signals.setitimer(signals.ITIMER_REAL, 0)
+        signals.signal(signals.SIGALRM, signals.SIG_DFL)
 
 
 def _set_oom_score(value: int) -> None:

@@ -1,0 +1,87 @@
+"""Objects of which the spec and the status are kept as JSON: custom resources, and admission policies of profiles."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from slackwater.apiserver.records import WatchedKind
+from slackwater.resources.kind import Kind
+from slackwater.resources.names import API_VERSION
+
+Json = Mapping[str, Any]
+GROUP, VERSION = API_VERSION.split("/")
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectRecord:
+    """An object of any kind. `generation` rises with every change of its spec. `spec` and `status` are JSON texts, with
+    sorted keys."""
+
+    key: str
+    uid: str
+    version: str
+    generation: int
+    spec: str
+    status: str
+
+    def read_spec(self) -> Any:
+        return msgspec.json.decode(self.spec)
+
+    def read_status(self) -> dict[str, Any]:
+        """An empty status where there is none."""
+        status = msgspec.json.decode(self.status)
+        return status if isinstance(status, dict) else {}
+
+
+def parse_object(item: Json) -> ObjectRecord:
+    """Raises ValueError without a name."""
+    metadata = item.get("metadata") or {}
+    name, namespace = metadata.get("name"), metadata.get("namespace")
+    if not name:
+        raise ValueError("metadata.name is missing")
+    return ObjectRecord(
+        f"{namespace}/{name}" if namespace else str(name),
+        str(metadata.get("uid") or ""),
+        str(metadata.get("resourceVersion") or ""),
+        int(metadata.get("generation") or 0),
+        json_text(item.get("spec")),
+        json_text(item.get("status")),
+    )
+
+
+def json_text(value: object) -> str:
+    """JSON with sorted keys, so that equal values have equal texts."""
+    return msgspec.json.encode(value, order="sorted").decode()
+
+
+def document_kind(kind: Kind) -> WatchedKind[ObjectRecord]:
+    """The custom resources of a kind of documents."""
+    return WatchedKind(kind.name, GROUP, kind.plural, parse_object, VERSION)
+
+
+MUTATIONS: Final = WatchedKind(
+    "MutatingAdmissionPolicy", "admissionregistration.k8s.io", "mutatingadmissionpolicies", parse_object
+)
+MUTATION_BINDINGS: Final = WatchedKind(
+    "MutatingAdmissionPolicyBinding", "admissionregistration.k8s.io", "mutatingadmissionpolicybindings", parse_object
+)
+
+
+def has_all(present: Any, wanted: Any) -> bool:
+    """Whether every field of `wanted` is in `present` with its value. The server adds defaults to objects, and sorts
+    and merges nothing in lists without keys, so lists are compared item by item."""
+    if isinstance(wanted, Mapping):
+        return isinstance(present, Mapping) and all(
+            name in present and has_all(present[name], value) for name, value in wanted.items()
+        )
+    if isinstance(wanted, Sequence) and not isinstance(wanted, str):
+        return (
+            isinstance(present, Sequence)
+            and len(present) == len(wanted)
+            and all(has_all(one, other) for one, other in zip(present, wanted, strict=True))
+        )
+    return bool(present == wanted)

@@ -1,0 +1,83 @@
+"""Which queued claims take part in an arbitration: not those that can never fit, nor those that exceed the pool."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from slackwater.fairshare.admission import LimitExcess, QuotaLimit
+from slackwater.fairshare.arbitration_plan import ClaimRefusal, RefusalReason
+from slackwater.fairshare.claim_index import ClaimIndex
+from slackwater.fairshare.claims import QuotaClaim
+from slackwater.fairshare.tree import Amounts
+from slackwater.fairshare.tree_layout import TreeLayout
+from slackwater.fairshare.waiting_queue import Shape
+
+
+class ClaimIntake:
+    """The queued claims of one tree, by quota and shape."""
+
+    def __init__(self, layout: TreeLayout, index: ClaimIndex, total: Amounts, aging_s: float | None) -> None:
+        self.queues: dict[str, dict[Shape, list[QuotaClaim]]] = {}
+        """What may be admitted, by quota; each list in order."""
+        self.beyond_pool: dict[str, dict[Shape, list[QuotaClaim]]] = {}
+        self.refusals: list[ClaimRefusal] = []
+        for quota in sorted(index.queues.keys() & layout.quotas.keys()):
+            for shape, claims in index.queues[quota].shapes(aging_s).items():
+                refusal = refusal_of(layout, claims[0])
+                if refusal is not None:
+                    self.refusals += [replace(refusal, claim=claim.id) for claim in claims]
+                else:
+                    exceeds = any(amount > total.get(key, 0) for key, amount in _least(claims[0]).items() if amount > 0)
+                    into = self.beyond_pool if exceeds else self.queues
+                    into.setdefault(quota, {})[shape] = claims
+        self.refusals.sort(key=lambda refusal: (refusal.quota, refusal.claim))
+
+    def set_aside(self) -> list[QuotaClaim]:
+        """Returns the claims that exceed the pool."""
+        return [claim for shapes in self.beyond_pool.values() for claims in shapes.values() for claim in claims]
+
+
+def refusal_of(layout: TreeLayout, claim: QuotaClaim) -> ClaimRefusal | None:
+    """Returns why the claim can never be admitted as the quotas are declared; None if it can."""
+    if claim.quota not in layout.quotas:
+        return ClaimRefusal(claim.id, claim.quota, RefusalReason.UNKNOWN_QUOTA, ())
+    if claim.quota in layout.with_children or layout.quotas[claim.quota].is_parent:
+        return ClaimRefusal(claim.id, claim.quota, RefusalReason.PARENT_QUOTA, ())
+    least = _least(claim)
+    above_max = _above(layout, claim.quota, least, QuotaLimit.MAX)
+    above_min = _above(layout, claim.quota, least, QuotaLimit.MIN) if claim.non_preemptible else []
+    if above_max:
+        return ClaimRefusal(claim.id, claim.quota, RefusalReason.ABOVE_MAX, (*above_max, *above_min))
+    if above_min:
+        return ClaimRefusal(claim.id, claim.quota, RefusalReason.ABOVE_MIN, tuple(above_min))
+    return None
+
+
+def unknown_quota_refusals(trees: Iterable[TreeLayout], index: ClaimIndex) -> list[ClaimRefusal]:
+    """Returns a refusal for each queued claim whose quota is in no tree."""
+    known = {name for layout in trees for name in layout.quotas}
+    return [
+        ClaimRefusal(claim, quota, RefusalReason.UNKNOWN_QUOTA, ())
+        for quota in sorted(index.queued.keys() - known)
+        for claim in sorted(index.queued[quota])
+    ]
+
+
+def _above(layout: TreeLayout, quota: str, amounts: Amounts, limit: QuotaLimit) -> list[LimitExcess]:
+    found: list[LimitExcess] = []
+    for name in layout.paths[quota]:
+        declared = layout.quotas[name]
+        allowed: Mapping[str, int] = declared.maximum
+        if limit is QuotaLimit.MIN:
+            allowed = {key: declared.minimum.get(key, 0) for key in declared.maximum}
+        found += [
+            LimitExcess(name, limit, resource, 0, amount, allowed[resource])
+            for resource, amount in sorted(amounts.items())
+            if resource in allowed and amount > max(allowed[resource], 0)
+        ]
+    return found
+
+
+def _least(claim: QuotaClaim) -> Amounts:
+    return claim.request if claim.partial_minimum is None else claim.partial_minimum

@@ -1,0 +1,149 @@
+"""How much of each limit on the way to the root is occupied, and whether something more fits.
+
+What a quota does not lend of its min counts as occupied above it, used or not, and is free below it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from slackwater.fairshare.admission import LimitExcess, QuotaLimit
+from slackwater.fairshare.tree import ROOT, Amounts
+from slackwater.fairshare.tree_layout import Figures, TreeLayout
+
+Sums = dict[str, dict[str, int]]
+
+
+class Occupancy:
+    """The sums of a tree at one moment, changed claim by claim."""
+
+    def __init__(self, layout: TreeLayout, entitled: Figures, total: Amounts, used: Figures) -> None:
+        self._layout = layout
+        self._entitled = entitled
+        self._total = total
+        self._used: Sums = {name: dict(amounts) for name, amounts in used.items()}
+        for quota in reversed(layout.order):
+            _accumulate(self._used, quota.parent, self._used.get(quota.name, {}))
+        self._seen = self._used
+        """As `_used`, with what is not lent counted as used above its quota."""
+        if not layout.all_lend:
+            self._seen = {name: dict(amounts) for name, amounts in used.items()}
+            for quota in reversed(layout.order):
+                _accumulate(self._seen, quota.parent, self._above(quota.name))
+
+    def of(self, name: str) -> Amounts:
+        """Returns what is used in a quota, or in the tree (ROOT), without what is not lent."""
+        return self._used.get(name, {})
+
+    def add(self, quota: str, amounts: Amounts, sign: int = 1) -> None:
+        """Count amounts in the quota and above; `sign` -1 lets them go."""
+        if self._seen is not self._used:
+            for name, resource, _, change in self._changes(quota, amounts, sign):
+                _accumulate(self._seen, name, {resource: change})
+        for name in (*self._layout.paths[quota], ROOT):
+            sums = self._used.setdefault(name, {})
+            for resource, amount in amounts.items():
+                sums[resource] = sums.get(resource, 0) + sign * amount
+
+    def fits(self, quota: str, amounts: Amounts) -> bool:
+        """Returns whether no limit is exceeded by what the amounts add: as `excesses`, without naming them."""
+        used, quotas = self._used, self._layout.quotas
+        root = used.get(ROOT, {})
+        for resource, amount in amounts.items():
+            if amount <= 0:
+                continue
+            if root.get(resource, 0) + amount > self._total.get(resource, 0):
+                return False
+            for name in self._layout.paths[quota]:
+                maximum = quotas[name].maximum
+                occupied = used[name].get(resource, 0) if name in used else 0
+                if resource in maximum and occupied + amount > maximum[resource]:
+                    return False
+        return self._seen is self._used or not any(self._beyond(quota, amounts))
+
+    def excesses(self, quota: str, amounts: Amounts) -> list[LimitExcess]:
+        """Returns every limit that the amounts would exceed; the pool's total under the name of the root."""
+        return list(self._beyond(quota, amounts))
+
+    def room(self, quota: str, resource: str) -> int:
+        """Returns how much of a resource fits, at most what it is if the quotas on the way lend nothing."""
+        found = self._total.get(resource, 0) - self._seen.get(ROOT, {}).get(resource, 0)
+        for name in self._layout.paths[quota]:
+            maximum = self._layout.quotas[name].maximum
+            if resource in maximum:
+                found = min(found, maximum[resource] - self._seen.get(name, {}).get(resource, 0))
+        return max(found, 0)
+
+    def _beyond(self, quota: str, amounts: Amounts) -> Iterator[LimitExcess]:
+        """Where what is used alone exceeds a limit, that is yielded; what is not lent counts only where it does not."""
+        for resource, amount in amounts.items():
+            if amount <= 0:
+                continue
+            exceeded: set[str] = set()
+            for name in (*self._layout.paths[quota], ROOT):
+                used = self._used[name].get(resource, 0) if name in self._used else 0
+                excess = self._excess(name, resource, used, amount)
+                if excess is not None:
+                    exceeded.add(name)
+                    yield excess
+            if self._seen is not self._used:
+                for name, _, seen, change in self._changes(quota, {resource: amount}, 1):
+                    excess = None if name in exceeded else self._excess(name, resource, seen, change)
+                    if excess is not None:
+                        yield excess
+
+    def _excess(self, name: str, resource: str, occupied: int, amount: int) -> LimitExcess | None:
+        if name == ROOT:
+            limit, allowed = QuotaLimit.TOTAL, self._total.get(resource, 0)
+        else:
+            maximum = self._layout.quotas[name].maximum
+            if resource not in maximum:
+                return None
+            limit, allowed = QuotaLimit.MAX, maximum[resource]
+        return LimitExcess(name, limit, resource, occupied, amount, allowed) if occupied + amount > allowed else None
+
+    def _changes(self, quota: str, amounts: Amounts, sign: int) -> Iterator[tuple[str, str, int, int]]:
+        """Yields (node, resource, seen before, change) from the quota up, as far as something changes."""
+        path, quotas, sums = self._layout.paths[quota], self._layout.quotas, self._seen
+        for resource, amount in amounts.items():
+            change = amount * sign
+            for name in path:
+                if not change:
+                    break
+                occupied = sums[name].get(resource, 0) if name in sums else 0
+                yield name, resource, occupied, change
+                if not quotas[name].lends:
+                    kept = self._entitled[name].get(resource, 0)
+                    change = max(occupied + change, kept) - max(occupied, kept)
+            if change:
+                yield ROOT, resource, sums[ROOT].get(resource, 0) if ROOT in sums else 0, change
+
+    def _above(self, name: str) -> Amounts:
+        """Returns what the parent sees of a quota."""
+        sums = self._seen.get(name, {})
+        if self._layout.quotas[name].lends:
+            return sums
+        kept = self._entitled[name]
+        return {key: max(sums.get(key, 0), kept.get(key, 0)) for key in {*sums, *kept}}
+
+
+def _accumulate(sums: Sums, name: str, amounts: Amounts) -> None:
+    if amounts:
+        found = sums.setdefault(name, {})
+        for resource, amount in amounts.items():
+            found[resource] = found.get(resource, 0) + amount
+
+
+def entitlements(layout: TreeLayout, minimums: Figures) -> Figures:
+    """Returns what each quota may have whatever others do: its min in force, or what it is guaranteed if that is more.
+
+    Quotas that neither declare are left with nothing.
+    """
+    found: dict[str, Mapping[str, int]] = {}
+    for quota in layout.order:
+        minimum = minimums.get(quota.name, {})
+        if quota.guaranteed:
+            keys = {*minimum, *quota.guaranteed}
+            minimum = {key: max(minimum.get(key, 0), quota.guaranteed.get(key, 0)) for key in keys}
+        found[quota.name] = minimum
+    return found

@@ -1,0 +1,431 @@
+"""The rounds of one tree: see slackwater.fairshare.arbitration for their order and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from slackwater.fairshare.admission import LimitExcess, QuotaLimit
+from slackwater.fairshare.arbitration_plan import (
+    AdmissionBasis,
+    ArbitrationPlan,
+    ArbitrationSettings,
+    ClaimAdmission,
+    ClaimReclaim,
+    QueuePlace,
+    WaitReason,
+)
+from slackwater.fairshare.claim_index import ClaimIndex
+from slackwater.fairshare.claim_intake import ClaimIntake
+from slackwater.fairshare.claims import QuotaClaim, ReclaimReason
+from slackwater.fairshare.queue_order import QueuePolicy, in_order
+from slackwater.fairshare.queue_places import queue_places
+from slackwater.fairshare.tree import ROOT, Amounts, added
+from slackwater.fairshare.tree_layout import Figures, TreeLayout
+from slackwater.fairshare.tree_state import TreeState
+from slackwater.fairshare.turn_order import TurnOrder
+from slackwater.fairshare.victims import choose, in_reclaim_order, newest_first, undo
+from slackwater.fairshare.waiting_queue import QueueCursor, Shape, shape_of
+
+MOST_DOUBLINGS = 6
+
+
+class TreeRounds:
+    """One arbitration of one tree; `plan` once."""
+
+    def __init__(
+        self,
+        layout: TreeLayout,
+        index: ClaimIndex,
+        total: Amounts,
+        *,
+        now_s: float,
+        settings: ArbitrationSettings,
+        queue_policies: Mapping[str, QueuePolicy],
+        over_since_s: Mapping[str, float],
+        evictions_allowed: int | None,
+    ) -> None:
+        self._layout = layout
+        self._index = index
+        self._now_s = now_s
+        self._settings = settings
+        self._policies = queue_policies
+        self._budget = evictions_allowed
+        self._intake = ClaimIntake(layout, index, total, settings.aging_s)
+        refused = [index.by_id[refusal.claim] for refusal in self._intake.refusals]
+        aside = self._intake.set_aside()
+        self._state = TreeState(layout, index, total, [*refused, *aside])
+        self._queues = self._intake.queues
+        self._over_since = self._clocks(over_since_s)
+        self._admissions: list[ClaimAdmission] = []
+        self._admitted: set[str] = set()
+        self._reclaims: list[ClaimReclaim] = []
+        self._reserved: set[str] = set()
+        self._kept: set[str] = set()
+        """Claims that what is free is kept for; they are not tried again."""
+        self._reasons: dict[str, WaitReason] = {claim.id: WaitReason.BEYOND_POOL for claim in aside}
+        self._draining: QuotaClaim | None = None
+        self._victims: set[str] = set()
+        self._candidates: dict[bool, list[QuotaClaim]] = {}
+
+    def plan(self, *, with_places: bool) -> ArbitrationPlan:
+        """Runs the rounds."""
+        self._restore_pool()
+        self._serve_reserved()
+        self._serve(self._state.entitled, AdmissionBasis.WITHIN_MIN)
+        self._serve_draining()
+        self._serve(self._state.runtime, AdmissionBasis.WITHIN_RUNTIME)
+        self._reclaim_for_entitled()
+        self._serve(None, AdmissionBasis.BORROWED)
+        if self._settings.preempts:
+            self._preempt()
+        places: Sequence[QueuePlace] = ()
+        if with_places:
+            places = queue_places(
+                self._state,
+                self._waiting(),
+                blocks=self._blocks,
+                reasons=self._reasons,
+                reserved=self._reserved,
+            )
+        return ArbitrationPlan(
+            admissions=self._admissions,
+            refusals=self._intake.refusals,
+            places=places,
+            reclaims=self._reclaims,
+            reservations=sorted(self._reserved),
+            released_reservations=self._released(),
+            evictions=(),
+            over_since_s=self._over_since,
+        )
+
+    def _waiting(self) -> dict[str, list[QuotaClaim]]:
+        """Returns all that wait, those beyond the pool included, in order."""
+        return {
+            quota: list(self._cursor({**self._queues.get(quota, {}), **self._intake.beyond_pool.get(quota, {})}))
+            for quota in {**self._queues, **self._intake.beyond_pool}
+        }
+
+    def _released(self) -> list[str]:
+        """Returns the claims of this tree that had a reservation, still wait and have none now."""
+        decided = {*self._reserved, *self._admitted, *(refusal.claim for refusal in self._intake.refusals)}
+        return sorted(
+            claim.id
+            for claim in self._index.reserved.values()
+            if claim.quota in self._layout.quotas and claim.id not in decided
+        )
+
+    def _cursor(self, shapes: Mapping[Shape, list[QuotaClaim]]) -> QueueCursor:
+        return QueueCursor(shapes, self._settings.aging_s, self._admitted)
+
+    def _heads(self) -> dict[str, QuotaClaim]:
+        """Returns the first waiting claim of each quota that has one."""
+        heads = {quota: self._cursor(shapes).peek() for quota, shapes in self._queues.items()}
+        return {quota: claim for quota, claim in heads.items() if claim is not None}
+
+    def _clocks(self, before: Mapping[str, float]) -> dict[str, float]:
+        """Returns since when each quota uses more than its runtime."""
+        state = self._state
+        return {
+            quota: before.get(quota, self._now_s)
+            for quota in sorted(self._index.holding.keys() & self._layout.quotas.keys())
+            if state.above_runtime(quota, state.now.of(quota))
+        }
+
+    def _policy(self, quota: str) -> QueuePolicy:
+        return self._policies.get(quota, self._settings.queue_policy)
+
+    def _admit(self, claim: QuotaClaim, amounts: Amounts, basis: AdmissionBasis) -> None:
+        share = self._state.share(claim.quota)
+        self._state.admit(claim, amounts)
+        partial = dict(amounts) != dict(claim.request)
+        self._admitted.add(claim.id)
+        self._admissions.append(ClaimAdmission(claim.id, claim.quota, dict(amounts), basis, partial, share))
+
+    def _keep(self, claim: QuotaClaim, reason: WaitReason, *, reserved: bool) -> None:
+        self._state.keep(claim, claim.request)
+        self._kept.add(claim.id)
+        self._reasons[claim.id] = reason
+        if reserved:
+            self._reserved.add(claim.id)
+
+    def _fits_afterwards(self, claim: QuotaClaim) -> bool:
+        return self._state.after.fits(claim.quota, claim.request) and not self._is_bound(claim)
+
+    def _is_bound(self, claim: QuotaClaim) -> bool:
+        """Returns whether claims that are not preemptible use up its min, which no reclaim changes."""
+        return claim.non_preemptible and bool(self._state.min_excesses(claim, claim.request))
+
+    # Admission
+
+    def _serve_reserved(self) -> None:
+        """In a strict queue, the first that has to wait on blocks those behind it."""
+        by_quota: dict[str, list[QuotaClaim]] = {}
+        for claim in self._index.reserved.values():
+            if shape_of(claim) in self._queues.get(claim.quota, {}):
+                by_quota.setdefault(claim.quota, []).append(claim)
+        for quota in sorted(by_quota):
+            blocked = False
+            for claim in in_order(by_quota[quota], self._settings.aging_s):
+                if not blocked and self._state.fits(claim, claim.request):
+                    self._admit(claim, claim.request, AdmissionBasis.RESERVED)
+                    continue
+                if self._fits_afterwards(claim):
+                    self._keep(claim, WaitReason.RECLAIMING, reserved=True)
+                blocked = self._policy(quota) is QueuePolicy.STRICT_FIFO
+
+    def _serve(self, limits: Figures | None, basis: AdmissionBasis) -> None:
+        """Admits claims within these limits of their quota, in turn; None: whatever fits."""
+        cursors = {quota: self._cursor(shapes) for quota, shapes in self._queues.items()}
+        order = TurnOrder(self._layout, cursors, self._state.share)
+        while (quota := order.next()) is not None:
+            if self._serve_next(quota, cursors[quota], limits, basis):
+                order.served(quota)
+            else:
+                order.done(quota)
+
+    def _serve_next(self, quota: str, cursor: QueueCursor, limits: Figures | None, basis: AdmissionBasis) -> bool:
+        """Admits the next claim of a quota that can be; returns False if there is none. Room only shrinks meanwhile."""
+        while (claim := cursor.peek()) is not None:
+            kept = claim.id in self._kept
+            amounts = None if kept else self._amounts(claim, limits)
+            if amounts is not None:
+                cursor.advance()
+                self._admit(claim, amounts, basis)
+                return True
+            if self._blocks(claim):
+                return False
+            if kept:
+                cursor.advance()
+            else:
+                cursor.drop_shape()
+        return False
+
+    def _amounts(self, claim: QuotaClaim, limits: Figures | None) -> Amounts | None:
+        """Returns what the claim is admitted with now, None if it waits."""
+        state = self._state
+        if limits is None and self._backs_off(claim):
+            self._reasons.setdefault(claim.id, WaitReason.BACKOFF)
+            return None
+        if limits is None or state.within(limits, claim.quota, claim.request):
+            return claim.request if state.fits(claim, claim.request) else state.largest(claim, limits)
+        if claim.partial_minimum is None or limits is state.entitled or state.fits(claim, claim.request):
+            return None  # if at all, whole in a later round
+        return state.largest(claim, limits)
+
+    def _blocks(self, claim: QuotaClaim) -> bool:
+        """Returns whether those behind a waiting claim have to wait too."""
+        if self._policy(claim.quota) is QueuePolicy.STRICT_FIFO:
+            return True
+        if self._now_s - claim.submitted_s <= self._settings.starvation_s or self._is_bound(claim):
+            return False
+        runtime = self._state.runtime[claim.quota]
+        return all(amount <= runtime.get(resource, amount) for resource, amount in claim.request.items())
+
+    def _backs_off(self, claim: QuotaClaim) -> bool:
+        return self._now_s < claim.submitted_s + borrow_backoff_s(claim, self._settings)
+
+    def _serve_draining(self) -> None:
+        """Keeps what becomes free for the head that has waited longest, if that can be enough one day."""
+        state = self._state
+        heads = [claim for claim in self._heads().values() if claim.id not in self._kept]
+        late = [claim for claim in heads if self._now_s - claim.submitted_s > self._settings.drain_s]
+        for claim in sorted(late, key=lambda claim: (claim.submitted_s, claim.id)):
+            if state.within(state.runtime, claim.quota, claim.request) or self._is_bound(claim):
+                continue
+            if state.fits(claim, claim.request):
+                self._admit(claim, claim.request, AdmissionBasis.BORROWED)
+                break
+            if self._can_drain(claim):
+                self._keep(claim, WaitReason.CAPACITY, reserved=False)
+                self._draining = claim
+                break
+
+    def _can_drain(self, claim: QuotaClaim) -> bool:
+        """Returns whether the claim fits once the others use no more than they are entitled to."""
+        state = self._state
+        stays = dict.fromkeys(claim.request, 0)
+        for quota, used in self._index.used.items():
+            if quota != claim.quota and quota in self._layout.quotas:
+                for resource in stays:
+                    stays[resource] += min(used.get(resource, 0), state.entitled[quota].get(resource, 0))
+        return all(amount <= state.total.get(key, 0) - stays[key] for key, amount in claim.request.items())
+
+    # Reclaim
+
+    def _restore_pool(self) -> None:
+        """Where the pool shrank below what is used: quotas above their runtime give back, after the delay."""
+        state = self._state
+
+        def missing() -> list[LimitExcess]:
+            return [
+                LimitExcess(ROOT, QuotaLimit.TOTAL, resource, amount, 0, state.total.get(resource, 0))
+                for resource, amount in state.after.of(ROOT).items()
+                if amount > state.total.get(resource, 0)
+            ]
+
+        lacking = missing()
+        if not lacking:
+            return
+        victims = choose(state, self._reclaimable(due=True), missing, bounded_by_runtime=True, all_or_none=False) or []
+        if self._budget is not None and len(victims) > self._budget:
+            undo(state, victims[self._budget :])
+            victims = victims[: self._budget]
+        self._order(victims, ReclaimReason.POOL_SHRUNK, None, _by_resource(lacking))
+
+    def _reclaim_for_entitled(self) -> None:
+        """Reclaims for what is within a min or runtime and has no room, and keeps what is free for it.
+
+        Nothing is reclaimed because of what is kept for a claim that drains the tree.
+        """
+        state = self._state
+        if self._draining is not None:
+            state.release_kept(self._draining, self._draining.request)
+        failed: list[tuple[QuotaClaim, WaitReason]] = []
+        for quota in sorted(self._queues, key=lambda quota: (state.share(quota), quota)):
+            failed += self._reclaim_in(quota)
+        for claim, waits in failed:
+            self._keep(claim, waits, reserved=False)
+        if self._draining is not None:
+            state.keep(self._draining, self._draining.request)
+
+    def _reclaim_in(self, quota: str) -> Iterator[tuple[QuotaClaim, WaitReason]]:
+        """Yields the entitled claims of a queue for which nothing can be reclaimed now, and why."""
+        pending: Amounts = {}
+        cursor = self._cursor(self._queues[quota])
+        while (claim := cursor.peek()) is not None:
+            if claim.id in self._kept:
+                cursor.advance()
+                continue
+            reason = self._entitlement(claim, added(claim.request, pending))
+            outcome = None if reason is None else self._reclaim_for(claim, reason)
+            if outcome is not WaitReason.RECLAIMING and self._blocks(claim):
+                cursor = self._cursor({})
+            elif outcome is None:
+                cursor.drop_shape()
+            else:
+                cursor.advance()
+            if outcome not in (None, WaitReason.RECLAIMING):
+                pending = added(pending, claim.request)
+            if outcome not in (None, WaitReason.RECLAIMING, WaitReason.KEPT):
+                yield claim, outcome
+
+    def _entitlement(self, claim: QuotaClaim, amounts: Amounts) -> ReclaimReason | None:
+        if self._is_bound(claim):
+            return None
+        if self._state.within(self._state.entitled, claim.quota, amounts):
+            return ReclaimReason.LENDER_MIN
+        if self._state.within(self._state.runtime, claim.quota, amounts):
+            return ReclaimReason.ABOVE_RUNTIME
+        return None
+
+    def _reclaim_for(self, claim: QuotaClaim, reason: ReclaimReason) -> WaitReason:
+        """Orders what is needed and reserves it, if that lets the claim in; returns why the claim waits."""
+        state = self._state
+
+        def missing() -> Sequence[LimitExcess]:
+            return state.after.excesses(claim.quota, claim.request)
+
+        lacking = missing()
+        if not lacking and state.now.fits(claim.quota, claim.request):
+            return WaitReason.KEPT
+        due_only = reason is ReclaimReason.ABOVE_RUNTIME
+        victims = choose(state, self._reclaimable(due=due_only), missing, bounded_by_runtime=True)
+        if victims is None:
+            later = due_only and any(not self._is_due(quota) for quota in self._over_since)
+            return WaitReason.DELAY if later else WaitReason.CAPACITY
+        if self._budget is not None and len(victims) > self._budget:
+            undo(state, victims)
+            return WaitReason.BUDGET
+        self._order(victims, reason, claim, _by_resource(lacking))
+        self._keep(claim, WaitReason.RECLAIMING, reserved=True)
+        return WaitReason.RECLAIMING
+
+    def _reclaimable(self, *, due: bool) -> Iterator[QuotaClaim]:
+        """Yields what quotas above their runtime may have to give; `due`: above it for longer than the delay."""
+        if due not in self._candidates:
+            quotas = [quota for quota in self._over_since if not due or self._is_due(quota)]
+            self._candidates[due] = in_reclaim_order(self._state, quotas)
+        yield from (claim for claim in self._candidates[due] if claim.id not in self._victims)
+
+    def _is_due(self, quota: str) -> bool:
+        return self._now_s - self._over_since[quota] >= self._settings.reclaim_delay_s
+
+    def _preempt(self) -> None:
+        """For the head of a queue: ends claims of lower priority in its quota, without borrowing more by that."""
+        for quota, claim in sorted(self._heads().items()):
+            lower = [
+                other
+                for other in self._index.holding.get(quota, {}).values()
+                if other.priority < claim.priority
+                and not other.non_preemptible
+                and other.id not in self._victims
+                and other.id not in self._index.reclaiming
+            ]
+            if not lower or claim.id in self._kept or self._is_bound(claim):
+                continue
+            self._preempt_for(claim, lower)
+
+    def _preempt_for(self, claim: QuotaClaim, lower: Sequence[QuotaClaim]) -> None:
+        state = self._state
+        runtime, used = state.runtime[claim.quota], dict(state.now.of(claim.quota))
+        allowed = {key: max(amount, used.get(key, 0)) for key, amount in runtime.items()}
+
+        def missing() -> Sequence[LimitExcess]:
+            occupied = state.after.of(claim.quota)
+            return [
+                *state.after.excesses(claim.quota, claim.request),
+                *(
+                    LimitExcess(claim.quota, QuotaLimit.RUNTIME, key, occupied.get(key, 0), amount, allowed[key])
+                    for key, amount in claim.request.items()
+                    if amount > 0 and key in allowed and occupied.get(key, 0) + amount > allowed[key]
+                ),
+            ]
+
+        lacking = missing()
+        order = sorted(lower, key=lambda other: (other.priority, *newest_first(other)))
+        victims = choose(state, order, missing, bounded_by_runtime=False)
+        if not victims:
+            return
+        if self._budget is not None and len(victims) > self._budget:
+            undo(state, victims)
+            self._reasons[claim.id] = WaitReason.BUDGET
+            return
+        self._order(victims, ReclaimReason.HIGHER_PRIORITY, claim, _by_resource(lacking))
+        self._keep(claim, WaitReason.RECLAIMING, reserved=True)
+
+    def _order(
+        self, victims: Sequence[QuotaClaim], reason: ReclaimReason, claim: QuotaClaim | None, needed: Amounts
+    ) -> None:
+        if self._budget is not None:
+            self._budget -= len(victims)
+        for victim in victims:
+            self._victims.add(victim.id)
+            started = victim.started_s is not None
+            self._reclaims.append(
+                ClaimReclaim(
+                    victim=victim.id,
+                    victim_quota=victim.quota,
+                    amounts=victim.holds,
+                    reason=reason,
+                    deadline_s=self._now_s + victim.grace_s if started else self._now_s,
+                    for_quota="" if claim is None else claim.quota,
+                    for_claim="" if claim is None else claim.id,
+                    used=dict(self._state.now.of(victim.quota)),
+                    runtime=self._state.runtime[victim.quota],
+                    needed=needed,
+                )
+            )
+
+
+def borrow_backoff_s(claim: QuotaClaim, settings: ArbitrationSettings) -> float:
+    """Returns how long after its submission a claim may borrow; 0 for a workload that was never reclaimed."""
+    return settings.borrow_backoff_s * 2 ** min(claim.reclaims - 1, MOST_DOUBLINGS) if claim.reclaims > 0 else 0.0
+
+
+def _by_resource(lacking: Sequence[LimitExcess]) -> Amounts:
+    """Returns the largest shortage of each resource."""
+    found: dict[str, int] = {}
+    for excess in lacking:
+        short = excess.used + excess.requested - excess.allowed
+        found[excess.resource] = max(found.get(excess.resource, 0), short)
+    return found

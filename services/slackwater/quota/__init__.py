@@ -1,0 +1,30 @@
+"""Arbitrates claims on what node pools have: admits, queues and reclaims by elastic quotas.
+
+The arithmetic is slackwater.fairshare; here are the documents, the claims, what the pools have now, and the records of
+every decision. Claims change in one transaction with the generation of their tree, so that two replicas never admit
+the same room twice.
+"""
+
+from __future__ import annotations
+
+CONSUMES = (
+    "node.described",
+    "node.deleted",
+    "node.liveness_changed",
+    "node.scheduling_changed",
+    "resources.offered",
+)
+PUBLISHES = (
+    "claim.changed",
+    "decision.recorded",
+    "health.reported",
+    "resource.changed",
+    "state.quarantined",
+)
+OWNS = (
+    "quota.resources",
+    "quota.quota_trees",
+    "quota.quota_uses",
+    "quota.claims",
+    "quota.ended_claims",
+)

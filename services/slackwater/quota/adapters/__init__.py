@@ -1,0 +1,1 @@
+"""Ports made real: rows in PostgreSQL, metrics."""

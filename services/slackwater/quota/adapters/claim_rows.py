@@ -1,0 +1,150 @@
+"""Trees, claims and uses in the schema `quota`, as keyed rows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any, Final
+
+from pydantic import TypeAdapter
+
+from slackwater.events.envelope import Event
+from slackwater.fairshare.claims import ENDED
+from slackwater.quota.domain.ledger_records import KeptClaim, QuotaUse, StoredTree
+from slackwater.quota.ports import CLAIMS, ENDED_CLAIMS, TREES, USES
+from slackwater.store.keyed import KeyedTable, RowColumn
+from slackwater.store.port import Database, UnitOfWork
+from slackwater.store.quarantine import Quarantine
+
+PAGE: Final = 500
+_KEPT: Final = TypeAdapter(KeptClaim)
+_DOCUMENT: Final = RowColumn("document", "jsonb")
+
+
+def _tree_of(row: Any) -> StoredTree:
+    over = {str(quota): float(since) for quota, since in row.document["over_since_s"].items()}
+    return StoredTree(row.tree, row.generation, over)
+
+
+def _claim_of(row: Any) -> KeptClaim:
+    kept = _KEPT.validate_python(row.document)
+    if (kept.claim.id, kept.tree) != (row.id, row.tree):
+        raise ValueError(f"the row is {row.id} of tree {row.tree!r}, its document {kept.claim.id} of {kept.tree!r}")
+    return kept
+
+
+def _claim_table(name: str) -> KeyedTable[KeptClaim]:
+    return KeyedTable(
+        name=name,
+        key="id",
+        kind="claim",
+        version="version",
+        version_of=lambda _: 1,
+        columns=(RowColumn("tree", "text"), RowColumn("state", "text", write_only=True), _DOCUMENT),
+        key_of=lambda kept: kept.claim.id,
+        encode=lambda kept: (kept.tree, kept.claim.state.value, _KEPT.dump_json(kept).decode()),
+        decode=_claim_of,
+        of_nodes=False,
+        touched="changed_at",
+    )
+
+
+TREE_ROWS: Final = KeyedTable[StoredTree](
+    name=TREES,
+    key="tree",
+    kind="quota tree",
+    version="generation",
+    version_of=lambda tree: tree.generation,
+    columns=(_DOCUMENT,),
+    key_of=lambda tree: tree.tree,
+    encode=lambda tree: (json.dumps({"over_since_s": dict(tree.over_since_s)}),),
+    decode=_tree_of,
+    of_nodes=False,
+    touched="changed_at",
+)
+CLAIM_ROWS: Final = _claim_table(CLAIMS)
+ENDED_ROWS: Final = _claim_table(ENDED_CLAIMS)
+USE_ROWS: Final = KeyedTable[QuotaUse](
+    name=USES,
+    key="quota",
+    kind="quota",
+    columns=(RowColumn("tree", "text"), RowColumn("used", "jsonb"), RowColumn("ceiling", "jsonb")),
+    key_of=lambda use: use.quota,
+    encode=lambda use: (use.tree, json.dumps(dict(use.used)), json.dumps(dict(use.ceiling))),
+    decode=lambda row: QuotaUse(row.quota, row.tree, row.used, row.ceiling),
+    of_nodes=False,
+    touched="changed_at",
+)
+
+
+class KeyedLedgerStore:
+    """slackwater.quota.ports.LedgerStore. The generation of a tree keeps writers apart, not the partition: any replica
+    may admit."""
+
+    def __init__(self, database: Database, quarantine: Quarantine) -> None:
+        self._database = database
+        self._quarantine = quarantine
+
+    @asynccontextmanager
+    async def unit_of_work(self) -> AsyncIterator[KeyedLedgerUnit]:
+        async with self._database.unit_of_work() as unit:
+            yield KeyedLedgerUnit(unit, self._quarantine)
+
+    async def drop_ended(self, before_s: float) -> int:
+        dropped, after = 0, ""
+        while True:
+            async with self._database.unit_of_work() as unit:
+                rows = unit.keyed(ENDED_ROWS, self._quarantine)
+                page = await rows.page(after, PAGE)
+                old = [key for key, kept in page.items() if (kept.claim.ended_s or 0.0) < before_s]
+                await rows.remove(old)
+            dropped += len(old)
+            if len(page) < PAGE:
+                return dropped
+            after = max(page)
+
+
+class KeyedLedgerUnit:
+    """slackwater.quota.ports.LedgerUnit."""
+
+    def __init__(self, unit: UnitOfWork, quarantine: Quarantine) -> None:
+        self._unit = unit
+        self._trees = unit.keyed(TREE_ROWS, quarantine)
+        self._claims = unit.keyed(CLAIM_ROWS, quarantine)
+        self._ended = unit.keyed(ENDED_ROWS, quarantine)
+        self._uses = unit.keyed(USE_ROWS, quarantine)
+
+    async def tree(self, tree: str) -> StoredTree:
+        return (await self._trees.read([tree])).get(tree, StoredTree(tree))
+
+    async def claims(self, tree: str) -> Sequence[KeptClaim]:
+        return [kept for kept in (await self._claims.read_all()).values() if kept.tree == tree]
+
+    async def ended(self) -> Sequence[KeptClaim]:
+        return list((await self._ended.read_all()).values())
+
+    async def find(self, ids: Collection[str]) -> Mapping[str, KeptClaim]:
+        if not ids:
+            return {}
+        return {**await self._ended.read(ids), **await self._claims.read(ids)}
+
+    async def advance(self, tree: StoredTree) -> StoredTree:
+        written = replace(tree, generation=tree.generation + 1)
+        await self._trees.replace(written, tree.generation)
+        return written
+
+    async def save(self, new: Sequence[KeptClaim], changed: Sequence[KeptClaim]) -> None:
+        for kept in new:
+            await (self._ended if kept.claim.state in ENDED else self._claims).replace(kept, 0)
+        ended = [kept for kept in changed if kept.claim.state in ENDED]
+        await self._claims.write([kept for kept in changed if kept.claim.state not in ENDED])
+        await self._ended.write(ended)
+        await self._claims.remove([kept.claim.id for kept in ended])
+
+    async def save_uses(self, uses: Sequence[QuotaUse]) -> None:
+        await self._uses.write(uses)
+
+    async def publish(self, event: Event[Any]) -> None:
+        await self._unit.publish(event)

@@ -1,0 +1,124 @@
+"""What quota shows on /metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from slackwater.fairshare.tree import Amounts, is_cpu
+from slackwater.quota.domain.tree_figures import QuotaGauges
+from slackwater.telemetry.metrics import DELAY_BUCKETS, Meters
+
+MOST_QUOTAS = 200
+"""Series per gauge; of more quotas those with the largest figures are shown."""
+
+
+class QuotaMetrics:
+    """slackwater.quota.ports.QuotaMeter. Amounts in cores, bytes or pieces."""
+
+    def __init__(self, meters: Meters) -> None:
+        self._decisions = meters.counter(
+            "slackwater_quota_decisions_total",
+            "Decisions about claims: admitted, queued, refused, reclaimed.",
+            ["reason"],
+            look="claim_refused rising: quotas are too small. claim_reclaimed: what was lent is wanted back.",
+        )
+        self._seconds = meters.histogram(
+            "slackwater_quota_arbitration_seconds",
+            "Time of an arbitration with its write.",
+            buckets=DELAY_BUCKETS,
+            look="p99 above 1 s: the tree is large, or PostgreSQL is slow.",
+        )
+        self._conflicts = meters.counter(
+            "slackwater_quota_conflicts_total",
+            "Arbitrations that another replica's write made obsolete; they are repeated.",
+            look="Rising with few claims: two replicas decide about the same tree all the time.",
+        )
+        labels = ["quota", "resource"]
+        self._used = meters.gauge(
+            "slackwater_quota_used_resources",
+            "What the claims of a quota use: cores of a CPU, else bytes or pieces.",
+            labels,
+            look="At the runtime all the time: the quota is too small.",
+        )
+        self._runtime = meters.gauge(
+            "slackwater_quota_runtime_resources",
+            "What a quota may use now, in the same units.",
+            labels,
+            look="Below the min though more is requested: the pool has less than all mins.",
+        )
+        self._owed = meters.gauge(
+            "slackwater_quota_owed_resources",
+            "What a quota lent and asks for again, in the same units.",
+            labels,
+            look="Above 0 for long: it is not given back.",
+        )
+        self._owed_since = meters.gauge(
+            "slackwater_quota_oldest_debt_seconds",
+            "How long a quota has been owed something without a break.",
+            ["quota"],
+            look="Above reclaim delay and grace: reclaims have no effect, or no claim may be reclaimed.",
+        )
+        self._queued = meters.gauge(
+            "slackwater_quota_queued_claims",
+            "Claims that wait.",
+            ["quota"],
+            look="Rising for hours: more comes than ends.",
+        )
+        self._oldest = meters.gauge(
+            "slackwater_quota_oldest_wait_seconds",
+            "How long the claim that waits longest has waited.",
+            ["quota"],
+            look="Above starvation_seconds: a large claim finds no room.",
+        )
+        self._overdue = meters.gauge(
+            "slackwater_quota_overdue_claims",
+            "Claims that hold on beyond the end of their grace.",
+            ["quota"],
+            look="Above 0 for minutes: what runs them does not end them.",
+        )
+        self._owed_from: dict[str, float] = {}
+        self._shown: dict[str, dict[str, set[str]]] = {}
+        """Labels that are set, by tree, quota and resource."""
+
+    def decided(self, tree: str, reasons: Sequence[str], seconds: float) -> None:
+        for reason in reasons:
+            self._decisions.labels(reason).inc()
+        self._seconds.observe(seconds)
+
+    def conflict(self, tree: str) -> None:
+        self._conflicts.inc()
+
+    def show(self, tree: str, figures: QuotaGauges, now_s: float) -> None:
+        names = sorted(figures.used, key=lambda name: (-sum(figures.used[name].values()), name))[:MOST_QUOTAS]
+        shown = {name: {*figures.used[name], *figures.runtime[name]} for name in names}
+        self._remove(self._shown.get(tree, {}), shown)
+        self._shown[tree] = shown
+        for name, resources in shown.items():
+            for resource in resources:
+                self._used.labels(name, resource).set(base_units(resource, figures.used[name]))
+                self._runtime.labels(name, resource).set(base_units(resource, figures.runtime[name]))
+                self._owed.labels(name, resource).set(base_units(resource, figures.owed[name]))
+            if any(figures.owed[name].values()):
+                self._owed_from.setdefault(name, now_s)
+            else:
+                self._owed_from.pop(name, None)
+            self._owed_since.labels(name).set(now_s - self._owed_from.get(name, now_s))
+            self._queued.labels(name).set(figures.queued[name])
+            self._oldest.labels(name).set(figures.oldest_wait_s[name])
+            self._overdue.labels(name).set(figures.overdue[name])
+
+    def _remove(self, before: Mapping[str, set[str]], after: Mapping[str, set[str]]) -> None:
+        for name, resources in before.items():
+            for resource in resources - after.get(name, set()):
+                for gauge in (self._used, self._runtime, self._owed):
+                    gauge.remove(name, resource)
+            if name not in after:
+                self._owed_from.pop(name, None)
+                for gauge in (self._owed_since, self._queued, self._oldest, self._overdue):
+                    gauge.remove(name)
+
+
+def base_units(resource: str, amounts: Amounts) -> float:
+    """Returns an amount in cores, bytes or pieces."""
+    amount = amounts.get(resource, 0)
+    return amount / 1000 if is_cpu(resource) else float(amount)

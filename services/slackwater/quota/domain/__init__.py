@@ -1,0 +1,1 @@
+"""Claims, queues and totals as pure functions."""

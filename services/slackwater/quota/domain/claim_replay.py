@@ -1,0 +1,70 @@
+"""The JSON from which the decision about a claim is made again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any, Final
+
+from slackwater.fairshare.arbitration import arbitrate
+from slackwater.fairshare.arbitration_plan import ArbitrationSettings, QuotaSnapshot
+from slackwater.fairshare.claims import ClaimState, QuotaClaim, ReclaimOrder, ReclaimReason
+from slackwater.fairshare.queue_order import QueuePolicy
+from slackwater.fairshare.tree import Quota
+from slackwater.fairshare.tree_layout import TreeLayout
+from slackwater.model.tiers import Tier
+from slackwater.quota.domain.claim_decisions import decisions_of
+from slackwater.quota.domain.tree_ledger import uses
+
+FUNCTION: Final = f"{__name__}:replay_claim"
+
+
+def replay_arguments(snapshot: QuotaSnapshot, now_s: float, claim: str) -> dict[str, Any]:
+    """Returns the arguments of `replay_claim`."""
+    document = asdict(snapshot)
+    for quota in document["quotas"]:
+        del quota["own_request"], quota["own_used"]
+    return {"snapshot": document, "now_s": now_s, "claim": claim}
+
+
+def replay_claim(snapshot: Mapping[str, Any], now_s: float, claim: str) -> int:
+    """Decide again; returns the result of the record. Raises LookupError where the claim is not decided about."""
+    read = snapshot_of(snapshot)
+    quotas = {quota.name: quota for quota in read.quotas}
+    own: dict[str, dict[str, int]] = {}
+    requested: dict[str, dict[str, int]] = {}
+    for each in read.claims:
+        for sums, amounts in ((own, each.holds), (requested, each.wants)):
+            found = sums.setdefault(each.quota, {})
+            for resource, amount in amounts.items():
+                found[resource] = found.get(resource, 0) + amount
+    tree = read.quotas[0].tree if read.quotas else ""
+    runtime, _ = TreeLayout(read.quotas).shares(requested, read.totals.get(tree, {}))
+    for decision in decisions_of(arbitrate(read, now_s), runtime, uses(quotas, own), {claim}):
+        if decision.claim == claim:
+            return decision.result
+    raise LookupError(f"claim {claim} is not decided about")
+
+
+def snapshot_of(document: Mapping[str, Any]) -> QuotaSnapshot:
+    """Returns the snapshot of `replay_arguments`."""
+    settings = document["settings"]
+    policy = QueuePolicy(settings["queue_policy"])
+    return QuotaSnapshot(
+        quotas=[Quota(**quota) for quota in document["quotas"]],
+        totals=document["totals"],
+        claims=[_claim(claim) for claim in document["claims"]],
+        settings=ArbitrationSettings(**{**settings, "queue_policy": policy}),
+        queue_policies={name: QueuePolicy(value) for name, value in document["queue_policies"].items()},
+        over_since_s=document["over_since_s"],
+        evictions_allowed=document["evictions_allowed"],
+    )
+
+
+def _claim(document: Mapping[str, Any]) -> QuotaClaim:
+    order = document["reclaim"]
+    read = dict(document)
+    read["tier"], read["state"] = Tier(document["tier"]), ClaimState(document["state"])
+    if order is not None:
+        read["reclaim"] = ReclaimOrder(**{**order, "reason": ReclaimReason(order["reason"])})
+    return QuotaClaim(**read)

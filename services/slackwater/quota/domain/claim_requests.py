@@ -1,0 +1,87 @@
+"""What may be asked of a claim: to be submitted, to be marked as started, to end."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Protocol
+
+from slackwater.fairshare.claims import ENDED, ClaimState, QuotaClaim, end, start
+from slackwater.model.errors import Conflict, NotFound
+from slackwater.model.records import record
+
+
+class ClaimRequest(Protocol):
+    """One request about one claim."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def quota(self) -> str: ...
+
+    def applied(self, found: QuotaClaim | None, now_s: float) -> QuotaClaim | None:
+        """Returns the claim as it then is; None if nothing changes. Raises NotFound, Conflict."""
+        ...
+
+
+@record(frozen=True, slots=True)
+class Submission:
+    """A new claim. The same again changes nothing."""
+
+    claim: QuotaClaim
+
+    @property
+    def id(self) -> str:
+        return self.claim.id
+
+    @property
+    def quota(self) -> str:
+        return self.claim.quota
+
+    def applied(self, found: QuotaClaim | None, now_s: float) -> QuotaClaim | None:
+        if found is None:
+            return replace(self.claim, submitted_s=now_s)
+        if (found.quota, found.tier, dict(found.request)) != (self.quota, self.claim.tier, dict(self.claim.request)):
+            said = f"id: claim {self.id} is another one, of quota {found.quota}; give each claim an id of its own"
+            raise Conflict(said, code="claim_exists", field="id")
+        return None
+
+
+@record(frozen=True, slots=True)
+class Release:
+    """What ran has ended, or is wanted no longer. A claim that has ended stays as it is."""
+
+    id: str
+    quota: str
+
+    def applied(self, found: QuotaClaim | None, now_s: float) -> QuotaClaim | None:
+        claim = existing(found, self.id, self.quota)
+        if claim.state in ENDED:
+            return None
+        return end(claim, _END_OF.get(claim.state, ClaimState.RELEASED), now_s)
+
+
+_END_OF = {ClaimState.QUEUED: ClaimState.WITHDRAWN, ClaimState.RECLAIMING: ClaimState.RECLAIMED}
+
+
+@record(frozen=True, slots=True)
+class StartNotice:
+    """The workload runs."""
+
+    id: str
+    quota: str
+
+    def applied(self, found: QuotaClaim | None, now_s: float) -> QuotaClaim | None:
+        claim = existing(found, self.id, self.quota)
+        if claim.state in ENDED or claim.state is ClaimState.QUEUED:
+            said = f"claim {self.id} is {claim.state}: only what is admitted starts"
+            raise Conflict(said, code="claim_not_admitted", field="id")
+        started = start(claim, now_s)
+        return None if started is claim else started
+
+
+def existing(found: QuotaClaim | None, claim: str, quota: str) -> QuotaClaim:
+    """Returns the claim. Raises NotFound if there is none of this quota."""
+    if found is None or found.quota != quota:
+        raise NotFound(f"quota {quota} has no claim {claim}", code="claim_not_found")
+    return found

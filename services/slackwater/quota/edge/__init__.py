@@ -1,0 +1,1 @@
+"""HTTP, gRPC and events, translated."""

@@ -1,0 +1,142 @@
+"""gRPC for platforms: the same use cases as the REST routes. It imports grpc, so only serving processes import it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from datetime import UTC, datetime
+from typing import Final
+
+import grpc.aio
+from pydantic import ValidationError
+
+from slackwater.fairshare.claims import ENDED
+from slackwater.model.errors import InvalidInput
+from slackwater.model.tiers import Tier
+from slackwater.quota.edge.claim_models import ClaimView, WantedClaim
+from slackwater.quota.usecases.arbitrate_tree import ClaimStanding
+from slackwater.quota.usecases.manage_claims import ManageClaims
+from slackwater.runtime.roles import Role
+from slackwater.runtime.service import RpcPart
+from slackwater.v1 import quantity_pb2
+from slackwater.v1 import quota_service_pb2 as messages
+from slackwater.v1 import quota_service_pb2_grpc as stubs
+
+NAME: Final = "slackwater.v1.QuotaService"
+ROLES: Final = {"Admit": Role.OPERATOR, "Release": Role.OPERATOR, "Watch": Role.VIEWER}
+LOOK_SECONDS: Final = 0.5
+"""Between two looks of a watch."""
+_TIERS: Mapping[int, str] = {
+    quantity_pb2.TIER_UNSPECIFIED: "batch",
+    quantity_pb2.TIER_PROD: "prod",
+    quantity_pb2.TIER_MID: "mid",
+    quantity_pb2.TIER_BATCH: "batch",
+    quantity_pb2.TIER_FREE: "free",
+}
+_TIER_OF = {Tier.PROD: quantity_pb2.TIER_PROD, Tier.MID: quantity_pb2.TIER_MID, Tier.BATCH: quantity_pb2.TIER_BATCH}
+
+
+def rpc_part(claims: ManageClaims) -> RpcPart:
+    """The service, to be registered in the process's server."""
+
+    def add(server: grpc.aio.Server, leaving: asyncio.Event) -> None:
+        stubs.add_QuotaServiceServicer_to_server(QuotaRpc(claims, leaving), server)
+
+    return RpcPart(NAME, ROLES, add)
+
+
+class QuotaRpc(stubs.QuotaServiceServicer):
+    """Translates requests, calls a use case, and translates the result. The guard handles errors."""
+
+    def __init__(self, claims: ManageClaims, leaving: asyncio.Event) -> None:
+        self._claims = claims
+        self._leaving = leaving
+
+    async def Admit(  # noqa: N802 - the contract's name
+        self,
+        request: messages.AdmitRequest,
+        context: grpc.aio.ServicerContext[messages.AdmitRequest, messages.AdmitResponse],
+    ) -> messages.AdmitResponse:
+        standing, _ = await self._claims.submit(_wanted(request).claim(_name(request.quota)), dry_run=request.dry_run)
+        return messages.AdmitResponse(claim=_message(standing))
+
+    async def Release(  # noqa: N802 - the contract's name
+        self,
+        request: messages.ReleaseRequest,
+        context: grpc.aio.ServicerContext[messages.ReleaseRequest, messages.ReleaseResponse],
+    ) -> messages.ReleaseResponse:
+        standing = await self._claims.release(_name(request.quota), _name(request.id, "id"), dry_run=request.dry_run)
+        return messages.ReleaseResponse(claim=_message(standing))
+
+    async def Watch(  # noqa: N802 - the contract's name
+        self,
+        request: messages.WatchRequest,
+        context: grpc.aio.ServicerContext[messages.WatchRequest, messages.WatchResponse],
+    ) -> None:
+        async for claim in self.changes(_name(request.quota), _name(request.id, "id")):
+            await context.write(messages.WatchResponse(claim=claim))
+
+    async def changes(self, quota: str, claim: str) -> AsyncIterator[messages.Claim]:
+        """Yields the claim as it stands, then whenever it differs, until it has ended."""
+        sent: messages.Claim | None = None
+        while not self._leaving.is_set():
+            standing = await self._claims.claim(quota, claim)
+            message = _message(standing)
+            if message != sent:
+                sent = message
+                yield message
+            if standing.kept.claim.state in ENDED:
+                return
+            try:
+                async with asyncio.timeout(LOOK_SECONDS):
+                    await self._leaving.wait()
+            except TimeoutError:
+                continue
+
+
+def _wanted(request: messages.AdmitRequest) -> WantedClaim:
+    """Raises InvalidInput that names the field."""
+    fields = {
+        "id": request.id,
+        "tier": _TIERS.get(request.tier, ""),
+        "request": dict(request.request),
+        "priority": request.priority,
+        "non_preemptible": request.non_preemptible,
+        "partial_minimum": dict(request.partial_minimum) or None,
+        "workload": request.workload,
+        **({"grace_seconds": request.grace_seconds} if request.HasField("grace_seconds") else {}),
+    }
+    try:
+        return WantedClaim.model_validate(fields)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = str(first["loc"][0])
+        raise InvalidInput(f"{field}: {first['msg']}", field=field) from None
+
+
+def _name(text: str, field: str = "quota") -> str:
+    # HTTP refuses a NUL at its edge; PostgreSQL's driver would answer with its own message.
+    if not text or "\0" in text:
+        raise InvalidInput(f"{field}: {text!r} is no name", field=field)
+    return text
+
+
+def _message(standing: ClaimStanding) -> messages.Claim:
+    view, claim = ClaimView.of(standing), standing.kept.claim
+    message = messages.Claim(
+        id=view.id,
+        quota=view.quota,
+        tier=_TIER_OF.get(claim.tier, quantity_pb2.TIER_UNSPECIFIED),
+        state=f"CLAIM_STATE_{claim.state.name}",
+        request=view.request,
+        admitted=view.admitted,
+        position=view.position or 0,
+        queue_length=view.queue_length or 0,
+        reason=view.reason,
+        message=view.message,
+        decision_id=view.decision_id,
+    )
+    if claim.reclaim is not None:
+        message.deadline.FromDatetime(datetime.fromtimestamp(claim.reclaim.deadline_s, UTC))
+        message.for_quota, message.for_claim = claim.reclaim.for_quota, claim.reclaim.for_claim
+    return message

@@ -1,0 +1,189 @@
+"""Trees of quotas and the sums behind their runtimes, in answers of the API."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pydantic import BaseModel, Field
+
+from slackwater.fairshare.tree import ROOT, Quota
+from slackwater.model.errors import NotFound
+from slackwater.quota.domain.ledger_records import tree_key
+from slackwater.quota.usecases.arbitrate_tree import TreeView
+
+ByResource = dict[str, int]
+
+
+class QuotaNode(BaseModel):
+    """One quota with those below it. Amounts are milli-cores of a CPU, else whole units; docs/concepts/quotas.md has
+    the meaning of each word."""
+
+    name: str
+    parent: str
+    depth: int
+    is_parent: bool
+    min: ByResource
+    max: ByResource
+    used: ByResource
+    requested: ByResource
+    entitled: ByResource
+    runtime: ByResource
+    fair_share: ByResource
+    borrowed: ByResource
+    lent: ByResource
+    owed: ByResource
+    holding: int = Field(description="Its own claims that use something.")
+    queued: int = Field(description="Its own claims that wait.")
+
+
+class QuotaTree(BaseModel):
+    """A tree or a part of it, parents before their children. `total` is what the pool has for it now."""
+
+    tree: str
+    generation: int
+    total: ByResource
+    nodes: int
+    unschedulable_nodes: int
+    quotas: list[QuotaNode]
+
+    @classmethod
+    def of(cls, view: TreeView, quota: str) -> QuotaTree:
+        """Returns the part below `quota`, itself included. Raises NotFound."""
+        return cls(
+            tree=tree_key(view.tree),
+            generation=view.generation,
+            total=dict(view.totals.total),
+            nodes=view.totals.nodes,
+            unschedulable_nodes=view.totals.unschedulable,
+            quotas=list(_below(view, quota)),
+        )
+
+
+class RoundView(BaseModel):
+    """One distribution by weight of what was left."""
+
+    pool: int
+    weights: int
+    given: int
+    returned: int
+
+
+class DimensionView(BaseModel):
+    """How the runtime of a quota came about in one resource: first + given - returned of each round = runtime."""
+
+    resource: str
+    total: int = Field(description="Of the parent.")
+    min: int
+    scaled_min: int = Field(description="Lower than min where the mins of the level do not fit into the total.")
+    guaranteed: int
+    request: int
+    weight: int
+    first: int = Field(description="Before weights count.")
+    rounds: list[RoundView]
+    runtime: int
+    used: int
+    borrowed: int
+    lent: int
+    owed: int
+    lenders: ByResource = Field(description="Siblings that lend, and how much.")
+    borrowers: ByResource = Field(description="Siblings that borrow, and how much.")
+
+
+class QuotaWhy(BaseModel):
+    """The sum behind the runtime of a quota, by resource."""
+
+    quota: str
+    parent: str
+    tree: str
+    generation: int
+    dimensions: list[DimensionView]
+
+    @classmethod
+    def of(cls, view: TreeView, quota: str) -> QuotaWhy:
+        """Returns the sums of `quota`. Raises NotFound."""
+        declared = _declared(view, quota)
+        return cls(
+            quota=quota,
+            parent=declared.parent,
+            tree=tree_key(view.tree),
+            generation=view.generation,
+            dimensions=list(_dimensions(view, declared)),
+        )
+
+
+def _declared(view: TreeView, quota: str) -> Quota:
+    if quota not in view.quotas:
+        raise NotFound(f"tree {tree_key(view.tree)} has no quota {quota}", code="elasticquota_not_found")
+    return view.quotas[quota]
+
+
+def _below(view: TreeView, quota: str) -> Iterator[QuotaNode]:
+    if quota != ROOT:
+        _declared(view, quota)
+    depths: dict[str, int] = {}
+    holding: dict[str, int] = {}
+    queued: dict[str, int] = {}
+    for kept in view.claims:
+        counts = holding if kept.claim.holds else queued
+        counts[kept.claim.quota] = counts.get(kept.claim.quota, 0) + 1
+    for name, declared in view.quotas.items():  # parents before children
+        if declared.parent not in depths and name != quota and not (quota == ROOT and declared.parent == ROOT):
+            continue
+        depths[name] = depths.get(declared.parent, 0) + 1
+        figures = view.accounts[name]
+        yield QuotaNode(
+            name=name,
+            parent=declared.parent,
+            depth=depths[name],
+            is_parent=declared.is_parent,
+            min=dict(declared.minimum),
+            max=dict(declared.maximum),
+            used=dict(figures.used),
+            requested=dict(figures.requested),
+            entitled=dict(figures.entitled),
+            runtime=dict(figures.runtime),
+            fair_share=dict(figures.fair_share),
+            borrowed=dict(figures.borrowed),
+            lent=dict(figures.lent),
+            owed=dict(figures.owed),
+            holding=holding.get(name, 0),
+            queued=queued.get(name, 0),
+        )
+
+
+def _dimensions(view: TreeView, quota: Quota) -> Iterator[DimensionView]:
+    level = view.ledger.levels[quota.parent]
+    siblings = [each for each in view.quotas.values() if each.parent == quota.parent]
+    figures = view.accounts[quota.name]
+    for resource in sorted(quota.maximum):
+        sharing = level.sharing[resource]
+        yield DimensionView(
+            resource=resource,
+            total=level.total.get(resource, 0),
+            min=quota.minimum.get(resource, 0),
+            scaled_min=level.minimum[quota.name].get(resource, 0),
+            guaranteed=quota.guaranteed.get(resource, 0),
+            request=view.ledger.demand[quota.name].limited.get(resource, 0),
+            weight=quota.shared_weight.get(resource, 0),
+            first=sharing.first[quota.name],
+            rounds=[
+                RoundView(
+                    pool=each.pool,
+                    weights=each.weights,
+                    given=each.given.get(quota.name, 0),
+                    returned=each.returned.get(quota.name, 0),
+                )
+                for each in sharing.rounds
+            ],
+            runtime=sharing.runtime[quota.name],
+            used=figures.used.get(resource, 0),
+            borrowed=figures.borrowed.get(resource, 0),
+            lent=figures.lent.get(resource, 0),
+            owed=figures.owed.get(resource, 0),
+            lenders={each.name: lent for each in siblings if (lent := view.accounts[each.name].lent.get(resource, 0))},
+            borrowers={
+                each.name: borrowed
+                for each in siblings
+                if (borrowed := view.accounts[each.name].borrowed.get(resource, 0))
+            },
+        )

@@ -1,0 +1,83 @@
+"""What the use cases need: trees, claims and uses in one transaction, and meters."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Final, Protocol
+
+from slackwater.events.envelope import Event
+from slackwater.quota.domain.ledger_records import KeptClaim, QuotaUse, StoredTree
+from slackwater.quota.domain.tree_figures import QuotaGauges
+
+TREES: Final = "quota_trees"
+CLAIMS: Final = "claims"
+ENDED_CLAIMS: Final = "ended_claims"
+USES: Final = "quota_uses"
+"""Tables, as the quarantine names them."""
+
+
+class LedgerUnit(Protocol):
+    """One transaction."""
+
+    async def tree(self, tree: str) -> StoredTree:
+        """Returns the tree as stored; generation 0 if it never was."""
+        ...
+
+    async def claims(self, tree: str) -> Sequence[KeptClaim]:
+        """Returns the claims of a tree that have not ended, by id."""
+        ...
+
+    async def ended(self) -> Sequence[KeptClaim]:
+        """Returns the claims of all trees that have ended and are still kept."""
+        ...
+
+    async def find(self, ids: Collection[str]) -> Mapping[str, KeptClaim]:
+        """Returns these claims of any tree, also ended ones that are still kept."""
+        ...
+
+    async def advance(self, tree: StoredTree) -> StoredTree:
+        """Write the tree in its next generation, before anything else of it. Raises Conflict if another was written
+        since."""
+        ...
+
+    async def save(self, new: Sequence[KeptClaim], changed: Sequence[KeptClaim]) -> None:
+        """Insert and update claims; ended ones are kept apart. Raises Conflict if another claim has the id of a new
+        one."""
+        ...
+
+    async def save_uses(self, uses: Sequence[QuotaUse]) -> None:
+        """Write what quotas use."""
+        ...
+
+    async def publish(self, event: Event[Any]) -> None:
+        """Publish when the unit commits."""
+        ...
+
+
+class QuotaMeter(Protocol):
+    """What operators watch."""
+
+    def decided(self, tree: str, reasons: Sequence[str], seconds: float) -> None:
+        """Claims were decided about, and how long that took with its write."""
+        ...
+
+    def conflict(self, tree: str) -> None:
+        """Another replica changed the tree meanwhile: decided again."""
+        ...
+
+    def show(self, tree: str, figures: QuotaGauges, now_s: float) -> None:
+        """The figures of one tree at one moment."""
+        ...
+
+
+class LedgerStore(Protocol):
+    """Where trees and claims are kept."""
+
+    def unit_of_work(self) -> AbstractAsyncContextManager[LedgerUnit]:
+        """Begin a transaction. Raises Unavailable."""
+        ...
+
+    async def drop_ended(self, before_s: float) -> int:
+        """Delete claims that ended before; returns how many. Raises Unavailable."""
+        ...

@@ -1,0 +1,1 @@
+"""One per claim handled, loop or document."""

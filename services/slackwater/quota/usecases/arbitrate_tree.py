@@ -1,0 +1,399 @@
+"""Decides about the claims of one tree: read, decide, write if nothing changed meanwhile, else again.
+
+Every path of quotas ends at the root, so one generation, the root's, keeps all writers of a tree apart. Requests that
+come while a decision is written are decided about together in the next one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Final
+
+from slackwater.decisions.record import DecisionRecord
+from slackwater.events.claim_changed import ClaimChanged
+from slackwater.events.decision_recorded import decision_event
+from slackwater.events.envelope import event_of
+from slackwater.fairshare.arbitration import PreparedSnapshot, apply_plan, arbitrate
+from slackwater.fairshare.arbitration_plan import (
+    ArbitrationPlan,
+    ArbitrationSettings,
+    QueuePlace,
+    QuotaSnapshot,
+    WaitReason,
+)
+from slackwater.fairshare.claim_index import ClaimIndex
+from slackwater.fairshare.claims import ClaimState, QuotaClaim
+from slackwater.fairshare.debts import QuotaAccounts, accounts
+from slackwater.fairshare.start_estimate import EstimateHitRate, StartEstimate
+from slackwater.fairshare.tree import Quota, QuotaLedger, ledger
+from slackwater.model.errors import Conflict, SlackwaterError
+from slackwater.model.records import record
+from slackwater.model.time import Clock
+from slackwater.quota.domain.claim_decisions import ClaimDecision, decisions_of
+from slackwater.quota.domain.claim_requests import ClaimRequest
+from slackwater.quota.domain.ledger_records import ClaimReasoning, KeptClaim, StoredTree, tree_key
+from slackwater.quota.domain.pool_totals import TreeTotals
+from slackwater.quota.domain.tree_figures import tree_figures
+from slackwater.quota.domain.tree_ledger import TreeLedger, Uses, uses, uses_to_write
+from slackwater.quota.ports import LedgerStore, LedgerUnit, QuotaMeter
+from slackwater.quota.usecases.claim_records import SERVICE, claim_record
+from slackwater.quota.usecases.quota_trees import QuotaTrees
+from slackwater.quota.usecases.release_history import ReleaseHistory
+
+ATTEMPTS: Final = 8
+"""Each fails only if another writer succeeded meanwhile."""
+
+
+@dataclass(slots=True)
+class PendingRequest:
+    """One request, and what came of it."""
+
+    request: ClaimRequest
+    result: KeptClaim | None = None
+    error: Exception | None = None
+    is_new: bool = False
+
+    @property
+    def is_done(self) -> bool:
+        return self.result is not None or self.error is not None
+
+
+@record(frozen=True, slots=True)
+class TreeView:
+    """A tree at one moment: what is declared, claimed and due, and how the runtime came about."""
+
+    tree: str
+    generation: int
+    totals: TreeTotals
+    quotas: Mapping[str, Quota]
+    """Parents before their children."""
+    ledger: QuotaLedger
+    accounts: dict[str, QuotaAccounts]
+    claims: Sequence[KeptClaim]
+    places: dict[str, QueuePlace]
+
+
+@record(frozen=True, slots=True)
+class ClaimStanding:
+    """A claim, and while it waits its place and when it may start."""
+
+    kept: KeptClaim
+    place: QueuePlace | None = None
+    estimate: StartEstimate | None = None
+    hit_rate: EstimateHitRate | None = None
+    is_tried: bool = False
+    """Of a dry run: nothing was changed."""
+
+
+class ArbitrateTree:
+    """The claims of one tree, as this replica knows them. A copy that lost a race is read again."""
+
+    def __init__(
+        self,
+        tree: str,
+        store: LedgerStore,
+        trees: QuotaTrees,
+        history: ReleaseHistory,
+        clock: Clock,
+        meter: QuotaMeter,
+        settings: ArbitrationSettings,
+    ) -> None:
+        self.tree = tree
+        self._store = store
+        self._trees = trees
+        self._history = history
+        self._clock = clock
+        self._meter = meter
+        self._settings = settings
+        self._ledger: TreeLedger | None = None
+        self._places: dict[str, QueuePlace] = {}
+        self._pending: list[PendingRequest] = []
+        self._turn = asyncio.Lock()
+
+    async def decide(self, request: ClaimRequest) -> PendingRequest:
+        """Carry out a request and whatever can be decided with it; returns what came of it.
+
+        Raises its error; Conflict where other replicas were faster ATTEMPTS times; Unavailable, then it may have been
+        carried out: the same request again tells.
+        """
+        pending = PendingRequest(request)
+        self._pending.append(pending)
+        async with self._turn:
+            if not pending.is_done:
+                batch, self._pending = self._pending, []
+                await self._write(batch)
+        if pending.error is not None:
+            raise pending.error
+        return pending
+
+    async def round(self) -> None:
+        """Decide again about what waits: time has passed, or the pool or a quota changed. Raises as `decide`."""
+        async with self._turn:
+            batch, self._pending = self._pending, []
+            await self._write(batch, check=True)
+
+    async def preview(self, request: ClaimRequest) -> KeptClaim:
+        """Returns the claim as it would be, and changes nothing. Raises as `decide`."""
+        async with self._turn, self._store.unit_of_work() as unit:
+            current = await self._current(unit, check=True)
+            known = current.kept.get(request.id) or (await unit.find([request.id])).get(request.id)
+            now_s = self._clock.now().timestamp()
+            wanted = request.applied(None if known is None else known.claim, now_s)
+            if wanted is None:
+                assert known is not None  # noqa: S101 - a request without a claim raises
+                return known
+            index = ClaimIndex([*current.claims.values(), wanted])
+            plan = arbitrate(self._snapshot(index, current.stored), now_s)
+            after = apply_plan(plan, index.by_id, now_s).get(request.id, wanted)
+            found = [each for each in self._decisions(plan, index, {request.id}) if each.claim == request.id]
+            because = ClaimReasoning("", found[0].reason.value, found[0].message) if found else None
+            return KeptClaim(self.tree, after, because)
+
+    async def view(self) -> TreeView:
+        """Returns the tree as it is stored now. Raises Unavailable, BrokenTree."""
+        async with self._turn, self._store.unit_of_work() as unit:
+            current = await self._current(unit, check=True)
+            layout, totals = self._trees.layout(self.tree), self._trees.totals(self.tree)
+            index = current.index
+            quotas = [replace(quota, own_request=index.requested.get(quota.name, {})) for quota in layout.order]
+            return TreeView(
+                self.tree,
+                current.stored.generation,
+                totals,
+                {quota.name: quota for quota in layout.order},
+                ledger(quotas, totals.total),
+                dict(accounts(layout, index, totals.total)),
+                list(current.kept.values()),
+                dict(self._places_of(current)),
+            )
+
+    async def claim(self, name: str) -> ClaimStanding | None:
+        """Returns a claim of this tree with its place in the queue; None if it is not kept any more. Raises
+        Unavailable."""
+        async with self._turn, self._store.unit_of_work() as unit:
+            current = await self._current(unit, check=True)
+            kept = current.kept.get(name) or (await unit.find([name])).get(name)
+            return None if kept is None or kept.tree != self.tree else self._standing(kept, current)
+
+    def standing(self, kept: KeptClaim) -> ClaimStanding:
+        """Returns a claim that was just decided about with its place in the queue."""
+        return self._standing(kept, self._ledger)
+
+    def _standing(self, kept: KeptClaim, current: TreeLedger | None) -> ClaimStanding:
+        place = None if current is None else self._places_of(current).get(kept.claim.id)
+        estimate = None
+        if current is not None and place is not None:
+            layout, total = self._trees.layout(self.tree), self._trees.totals(self.tree).total
+            now_s = self._clock.now().timestamp()
+            estimate = self._history.estimate(kept.claim, place, current.index, layout, total, now_s)
+        return ClaimStanding(kept, place, estimate, self._history.hit_rate(kept.claim.quota))
+
+    def _places_of(self, current: TreeLedger) -> Mapping[str, QueuePlace]:
+        """The places of the last plan; planned again where another replica made that."""
+        waiting = {claim for queue in current.index.queued.values() for claim in queue}
+        if not waiting <= self._places.keys():
+            plan = arbitrate(self._snapshot(current.index, current.stored), self._clock.now().timestamp())
+            self._places = {place.claim: place for place in plan.places}
+            for admission in plan.admissions:  # the owner of the tree is about to
+                self._places[admission.claim] = QueuePlace(
+                    admission.claim, admission.quota, 1, 1, WaitReason.KEPT, (), reserved=True, ahead={}
+                )
+        return self._places
+
+    async def _write(self, batch: Sequence[PendingRequest], *, check: bool = False) -> None:
+        try:
+            await self._attempts(batch, check=check)
+        except BaseException as error:
+            self._ledger = None
+            said = error if isinstance(error, Exception) else Conflict("the request was interrupted; send it again")
+            for pending in batch:
+                pending.error = pending.error or said
+                pending.result = None
+            if not batch or not isinstance(error, Exception):
+                raise
+
+    async def _attempts(self, batch: Sequence[PendingRequest], *, check: bool) -> None:
+        for attempt in range(ATTEMPTS):
+            for pending in batch:
+                pending.error = pending.result = None
+            began = self._clock.now()
+            try:
+                async with self._store.unit_of_work() as unit:
+                    decided = await self._decide(unit, batch, check=check or attempt > 0)
+            except Conflict:
+                self._ledger = None
+                self._meter.conflict(tree_key(self.tree))
+                continue
+            seconds = (self._clock.now() - began).total_seconds()
+            self._meter.decided(tree_key(self.tree), [decision.reason.value for decision in decided], seconds)
+            return
+        said = f"tree {tree_key(self.tree)} changed {ATTEMPTS} times meanwhile; nothing was done, repeat the request"
+        raise Conflict(said, code="quota_contended")
+
+    async def _current(self, unit: LedgerUnit, *, check: bool) -> TreeLedger:
+        """The claims, read again if this replica has none or, with `check`, if another has written since."""
+        known = self._ledger
+        if known is not None and check and (await unit.tree(self.tree)).generation != known.stored.generation:
+            self._ledger = None
+        if self._ledger is None:
+            stored = await unit.tree(self.tree)  # first: what is written after it is noticed by its generation
+            self._ledger = TreeLedger(stored, await unit.claims(self.tree))
+            self._places = {}
+        return self._ledger
+
+    async def _decide(
+        self, unit: LedgerUnit, batch: Sequence[PendingRequest], *, check: bool
+    ) -> Sequence[ClaimDecision]:
+        current = await self._current(unit, check=check)
+        index, now = current.index, self._clock.now()
+        before = uses(self._trees.layout(self.tree).quotas, index.used)
+        changed = self._requested(current, batch, await self._others(unit, batch, current), now.timestamp())
+        snapshot = self._snapshot(index, current.stored)
+        plan = arbitrate(snapshot, now.timestamp())
+        queued = {name for name, claim in changed.items() if claim.state is ClaimState.QUEUED}
+        decisions = self._decisions(plan, index, queued)
+        records = self._records(decisions, snapshot, current.stored.generation + 1, now)
+        self._places = {place.claim: place for place in plan.places}
+        after = {**changed, **apply_plan(plan, index.by_id, now.timestamp())}
+        if after or plan.over_since_s.keys() != current.stored.over_since_s.keys():
+            stored = await unit.advance(replace(current.stored, over_since_s=dict(plan.over_since_s)))
+            kept = [self._kept(claim, current, records, now) for claim in after.values()]
+            await self._save(unit, current, kept, before)
+            for decided in records.values():
+                await unit.publish(decision_event(decided, None, SERVICE))
+            for each in kept:
+                if _is_news(current.kept.get(each.claim.id), each):
+                    await unit.publish(event_of(_event(each, now), source=SERVICE, time=now))
+            current.stored = stored
+            ended = {each.claim.id: each for each in kept}
+            for each in kept:
+                current.put(each)
+            self._settle(batch, ended | current.kept)
+        else:
+            self._settle(batch, current.kept)
+        return decisions
+
+    def _records(
+        self, decisions: Sequence[ClaimDecision], snapshot: PreparedSnapshot, generation: int, now: datetime
+    ) -> dict[str, DecisionRecord]:
+        """The records by claim, with what was read before the plan."""
+        if not decisions:
+            return {}
+        plain = QuotaSnapshot(
+            quotas=list(self._trees.layout(self.tree).order),
+            totals=snapshot.totals,
+            claims=list(snapshot.index.by_id.values()),
+            settings=self._settings,
+            queue_policies=snapshot.queue_policies,
+            over_since_s=snapshot.over_since_s,
+        )
+        return {each.claim: claim_record(each, plain, self.tree, generation, now) for each in decisions}
+
+    def _kept(
+        self, claim: QuotaClaim, current: TreeLedger, records: Mapping[str, DecisionRecord], now: datetime
+    ) -> KeptClaim:
+        old, decided = current.kept.get(claim.id), records.get(claim.id)
+        because = None if old is None or old.claim.state is not claim.state else old.because
+        if decided is not None:
+            because = ClaimReasoning(decided.id, decided.reason.value, decided.remaining_because)
+        estimate = None if old is None else old.estimate
+        if old is None and claim.id in self._places:
+            layout, total = self._trees.layout(self.tree), self._trees.totals(self.tree).total
+            place = self._places[claim.id]
+            estimate = self._history.estimate(claim, place, current.index, layout, total, now.timestamp())
+        return KeptClaim(self.tree, claim, because, estimate)
+
+    async def _save(self, unit: LedgerUnit, current: TreeLedger, kept: Sequence[KeptClaim], before: Uses) -> None:
+        new = [each for each in kept if each.claim.id not in current.kept]
+        await unit.save(new, [each for each in kept if each.claim.id in current.kept])
+        for each in kept:
+            current.index.put(each.claim)
+        quotas = self._trees.layout(self.tree).quotas
+        touched = {each.claim.quota for each in kept}
+        await unit.save_uses(uses_to_write(quotas, self.tree, before, uses(quotas, current.index.used), touched))
+
+    async def _others(
+        self, unit: LedgerUnit, batch: Sequence[PendingRequest], current: TreeLedger
+    ) -> dict[str, KeptClaim]:
+        """Ended claims, and those of other trees, that requests name."""
+        ids = {pending.request.id for pending in batch} - current.kept.keys()
+        return dict(await unit.find(sorted(ids)))
+
+    def _requested(
+        self, current: TreeLedger, batch: Sequence[PendingRequest], others: dict[str, KeptClaim], now_s: float
+    ) -> dict[str, QuotaClaim]:
+        """The claims that the requests change, which the index then has; errors stay with their request."""
+        changed: dict[str, QuotaClaim] = {}
+        for pending in batch:
+            name = pending.request.id
+            other = others.get(name)
+            found = changed.get(name) or current.claims.get(name) or (None if other is None else other.claim)
+            try:
+                claim = pending.request.applied(found, now_s)
+            except SlackwaterError as error:
+                pending.error = error
+                continue
+            if claim is None:
+                pending.result = current.kept.get(name) or other
+            else:
+                pending.is_new = found is None
+                changed[name] = claim
+                current.index.put(claim)
+        return changed
+
+    def _settle(self, batch: Sequence[PendingRequest], kept: Mapping[str, KeptClaim]) -> None:
+        for pending in batch:
+            if pending.error is None:
+                pending.result = kept.get(pending.request.id) or pending.result
+
+    def _snapshot(self, index: ClaimIndex, stored: StoredTree) -> PreparedSnapshot:
+        return PreparedSnapshot(
+            trees={self.tree: self._trees.layout(self.tree)},
+            totals={self.tree: self._trees.totals(self.tree).total},
+            index=index,
+            settings=self._settings,
+            queue_policies=self._trees.policies(self.tree),
+            over_since_s=stored.over_since_s,
+            evictions_allowed={},
+        )
+
+    def _decisions(self, plan: ArbitrationPlan, index: ClaimIndex, told: set[str]) -> Sequence[ClaimDecision]:
+        if not (plan.admissions or plan.refusals or plan.reclaims or told):
+            return ()
+        layout = self._trees.layout(self.tree)
+        runtime, _ = layout.shares(index.requested, self._trees.totals(self.tree).total)
+        return list(decisions_of(plan, runtime, uses(layout.quotas, index.used), told))
+
+
+def show_figures(view: TreeView, meter: QuotaMeter, now: datetime) -> None:
+    """Put the figures of a tree on the meter."""
+    claims = {kept.claim.id: kept.claim for kept in view.claims}
+    meter.show(tree_key(view.tree), tree_figures(view.accounts, claims, now.timestamp()), now.timestamp())
+
+
+def _is_news(old: KeptClaim | None, new: KeptClaim) -> bool:
+    return old is None or old.claim.state is not new.claim.state
+
+
+def _event(kept: KeptClaim, now: datetime) -> ClaimChanged:
+    claim, order, because = kept.claim, kept.claim.reclaim, kept.because
+    return ClaimChanged(
+        claim=claim.id,
+        quota=claim.quota,
+        tree=tree_key(kept.tree),
+        tier=claim.tier,
+        state=claim.state,
+        workload=claim.workload,
+        request=dict(claim.request),
+        admitted=dict(claim.admitted),
+        reason="" if because is None else because.reason,
+        message="" if because is None else because.message,
+        decision_id="" if because is None else because.decision,
+        for_quota="" if order is None else order.for_quota,
+        for_claim="" if order is None else order.for_claim,
+        deadline=None if order is None else datetime.fromtimestamp(order.deadline_s, UTC),
+        changed_at=now,
+    )

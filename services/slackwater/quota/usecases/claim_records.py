@@ -1,0 +1,63 @@
+"""The decision record of a decision about a claim."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final
+
+from slackwater.decisions.reasons import DecisionKind
+from slackwater.decisions.record import DecisionRecord, Input, Replay, Term
+from slackwater.fairshare.arbitration_plan import QuotaSnapshot
+from slackwater.quota.domain.claim_decisions import ClaimDecision
+from slackwater.quota.domain.claim_replay import FUNCTION, replay_arguments
+from slackwater.quota.domain.ledger_records import tree_key
+
+SERVICE: Final = "quota"
+RULE: Final = "arbitrate"
+MOST_REPLAYED: Final = 60
+"""Quotas and claims in the arguments of a replay; records of larger trees are compact, because a busy tree would
+fill the stream with copies of itself."""
+_IDS: Final = uuid.UUID("5a8d9f53-0f0c-5d0e-9d1c-6a5a3f0f7b11")
+
+
+def place_of(tree: str) -> str:
+    """Returns what stands for a node in records about a tree. No node has a colon in its name."""
+    return f"quota:{tree_key(tree)}"
+
+
+def claim_record(
+    decision: ClaimDecision, snapshot: QuotaSnapshot, tree: str, generation: int, now: datetime
+) -> DecisionRecord:
+    """Returns the record of one decision, taken on `generation` of the tree."""
+    small = len(snapshot.claims) + len(snapshot.quotas) <= MOST_REPLAYED
+    arguments = replay_arguments(snapshot, now.timestamp(), decision.claim) if small else {}
+    return DecisionRecord(
+        id=str(uuid.uuid5(_IDS, f"{tree}|{generation}|{decision.claim}|{decision.reason.value}")),
+        kind=DecisionKind.CLAIM,
+        node=place_of(tree),
+        subject=decision.claim,
+        service=SERVICE,
+        rule=RULE,
+        reason=decision.reason,
+        decided_at=now,
+        trigger_event_id=None,
+        inputs=tuple(_inputs(decision, snapshot, tree, now)),
+        terms=tuple(Term(name=term.name, value=term.value, note=term.note) for term in decision.terms),
+        result=decision.result,
+        unit=decision.unit,
+        remaining_because=decision.message,
+        replay=Replay(function=FUNCTION, arguments=arguments),
+        compact=not small,
+    )
+
+
+def _inputs(decision: ClaimDecision, snapshot: QuotaSnapshot, tree: str, now: datetime) -> Sequence[Input]:
+    quota = f"elasticquota/{decision.quota}"
+    figures = [Input(name=name, value=value, unit="", source=quota) for name, value in decision.others.items()]
+    totals = [
+        Input(name=f"total {resource}", value=amount, unit="", source=f"tree {tree_key(tree)}", observed_at=now)
+        for resource, amount in sorted(snapshot.totals.get(tree, {}).items())
+    ]
+    return [Input(name="quota", value=decision.quota, unit="", source=quota), *figures, *totals]

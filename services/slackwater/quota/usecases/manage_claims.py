@@ -1,0 +1,138 @@
+"""Claims of all trees: submit, start, release and show them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from slackwater.fairshare.arbitration_plan import ArbitrationSettings
+from slackwater.fairshare.claims import QuotaClaim
+from slackwater.fairshare.documents import DeclaredQuota
+from slackwater.fairshare.tree import ROOT
+from slackwater.model.errors import NotFound
+from slackwater.model.time import Clock
+from slackwater.quota.domain.claim_requests import ClaimRequest, Release, StartNotice, Submission
+from slackwater.quota.domain.ledger_records import KeptClaim
+from slackwater.quota.domain.runtime_preview import RuntimeChange, runtime_changes
+from slackwater.quota.ports import LedgerStore, QuotaMeter
+from slackwater.quota.usecases.arbitrate_tree import ArbitrateTree, ClaimStanding, TreeView
+from slackwater.quota.usecases.quota_trees import QuotaTrees
+from slackwater.quota.usecases.release_history import ReleaseHistory
+
+
+class ManageClaims:
+    """One ArbitrateTree per tree, made when it is first needed."""
+
+    def __init__(
+        self,
+        store: LedgerStore,
+        trees: QuotaTrees,
+        history: ReleaseHistory,
+        clock: Clock,
+        meter: QuotaMeter,
+        settings: ArbitrationSettings,
+    ) -> None:
+        self._store = store
+        self._trees = trees
+        self._history = history
+        self._clock = clock
+        self._meter = meter
+        self._settings = settings
+        self._arbiters: dict[str, ArbitrateTree] = {}
+
+    def of(self, tree: str) -> ArbitrateTree:
+        """Returns the arbitration of a tree."""
+        if tree not in self._arbiters:
+            self._arbiters[tree] = ArbitrateTree(
+                tree, self._store, self._trees, self._history, self._clock, self._meter, self._settings
+            )
+        return self._arbiters[tree]
+
+    async def submit(self, claim: QuotaClaim, *, dry_run: bool = False) -> tuple[ClaimStanding, bool]:
+        """Returns the claim, and whether it is new. Raises NotFound for the quota, Conflict, Unavailable."""
+        declared = self._trees.declared(claim.quota)
+        if declared.non_preemptible and not claim.non_preemptible:
+            claim = replace(claim, non_preemptible=True)
+        return await self._carry_out(Submission(claim), dry_run=dry_run)
+
+    async def start(self, quota: str, claim: str, *, dry_run: bool = False) -> ClaimStanding:
+        """Note that the workload runs. Raises NotFound, Conflict, Unavailable."""
+        return (await self._carry_out(StartNotice(claim, quota), dry_run=dry_run))[0]
+
+    async def release(self, quota: str, claim: str, *, dry_run: bool = False) -> ClaimStanding:
+        """End a claim, in whatever state it is. Raises NotFound, Conflict, Unavailable."""
+        return (await self._carry_out(Release(claim, quota), dry_run=dry_run))[0]
+
+    async def claim(self, quota: str, claim: str) -> ClaimStanding:
+        """Returns one claim. Raises NotFound, Unavailable."""
+        found = await self.of(self._trees.declared(quota).quota.tree).claim(claim)
+        if found is None or found.kept.claim.quota != quota:
+            raise NotFound(f"quota {quota} has no claim {claim}", code="claim_not_found")
+        return found
+
+    async def find(self, claim: str) -> ClaimStanding:
+        """Returns a claim of whatever quota. Raises NotFound, Unavailable."""
+        async with self._store.unit_of_work() as unit:
+            kept = (await unit.find([claim])).get(claim)
+        found = None if kept is None else await self.of(kept.tree).claim(claim)
+        if found is None:
+            raise NotFound(f"there is no claim {claim}, or it ended long ago", code="claim_not_found")
+        return found
+
+    async def claims(self, quota: str) -> Sequence[ClaimStanding]:
+        """Returns the claims of a quota that have not ended: those that hold, then the queue. Raises NotFound,
+        Unavailable."""
+        view = await self.view_of(quota)
+        standings = [
+            ClaimStanding(kept, view.places.get(kept.claim.id)) for kept in view.claims if kept.claim.quota == quota
+        ]
+        return sorted(standings, key=_by_place)
+
+    async def view_of(self, quota: str, tree: str = "") -> TreeView:
+        """Returns the tree of a quota; of `root` the one that is named. Raises NotFound, Unavailable."""
+        return await self.of(tree if quota == ROOT else self._trees.declared(quota).quota.tree).view()
+
+    async def counts(self) -> Mapping[str, int]:
+        """Returns how many claims of each quota have not ended. Raises Unavailable."""
+        counts: dict[str, int] = {}
+        async with self._store.unit_of_work() as unit:
+            for tree in self._trees.names():
+                for kept in await unit.claims(tree):
+                    counts[kept.claim.quota] = counts.get(kept.claim.quota, 0) + 1
+        return counts
+
+    async def runtime_changes(
+        self, before: Mapping[str, DeclaredQuota], after: Mapping[str, DeclaredQuota]
+    ) -> Sequence[RuntimeChange]:
+        """Returns what a change of quotas would do, with what is claimed now. Raises Unavailable."""
+        requested: dict[str, dict[str, int]] = {}
+        used: dict[str, dict[str, int]] = {}
+        async with self._store.unit_of_work() as unit:
+            trees = {declared.quota.tree for declared in (*before.values(), *after.values())}
+            claims = [kept.claim for tree in sorted(trees) for kept in await unit.claims(tree)]
+        for claim in claims:
+            for sums, amounts in ((requested, claim.wants), (used, claim.holds)):
+                found = sums.setdefault(claim.quota, {})
+                for resource, amount in amounts.items():
+                    found[resource] = found.get(resource, 0) + amount
+        old, new = (
+            [
+                replace(each.quota, own_request=requested.get(name, {}), own_used=used.get(name, {}))
+                for name, each in sorted(declared.items())
+            ]
+            for declared in (before, after)
+        )
+        return runtime_changes(old, new, self._trees.all_totals())
+
+    async def _carry_out(self, request: ClaimRequest, *, dry_run: bool) -> tuple[ClaimStanding, bool]:
+        arbiter = self.of(self._trees.declared(request.quota).quota.tree)
+        if dry_run:
+            return ClaimStanding(await arbiter.preview(request), is_tried=True), False
+        done = await arbiter.decide(request)
+        assert done.result is not None  # noqa: S101 - decide raises otherwise
+        return arbiter.standing(done.result), done.is_new
+
+
+def _by_place(standing: ClaimStanding) -> tuple[int, float, str]:
+    claim: KeptClaim = standing.kept
+    return (0 if standing.place is None else standing.place.position, claim.claim.submitted_s, claim.claim.id)

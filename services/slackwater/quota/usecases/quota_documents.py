@@ -1,0 +1,108 @@
+"""What ElasticQuotas and QuotaProfiles are checked for together, and what a change of them would do."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import Any, Final
+
+from slackwater.fairshare.documents import (
+    DeclaredQuota,
+    ElasticQuota,
+    QuotaPool,
+    QuotaProfile,
+    default_document,
+    pool_of,
+    quota_of,
+)
+from slackwater.fairshare.tree import Quota
+from slackwater.fairshare.validation import QuotaRefusal, QuotaRule, deletion_refusals, refusals
+from slackwater.model.errors import Conflict, InvalidInput, SlackwaterError
+from slackwater.resources.hooks import Hooks, InForce
+from slackwater.resources.names import CLUSTER
+
+MOST_TOLD: Final = 3
+"""Further refusals of one change are counted."""
+QuotasInForce = InForce[ElasticQuota, DeclaredQuota]
+CountClaims = Callable[[], Awaitable[Mapping[str, int]]]
+Preview = Callable[[Mapping[str, DeclaredQuota], Mapping[str, DeclaredQuota]], Awaitable[Any]]
+
+
+async def _no_claims() -> Mapping[str, int]:
+    return {}
+
+
+class ElasticQuotaHooks(Hooks[ElasticQuota, DeclaredQuota]):
+    """Refuses what would break the tree. `claims` counts the live claims of each quota; `preview` is what a dry run
+    shows of the quotas before and after."""
+
+    def __init__(self, claims: CountClaims = _no_claims, preview: Preview | None = None) -> None:
+        self._claims = claims
+        self._preview = preview
+
+    def follow(self, claims: CountClaims, preview: Preview) -> None:
+        """Use these from now on: they are made of what the hooks resolve."""
+        self._claims, self._preview = claims, preview
+
+    def first(self) -> ElasticQuota:
+        return default_document(CLUSTER)
+
+    def resolve(self, document: ElasticQuota, parent: DeclaredQuota | None) -> DeclaredQuota:
+        return quota_of(document)
+
+    async def prepare(self) -> Mapping[str, int]:
+        return await self._claims()
+
+    def validate_together(
+        self, changed: Collection[str], now: QuotasInForce, would: QuotasInForce, prepared: Any
+    ) -> None:
+        claims: Mapping[str, int] = prepared
+        quotas = {name: declared.quota for name, declared in would.values.items()}
+        before = {name: declared.quota for name, declared in now.values.items()}
+        for name in sorted(changed):
+            if name in quotas:
+                found = [*refusals(quotas, quotas[name], claims), *_moved(before, quotas[name], claims)]
+            else:
+                found = deletion_refusals(before, name, claims)
+            if found:
+                raise _refused(name, found)
+
+    async def preview(self, now: QuotasInForce, would: QuotasInForce, arguments: object) -> Any:
+        return None if self._preview is None else await self._preview(now.values, would.values)
+
+
+class QuotaProfileHooks(Hooks[QuotaProfile, QuotaPool]):
+    """A profile comes to the tree and the pool it names."""
+
+    def resolve(self, document: QuotaProfile, parent: QuotaPool | None) -> QuotaPool:
+        return pool_of(document)
+
+    def validate_together(
+        self,
+        changed: Collection[str],
+        now: InForce[QuotaProfile, QuotaPool],
+        would: InForce[QuotaProfile, QuotaPool],
+        prepared: Any,
+    ) -> None:
+        for name in sorted(set(changed) & would.values.keys()):
+            tree = would.values[name].tree
+            others = [other for other, pool in sorted(would.values.items()) if other != name and pool.tree == tree]
+            if others:
+                said = f"spec.tree: tree {tree} is that of quotaprofile {others[0]}: a tree has one pool; name another"
+                raise Conflict(said, code="quota_tree_taken", field="spec.tree")
+
+
+def _moved(before: Mapping[str, Quota], new: Quota, claims: Mapping[str, int]) -> list[QuotaRefusal]:
+    """A tree is for life: what a quota lends and borrows would change its lender."""
+    old = before.get(new.name)
+    if old is None or old.tree == new.tree:
+        return []
+    return [QuotaRefusal(QuotaRule.TREE, "spec.tree", f"a quota stays in its tree: {old.tree!r}, not {new.tree!r}")]
+
+
+def _refused(name: str, found: list[QuotaRefusal]) -> SlackwaterError:
+    told = "; ".join(f"{refusal.field}: {refusal.message}" for refusal in found[:MOST_TOLD])
+    more = f" (and {len(found) - MOST_TOLD} more)" if len(found) > MOST_TOLD else ""
+    message = f"{told}{more} (elasticquota {name})"
+    if found[0].rule is QuotaRule.IN_USE:
+        return Conflict(message, code="quota_in_use", field=found[0].field)
+    return InvalidInput(message, code="quota_refused", field=found[0].field)

@@ -1,0 +1,75 @@
+"""The trees as they are declared, each with what its pool has now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from slackwater.fairshare.documents import DeclaredQuota, ElasticQuota, QuotaPool, QuotaProfile
+from slackwater.fairshare.queue_order import QueuePolicy
+from slackwater.fairshare.tree import Amounts, BrokenTree
+from slackwater.fairshare.tree_layout import TreeLayout
+from slackwater.model.errors import Conflict, NotFound
+from slackwater.quota.domain.pool_totals import TreeTotals
+from slackwater.quota.usecases.cluster_totals import ClusterTotals
+from slackwater.resources.in_force import ResourcesInForce
+from slackwater.resources.kinds.elastic_quota import ELASTIC_QUOTA
+
+Quotas = ResourcesInForce[ElasticQuota, DeclaredQuota]
+Profiles = ResourcesInForce[QuotaProfile, QuotaPool]
+
+
+class QuotaTrees:
+    """What is in force on this replica. Layouts are kept until a quota changes."""
+
+    def __init__(self, quotas: Quotas, profiles: Profiles, totals: ClusterTotals) -> None:
+        self._quotas = quotas
+        self._profiles = profiles
+        self._totals = totals
+        self._layouts: dict[str, TreeLayout] = {}
+        quotas.on_change(self._layouts.clear)
+
+    def names(self) -> Sequence[str]:
+        """Returns the trees that have quotas, or a profile."""
+        trees = {declared.quota.tree for declared in self._quotas.now.values.values()}
+        return sorted(trees | {pool.tree for pool in self._profiles.now.values.values()})
+
+    def quotas(self) -> Mapping[str, DeclaredQuota]:
+        """Returns every quota by name."""
+        return self._quotas.now.values
+
+    def declared(self, quota: str) -> DeclaredQuota:
+        """Returns a quota. Raises NotFound."""
+        found = self._quotas.now.values.get(quota)
+        if found is None:
+            said = f"elasticquota {quota!r} does not exist; GET {ELASTIC_QUOTA.path} lists all"
+            raise NotFound(said, code=ELASTIC_QUOTA.code("not_found"))
+        return found
+
+    def layout(self, tree: str) -> TreeLayout:
+        """Returns the quotas of a tree, prepared for arbitrations. Raises Conflict for a tree that is none."""
+        if tree not in self._layouts:
+            quotas = [declared.quota for declared in self._quotas.now.values.values() if declared.quota.tree == tree]
+            try:
+                self._layouts[tree] = TreeLayout(quotas)
+            except BrokenTree as error:
+                raise Conflict(
+                    f"{error}; nothing is decided in this tree until it is mended", code="quota_tree_broken"
+                ) from None
+        return self._layouts[tree]
+
+    def policies(self, tree: str) -> Mapping[str, QueuePolicy]:
+        """Returns the quotas of a tree whose queues are strict."""
+        return {
+            name: QueuePolicy.STRICT_FIFO
+            for name, declared in self._quotas.now.values.items()
+            if declared.strict_fifo and declared.quota.tree == tree
+        }
+
+    def totals(self, tree: str) -> TreeTotals:
+        """Returns what the pool of a tree has; nothing for a tree without a profile."""
+        found = self._totals.now(list(self._profiles.now.values.values()))
+        return found.get(tree, TreeTotals({}, 0, 0))
+
+    def all_totals(self) -> Mapping[str, Amounts]:
+        """Returns what each pool has, by tree."""
+        return {tree: found.total for tree, found in self._totals.now(list(self._profiles.now.values.values())).items()}

@@ -1,0 +1,48 @@
+"""The generated definitions and policies of all kinds, and how tests put them in force on an API server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import yaml
+from tests.kubernetes.rest import Rest, wait_until
+
+from slackwater.resources import catalog
+from slackwater.resources.kind import Kind
+from slackwater.resources.names import API_VERSION
+
+FOLDER = Path(__file__).parents[2] / "deploy" / "kubernetes" / "crds"
+OBJECTS = [one for file in sorted(FOLDER.glob("*.yaml")) for one in yaml.safe_load_all(file.read_text())]
+OBJECTS = [one for one in OBJECTS if one["kind"] != "Kustomization"]
+PATHS = {
+    "CustomResourceDefinition": "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+    "ValidatingAdmissionPolicy": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
+    "ValidatingAdmissionPolicyBinding": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings",
+    "ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+}
+
+
+def path_of(kind: Kind) -> str:
+    return f"/apis/{API_VERSION}/{kind.plural}"
+
+
+def document_of(kind: Kind, spec: Mapping[str, Any], name: str = "gold") -> dict[str, Any]:
+    return {"apiVersion": API_VERSION, "kind": kind.name, "metadata": {"name": name}, "spec": spec}
+
+
+@contextmanager
+def in_force(rest: Rest) -> Iterator[Rest]:
+    """The API server with all definitions and policies in force."""
+    for document in OBJECTS:
+        rest.ensure(PATHS[document["kind"]], document)
+    for kind in catalog.KINDS:
+        wait_until(lambda kind=kind: rest.client.get(path_of(kind)).status_code == 200, f"{kind.name} is served")  # type: ignore[misc]
+    policed = document_of(catalog.kind_named("AvoidanceAction"), {"throttle": {"minCpu": "1m"}})
+    path = path_of(catalog.kind_named("AvoidanceAction"))
+    wait_until(lambda: rest.create(path, policed, tried=True).status_code == 422, "policies are in force")
+    yield rest
+    for document in reversed(OBJECTS):
+        rest.delete(f"{PATHS[document['kind']]}/{document['metadata']['name']}")

@@ -1,0 +1,176 @@
+"""Custom resources become documents of the services, and profiles a policy, on a real API server with the rights of the
+manifests."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from tests.kubernetes.definitions import document_of, in_force, path_of
+from tests.kubernetes.drivers import RealDriver
+from tests.kubernetes.rest import PATIENCE_SECONDS, TRIED, Rest
+from tests.kubernetes.test_service_on_api_server import Site, withdraw
+
+from slackwater.kubernetes.adapters.http_api_server import HttpApiServer
+from slackwater.kubernetes.adapters.http_documents import HttpDocuments
+from slackwater.kubernetes.domain.document_plan import condition_of
+from slackwater.kubernetes.service import KubernetesService
+from slackwater.resources import catalog
+from slackwater.resources.kind import Kind
+from slackwater.resources.kinds.autonomy import AUTONOMY
+from slackwater.resources.kinds.cluster_colocation_profile import CLUSTER_COLOCATION_PROFILE as PROFILE
+from slackwater.runtime.http import build_app
+from slackwater.runtime.resource_routes import resource_router
+from slackwater.runtime.settings import HttpSettings
+from slackwater.testing.kinds import KindScene, no_checks
+
+POLICIES = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies"
+NAMESPACE = "default"
+
+
+@pytest.fixture(scope="module")
+def rest(admin_kubeconfig: Path) -> Iterator[Rest]:
+    rest = Rest(admin_kubeconfig)
+    with in_force(rest):
+        yield rest
+    rest.client.close()
+
+
+class DocumentSite(Site):
+    """The service, and the services' routes of every kind."""
+
+    def __init__(self, cluster: RealDriver, rest: Rest) -> None:
+        super().__init__(cluster)
+        self.rest = rest
+        self.kinds = {kind.plural: KindScene(kind) for kind in catalog.KINDS}
+        routers = [resource_router(scene.change) for scene in self.kinds.values()]
+        self._app = build_app(routers, no_checks, HttpSettings.local())
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[KubernetesService]:
+        for scene in self.kinds.values():
+            await scene.open()
+        server = HttpApiServer(str(self.cluster.kubeconfig))
+        documents = HttpDocuments("http://127.0.0.1", transport=httpx2.ASGITransport(app=self._app))
+        service = KubernetesService(self._settings, self._platform, server, server.connect, server.close, documents)
+        async with self.started(service) as running:
+            yield running
+
+    async def apply(self, kind: Kind, name: str, **spec: Any) -> None:
+        await asyncio.to_thread(self.rest.ensure, path_of(kind), document_of(kind, spec, name))
+
+    async def delete(self, kind: Kind, name: str) -> None:
+        await asyncio.to_thread(self.rest.delete, f"{path_of(kind)}/{name}")
+
+    async def read(self, kind: Kind, name: str) -> Any:
+        return (await asyncio.to_thread(self.rest.client.get, f"{path_of(kind)}/{name}")).json()
+
+    async def until_followed(self, kind: Kind, name: str, status: str, generation: int) -> Mapping[str, Any]:
+        async def reached() -> Any:
+            found = condition_of((await self.read(kind, name)).get("status", {}))
+            return found if (found.get("status"), found.get("observedGeneration")) == (status, generation) else None
+
+        found: Mapping[str, Any] = await eventually(reached)
+        return found
+
+    def stored(self, kind: Kind) -> Mapping[str, int]:
+        rows = self.kinds[kind.plural].store.rows.values()
+        return {row.name: row.generation for row in rows if row.document is not None}
+
+
+async def eventually(reached: Callable[[], Any]) -> Any:
+    """The first result that is true. Raises TimeoutError."""
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while not (found := await reached()):
+            await asyncio.sleep(0.05)
+        return found
+
+
+async def test_resources_of_every_kind_are_followed_refused_and_deleted(real: RealDriver, rest: Rest) -> None:
+    site = DocumentSite(real, rest)
+    async with site.running():
+        for kind in catalog.KINDS:
+            await site.apply(kind, "gold", **kind.example)
+        for kind in catalog.KINDS:
+            await site.until_followed(kind, "gold", "True", 1)
+        await site.apply(AUTONOMY, "other", mode="observe", nodePool="gold")
+        refused = await site.until_followed(AUTONOMY, "other", "False", 1)
+        assert refused["reason"] == "NodePoolTaken"
+        await site.apply(AUTONOMY, "gold", mode="throttle", nodePool="silver")
+        await site.until_followed(AUTONOMY, "gold", "True", 2)
+        await site.until_followed(AUTONOMY, "other", "True", 1)  # its pool is free now
+    versions = {kind.name: (await site.read(kind, "gold"))["metadata"]["resourceVersion"] for kind in catalog.KINDS}
+    await site.delete(AUTONOMY, "other")
+    await site.apply(AUTONOMY, "new", mode="observe", nodePool="other")
+    async with site.running():
+        await site.until_followed(AUTONOMY, "new", "True", 1)
+        await eventually(_async(lambda: set(site.stored(AUTONOMY)) == {"gold", "new"}))
+        for kind in catalog.KINDS:  # a restart writes nothing that is there
+            assert (await site.read(kind, "gold"))["metadata"]["resourceVersion"] == versions[kind.name]
+        for kind, name in ((AUTONOMY, "new"), *((kind, "gold") for kind in catalog.KINDS)):
+            await site.delete(kind, name)
+        await eventually(_async(lambda: not any(site.stored(kind) for kind in catalog.KINDS)))
+
+
+def _async(holds: Callable[[], bool]) -> Callable[[], Any]:
+    async def reached() -> bool:
+        return holds()
+
+    return reached
+
+
+async def test_profiles_change_pods_while_they_exist_and_uninstall_removes_their_policy(
+    real: RealDriver, rest: Rest
+) -> None:
+    site = DocumentSite(real, rest)
+    name = real.name("spark")
+
+    async def labels() -> Mapping[str, str]:
+        """Of a pod that would be created."""
+        pod = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, "labels": {"app": name}},
+            "spec": {"containers": [{"name": "c", "image": "none"}], "automountServiceAccountToken": False},
+        }
+        answer = await asyncio.to_thread(
+            rest.client.post, f"/api/v1/namespaces/{NAMESPACE}/pods", json=pod, params=TRIED
+        )
+        assert answer.status_code == 201, answer.text
+        made: Mapping[str, str] = answer.json()["metadata"]["labels"]
+        return made
+
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
+    await asyncio.to_thread(rest.ensure, f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts", account)
+    async with site.running():
+        for colour in ("blue", "green"):
+            await site.apply(PROFILE, name, selector={"matchLabels": {"app": name}}, labels={"colour": colour})
+            await eventually(_matching(labels, colour))
+        await site.until_followed(PROFILE, name, "True", 2)
+        await site.delete(PROFILE, name)
+        await eventually(_gone(rest))
+        await site.apply(PROFILE, name, selector={"matchLabels": {"app": name}}, labels={"colour": "red"})
+        await site.until_followed(PROFILE, name, "True", 1)
+    assert "deleted mutatingadmissionpolicies/" in await asyncio.to_thread(withdraw, real)
+    await eventually(_gone(rest))
+    await site.delete(PROFILE, name)
+
+
+def _matching(labels: Callable[[], Any], colour: str) -> Callable[[], Any]:
+    async def reached() -> bool:
+        return bool((await labels()).get("colour") == colour)
+
+    return reached
+
+
+def _gone(rest: Rest) -> Callable[[], Any]:
+    async def reached() -> bool:
+        listed = (await asyncio.to_thread(rest.client.get, POLICIES)).json()["items"]
+        return all(item["metadata"]["name"] != "profiles.slackwater.io" for item in listed)
+
+    return reached

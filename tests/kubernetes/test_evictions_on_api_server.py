@@ -1,0 +1,114 @@
+"""Evictions of documents on a real API server, with exactly the rights of the manifests."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from tests.kubernetes.control_plane import ControlPlane
+from tests.kubernetes.drivers import RealDriver, real_driver
+from tests.kubernetes.test_api_server_port import budget, pod
+from tests.kubernetes.test_service_on_api_server import Site, until
+
+from slackwater.apiserver.records import PODS, PodRecord, parse_pod
+from slackwater.events.envelope import event_of
+from slackwater.events.eviction_completed import EvictionCompleted, EvictionOutcome
+from slackwater.events.intent_declared import Eviction, IntentDeclared
+from slackwater.events.node_described import NodeDescribed
+from slackwater.kubernetes.domain.eviction_plan import EvictionPhase
+from slackwater.kubernetes.service import KubernetesService
+from slackwater.model.nodes import API_SERVER, EVICTIONS_BY, CpuTopology, NodeFacts
+from slackwater.model.quantities import Resources
+
+
+class EvictingSite(Site):
+    """Describes nodes as agents that leave evictions to the API server, and wants evictions as ensurance."""
+
+    def __init__(self, cluster: RealDriver, **settings: Any) -> None:
+        super().__init__(cluster, **settings)
+        self._documents = 0
+
+    async def want(self, victim: PodRecord) -> None:
+        self._documents += 1
+        size, now = Resources(8_000, 16 << 30), self.clock.now()
+        facts = NodeFacts(
+            *(victim.node, "default", size, Resources(0, 0), CpuTopology(8, 4, 1, 1), "6.1", "v2", "simulated", "1"),
+            annotations={EVICTIONS_BY: API_SERVER},
+        )
+        described = NodeDescribed(facts=facts, boot_epoch="b", described_at=now)
+        await self.bus.publish(event_of(described, source=victim.node, time=now))
+        eviction = Eviction(
+            id=f"d-{victim.uid}",
+            pod_uid=victim.uid,
+            grace_seconds=30,
+            deadline=now + timedelta(minutes=2),
+            reason="pressure",
+            decision_id="d",
+        )
+        document = IntentDeclared(
+            node=victim.node,
+            writer="ensurance",
+            generation=self._documents,
+            declared_at=now,
+            lease_seconds=15,
+            evictions=(eviction,),
+        )
+        await self.bus.publish(event_of(document, source="ensurance", time=now))
+
+    def outcomes(self) -> list[EvictionOutcome]:
+        return [event.data.outcome for event in self.bus.published if isinstance(event.data, EvictionCompleted)]
+
+    async def is_deleting(self, victim: PodRecord) -> bool:
+        return parse_pod(await self.cluster.document(PODS, victim.key)).deleting
+
+
+def refusals(service: KubernetesService) -> list[str]:
+    """Why evictions wait."""
+    open_ = [e for tracked in service.evictions.by_node.values() for e in tracked]
+    return [e.refusal for e in open_ if e.phase is not EvictionPhase.COMPLETED and e.refusal]
+
+
+async def test_an_eviction_waits_for_its_budget_and_ends_with_its_pod(real: RealDriver) -> None:
+    site = EvictingSite(real)
+    app = real.name("guarded")
+    victim = await pod(real, "victim", app=app)
+    await budget(real, app, 0)
+    async with site.running() as service:
+        await site.want(victim)
+        await until(lambda: bool(refusals(service)))
+        assert "disruption budget" in refusals(service)[0]
+        assert not await site.is_deleting(victim)
+        await budget(real, app, 1)
+        await until(lambda: service.inventory.pods[victim.key].deleting)  # after the 10 s that the server proposes
+        assert site.outcomes() == []
+        await real.delete(PODS, victim.key)
+        await until(lambda: bool(site.outcomes()))
+    assert site.outcomes() == [EvictionOutcome.TERMINATED]
+
+
+async def test_a_dry_run_changes_nothing(real: RealDriver) -> None:
+    site = EvictingSite(real, evictions="dry-run")
+    victim = await pod(real, "kept")
+    async with site.running():
+        await site.want(victim)
+        await until(lambda: bool(site.outcomes()))
+    assert site.outcomes() == [EvictionOutcome.REFUSED]
+    assert not await site.is_deleting(victim)
+
+
+async def test_an_api_server_that_is_killed_delays_an_eviction(control_plane: ControlPlane, tmp_path: Path) -> None:
+    async with real_driver(control_plane.kubeconfig, tmp_path) as real:
+        site = EvictingSite(real)
+        victim = await pod(real, "outlives")
+        async with site.running() as service:
+            control_plane.kill("kube-apiserver")
+            await site.want(victim)
+            await until(lambda: bool(refusals(service)))
+            control_plane.restart("kube-apiserver")
+            await asyncio.to_thread(control_plane.wait_ready)
+            await until(lambda: service.inventory.pods[victim.key].deleting)
+            await real.delete(PODS, victim.key)
+            await until(lambda: bool(site.outcomes()))
+        assert site.outcomes() == [EvictionOutcome.TERMINATED]

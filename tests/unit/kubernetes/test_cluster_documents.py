@@ -1,0 +1,311 @@
+"""Custom resources as documents: planned, stored by the services' own API, and answered in their status."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.unit.kubernetes.test_kubernetes_service import PATIENCE_SECONDS, Cluster
+
+from slackwater.apiserver.objects import MUTATION_BINDINGS, MUTATIONS, document_kind, has_all
+from slackwater.kubernetes.adapters.http_documents import HttpDocuments
+from slackwater.kubernetes.domain.document_plan import (
+    DocumentFacts,
+    FollowStatus,
+    FollowVerdict,
+    LedgerEntry,
+    condition_of,
+    is_written,
+    plan_documents,
+    status_of,
+)
+from slackwater.kubernetes.service import KubernetesService
+from slackwater.kubernetes.settings import KubernetesSettings
+from slackwater.profiles.policy import NAME as POLICY
+from slackwater.resources.kinds.autonomy import AUTONOMY
+from slackwater.resources.kinds.cluster_colocation_profile import CLUSTER_COLOCATION_PROFILE as PROFILE
+from slackwater.runtime.http import build_app
+from slackwater.runtime.platform import Platform
+from slackwater.runtime.resource_routes import resource_router
+from slackwater.runtime.settings import HttpSettings
+from slackwater.testing.clock import EPOCH
+from slackwater.testing.kinds import KindScene, no_checks
+
+AUTONOMIES, PROFILES = document_kind(AUTONOMY), document_kind(PROFILE)
+TRUE = FollowVerdict(FollowStatus.TRUE, "Followed", "")
+FALSE = FollowVerdict(FollowStatus.FALSE, "InvalidInput", "no")
+TOKEN = "a-token-that-is-long-enough"  # noqa: S105 - of this test
+
+
+def entry(generation: int = 1, uid: str = "u", verdict: FollowVerdict = TRUE, stored: int = 4) -> LedgerEntry:
+    return LedgerEntry("autonomies/a", uid, generation, generation, stored, verdict)
+
+
+def facts(**changes: Any) -> DocumentFacts:
+    fields = {"key": "autonomies/a", "uid": "u", "generation": 1, "entry": entry(), "stored": 4}
+    return DocumentFacts(**{**fields, **changes})
+
+
+@pytest.mark.parametrize(
+    ("given", "changed", "deleted"),
+    [
+        pytest.param(facts(), 0, 0, id="answered"),
+        pytest.param(facts(stored=None), 0, 0, id="answered, not compared yet"),
+        pytest.param(facts(entry=None), 1, 0, id="new"),
+        pytest.param(facts(generation=2), 1, 0, id="changed"),
+        pytest.param(facts(uid="another"), 1, 0, id="created anew"),
+        pytest.param(facts(entry=entry(verdict=FALSE)), 1, 0, id="refused"),
+        pytest.param(facts(stored=5), 1, 0, id="changed another way"),
+        pytest.param(facts(stored=0), 1, 0, id="lost by the service"),
+        pytest.param(facts(uid="", generation=0), 0, 1, id="deleted"),
+        pytest.param(facts(entry=None, waits_until=EPOCH + timedelta(seconds=1)), 0, 0, id="waits"),
+    ],
+)
+def test_what_differs_is_stored_and_what_is_gone_deleted(given: DocumentFacts, changed: int, deleted: int) -> None:
+    plan = plan_documents([given], EPOCH)
+    assert (len(plan.changes), len(plan.deletions)) == (changed, deleted)
+    assert plan.again_at == given.waits_until
+
+
+@given(st.sampled_from(FollowStatus), st.integers(0, 3), st.sampled_from(("", "why")), st.integers(0, 9))
+def test_a_status_is_written_once_and_its_condition_keeps_its_time(
+    status: FollowStatus, in_force: int, message: str, seconds: int
+) -> None:
+    verdict, other = FollowVerdict(status, "R", message), {"type": "Other", "status": "True"}
+    first = status_of(3, in_force, verdict, {"nodes": 2}, {}, EPOCH)
+    present = {**first, "conditions": [other, *first["conditions"]]}
+    again = status_of(3, in_force, verdict, {"nodes": 2}, present, EPOCH + timedelta(seconds=seconds))
+    assert is_written(present, again)
+    changed = status_of(4, in_force, verdict, {"nodes": 2}, present, EPOCH + timedelta(seconds=seconds))
+    assert not is_written(present, changed)
+    assert condition_of(changed)["lastTransitionTime"] == condition_of(present)["lastTransitionTime"]
+
+
+class DocumentCluster(Cluster):
+    """The API server, and the services' API with two kinds. `away`: the services do not answer."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(nodes=0)
+        self.kinds = {kind.plural: KindScene(kind) for kind in (AUTONOMY, PROFILE)}
+        tokens, self.token = folder / "tokens", folder / "token"
+        tokens.write_text(f"kubernetes operator {TOKEN}\nalice operator {TOKEN[::-1]}\n")
+        tokens.chmod(0o600)
+        self.token.write_text(TOKEN)
+        http = HttpSettings(host="127.0.0.1", port=0, tokens_file=tokens)
+        app = build_app([resource_router(scene.change) for scene in self.kinds.values()], no_checks, http)
+        self._transport, self.away = httpx2.ASGITransport(app=app), False
+        self.requests: list[tuple[str, str]] = []
+
+    async def handle(self, request: httpx2.Request) -> httpx2.Response:
+        if self.away:
+            raise httpx2.ConnectError("connection refused")
+        self.requests.append((request.method, request.url.path))
+        if not any(scene.kind.path in request.url.path for scene in self.kinds.values()):
+            return httpx2.Response(200, json={"items": []})  # kinds that this test does not serve
+        return await self._transport.handle_async_request(request)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[KubernetesService]:
+        for scene in self.kinds.values():
+            await scene.open()
+        documents = HttpDocuments("http://127.0.0.1", self.token, _Transport(self))
+
+        async def nothing() -> None:
+            """The twin needs no connection."""
+
+        def build(settings: KubernetesSettings, platform: Platform) -> KubernetesService:
+            return KubernetesService(settings, platform, self.server, nothing, documents.close, documents)
+
+        async with self.scene.running(build, self.settings) as service:
+            await self.scene.advance(PATIENCE_SECONDS)
+            yield service
+
+    async def seconds(self, seconds: int) -> None:
+        """A request takes many turns of the event loop, more than one step of the clock waits for."""
+        for _ in range(10 * seconds):
+            await self.scene.advance(0.1)
+
+    async def alice(self, method: str, kind: str, name: str, **options: Any) -> httpx2.Response:
+        headers = {"Authorization": f"Bearer {TOKEN[::-1]}"}
+        async with httpx2.AsyncClient(transport=self._transport, base_url="http://127.0.0.1") as client:
+            return await client.request(method, f"/v1/{kind}/{name}", headers=headers, **options)
+
+    async def apply(self, kind: Any, name: str, **spec: Any) -> None:
+        """As `kubectl apply`."""
+        self.server.put(kind, {"metadata": {"name": name}, "spec": spec})
+        await self.seconds(2)
+
+    def stored(self, plural: str) -> dict[str, Any]:
+        rows = self.kinds[plural].store.rows.values()
+        return {row.name: (row.document["spec"]["mode"], row.author) for row in rows if row.document is not None}
+
+    def condition(self, kind: Any, name: str) -> Any:
+        return condition_of(self.server.document(kind, name)["status"])
+
+    def status_writes(self) -> int:
+        return len([plural for plural, _ in self.server.applied if plural.endswith("/status")])
+
+
+class _Transport(httpx2.AsyncBaseTransport):
+    def __init__(self, cluster: DocumentCluster) -> None:
+        self._cluster = cluster
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        return await self._cluster.handle(request)
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> DocumentCluster:
+    return DocumentCluster(tmp_path)
+
+
+async def test_a_resource_is_stored_by_the_name_of_the_cluster_and_answered(cluster: DocumentCluster) -> None:
+    async with cluster.running():
+        await cluster.apply(AUTONOMIES, "gold", mode="evict", nodePool="gold")
+        assert cluster.stored("autonomies") == {"gold": ("evict", "kubernetes")}
+        condition = cluster.condition(AUTONOMIES, "gold")
+        assert (condition["status"], condition["observedGeneration"]) == ("True", 1)
+        await cluster.apply(AUTONOMIES, "gold", mode="throttle", nodePool="gold")
+        assert cluster.stored("autonomies") == {"gold": ("throttle", "kubernetes")}
+        status = cluster.server.document(AUTONOMIES, "gold")["status"]
+        assert (status["observedGeneration"], condition_of(status)["observedGeneration"]) == (2, 2)
+        written = cluster.status_writes()
+        await cluster.seconds(65)
+        assert cluster.status_writes() == written
+        cluster.server.delete(AUTONOMIES, "gold")
+        await cluster.seconds(2)
+    assert cluster.stored("autonomies") == {}
+
+
+async def test_what_the_service_refuses_is_said_and_the_former_generation_stays(cluster: DocumentCluster) -> None:
+    async with cluster.running():
+        await cluster.apply(AUTONOMIES, "gold", mode="evict", nodePool="gold")
+        await cluster.apply(AUTONOMIES, "gold", mode="destroy", nodePool="gold")
+        condition, status = cluster.condition(AUTONOMIES, "gold"), cluster.server.document(AUTONOMIES, "gold")["status"]
+        assert (condition["status"], condition["observedGeneration"], status["observedGeneration"]) == ("False", 2, 1)
+        assert "spec.mode" in condition["message"]
+        assert cluster.stored("autonomies") == {"gold": ("evict", "kubernetes")}
+
+
+async def test_a_value_that_must_be_unique_is_taken_over_when_it_is_free(cluster: DocumentCluster) -> None:
+    async with cluster.running():
+        await cluster.apply(AUTONOMIES, "one", mode="evict", nodePool="gold")
+        await cluster.apply(AUTONOMIES, "two", mode="throttle", nodePool="gold")
+        assert cluster.condition(AUTONOMIES, "two")["reason"] == "NodePoolTaken"
+        cluster.server.delete(AUTONOMIES, "one")
+        await cluster.seconds(10)
+    assert cluster.stored("autonomies") == {"two": ("throttle", "kubernetes")}
+    assert cluster.condition(AUTONOMIES, "two")["status"] == "True"
+
+
+async def test_changes_and_deletions_while_the_service_was_away_are_made_up(cluster: DocumentCluster) -> None:
+    async with cluster.running():
+        for name in ("kept", "changed", "gone", "anew"):
+            await cluster.apply(AUTONOMIES, name, mode="evict", nodePool=name)
+    cluster.server.put(AUTONOMIES, {"metadata": {"name": "changed"}, "spec": {"mode": "throttle", "nodePool": "x"}})
+    cluster.server.delete(AUTONOMIES, "gone")
+    cluster.server.delete(AUTONOMIES, "anew")
+    cluster.server.put(AUTONOMIES, {"metadata": {"name": "anew"}, "spec": {"mode": "observe", "nodePool": "anew"}})
+    cluster.server.compact()
+    cluster.requests.clear()
+    async with cluster.running():
+        await cluster.seconds(2)
+        assert {name: mode for name, (mode, _) in cluster.stored("autonomies").items()} == {
+            "kept": "evict",
+            "changed": "throttle",
+            "anew": "observe",
+        }
+        assert ("PUT", "/v1/autonomies/kept") not in cluster.requests
+        with cluster.server.down():
+            await cluster.seconds(2)
+        cluster.server.delete(AUTONOMIES, "kept")
+        cluster.server.compact()  # the watch begins anew, with a list
+        await cluster.seconds(10)
+        assert set(cluster.stored("autonomies")) == {"changed", "anew"}
+
+
+async def test_a_service_that_does_not_answer_is_waited_for(cluster: DocumentCluster) -> None:
+    async with cluster.running():
+        cluster.away = True
+        await cluster.apply(AUTONOMIES, "gold", mode="evict", nodePool="gold")
+        condition = cluster.condition(AUTONOMIES, "gold")
+        assert (condition["status"], condition["reason"]) == ("Unknown", "ServiceUnavailable")
+        cluster.away = False
+        await cluster.seconds(10)
+        assert cluster.condition(AUTONOMIES, "gold")["status"] == "True"
+
+
+async def test_documents_are_changed_in_the_cluster_alone_where_it_is_the_source(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLACKWATER_RESOURCES_SOURCE", "kubernetes")
+    cluster = DocumentCluster(tmp_path)
+    body = cluster.kinds["autonomies"].document(name="gold")
+    async with cluster.running():
+        await cluster.apply(AUTONOMIES, "gold", mode="evict", nodePool="gold")
+        for method, options in (("PUT", {"json": body}), ("DELETE", {})):
+            answer = await cluster.alice(method, "autonomies", "gold", **options)
+            assert (answer.status_code, answer.json()["code"]) == (409, "documents_from_cluster")
+            assert "kubectl" in answer.json()["detail"]
+        tried = await cluster.alice("PUT", "autonomies", "gold", json=body, params={"dryRun": "true"})
+        assert tried.status_code == 200
+    assert cluster.stored("autonomies") == {"gold": ("evict", "kubernetes")}
+
+
+async def test_a_document_that_was_changed_another_way_becomes_the_clusters_again(cluster: DocumentCluster) -> None:
+    async with cluster.running():
+        await cluster.apply(AUTONOMIES, "gold", mode="evict", nodePool="gold")
+        changed = cluster.kinds["autonomies"].document(name="gold", mode="observe", nodePool="gold")
+        assert (await cluster.alice("PUT", "autonomies", "gold", json=changed)).status_code == 200
+        await cluster.seconds(61)
+        await cluster.seconds(1)
+    assert cluster.stored("autonomies") == {"gold": ("evict", "kubernetes")}
+
+
+async def test_profiles_are_one_policy_that_comes_changes_and_goes_with_them(cluster: DocumentCluster) -> None:
+    spec = dict(PROFILE.example)
+    async with cluster.running():
+        await cluster.apply(PROFILES, "spark", **spec)
+        policy = cluster.server.document(MUTATIONS, POLICY)["spec"]
+        assert len(policy["mutations"]) == 1
+        assert cluster.server.document(MUTATION_BINDINGS, POLICY)["spec"] == {"policyName": POLICY}
+        assert cluster.condition(PROFILES, "spark")["status"] == "True"
+        await cluster.apply(PROFILES, "more", **{**spec, "labels": {"a": "b"}})
+        assert len(cluster.server.document(MUTATIONS, POLICY)["spec"]["mutations"]) == 2
+        cluster.server.put(MUTATIONS, {"metadata": {"name": POLICY}, "spec": {**policy, "mutations": []}})
+        await cluster.seconds(2)
+        assert len(cluster.server.document(MUTATIONS, POLICY)["spec"]["mutations"]) == 2
+        applies = len(cluster.server.applied)
+        await cluster.seconds(65)
+        assert len(cluster.server.applied) == applies
+        for name in ("spark", "more"):
+            cluster.server.delete(PROFILES, name)
+        await cluster.seconds(2)
+        for kind in (MUTATIONS, MUTATION_BINDINGS):
+            with pytest.raises(KeyError):
+                cluster.server.document(kind, POLICY)
+
+
+async def test_a_cluster_without_admission_policies_says_so_in_the_condition(cluster: DocumentCluster) -> None:
+    cluster.server.forbidden |= {MUTATIONS.plural}
+    async with cluster.running():
+        await cluster.seconds(40)
+        await cluster.apply(PROFILES, "spark", **PROFILE.example)
+        condition = cluster.condition(PROFILES, "spark")
+        assert (condition["status"], condition["reason"]) == ("False", "NotInForce")
+
+
+@settings(max_examples=50)
+@given(st.recursive(st.integers() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)))
+def test_a_value_has_all_of_itself_and_of_itself_with_defaults(value: Any) -> None:
+    assert has_all(value, value)
+    assert has_all({"a": value, "default": 1}, {"a": value})
+    assert not has_all({"default": 1}, {"a": value})
+    assert not has_all([value], [value, value])

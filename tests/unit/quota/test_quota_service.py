@@ -1,0 +1,157 @@
+"""Two teams share a pool: one borrows, the other takes back; every decision is recorded and can be made again."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import httpx2
+import pytest
+from quota_scenes import QuotaScene, claim
+
+PATH_A, PATH_B = "/v1/quotas/team-a/claims", "/v1/quotas/team-b/claims"
+
+
+async def states(client: httpx2.AsyncClient, path: str) -> dict[str, str]:
+    return {item["id"]: item["state"] for item in (await client.get(path)).json()["items"]}
+
+
+async def test_a_team_borrows_and_the_other_takes_back() -> None:
+    scene = QuotaScene()
+    async with scene.served() as client:
+        for number in range(5):
+            made = await client.post(PATH_B, json=claim(f"b{number}", 2, priority=number))
+            assert (made.status_code, made.json()["state"]) == (201, "admitted"), made.text
+        tree = (await client.get("/v1/quotas/root/tree")).json()
+        figures = {quota["name"]: quota for quota in tree["quotas"]}
+        assert tree["total"]["cpu"] == 10_000
+        assert figures["team-b"]["borrowed"] == {"cpu": 6_000}
+        assert figures["team-a"]["lent"] == {"cpu": 6_000}
+
+        asked = (await client.post(PATH_A, json=claim("a0", 3))).json()
+        assert (asked["state"], asked["position"], asked["reason"]) == ("queued", 1, "claim_queued_reclaiming")
+        victims = {name for name, state in (await states(client, PATH_B)).items() if state == "reclaiming"}
+        assert victims == {"b0", "b1"}, "the lowest priorities, and no more than needed"
+        victim = (await client.get(f"{PATH_B}/b0")).json()
+        assert (victim["reclaim"]["for_quota"], victim["reclaim"]["for_claim"]) == ("team-a", "a0")
+        for name in sorted(victims):
+            await client.delete(f"{PATH_B}/{name}")
+        assert (await client.get(f"{PATH_A}/a0")).json()["state"] == "admitted"
+        assert (await client.get("/v1/claims/b0")).json()["state"] == "reclaimed"
+
+        await scene.scene.advance(1)
+        changes = [(change.claim, change.state) for change in scene.published("claim.changed")]
+    assert changes[-3:] == [("b0", "reclaimed"), ("b1", "reclaimed"), ("a0", "admitted")]
+
+
+async def test_every_decision_is_recorded_and_comes_out_the_same_again() -> None:
+    scene = QuotaScene()
+    async with scene.served() as client:
+        for number in range(4):
+            await client.post(PATH_B, json=claim(f"b{number}", 2))
+        await client.post(PATH_A, json=claim("a0", 6))
+        await client.post(PATH_A, json=claim("a1", 11))
+        await client.delete(f"{PATH_B}/b3")
+        await client.delete(f"{PATH_B}/b2")
+        await scene.scene.advance(2)
+    records = [change.record for change in scene.published("decision.recorded")]
+    reasons = {record.reason.value for record in records}
+    assert reasons >= {"claim_admitted_within_min", "claim_refused_above_max", "claim_reclaimed_lender_min"}
+    for record in records:
+        module, _, name = record.replay.function.partition(":")
+        assert getattr(import_module(module), name)(**record.replay.arguments) == record.result, record
+        assert record.node == "quota:default"
+
+
+async def test_a_claim_is_idempotent_by_its_id_in_every_state() -> None:
+    scene = QuotaScene()
+    async with scene.served() as client:
+        first = await client.post(PATH_A, json=claim("a0", 2))
+        again = await client.post(PATH_A, json=claim("a0", "2000m"))
+        assert (first.status_code, again.status_code) == (201, 200)
+        assert first.json() == again.json()
+        for other in (claim("a0", 3), claim("a0", 2, tier="batch")):
+            refused = await client.post(PATH_A, json=other)
+            assert (refused.status_code, refused.json()["code"]) == (409, "claim_exists")
+        refused = await client.post(PATH_B, json=claim("a0", 2))
+        assert refused.json()["code"] == "claim_exists"
+        for _ in range(2):
+            assert (await client.delete(f"{PATH_A}/a0")).json()["state"] == "released"
+        assert (await client.post(PATH_A, json=claim("a0", 2))).json()["state"] == "released"
+        figures = (await client.get("/v1/quotas/team-a/tree")).json()["quotas"][0]
+        assert figures["used"].get("cpu", 0) == 0, "released once"
+        assert (await client.get(f"{PATH_B}/a0")).status_code == 404
+        assert (await client.delete(f"{PATH_A}/none")).json()["code"] == "claim_not_found"
+        assert (await client.get("/v1/quotas/none/claims")).json()["code"] == "elasticquota_not_found"
+
+
+async def test_a_dry_run_says_what_would_be_and_changes_nothing() -> None:
+    scene = QuotaScene()
+    async with scene.served() as client:
+        tried = await client.post(f"{PATH_A}?dryRun=true", json=claim("a0", 2))
+        assert (tried.status_code, tried.json()["state"]) == (200, "admitted")
+        assert await states(client, PATH_A) == {}
+        await client.post(PATH_A, json=claim("a0", 2))
+        assert (await client.delete(f"{PATH_A}/a0?dryRun=true")).json()["state"] == "released"
+        assert await states(client, PATH_A) == {"a0": "admitted"}
+        document = {"kind": "ElasticQuota", "metadata": {"name": "team-a"}, "spec": {"max": {"cpu": 1}}}
+        tried = await client.put("/v1/elasticquotas/team-a?dryRun=true", json=document)
+        (change,) = tried.json()["runtimes"]["quotas"]
+        assert (change["quota"], change["before"], change["after"], change["owed"]) == ("team-a", 2_000, 1_000, 1_000)
+        refused = await client.delete("/v1/elasticquotas/team-a")
+        assert (refused.status_code, refused.json()["code"]) == (409, "quota_in_use")
+
+
+async def test_the_sum_behind_a_runtime_adds_up() -> None:
+    scene = QuotaScene()
+    spec = {"team_a": {"min": {"cpu": 2}, "max": {"cpu": 8}}, "team_b": {"min": {"cpu": 2}, "max": {"cpu": 8}}}
+    async with scene.served(**spec) as client:
+        await client.post(PATH_A, json=claim("a0", 3))
+        await client.post(PATH_B, json=claim("b0", 8))
+        why = (await client.get("/v1/quotas/team-b/why")).json()
+        (cpu,) = why["dimensions"]
+        assert cpu["first"] + sum(each["given"] - each["returned"] for each in cpu["rounds"]) == cpu["runtime"] == 7_000
+        assert (cpu["total"], cpu["min"], cpu["scaled_min"]) == (10_000, 2_000, 2_000)
+
+
+@pytest.mark.parametrize("tier", ["batch", "prod"])
+async def test_totals_follow_nodes_that_are_lost_and_offers_that_shrink(tier: str) -> None:
+    scene = QuotaScene()
+    resource = "cpu" if tier == "prod" else "batch-cpu"
+    async with scene.served(team_a={"max": {resource: 100}}) as client:
+        await scene.describe("n1", 6_000)
+        for node in ("n0", "n1"):
+            await scene.offer(node, 3_000)
+
+        async def total() -> int:
+            found: int = (await client.get("/v1/quotas/root/tree")).json()["total"][resource]
+            return found
+
+        assert await total() == (16_000 if tier == "prod" else 6_000)
+        await scene.offer("n0", 1_000)
+        assert await total() == (16_000 if tier == "prod" else 4_000)
+        await scene.lose("n1")
+        assert await total() == (10_000 if tier == "prod" else 1_000)
+        made = (await client.post(PATH_A, json=claim("a0", 12, tier=tier))).json()
+        assert (made["state"], made["reason"]) == ("queued", "claim_queued_beyond_pool")
+
+
+async def test_a_profile_takes_its_pool_out_of_the_default_tree() -> None:
+    scene = QuotaScene()
+    async with scene.served() as client:
+        await scene.describe("g0", 8_000, pool="gold")
+        profile = {"kind": "QuotaProfile", "metadata": {"name": "gold"}, "spec": {"resourcePercent": 50}}
+        assert (await client.put("/v1/quotaprofiles/gold", json=profile)).status_code == 201
+        await scene.scene.advance(1)
+        assert (await client.get("/v1/quotas/root/tree")).json()["total"]["cpu"] == 10_000
+        gold = (await client.get("/v1/quotas/root/tree", params={"tree": "gold"})).json()
+        assert (gold["total"]["cpu"], gold["nodes"], gold["quotas"]) == (4_000, 1, [])
+
+
+async def test_a_restart_and_a_second_replica_know_every_claim() -> None:
+    scene = QuotaScene()
+    async with scene.served() as client:
+        await client.post(PATH_A, json=claim("a0", 2))
+        await client.post(PATH_A, json=claim("a1", 20))
+    async with scene.served() as client:
+        assert await states(client, PATH_A) == {"a0": "admitted"}
+        assert (await client.get(f"{PATH_A}/a1")).json()["reason"] == "claim_refused_above_max"
