@@ -40,7 +40,8 @@ from slackwater.testing.postgres_server import FreshDatabase
 from slackwater.testing.reports import pod_usage, report
 
 GOLDEN = Path(__file__).parent / "golden"
-SERVICES = tuple(service_names())
+SERVICES = tuple(name for name in service_names() if (GOLDEN / f"{name}.sql").exists())
+"""Those that the previous version had."""
 SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "ingestion": {"report_interval_seconds": 1, "window_seconds": 2, "lateness_seconds": 1},
     "prediction": {

@@ -196,7 +196,7 @@ def test_a_prometheus_is_read_as_a_trace_is(small: SmallPrometheus, tmp_path: Pa
     assert until - first == 2 * 86_400
     refused = assess("--prometheus", small.url, "--since", "2d", "--model", "max")
     assert refused.exit_code == 1
-    assert "HTTP 401; give --bearer-token-file, or --prometheus-cert and --prometheus-key" in refused.stderr
+    assert "HTTP 401; give --bearer-token-file, https://USER:PASSWORD@HOST, or --prometheus-cert and" in refused.stderr
 
 
 def test_a_password_in_the_address_is_sent_and_never_shown(small: SmallPrometheus, tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ UNITS = frozenset(
             "rows",
             "objects",
             "claims",
+            "evictions",
         ),
     }
 )

@@ -145,7 +145,11 @@ class _Converter:
                 f"self.all(key, size(key) >= {least} && size(key) <= {most} && key.matches({cel_text(key)}))",
                 f"{KEYS} {least} to {most} characters and match {key}",
             )
-            return {**self._map(values, path), RULES: [validation(rule)]}
+            made = self._map(values, path)
+            if "type" not in made["additionalProperties"]:  # CEL in a schema cannot read a map of values without a type
+                self.rules.append(AdmissionRule(path, rule))
+                return made
+            return {**made, RULES: [validation(rule)]}
         if isinstance(values, dict) and self._resolved(values):
             return self._map(values, path)
         return {ANYTHING: True}

@@ -93,7 +93,7 @@ class EvictionMetrics:
             look="expired: budgets or the API server held them until their deadline.",
         )
         self._open = meters.gauge(
-            "slackwater_kubernetes_evictions_open",
+            "slackwater_kubernetes_open_evictions",
             "Evictions that wait for the API server or for the end of their pod.",
             look="Above 0 for minutes: a budget allows nothing, or a pod does not end.",
         )
