@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import yaml
 from tests.kubernetes.drivers import granted, rules
 
 from slackwater.apiserver.records import KINDS
 from slackwater.kubernetes.usecases.resources_read import DOCUMENT_KINDS, POLICY_KINDS
+
+DOCUMENTS = Path(__file__).resolve().parents[3] / "deploy" / "kubernetes" / "documents"
 
 
 def test_the_rights_are_exactly_those_that_are_used() -> None:
@@ -18,3 +23,13 @@ def test_the_rights_are_exactly_those_that_are_used() -> None:
     used += [(kind.group, f"{kind.plural}/status", "patch") for kind in documents]
     used += [(kind.group, kind.plural, verb) for kind in POLICY_KINDS for verb in ("create", "patch", "delete")]
     assert sorted(granted(rules())) == sorted(used)
+
+
+def test_every_service_that_owns_documents_can_be_reached_by_its_name() -> None:
+    owners = {kind.service for kind, _ in DOCUMENT_KINDS.values()}
+    services = list(yaml.safe_load_all((DOCUMENTS / "services.yaml").read_text()))
+    assert {service["metadata"]["name"] for service in services} == owners
+    egress, ingress = yaml.safe_load_all((DOCUMENTS / "networkpolicies.yaml").read_text())
+    (peer,) = egress["spec"]["egress"][0]["to"]
+    assert set(peer["podSelector"]["matchExpressions"][0]["values"]) == owners
+    assert set(ingress["spec"]["podSelector"]["matchExpressions"][0]["values"]) == owners
