@@ -71,6 +71,7 @@ def test_every_service_is_shown_with_its_health() -> None:
         ("ensurance", "pausing"),
         ("ingestion", "running"),
         ("prediction", "silent"),
+        ("quota", "unknown"),
     ]
 
 

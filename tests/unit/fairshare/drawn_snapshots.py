@@ -127,7 +127,7 @@ def fits(
 ) -> bool:
     """Returns whether a claim fits beside these into each max on its path, its min if needed, and the total.
 
-    `unlent`: what other quotas do not lend of their min is not free.
+    `unlent`: what other quotas do not lend of their min is not free, neither in the total nor in a max above them.
     """
     quotas, held = list(quotas), list(claims)
     sums, bound = used(quotas, held), used(quotas, [each for each in held if each.non_preemptible])
@@ -136,8 +136,13 @@ def fits(
     kept = unlent_mins(quotas, path, sums) if unlent else dict.fromkeys(RESOURCES, 0)
     if any(sums[ROOT][key] + kept[key] + amount > total.get(key, 0) for key, amount in requested.items()):
         return False
+    below = {
+        quota.name: unlent_mins([each for each in quotas if quota in path_of(quotas, each.name)], path, sums)
+        for quota in path
+        if unlent
+    }
     return all(
-        sums[quota.name][key] + amount <= quota.maximum[key]
+        sums[quota.name][key] + below.get(quota.name, {}).get(key, 0) + amount <= quota.maximum[key]
         and (not claim.non_preemptible or bound[quota.name][key] + amount <= quota.minimum.get(key, 0))
         for quota in path
         for key, amount in requested.items()

@@ -18,7 +18,6 @@ ROOT = Path(__file__).resolve().parents[3]
 NEVER_ANSWERED = frozenset(
     {
         # of the agent, which has no API
-        "read_refused",
         "write_refused",
         "cgroups_not_writable",
         "cgroup_not_entered",

@@ -29,9 +29,12 @@ def rule(metric: str = "node_cpu_usage_ratio", value: Any = 0.7, **more: Any) ->
     }
 
 
-def policy(*rules: dict[str, Any], mode: str = "throttle", evict: bool = False, grace: int = 10) -> Rulebook:
+def policy(
+    *rules: dict[str, Any], mode: str = "throttle", evict: bool = False, grace: int = 10, quota: str | None = None
+) -> Rulebook:
     """A cluster's NodeQOS; with `evict` class BE may suffer that as well."""
-    cluster = NodeQos.parse({"metadata": {"name": "default"}, "spec": {"mode": mode, "rules": rules}})
+    throttle = {} if quota is None else {"throttle": {"quota": quota}}
+    cluster = NodeQos.parse({"metadata": {"name": "default"}, "spec": {"mode": mode, "rules": rules, **throttle}})
     if not evict:
         return rulebook_of(cluster)
     action = AvoidanceAction.parse(

@@ -232,8 +232,9 @@ def test_observing_changes_nothing_and_previews(scenes: list[UsageScene], value:
 def test_a_stricter_waterline_never_gives_more_time_above_one(
     one: UsageScene, strict: int, lax: int, length: int
 ) -> None:
+    """Of policies that keep limits: one that cannot reach its waterline is undone otherwise, as it brings no relief."""
     strict, lax = sorted((strict, lax))
-    first, second = (policy(rule(value=value / 100, coolDownSeconds=20)) for value in (strict, lax))
+    first, second = (policy(rule(value=value / 100, coolDownSeconds=20), quota="always") for value in (strict, lax))
     stricter, laxer = played(fleet(first, second), [one] * length), played(fleet(second, first), [one] * length)
     for mine, theirs in zip(stricter.tally.figures().waterlines, laxer.tally.figures().waterlines, strict=True):
         assert mine.above_seconds <= theirs.above_seconds

@@ -73,6 +73,7 @@ def _rules(kind: Kind) -> Iterator[str]:
         f"- *policy* {message}"
         for document in admission_objects(kind)[:1]
         for message in dict.fromkeys(one["message"] for one in document["spec"]["validations"])
+        if KEYS not in message
     ]
     if inside or outside:
         yield from ("", f"### {kind.name}", "", *inside, *outside)

@@ -19,8 +19,7 @@ from slackwater.model.time import Clock
 from slackwater.telemetry.logs import get_logger
 
 if TYPE_CHECKING:
-    from slackwater.agent.usecases.disconnected_records import DisconnectedRecords
-    from slackwater.agent.usecases.guard_disconnected import DisconnectedGuard
+    from slackwater.agent.usecases.guard_disconnected import DisconnectedGuard, DisconnectedRecords
 
 _log = get_logger(__name__)
 STANDS_IN_FOR, OWN_WRITER = "ensurance", "agent"
@@ -87,8 +86,7 @@ class DisconnectedMode:
         if held.event.id == self._unreadable:
             return None
         from slackwater.agent.domain.disconnected import Machine
-        from slackwater.agent.usecases.disconnected_records import DisconnectedRecords
-        from slackwater.agent.usecases.guard_disconnected import begin
+        from slackwater.agent.usecases.guard_disconnected import DisconnectedRecords, begin
         from slackwater.decisions.record_budget import RecordBudget
 
         try:

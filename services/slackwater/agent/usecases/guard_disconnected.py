@@ -17,6 +17,8 @@ from slackwater.agent.domain.evictions import EvictionRequest
 from slackwater.agent.domain.observation import Instant
 from slackwater.agent.usecases.converge import ConvergeToIntents, Held
 from slackwater.decisions.record import DecisionRecord
+from slackwater.decisions.record_budget import RecordAccount, RecordBudget, recorded
+from slackwater.events.decision_recorded import stream_bytes
 from slackwater.events.eviction_completed import EvictionCompleted
 from slackwater.events.intent_declared import eviction_id
 from slackwater.model.identifiers import new_id
@@ -141,6 +143,26 @@ class DisconnectedGuard:
 
     def desired(self) -> DesiredState:
         return desired_state(self.state, self.decisions, self.held.desired, self.clock.monotonic())
+
+
+@dataclass(slots=True)
+class DisconnectedRecords:
+    """Puts the decisions under a budget of records, as ensurance does with its own. All stretches since the start share
+    one account: a node that loses its connection again and again has one burst."""
+
+    budget: RecordBudget
+    account: RecordAccount = field(default_factory=RecordAccount)
+
+    def within(self, decided: Iterable[DecisionRecord], now: datetime, *, continues: bool) -> list[DecisionRecord]:
+        """Returns the records to publish. Decisions without one are listed in the next. `continues`: limits or
+        evictions of earlier decisions are still in force."""
+        found: list[DecisionRecord] = []
+        for record in decided:
+            step = recorded(self.account, record, self.budget, now, stream_bytes, continues=continues)
+            self.account, continues = step.account, True
+            if step.record is not None:
+                found.append(step.record)
+        return found
 
 
 def begin(
