@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64encode
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +14,7 @@ import pytest
 import yaml
 from click.testing import Result
 from small_histories import Silent, write_trace
-from small_prometheus import SmallPrometheus, cluster, serving
+from small_prometheus import SmallPrometheus
 from typer.testing import CliRunner
 
 from slackwater.cli.main import app
@@ -43,12 +42,6 @@ def assessed(trace: Path) -> AssessmentReport:
     done = assess("--trace", trace, *SMALL, "--accept", "0.02", "-o", "json")
     assert done.exit_code == 0, done.output
     return AssessmentReport.model_validate_json(done.stdout)
-
-
-@pytest.fixture
-def small() -> Iterator[SmallPrometheus]:
-    with serving(SmallPrometheus(cluster())) as served:
-        yield served
 
 
 def assess(*arguments: str | Path) -> Result:

@@ -3,42 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
-import httpx2
 import numpy as np
 import pytest
+from asked_prometheus import DAY, START, asking, placed
 from small_prometheus import Made, SmallPrometheus, Value, cluster, serving
 
 from slackwater.model.errors import InvalidInput, Misconfigured, NotFound
-from slackwater.simulation.adapters.prometheus import Prometheus, TimeRange
-from slackwater.simulation.adapters.prometheus_usage import PODS, read, workload_of
-from slackwater.simulation.usecases.placed_usage import Placed
+from slackwater.simulation.adapters.prometheus import TimeRange
+from slackwater.simulation.adapters.prometheus_usage import PODS, workload_of
 from slackwater.traces.options import TraceResource
-
-START = 1_772_409_600
-DAY = 86_400
-SESAME = "open " + "sesame"
-
-
-@pytest.fixture
-def small() -> Iterator[SmallPrometheus]:
-    with serving(SmallPrometheus(cluster())) as served:
-        yield served
-
-
-def asking(small: SmallPrometheus, token: str = "", retries: int = 3) -> tuple[Prometheus, list[float]]:
-    pauses: list[float] = []
-    headers = {"Authorization": f"Bearer {token}"} if token else {}
-    client = httpx2.Client(base_url=small.url, headers=headers, trust_env=False, timeout=20)
-    return Prometheus(client, retries, pause=pauses.append), pauses
-
-
-def placed(small: SmallPrometheus, days: float = 1.0, step: int = 300) -> Placed:
-    server, _ = asking(small)
-    with server.client:
-        return read(server, TimeRange(START, START + int(days * DAY) - step, step), "small")
 
 
 def test_pods_are_on_their_nodes_with_what_they_use_and_asked_for(small: SmallPrometheus) -> None:

@@ -3,43 +3,19 @@
 from __future__ import annotations
 
 import tracemalloc
-from collections.abc import Iterator
 from urllib.parse import parse_qsl
 
 import httpx2
 import numpy as np
 import pytest
+from asked_prometheus import SESAME, START, asking
 from hypothesis import given
 from hypothesis import strategies as st
 from small_prometheus import SmallPrometheus, cluster, serving
 
 from slackwater.model.errors import Misconfigured, SlackwaterError, Unavailable
 from slackwater.simulation.adapters.prometheus import MOST_POINTS, PAGE_POINTS, Prometheus, TimeRange
-from slackwater.simulation.adapters.prometheus_usage import PODS, read
-from slackwater.simulation.usecases.placed_usage import Placed
-
-START = 1_772_409_600
-DAY = 86_400
-SESAME = "open " + "sesame"
-
-
-@pytest.fixture
-def small() -> Iterator[SmallPrometheus]:
-    with serving(SmallPrometheus(cluster())) as served:
-        yield served
-
-
-def asking(small: SmallPrometheus, token: str = "", retries: int = 3) -> tuple[Prometheus, list[float]]:
-    pauses: list[float] = []
-    headers = {"Authorization": f"Bearer {token}"} if token else {}
-    client = httpx2.Client(base_url=small.url, headers=headers, trust_env=False, timeout=20)
-    return Prometheus(client, retries, pause=pauses.append), pauses
-
-
-def placed(small: SmallPrometheus, days: float = 1.0, step: int = 300) -> Placed:
-    server, _ = asking(small)
-    with server.client:
-        return read(server, TimeRange(START, START + int(days * DAY) - step, step), "small")
+from slackwater.simulation.adapters.prometheus_usage import PODS
 
 
 @given(st.integers(0, 100_000), st.integers(1, 4000), st.integers(1, 3600), st.integers(1, 500))
