@@ -18,6 +18,7 @@ from slackwater.events.eviction_completed import EvictionCompleted
 from slackwater.events.intent_declared import Eviction
 from slackwater.events.intent_observed import IntentObserved
 from slackwater.events.usage_reported import UsageReported
+from slackwater.model.nodes import API_SERVER, EVICTIONS_BY
 from slackwater.model.tiers import Tier
 from slackwater.testing.broker import MemoryBroker
 from slackwater.testing.bus import MemoryBus
@@ -352,6 +353,20 @@ async def test_a_mode_without_evictions_only_previews(world: World) -> None:
         await world.clock.advance(6)
         assert world.all(EvictionCompleted) == []
         assert records(world) == [("evict", "evict_observed_only", "agent")]
+
+
+async def test_alone_it_decides_no_eviction_that_nothing_would_carry_out(world: World) -> None:
+    """The adapter of the cluster carries out ensurance's evictions, and cannot know of those decided here."""
+    async with world.running(annotations={EVICTIONS_BY: API_SERVER}):
+        await world.declare(**wanted(rules=rules("evict")))
+        await world.clock.advance(11)
+        world.driver.pressure = 0.5
+        await world.clock.advance(30)
+        assert (world.driver.signals, world.all(EvictionCompleted)) == ([], [])
+        assert records(world) == [("evict", "evict_observed_only", "agent")]
+        await world.declare(**wanted(rules=rules()))  # what is no eviction is decided all the same
+        await world.clock.advance(13)
+        assert world.driver.limit("a") != "max"
 
 
 def test_rules_travel_without_loss() -> None:
