@@ -345,28 +345,20 @@ async def test_alone_it_knows_every_metric_that_ensurance_knows_from_its_reports
         assert [action.pod_uid for one in told for action in one.actions] == gone
 
 
-async def test_a_mode_without_evictions_only_previews(world: World) -> None:
-    async with world.running():
-        await world.declare(**wanted(rules=rules("evict", Mode.THROTTLE)))
+@pytest.mark.parametrize(
+    ("mode", "annotations"), [(Mode.THROTTLE, {}), (Mode.EVICT, {EVICTIONS_BY: API_SERVER})]
+)
+async def test_evictions_that_nothing_would_carry_out_are_only_previewed(
+    world: World, mode: Mode, annotations: dict[str, str]
+) -> None:
+    """The mode forbids them, or the cluster's adapter evicts: it cannot know of what is decided here."""
+    async with world.running(annotations=annotations):
+        await world.declare(**wanted(rules=rules("evict", mode)))
         await world.clock.advance(11)
         world.driver.pressure = 0.5
-        await world.clock.advance(6)
-        assert world.all(EvictionCompleted) == []
-        assert records(world) == [("evict", "evict_observed_only", "agent")]
-
-
-async def test_alone_it_decides_no_eviction_that_nothing_would_carry_out(world: World) -> None:
-    """The adapter of the cluster carries out ensurance's evictions, and cannot know of those decided here."""
-    async with world.running(annotations={EVICTIONS_BY: API_SERVER}):
-        await world.declare(**wanted(rules=rules("evict")))
-        await world.clock.advance(11)
-        world.driver.pressure = 0.5
-        await world.clock.advance(30)
+        await world.clock.advance(20)
         assert (world.driver.signals, world.all(EvictionCompleted)) == ([], [])
         assert records(world) == [("evict", "evict_observed_only", "agent")]
-        await world.declare(**wanted(rules=rules()))  # what is no eviction is decided all the same
-        await world.clock.advance(13)
-        assert world.driver.limit("a") != "max"
 
 
 def test_rules_travel_without_loss() -> None:
