@@ -126,6 +126,11 @@ class Actuator:
         self._rewrite()
         return report
 
+    def adopt(self, knob: Knob) -> None:
+        """Forget what a knob that is not claimed held before: its owner has written it, so there is nothing to give
+        back."""
+        self._settled.pop(knob, None)
+
     def read(self, knob: Knob) -> str | None:
         """The text now; None when it is gone. Raises Misconfigured when that cannot be known."""
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,7 +36,7 @@ class ApplyControls:
         doubtful: set[Knob] = set()
         for control in self.controls:
             merged = control.merge(documents, machine)
-            if self._is_due(control, merged, pods, sample):
+            if self._is_due(control, merged, pods, machine, sample):
                 desired.update(dict.fromkeys(self.claimed(control.knob)))
                 desired.update(self._texts(control, control.desired(merged, pods, machine), doubtful))
         present = self.actuator.read_all(desired)
@@ -48,6 +48,12 @@ class ApplyControls:
     def yielded(self, outcome: Outcome) -> None:
         """Leave these knobs to their foreign writers until the text from before us is back."""
         self.foreign.update(outcome.yielded)
+
+    def adopt(self, knobs: Iterable[Knob]) -> None:
+        """Take the texts that these knobs hold for those from before us: their owner has written them anew."""
+        for knob in knobs:
+            self.foreign.pop(knob, None)
+            self.actuator.adopt(knob)
 
     def claimed(self, spec: KnobSpec) -> list[Knob]:
         """The knobs of one kind that the agent has written and not given back."""
@@ -64,11 +70,14 @@ class ApplyControls:
         declared = {control.knob.name for control in self.controls}
         return {knob: None for knob in self.actuator.journal.knobs() if knob.field not in declared}
 
-    def _is_due(self, control: Control[Any], merged: object, pods: Sequence[Pod], sample: int | None) -> bool:
+    def _is_due(
+        self, control: Control[Any], merged: object, pods: Sequence[Pod], machine: MachineView, sample: int | None
+    ) -> bool:
         """At every look, or when what it decides on has changed, or when the machine is to be compared again."""
         if control.recheck_ticks <= 1:
             return True
-        basis = (merged, tuple((pod.uid, pod.request) for pod in pods))
+        revision = 0 if machine.kubelet is None else machine.kubelet.revision
+        basis = (merged, revision, tuple((pod.uid, pod.request) for pod in pods))
         unchanged = self._bases.get(control.knob.name) == basis
         self._bases[control.knob.name] = basis
         return not unchanged or (sample is not None and sample % control.recheck_ticks == 0)

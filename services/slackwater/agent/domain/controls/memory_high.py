@@ -112,13 +112,16 @@ def eased(high_bytes: int, lapsed_seconds: float, capacity_bytes: int) -> int:
 def _bound(merged: Mapping[str, int], pods: Sequence[Pod], machine: MachineView) -> Iterator[tuple[Pod, int]]:
     for pod in pods if merged else ():
         high = merged.get(pod.uid)
-        if high is not None and pod.uid not in machine.protected and high < hard_limit(pod):
+        if high is not None and pod.uid not in machine.protected and high < hard_limit(pod, machine):
             yield pod, high
 
 
-def hard_limit(pod: Pod) -> int:
-    """The limit with which `slackwater exec` starts a pod, as a number."""
-    return memory_limit_bytes(pod) or UNLIMITED_V1
+def hard_limit(pod: Pod, machine: MachineView) -> int:
+    """The limit with which `slackwater exec` starts a pod, or what a pod of Kubernetes has borrowed, as a number."""
+    if machine.kubelet is None:
+        return memory_limit_bytes(pod) or UNLIMITED_V1
+    share = machine.kubelet.shares.get(pod.uid)
+    return (share.memory_bytes if share is not None else None) or UNLIMITED_V1
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,4 +151,4 @@ class MemoryPause:
         return lowest(documents, machine)
 
     def desired(self, merged: Mapping[str, int], pods: Sequence[Pod], machine: MachineView) -> Mapping[Target, Value]:
-        return {pod.uid: hard_limit(pod) for pod, _ in _bound(merged, pods, machine)}
+        return {pod.uid: hard_limit(pod, machine) for pod, _ in _bound(merged, pods, machine)}
