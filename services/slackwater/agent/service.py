@@ -127,7 +127,5 @@ def build_in_cluster(
     )
     folder = platform.state_dir / "agent"
     agent = build_agent(settings, platform, driver, state_in(folder, AgentLock(folder)))
-    agent.feed = PodFeed(
-        lambda: source.follow(pods, platform.clock), source.wait_until_listed, lambda: source.error
-    )
+    agent.feed = PodFeed(lambda: source.follow(pods, platform.clock), source.wait_until_listed, lambda: source.error)
     return agent

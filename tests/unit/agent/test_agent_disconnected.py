@@ -345,9 +345,7 @@ async def test_alone_it_knows_every_metric_that_ensurance_knows_from_its_reports
         assert [action.pod_uid for one in told for action in one.actions] == gone
 
 
-@pytest.mark.parametrize(
-    ("mode", "annotations"), [(Mode.THROTTLE, {}), (Mode.EVICT, {EVICTIONS_BY: API_SERVER})]
-)
+@pytest.mark.parametrize(("mode", "annotations"), [(Mode.THROTTLE, {}), (Mode.EVICT, {EVICTIONS_BY: API_SERVER})])
 async def test_evictions_that_nothing_would_carry_out_are_only_previewed(
     world: World, mode: Mode, annotations: dict[str, str]
 ) -> None:

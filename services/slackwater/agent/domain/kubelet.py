@@ -118,7 +118,8 @@ def request_of(pod: NodePod) -> Resources:
     own and alias, the larger counts."""
     lent = dict(pod.record.borrowed)
     return Resources(
-        pod.record.request.cpu_milli + (_lent(lent, CPU) or 0), pod.record.request.memory_bytes + (_lent(lent, MEMORY) or 0)
+        pod.record.request.cpu_milli + (_lent(lent, CPU) or 0),
+        pod.record.request.memory_bytes + (_lent(lent, MEMORY) or 0),
     )
 
 
@@ -145,7 +146,8 @@ def in_force(pod: NodePod) -> Mapping[str, str]:
 
 
 def resized(before: Mapping[str, str], after: Mapping[str, str]) -> bool:
-    """Whether the kubelet has given a container other resources. What it says of one for the first time is no change."""
+    """Whether the kubelet has given a container other resources. What it says of one for the first time is no
+    change."""
     return any(before[name] != after[name] for name in before.keys() & after.keys())
 
 

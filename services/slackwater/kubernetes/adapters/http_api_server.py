@@ -73,7 +73,9 @@ class HttpApiServer:
     async def watch(self, kind: WatchedKind[T], version: str) -> AsyncIterator[WatchEvent[T]]:
         timeout = httpx2.Timeout(REQUEST_SECONDS, read=SILENT_SECONDS)
         with _translated():
-            async with self._client().stream("GET", kind.path, params=watch_query(version), timeout=timeout) as response:
+            async with self._client().stream(
+                "GET", kind.path, params=watch_query(version), timeout=timeout
+            ) as response:
                 if response.status_code != httpx2.codes.OK:
                     raise refusal(response.status_code, await response.aread())
                 async for line in response.aiter_lines():

@@ -52,7 +52,9 @@ class ApiAccess:
         return context
 
 
-def access_of(kubeconfig: Path | None, environment: Mapping[str, str] = os.environ, account: Path = ACCOUNT) -> ApiAccess:
+def access_of(
+    kubeconfig: Path | None, environment: Mapping[str, str] = os.environ, account: Path = ACCOUNT
+) -> ApiAccess:
     """By the kubeconfig if one is given, else by the pod's service account. Raises Misconfigured that says what is
     missing."""
     if kubeconfig is not None:

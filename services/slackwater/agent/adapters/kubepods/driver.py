@@ -63,10 +63,11 @@ class KubernetesDriver:
 
     def open(self) -> None:
         self.tree.hierarchy.require_writable()
+        place = self.tree.hierarchy.cpu
         if not self.tree.is_there():
             raise Misconfigured(
-                f"no cgroup {self.tree.root} below {self.tree.hierarchy.cpu}: is this a node of Kubernetes with its cgroup "
-                "tree mounted? A kubelet with --cgroup-root needs SLACKWATER_AGENT_CGROUP_ROOT",
+                f"no cgroup {self.tree.root} below {place}: is this a node of Kubernetes with its cgroup tree "
+                "mounted? A kubelet with --cgroup-root needs SLACKWATER_AGENT_CGROUP_ROOT",
                 code="no_kubepods",
             )
         self._gauges.keep_at_most(raise_descriptor_limit() // 2)

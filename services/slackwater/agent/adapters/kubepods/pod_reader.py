@@ -98,7 +98,12 @@ class _translated:  # noqa: N801 - used like a function; a generator cannot hold
 
 
 def _request(target: str, authority: str, token: str) -> bytes:
-    lines = [f"GET /{target.lstrip('/')} HTTP/1.1", f"Host: {authority}", "Accept: application/json", "Connection: close"]
+    lines = [
+        f"GET /{target.lstrip('/')} HTTP/1.1",
+        f"Host: {authority}",
+        "Accept: application/json",
+        "Connection: close",
+    ]
     if token:
         lines.append(f"Authorization: Bearer {token}")
     return ("\r\n".join([*lines, "User-Agent: slackwater-agent", "", ""])).encode()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from slackwater.apiserver.kind_follower import FollowPace, KindFollower
 from slackwater.apiserver.mirror import Mirror
@@ -52,21 +52,21 @@ class PodSource:
         await follower()
 
     def replace(self, kind: WatchedKind[T], items: Sequence[T]) -> object:
-        changes = self._mirror.replace(item for item in items if self._is_here(item))
+        changes = self._mirror.replace([item for item in items if isinstance(item, NodePod) and self._is_here(item)])
         self.revision += 1
         self._listed.set()
         return changes
 
     def apply(self, kind: WatchedKind[T], event: WatchEvent[T]) -> object:
-        item: Any = event.item
-        if item is None or not self._is_here(item):
+        item = event.item
+        if not isinstance(item, NodePod) or not self._is_here(item):
             return ()
         changes = self._mirror.apply(WatchEvent(event.change, event.version, item))
         self.revision += bool(changes)
         return changes
 
-    def _is_here(self, item: Any) -> bool:
-        return isinstance(item, NodePod) and item.record.node == self.node
+    def _is_here(self, pod: NodePod) -> bool:
+        return pod.record.node == self.node
 
 
 class _Quiet:

@@ -225,4 +225,3 @@ class Gauges:
             throttled_periods=throttled,
             cache_bytes=cache,
         )
-

@@ -21,7 +21,7 @@ class TierTotals:
     """Totals since the agent started; None until something was read. A pod counts from its second sample on, and a
     counter that went back counts as no change."""
 
-    psi: PsiTotals = PsiTotals()
+    psi: PsiTotals = field(default_factory=PsiTotals)
     refault_bytes: int | None = None
     _before: Totals = field(default_factory=dict)
 

@@ -17,9 +17,9 @@ from slackwater.agent.domain.knobs import CgroupFiles, ContainerOf, KernelFile, 
 from slackwater.model.errors import Misconfigured
 from slackwater.model.pods import Pod
 
-
 _GRAIN_BYTES = 64 << 10
-"""Kernels round limits down to pages, which have at most so many bytes. What was rounded here reads as it was written."""
+"""Kernels round limits down to pages, which have at most so many bytes. Rounded here, a limit reads as it was
+written."""
 
 
 def _render(value: Value, unlimited: str) -> str:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from slackwater.agent.domain.desired_state import DesiredState
-from slackwater.agent.domain.kubelet import KubeletView
 from slackwater.agent.domain.knobs import KnobSpec, Target, Value
+from slackwater.agent.domain.kubelet import KubeletView
 from slackwater.model.pods import Pod
 
 M = TypeVar("M")

@@ -17,8 +17,8 @@ from typing import ClassVar
 
 from slackwater.agent.domain.controls.control import MachineView
 from slackwater.agent.domain.desired_state import DesiredState
-from slackwater.agent.domain.kubelet import KubeletView
 from slackwater.agent.domain.knobs import CgroupFiles, ContainerOf, KernelFile, KnobSpec, Target, Value
+from slackwater.agent.domain.kubelet import KubeletView
 from slackwater.agent.domain.weights import (
     IDLE_SHARES,
     MIN_SHARES,

@@ -17,6 +17,7 @@ from slackwater.agent.domain.controls.control import MachineView
 from slackwater.agent.domain.controls.node_memory import UNLIMITED_V1, parse_v1
 from slackwater.agent.domain.desired_state import DesiredState
 from slackwater.agent.domain.knobs import READ_REFUSED, CgroupFiles, KernelFile, KnobSpec, Target, Value
+from slackwater.agent.domain.kubelet import KubeletView
 from slackwater.model.errors import Misconfigured
 from slackwater.model.pods import Pod
 
@@ -112,15 +113,15 @@ def eased(high_bytes: int, lapsed_seconds: float, capacity_bytes: int) -> int:
 def _bound(merged: Mapping[str, int], pods: Sequence[Pod], machine: MachineView) -> Iterator[tuple[Pod, int]]:
     for pod in pods if merged else ():
         high = merged.get(pod.uid)
-        if high is not None and pod.uid not in machine.protected and high < hard_limit(pod, machine):
+        if high is not None and pod.uid not in machine.protected and high < hard_limit(pod, machine.kubelet):
             yield pod, high
 
 
-def hard_limit(pod: Pod, machine: MachineView) -> int:
+def hard_limit(pod: Pod, kubelet: KubeletView | None = None) -> int:
     """The limit with which `slackwater exec` starts a pod, or what a pod of Kubernetes has borrowed, as a number."""
-    if machine.kubelet is None:
+    if kubelet is None:
         return memory_limit_bytes(pod) or UNLIMITED_V1
-    share = machine.kubelet.shares.get(pod.uid)
+    share = kubelet.shares.get(pod.uid)
     return (share.memory_bytes if share is not None else None) or UNLIMITED_V1
 
 
@@ -151,4 +152,4 @@ class MemoryPause:
         return lowest(documents, machine)
 
     def desired(self, merged: Mapping[str, int], pods: Sequence[Pod], machine: MachineView) -> Mapping[Target, Value]:
-        return {pod.uid: hard_limit(pod, machine) for pod, _ in _bound(merged, pods, machine)}
+        return {pod.uid: hard_limit(pod, machine.kubelet) for pod, _ in _bound(merged, pods, machine)}
