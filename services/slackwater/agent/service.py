@@ -16,6 +16,7 @@ from slackwater.agent.adapters.kubepods.tree import KubeletTree
 from slackwater.agent.adapters.ledger_file import JsonLedger
 from slackwater.agent.adapters.linux.driver import LinuxDriver, linux_driver
 from slackwater.agent.adapters.linux.hierarchy import Hierarchy, find_hierarchy
+from slackwater.agent.adapters.linux.knob_files import MOUNTED_FILES, KernelFiles
 from slackwater.agent.adapters.linux.lock import AgentLock
 from slackwater.agent.adapters.memory import MemoryIntents, MemoryJournal, MemoryLedger
 from slackwater.agent.adapters.report_file import keep_report
@@ -108,8 +109,10 @@ def build_in_cluster(
     platform: Platform,
     reader: ObjectReader | None = None,
     hierarchy: Hierarchy | None = None,
+    kernel: KernelFiles = MOUNTED_FILES,
 ) -> AgentService:
-    """The agent of a node of Kubernetes. Raises Misconfigured."""
+    """The agent of a node of Kubernetes; of this machine and its API server, or of those given. Raises
+    Misconfigured."""
     if settings.node is None:
         raise Misconfigured(
             "the driver kubernetes needs the node's name in the cluster: --node, or SLACKWATER_AGENT_NODE"
@@ -121,7 +124,8 @@ def build_in_cluster(
         )
     source = PodSource(settings.node)
     pods = reader or PodReader(access_of(settings.kubeconfig), settings.node)
-    tree = KubeletTree(hierarchy or find_hierarchy(), tuple(filter(None, settings.cgroup_root.split("/"))))
+    root = tuple(filter(None, settings.cgroup_root.split("/")))
+    tree = KubeletTree(hierarchy or find_hierarchy(), root, kernel)
     driver = KubernetesDriver(
         source, tree, platform.clock, settings.pod_uid, settings.limit_borrowed_cpu, settings.host_applications
     )

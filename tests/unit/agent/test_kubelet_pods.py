@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kubelet_pods import container, container_id, new_uid, node_pod
+from tests.kubelet.pods import container, container_id, new_uid, node_pod
 
 from slackwater.agent.domain import kubelet_cgroups as cgroups
 from slackwater.agent.domain.kubelet import (

@@ -25,7 +25,7 @@ class Resizes:
     _revision: int = -1
     _until: dict[str, int] = field(default_factory=dict)
 
-    def look(self, kubelet: KubeletView, tick: int) -> None:
+    def update(self, kubelet: KubeletView, tick: int) -> None:
         """Compare with the last view. Pods of which the kubelet says something for the first time are not resized."""
         if self._until:
             self._until = {uid: until for uid, until in self._until.items() if until >= tick}

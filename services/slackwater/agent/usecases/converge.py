@@ -156,7 +156,7 @@ class ConvergeToIntents:
         self._drop_faded()
         kubelet = self.driver.kubelet()
         if kubelet is not None:
-            self._resizes.look(kubelet, self._ticks)
+            self._resizes.update(kubelet, self._ticks)
         is_idle = kubelet is None or not kubelet.shares
         if is_idle and not self.held and not len(self.actuator.journal) and self.memory_limit_bytes is None:
             return []

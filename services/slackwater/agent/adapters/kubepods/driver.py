@@ -57,7 +57,7 @@ class KubernetesDriver:
     _seen: int = -1
 
     def __post_init__(self) -> None:
-        self._files = KnobFiles(self.tree, self.knobs)
+        self._files = KnobFiles(self.tree, self.knobs, self.tree.kernel)
         self._gauges = Gauges(self.tree, host_apps=self.host_apps)
         self._view = KubeletView(0, not self.tree.hierarchy.pure_v2)
 
@@ -80,14 +80,14 @@ class KubernetesDriver:
         return replace(machine_facts(self.tree.hierarchy.version), name=self.source.node, driver="kubernetes")
 
     def pods(self) -> tuple[Pod, ...]:
-        self._look()
+        self._refresh()
         return self._pods
 
     def kubelet(self) -> KubeletView:
         return self._view
 
     def sample(self) -> RawSample:
-        self._look()
+        self._refresh()
         return self._gauges.read(self._pods, RawSample(self.clock.monotonic(), self.clock.now()))
 
     def glance(self) -> RawSample:
@@ -129,7 +129,7 @@ class KubernetesDriver:
             return "the agent itself runs in this pod"
         return protection_reason(pod)
 
-    def _look(self) -> None:
+    def _refresh(self) -> None:
         """Bring pods and view up to date with the API server and the cgroups; cheap where nothing changed."""
         places = {
             pod.uid: cgroup

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from slackwater.agent.adapters.linux.hierarchy import Hierarchy
+from slackwater.agent.adapters.linux.knob_files import MOUNTED_FILES, KernelFiles
 from slackwater.agent.adapters.linux.places import controller_directory, is_inside
 from slackwater.agent.domain.kubelet_cgroups import container_cgroups, is_below_a_pod, kubepods_cgroups, pod_cgroups
 from slackwater.model.errors import NotFound
@@ -20,6 +21,7 @@ class KubeletTree:
 
     hierarchy: Hierarchy
     cgroup_root: tuple[str, ...] = ()
+    kernel: KernelFiles = MOUNTED_FILES
     _found: dict[str, str] = field(default_factory=dict)
     """The cgroups found last, by the uid that the kubelet uses."""
     _places: Mapping[str, str] = field(default_factory=dict)
@@ -77,4 +79,4 @@ class KubeletTree:
         return is_below_a_pod(path) and any(is_inside(self.hierarchy, root, path) for root in roots)
 
     def _is_there(self, cgroup: str) -> bool:
-        return self.hierarchy.cpu is not None and (self.hierarchy.cpu / cgroup).is_dir()
+        return self.hierarchy.cpu is not None and self.kernel.exists(f"{self.hierarchy.cpu}/{cgroup}/cpu.stat")

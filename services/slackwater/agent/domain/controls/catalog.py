@@ -12,10 +12,8 @@ from slackwater.agent.domain.controls.memory_high import MemoryHigh, MemoryPause
 from slackwater.agent.domain.controls.memory_protection import PROTECTIONS
 from slackwater.agent.domain.controls.node_memory import NodeMemory
 
-CONTROLS: tuple[Control[Any], ...] = (
-    *(CpuLimit(), CpuWeight(), NodeMemory(), BorrowedMemory(), MemoryPause(), MemoryHigh()),
-    *PROTECTIONS,
-)
+_MEMORY: tuple[Control[Any], ...] = (NodeMemory(), BorrowedMemory(), MemoryPause(), MemoryHigh(), *PROTECTIONS)
+CONTROLS: tuple[Control[Any], ...] = (CpuLimit(), CpuWeight(), *_MEMORY)
 KNOBS = tuple(control.knob for control in CONTROLS)
 CONTROLLERS = tuple(
     dict.fromkeys(file.controller for knob in KNOBS for file in (knob.v1, knob.v2) if file is not None),
