@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -154,13 +155,15 @@ class ConvergeToIntents:
         """Converge once per sample: leases lapse, pods come and go, other programs write to the same files."""
         self._ticks += 1
         self._drop_faded()
-        kubelet = self.driver.kubelet()
+        kubelet, resized = self.driver.kubelet(), set[Knob]()
         if kubelet is not None:
             self._resizes.update(kubelet, self._ticks)
+            resized = self._resizes.of_resized(self._apply.foreign, kubelet)
+            self._apply.adopt(resized)
         is_idle = kubelet is None or not kubelet.shares
         if is_idle and not self.held and not len(self.actuator.journal) and self.memory_limit_bytes is None:
             return []
-        return self._answer_foreign(self._converge(pods, self._ticks))
+        return self._answer_foreign(self._converge(pods, self._ticks), resized)
 
     def _drop_faded(self) -> None:
         """Drop the agent's own state when its limits have risen to the top."""
@@ -257,16 +260,17 @@ class ConvergeToIntents:
         except NotFound:
             return None
 
-    def _pods_of(self, outcome: Outcome, pods: Sequence[Pod]) -> set[str]:
-        """Pods whose limit these steps failed to set or had to yield."""
-        touched = outcome.errors.keys() | outcome.yielded.keys()
+    def _pods_of(self, outcome: Outcome, pods: Sequence[Pod], more: AbstractSet[Knob] = frozenset()) -> set[str]:
+        """Pods whose limit these steps failed to set or had to yield, or that is one of `more`."""
+        touched = outcome.errors.keys() | outcome.yielded.keys() | more
         uids: set[str] = set()
         for pod in pods if touched else ():
             if self._knob_of(pod.uid) in touched:
                 uids.add(pod.uid)
         return uids
 
-    def _answer_foreign(self, outcome: Outcome) -> list[Observed]:
+    def _answer_foreign(self, outcome: Outcome, back: AbstractSet[Knob] = frozenset()) -> list[Observed]:
+        """Answers of all writers where a knob was left to another program. `back`: knobs that were until now."""
         self._apply.yielded(outcome)
         kubelet = self.driver.kubelet()
         if kubelet is not None and (resized := self._resizes.of_resized(self._apply.foreign, kubelet)):
@@ -274,10 +278,10 @@ class ConvergeToIntents:
             outcome.yielded = {knob: text for knob, text in outcome.yielded.items() if knob not in resized}
         for knob in outcome.yielded:
             _log.warning("foreign writer found", node=self.node, file=knob.path, field=knob.field)
-        if not outcome.yielded:
+        if not outcome.yielded and not back:
             return []
         present, now = self.driver.pods(), self.clock.now()
-        cpu = self._pods_of(outcome, present)
+        cpu = self._pods_of(outcome, present, back)
         memory = memory_answers.failed_pods(self._apply, outcome, present)
         return [self._observed(held.event, cpu, memory, outcome, now) for held in self.held.values()]
 
