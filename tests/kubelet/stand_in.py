@@ -60,7 +60,7 @@ class MountedMachine:
             self.hierarchy.make_directory(directory)
 
     def remove(self, cgroup: str) -> bool:
-        return self.machine.remove(cgroup)
+        return self.hierarchy.remove(cgroup)
 
     def write(self, path: str, text: str) -> None:
         Path(path).write_text(text)
