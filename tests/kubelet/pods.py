@@ -33,7 +33,7 @@ def container(name: str = "main", /, **amounts: str) -> Document:
             requests[resource] = amount
             if "/" in resource:  # the API server takes no request of an extended resource without its limit
                 limits[resource] = amount
-    return {"name": name, "resources": {"requests": requests, "limits": limits}}
+    return {"name": name, "image": "none", "resources": {"requests": requests, "limits": limits}}
 
 
 def node_pod(

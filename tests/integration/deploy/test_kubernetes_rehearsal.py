@@ -23,9 +23,10 @@ pytestmark = [pytest.mark.timeout(300), pytest.mark.skipif(why_not_here() is not
 NODE = "edge-1.example.internal"
 HURRY = {
     "ingestion": {"SLACKWATER_INGESTION_WINDOW_SECONDS": "5", "SLACKWATER_INGESTION_LATENESS_SECONDS": "1"},
-    "agent": {"SLACKWATER_AGENT_REPORT_SECONDS": "1"},
+    "agent": {"SLACKWATER_AGENT_REPORT_SECONDS": "1", "SLACKWATER_AGENT_DRIVER": "linux"},
 }
-"""All that is otherwise than in the manifests, besides the number of replicas: two of ingestion, one of the others."""
+"""All that is otherwise than in the manifests, besides the number of replicas: two of ingestion, one of the others. No
+kubelet and no API server run here; tests/kubernetes runs the agent of the manifests with its driver."""
 
 
 def made_secrets(folder: Path) -> Path:

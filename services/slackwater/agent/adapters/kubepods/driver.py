@@ -21,7 +21,7 @@ from slackwater.agent.domain.kubelet import KubeletView, in_force, limited_conta
 from slackwater.agent.domain.protected_pods import protection_reason
 from slackwater.agent.ports import RawSample
 from slackwater.apiserver.node_pods import NodePod
-from slackwater.model.errors import Misconfigured, NotFound
+from slackwater.model.errors import NotFound
 from slackwater.model.nodes import NodeFacts
 from slackwater.model.pods import Pod
 from slackwater.model.time import Clock
@@ -62,14 +62,7 @@ class KubernetesDriver:
         self._view = KubeletView(0, not self.tree.hierarchy.pure_v2)
 
     def open(self) -> None:
-        self.tree.hierarchy.require_writable()
-        place = self.tree.hierarchy.cpu
-        if not self.tree.is_there():
-            raise Misconfigured(
-                f"no cgroup {self.tree.root} below {place}: is this a node of Kubernetes with its cgroup tree "
-                "mounted? A kubelet with --cgroup-root needs SLACKWATER_AGENT_CGROUP_ROOT",
-                code="no_kubepods",
-            )
+        self.tree.require_writable()
         self._gauges.keep_at_most(raise_descriptor_limit() // 2)
 
     def close(self) -> None:

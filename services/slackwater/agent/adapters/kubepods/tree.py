@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,8 +11,11 @@ from slackwater.agent.adapters.linux.hierarchy import Hierarchy
 from slackwater.agent.adapters.linux.knob_files import MOUNTED_FILES, KernelFiles
 from slackwater.agent.adapters.linux.places import controller_directory, is_inside
 from slackwater.agent.domain.kubelet_cgroups import container_cgroups, is_below_a_pod, kubepods_cgroups, pod_cgroups
-from slackwater.model.errors import NotFound
+from slackwater.model.errors import Misconfigured, NotFound
 from slackwater.model.tiers import Tier
+
+_WRITTEN_V1, _WRITTEN_V2 = ("cpu.shares", "memory.limit_in_bytes"), ("cpu.weight", "memory.max")
+"""One file of each controller: all files of a tree have the same owner and mode."""
 
 
 @dataclass(slots=True)
@@ -32,9 +36,25 @@ class KubeletTree:
         candidates = kubepods_cgroups(self.cgroup_root)
         return next((cgroup for cgroup in candidates if self._is_there(cgroup)), candidates[0])
 
-    def is_there(self) -> bool:
-        """Whether a kubelet has made the cgroup of all pods."""
-        return self._is_there(self.root)
+    def require_writable(self) -> None:
+        """Raises Misconfigured that says what is missing. The trees themselves need not be writable, because nothing is
+        made in them: their roots have no write permission, so that only a capability would allow it."""
+        if self.hierarchy.cpu is None:
+            raise Misconfigured(self.hierarchy.why_unwritable() or "", code="cgroups_not_writable")
+        if not self._is_there(self.root):
+            raise Misconfigured(
+                f"no cgroup {self.root} below {self.hierarchy.cpu}: is this a node of Kubernetes with its cgroup tree "
+                "mounted? A kubelet with --cgroup-root needs SLACKWATER_AGENT_CGROUP_ROOT",
+                code="no_kubepods",
+            )
+        for name in _WRITTEN_V2 if self.hierarchy.pure_v2 else _WRITTEN_V1:
+            file = f"{self.directory(name.partition('.')[0], self.root)}/{name}"
+            if not self.kernel.is_writable(file):
+                raise Misconfigured(
+                    f"{file} is not writable for uid {os.geteuid()}: run as root, with the node's cgroup tree mounted "
+                    "for writing",
+                    code="cgroups_not_writable",
+                )
 
     def find_pod(self, kubelet_uid: str) -> str | None:
         """The cgroup of a pod; None while there is none."""

@@ -26,6 +26,10 @@ class KernelFiles(Protocol):
 
     def exists(self, path: str) -> bool: ...
 
+    def is_writable(self, path: str) -> bool:
+        """Whether this process may open the file for writing; nothing is written."""
+        ...
+
 
 class MountedFiles:
     """The cgroup trees of this machine."""
@@ -40,6 +44,9 @@ class MountedFiles:
 
     def exists(self, path: str) -> bool:
         return Path(path).exists()
+
+    def is_writable(self, path: str) -> bool:
+        return os.access(path, os.W_OK)
 
 
 MOUNTED_FILES = MountedFiles()
