@@ -59,7 +59,7 @@ def node_pod(
     }  # fmt: skip
     if owner is not None:
         metadata["ownerReferences"] = [{"controller": True, "apiVersion": "v1", "uid": "o", **owner}]
-    statuses = [
+    statuses: list[Document] = [
         {"name": key, "containerID": value, "state": {"running": {}}, "resources": (resources or {}).get(key)}
         for key, value in (running or {}).items()
     ]

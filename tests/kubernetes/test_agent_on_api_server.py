@@ -51,7 +51,7 @@ from slackwater.model.time import SystemClock
 ROOT = Path(__file__).parents[2]
 MANIFEST = ROOT / "deploy" / "kubernetes" / "agent.yaml"
 PATIENCE_SECONDS = 40.0
-BATCH = {"priority": 0, "labels": {"slackwater.io/tier": "batch"}}
+BATCH: dict[str, Any] = {"priority": 0, "labels": {"slackwater.io/tier": "batch"}}
 
 
 def manifest(kind: str) -> Document:

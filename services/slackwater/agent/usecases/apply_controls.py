@@ -16,6 +16,9 @@ from slackwater.agent.usecases.actuate import Actuator, Outcome
 from slackwater.model.errors import Misconfigured, NotFound
 from slackwater.model.pods import Pod
 
+RECHECK_BORROWED_TICKS = 10
+"""Samples between two comparisons of what is in force for borrowed resources alone."""
+
 
 @dataclass(slots=True)
 class ApplyControls:
@@ -43,7 +46,10 @@ class ApplyControls:
         desired = {knob: text for knob, text in desired.items() if knob in present and knob not in doubtful}
         theirs = self.actuator.read_all(self.foreign)
         self.foreign = {knob: text for knob, text in self.foreign.items() if theirs.get(knob, "") not in (None, text)}
-        return self.actuator.perform(convergence.plan(desired, present, self.actuator.journal, self.foreign))
+        outcome = self.actuator.perform(convergence.plan(desired, present, self.actuator.journal, self.foreign))
+        for knob in outcome.errors if machine.kubelet is not None else ():  # tried again at the next look
+            self._bases.pop(knob.field, None)
+        return outcome
 
     def yielded(self, outcome: Outcome) -> None:
         """Leave these knobs to their foreign writers until the text from before us is back."""
@@ -73,14 +79,18 @@ class ApplyControls:
     def _is_due(
         self, control: Control[Any], merged: object, pods: Sequence[Pod], machine: MachineView, sample: int | None
     ) -> bool:
-        """At every look, or when what it decides on has changed, or when the machine is to be compared again."""
-        if control.recheck_ticks <= 1:
+        """At every look, or when what it decides on has changed, or when the machine is to be compared again. What pods
+        of a kubelet borrow is always in force, so a control that no writer asks for anything may wait there."""
+        ticks = control.recheck_ticks
+        if ticks <= 1 and (merged or machine.kubelet is None):
+            self._bases.pop(control.knob.name, None)
             return True
+        ticks = max(ticks, RECHECK_BORROWED_TICKS) if ticks <= 1 else ticks
         revision = 0 if machine.kubelet is None else machine.kubelet.revision
         basis = (merged, revision, tuple((pod.uid, pod.request) for pod in pods))
         unchanged = self._bases.get(control.knob.name) == basis
         self._bases[control.knob.name] = basis
-        return not unchanged or (sample is not None and sample % control.recheck_ticks == 0)
+        return not unchanged or (sample is not None and sample % ticks == 0)
 
     def _texts(
         self, control: Control[Any], values: Mapping[Target, Value], doubtful: set[Knob]

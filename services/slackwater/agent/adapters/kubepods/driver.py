@@ -160,15 +160,20 @@ class KubernetesDriver:
             self._places,
         )
 
+    def _spec(self, pod_uid: str) -> NodePod | None:
+        if pod_uid not in self._specs:
+            self._refresh()
+        return self._specs.get(pod_uid)
+
     def _cgroup(self, pod_uid: str) -> str:
-        spec = self._specs.get(pod_uid)
+        spec = self._spec(pod_uid)
         cgroup = None if spec is None else self.tree.find_pod(spec.kubelet_uid)
         if cgroup is None:
             raise NotFound(f"pod {pod_uid} is not (any more) on this machine", field="pod_uid")
         return cgroup
 
     def _container(self, target: ContainerOf) -> str:
-        spec = self._specs.get(target.pod_uid)
+        spec = self._spec(target.pod_uid)
         container = None if spec is None else next((one for one in spec.containers if one.name == target.name), None)
         if container is None or not container.id:
             raise NotFound(f"container {target.name} of pod {target.pod_uid} does not run", field="container")
