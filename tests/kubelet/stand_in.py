@@ -7,8 +7,10 @@ those of a pod once and at a resize; the runtime makes a container's cgroup and 
 
 from __future__ import annotations
 
+import copy
 import itertools
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -173,6 +175,17 @@ class KubeletStandIn:
         self.write_pod(uid)
         self.write_container(uid, name)
         self._say(uid, name, None)
+
+    def try_resize(self, uid: str, name: str, resources: Mapping[str, Mapping[str, str]]) -> None:
+        """As `resize`. Where the kernel refuses it the kubelet would repeat it; here the pod stays as it was."""
+        before = copy.deepcopy(self.pods[uid])
+        try:
+            self.resize(uid, name, resources)
+        except OSError:
+            self.pods[uid] = before
+            for lift in (self.write_pod, lambda uid: self.write_container(uid, name)):
+                with suppress(OSError):
+                    lift(uid)
 
     def remove(self) -> None:
         """Every cgroup that was made."""

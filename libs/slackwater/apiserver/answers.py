@@ -44,15 +44,19 @@ def watch_query(version: str) -> dict[str, str]:
 
 
 def read_page(kind: WatchedKind[T], answer: Mapping[str, Any]) -> Page[T]:
-    """A part of a list."""
+    """A part of a list. Raises Unavailable for what is none: a proxy answered, say."""
+    if not isinstance(answer, Mapping):
+        raise Unavailable("the API server's answer is no list")
     metadata = answer.get("metadata") or {}
     items = [kind.parse(item) for item in answer.get("items") or ()]
     return Page(items, str(metadata.get("resourceVersion") or ""), str(metadata.get("continue") or ""))
 
 
 def read_event(kind: WatchedKind[T], line: str | bytes) -> WatchEvent[T]:
-    """One line of a watch. Raises what an ERROR line means."""
+    """One line of a watch. Raises what an ERROR line means, and Unavailable for what is no event."""
     event = msgspec.json.decode(line)
+    if not isinstance(event, dict):
+        raise Unavailable("the API server sent a line that is no event")
     item = event.get("object") or {}
     change = _CHANGES.get(event.get("type"))
     if change is None:

@@ -13,13 +13,12 @@ import pytest
 from agent_fakes import fake_hierarchy
 from tests.kubelet.cluster_node import ClusterNodeScene, throttle
 from tests.kubelet.pods import NODE, container, node_pod
-from tests.kubelet.stand_in import KernelMachine, KubeletStandIn, MountedMachine
-from tests.world.machine.kernel import AGENT, Kernel, Write
+from tests.kubelet.simulated_node import SimulatedNode, simulated
+from tests.kubelet.stand_in import KubeletStandIn, MountedMachine
 
 from slackwater.agent.domain.controls.cpu_limit import CPU_LIMIT
 from slackwater.agent.domain.controls.cpu_weight import CPU_WEIGHT
 from slackwater.agent.domain.knobs import ContainerOf, Knob, Tree
-from slackwater.agent.domain.weights import shares_of_request, weight_of_shares
 from slackwater.apiserver.records import PODS
 from slackwater.events.intent_observed import IntentObserved
 from slackwater.events.node_described import NodeDescribed
@@ -32,39 +31,6 @@ from slackwater.testing.clock import FakeClock
 
 MIB = 1 << 20
 BATCH = {"priority": 5500, "qos_class": "BestEffort"}
-
-
-class SimulatedNode(ClusterNodeScene):
-    """On the simulated kernel; `writes` are the agent's."""
-
-    kernel: Kernel
-    clock: FakeClock
-    writes: list[Write]
-
-    def text(self, cgroup: str, name: str) -> str:
-        return self.kernel.text(self.kubelet.file(cgroup, name)).strip()
-
-    def limits(self, cgroup: str) -> tuple[int, int | None, int | None]:
-        """Shares, CPU quota per 100 ms and memory limit, in the notation of v1."""
-        unlimited = {"-1", "max", str((1 << 63) - 4096)}
-        quota = self.text(cgroup, "cpu.max" if self.kubelet.is_v2 else "cpu.cfs_quota_us").split()[0]
-        memory = self.text(cgroup, "memory.max" if self.kubelet.is_v2 else "memory.limit_in_bytes")
-        shares = self.text(cgroup, "cpu.weight" if self.kubelet.is_v2 else "cpu.shares")
-        return int(shares), None if quota in unlimited else int(quota), None if memory in unlimited else int(memory)
-
-    def shares(self, milli: int) -> int:
-        shares = shares_of_request(milli)
-        return weight_of_shares(shares) if self.kubelet.is_v2 else shares
-
-
-def simulated(tmp_path: Path, pure_v2: bool, driver: str = "systemd", runtime: str = "containerd") -> SimulatedNode:
-    clock, writes = FakeClock(), list[Write]()
-    kernel = Kernel(pure_v2, lambda: None, wrote=lambda write: writes.append(write) if write.by == AGENT else None)
-    kubelet = KubeletStandIn(KernelMachine(kernel), driver, runtime)
-    kubelet.start()
-    scene = SimulatedNode(kubelet, clock, tmp_path, MemoryBus(MemoryBroker(clock=clock)), kernel)
-    scene.writes = writes
-    return scene
 
 
 @pytest.fixture(params=["v1", "v2"])
@@ -277,6 +243,19 @@ async def test_a_resize_in_place_is_the_pods_new_limit_and_no_foreign_writer(
         assert node.published(UsageReported)[-1].pods[0].original_cpu_limit_milli == 1500
     assert service.restored_exactly
     assert node.limits(pod)[1] == 150_000
+    assert node.kernel.differences() == {}
+
+
+async def test_a_resize_after_a_throttle_is_no_inexact_restore(node: SimulatedNode) -> None:
+    uid = node.start(node_pod("job", container(cpu="1", cpu_limit="2"), qos_class="Burstable", priority=5500))
+    async with node.agent() as service:
+        for limits in ([throttle(uid, 1000)], []):
+            await node.declare(throttles=limits)
+            await node.clock.advance(3)
+        node.kubelet.resize(uid, "main", {"limits": {"cpu": "1500m"}})
+        node.tell(uid)
+        await node.clock.advance(3)
+    assert service.restored_exactly
     assert node.kernel.differences() == {}
 
 

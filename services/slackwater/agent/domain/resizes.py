@@ -38,5 +38,7 @@ class Resizes:
 
     def of_resized(self, knobs: Iterable[Knob], kubelet: KubeletView) -> set[Knob]:
         """Those of the knobs that lie in the cgroup of a pod that was resized lately."""
+        if not self._until:
+            return set()
         places = tuple(f"/{kubelet.cgroups[uid]}/" for uid in self._until if uid in kubelet.cgroups)
         return {knob for knob in knobs if any(place in knob.path for place in places)}

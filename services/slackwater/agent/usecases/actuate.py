@@ -9,7 +9,7 @@ restores go on. Records that could not be written stay in memory, and the journa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -130,6 +130,10 @@ class Actuator:
         """Forget what a knob that is not claimed held before: its owner has written it, so there is nothing to give
         back."""
         self._settled.pop(knob, None)
+
+    def given_back(self) -> Collection[Knob]:
+        """The knobs whose previous text is compared at the end."""
+        return self._settled.keys()
 
     def read(self, knob: Knob) -> str | None:
         """The text now; None when it is gone. Raises Misconfigured when that cannot be known."""

@@ -159,7 +159,7 @@ class ConvergeToIntents:
         if kubelet is not None:
             self._resizes.update(kubelet, self._ticks)
             resized = self._resizes.of_resized(self._apply.foreign, kubelet)
-            self._apply.adopt(resized)
+            self._apply.adopt({*resized, *self._resizes.of_resized(self.actuator.given_back(), kubelet)})
         is_idle = kubelet is None or not kubelet.shares
         if is_idle and not self.held and not len(self.actuator.journal) and self.memory_limit_bytes is None:
             return []

@@ -115,10 +115,12 @@ async def _head(reader: asyncio.StreamReader) -> tuple[int, bool]:
     if len(first) < 2:
         raise EOFError("it closed the connection")
     status, chunked = int(first[1]), False
-    while line := (await reader.readline()).strip():
+    while line := await reader.readline():
+        if not line.strip():
+            return status, chunked
         name, _, value = line.lower().partition(b":")
         chunked = chunked or (name == b"transfer-encoding" and b"chunked" in value)
-    return status, chunked
+    raise EOFError("it closed the connection")
 
 
 async def _chunks(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
