@@ -168,12 +168,16 @@ class KubeletStandIn:
         del self.pods[uid]
 
     def resize(self, uid: str, name: str, resources: Mapping[str, Mapping[str, str]]) -> None:
-        """In place: containers first where it shrinks, but here all at once; then the status says so."""
+        """In place: the pod first where its limit grows, the container first where it shrinks; then the status says
+        so. Raises OSError where the kernel refuses it."""
+        before = sum(one.limits.get(CPU, 0) for one in self._pod(uid).containers)
         for one in self.pods[uid]["spec"]["containers"]:
             if one["name"] == name:
                 one["resources"] = {key: {**one["resources"].get(key, {}), **value} for key, value in resources.items()}
-        self.write_pod(uid)
-        self.write_container(uid, name)
+        steps = [lambda: self.write_pod(uid), lambda: self.write_container(uid, name)]
+        grows = sum(one.limits.get(CPU, 0) for one in self._pod(uid).containers) >= before
+        for write in steps if grows else reversed(steps):
+            write()
         self._say(uid, name, None)
 
     def try_resize(self, uid: str, name: str, resources: Mapping[str, Mapping[str, str]]) -> None:

@@ -173,7 +173,7 @@ async def test_restarts_resizes_and_ends_of_pods_are_followed(node: RealNode) ->
         await until(lambda: node.memory(again) == str(64 * MIB) and node.weight(again) == node.weight_of(150))
         await node.declare(throttles=[throttle(job, 1000)])
         await until(lambda: node.quota(node.kubelet.cgroup(job)) == "100000")
-        node.kubelet.resize(job, "main", {"limits": {"cpu": "1500m"}})
+        node.kubelet.resize(job, "main", {"limits": {"cpu": "3"}})
         node.tell(job)
         await until(lambda: node.quota(node.kubelet.cgroup(job)) == "100000")
         node.processes[-1].kill()
@@ -181,4 +181,4 @@ async def test_restarts_resizes_and_ends_of_pods_are_followed(node: RealNode) ->
         node.stop(uid)
         await until(lambda: [one.uid for one in service.driver.pods()] == [job])
     assert service.restored_exactly
-    assert node.quota(node.kubelet.cgroup(job)) == "150000"
+    assert node.quota(node.kubelet.cgroup(job)) == "300000"

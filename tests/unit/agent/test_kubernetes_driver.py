@@ -233,16 +233,16 @@ async def test_a_resize_in_place_is_the_pods_new_limit_and_no_foreign_writer(
     async with node.agent() as service:
         await node.declare(throttles=[throttle(uid, 1000)])
         await node.clock.advance(3)
-        node.kubelet.resize(uid, "main", {"limits": {"cpu": "1500m"}})
+        node.kubelet.resize(uid, "main", {"limits": {"cpu": "3"}})
         await node.clock.advance(said_after)
         node.tell(uid)
         await node.clock.advance(4)
         assert node.limits(pod)[1] == 100_000, "throttled again"
         assert node.published(IntentObserved)[-1].foreign_writers == ()
         await node.clock.advance(6)
-        assert node.published(UsageReported)[-1].pods[0].original_cpu_limit_milli == 1500
+        assert node.published(UsageReported)[-1].pods[0].original_cpu_limit_milli == 3000
     assert service.restored_exactly
-    assert node.limits(pod)[1] == 150_000
+    assert node.limits(pod)[1] == 300_000
     assert node.kernel.differences() == {}
 
 
@@ -255,6 +255,23 @@ async def test_a_resize_after_a_throttle_is_no_inexact_restore(node: SimulatedNo
         node.kubelet.resize(uid, "main", {"limits": {"cpu": "1500m"}})
         node.tell(uid)
         await node.clock.advance(3)
+    assert service.restored_exactly
+    assert node.kernel.differences() == {}
+
+
+async def test_a_throttle_that_a_child_stood_against_goes_back_in_the_order_that_the_kernel_takes(
+    node: SimulatedNode,
+) -> None:
+    """The container that runs now is unknown when the pod is throttled: on v1 its pod can be limited only later."""
+    uid = node.start(node_pod("job", container(cpu="1", cpu_limit="2"), qos_class="Burstable", priority=5500))
+    async with node.agent() as service:
+        await node.clock.advance(1)
+        node.kubelet.start_container(uid, "main")
+        await node.declare(throttles=[throttle(uid, 1000)])
+        await node.clock.advance(3)
+        node.tell(uid)
+        await node.clock.advance(3)
+        assert node.limits(node.kubelet.cgroup(uid))[1] == 100_000
     assert service.restored_exactly
     assert node.kernel.differences() == {}
 
