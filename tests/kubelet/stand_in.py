@@ -174,10 +174,11 @@ class KubeletStandIn:
         for one in self.pods[uid]["spec"]["containers"]:
             if one["name"] == name:
                 one["resources"] = {key: {**one["resources"].get(key, {}), **value} for key, value in resources.items()}
-        steps = [lambda: self.write_pod(uid), lambda: self.write_container(uid, name)]
         grows = sum(one.limits.get(CPU, 0) for one in self._pod(uid).containers) >= before
-        for write in steps if grows else reversed(steps):
-            write()
+        if grows:
+            self.write_pod(uid)
+        self.write_container(uid, name)
+        self.write_pod(uid)
         self._say(uid, name, None)
 
     def try_resize(self, uid: str, name: str, resources: Mapping[str, Mapping[str, str]]) -> None:
@@ -187,9 +188,10 @@ class KubeletStandIn:
             self.resize(uid, name, resources)
         except OSError:
             self.pods[uid] = before
-            for lift in (self.write_pod, lambda uid: self.write_container(uid, name)):
-                with suppress(OSError):
-                    lift(uid)
+            with suppress(OSError):
+                self.write_pod(uid)
+            with suppress(OSError):
+                self.write_container(uid, name)
 
     def remove(self) -> None:
         """Every cgroup that was made."""

@@ -58,7 +58,7 @@ def read_event(kind: WatchedKind[T], line: str | bytes) -> WatchEvent[T]:
     if not isinstance(event, dict):
         raise Unavailable("the API server sent a line that is no event")
     item = event.get("object") or {}
-    change = _CHANGES.get(event.get("type"))
+    change = _CHANGES.get(str(event.get("type")))
     if change is None:
         raise refusal(int(item.get("code") or 500), b"", item)
     version = str((item.get("metadata") or {}).get("resourceVersion") or "")

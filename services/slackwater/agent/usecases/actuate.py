@@ -98,8 +98,8 @@ class Actuator:
     def restore_all(self) -> RestoreReport:
         """Write the previous text of every claimed knob, last claim first; leave what others changed; re-read all.
 
-        What is refused is tried again while anything else was taken. A knob that is refused then stays claimed: the next run tries again, and does not take the agent's text for
-        the original.
+        What is refused is tried again while anything else was taken. A knob that is refused then stays claimed: the
+        next run tries again, and does not take the agent's text for the original.
         """
         knobs = reversed(self.journal.knobs())
         left = {knob: claim for knob in knobs if (claim := self.journal.claim_of(knob)) is not None}

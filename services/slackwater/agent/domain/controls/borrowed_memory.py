@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from slackwater.agent.domain.controls.control import MachineView
+from slackwater.agent.domain.controls.memory_high import usage_v2
 from slackwater.agent.domain.controls.node_memory import parse_v1
 from slackwater.agent.domain.desired_state import DesiredState
 from slackwater.agent.domain.knobs import CgroupFiles, ContainerOf, KernelFile, KnobSpec, Target, Value
@@ -38,9 +39,8 @@ def _writes_v2(text: str, files: CgroupFiles) -> Sequence[tuple[str, str]]:
     """Raises Misconfigured where more than the limit is held that cannot be dropped: the kernel would end processes at
     once. What exceeds the limit later is the kernel's to end."""
     if text != "max":
-        counters = dict(line.split(" ", 1) for line in files.read("memory.stat").splitlines())
-        cache = int(counters.get("inactive_file", 0)) + int(counters.get("active_file", 0))
-        if int(files.read("memory.current")) - cache > int(text):
+        used, cache = usage_v2(files)
+        if used - cache > int(text):
             raise Misconfigured(f"memory.max: more than {text} bytes are held", code="write_refused")
     return (("memory.max", text),)
 

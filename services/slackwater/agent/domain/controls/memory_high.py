@@ -64,7 +64,8 @@ def _usage_v1(files: CgroupFiles) -> tuple[int, int]:
     return int(files.read("memory.usage_in_bytes")), cache
 
 
-def _usage_v2(files: CgroupFiles) -> tuple[int, int]:
+def usage_v2(files: CgroupFiles) -> tuple[int, int]:
+    """Usage and page cache in bytes. Raises Misconfigured where the kernel does not tell."""
     counters = dict(line.split(" ", 1) for line in files.read("memory.stat").splitlines())
     try:
         cache = int(counters["inactive_file"]) + int(counters["active_file"])
@@ -74,7 +75,7 @@ def _usage_v2(files: CgroupFiles) -> tuple[int, int]:
 
 
 def _render_v2(value: Value, files: CgroupFiles) -> str:
-    return "max" if value is None else str(bounded_v2(int(value), *_usage_v2(files)))
+    return "max" if value is None else str(bounded_v2(int(value), *usage_v2(files)))
 
 
 def _render_v1(value: Value, files: CgroupFiles) -> str:
