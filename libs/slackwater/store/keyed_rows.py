@@ -25,6 +25,7 @@ class _Statements:
     read: TextClause
     read_all: TextClause
     of_partitions: TextClause
+    group: TextClause
     page: TextClause
     lock: TextClause
     appear: TextClause
@@ -62,6 +63,7 @@ def _statements(table: KeyedTable[Any]) -> _Statements:
         text(f"{select} WHERE {key} = ANY(:keys) ORDER BY {key}"),
         text(f"{select} ORDER BY {key}"),
         text(f"{select} WHERE {partition_of_sql(key)} = ANY(CAST(:partitions AS int[])) ORDER BY {key}"),
+        text(f"{select} WHERE {schema_of(table.group or table.key)} = :group ORDER BY {key}"),
         text(f"{select} WHERE {key} > :after ORDER BY {key} LIMIT :limit"),
         text(f"{select} WHERE {key} = ANY(:keys) ORDER BY {key} FOR UPDATE"),
         text(f"{insert} ON CONFLICT ({key}) DO NOTHING"),
@@ -106,6 +108,9 @@ class PostgresKeyedRows(Generic[T]):
         if not self._table.of_nodes:
             self._quarantine.follow(self._table.name, problems)
         return values
+
+    async def read_group(self, value: str) -> Mapping[str, T]:
+        return await self._read(self._statements.group, {"group": value})
 
     async def page(self, after: str, limit: int) -> Mapping[str, T]:
         while True:

@@ -61,6 +61,15 @@ class MemoryKeyedRows(Generic[T]):
             self._quarantine.follow(self._table.name, problems)
         return values
 
+    async def read_group(self, value: str) -> Mapping[str, T]:
+        place = [column.name for column in self._table.columns].index(self._table.group)
+        keys = [key for key in self._keys() if key in self._rows.broken or self._group_of(key, place) == value]
+        return self._readable(keys)
+
+    def _group_of(self, key: str, place: int) -> str | None:
+        value = self._value(key)
+        return None if value is None else str(self._table.encode(value)[place])
+
     async def page(self, after: str, limit: int) -> Mapping[str, T]:
         values = self._readable([key for key in self._keys() if key > after])
         return dict(islice(values.items(), limit))
