@@ -13,10 +13,14 @@ CONSUMES = (
     "node.liveness_changed",
     "node.scheduling_changed",
     "resources.offered",
+    "reclaim.answered",
+    "usage.reported",
 )
 PUBLISHES = (
     "claim.changed",
     "decision.recorded",
+    "eviction.requested",
+    "reclaim.requested",
     "health.reported",
     "resource.changed",
     "state.quarantined",

@@ -28,6 +28,10 @@ class LedgerUnit(Protocol):
         """Returns the claims of a tree that have not ended, by id."""
         ...
 
+    async def all_claims(self) -> Sequence[KeptClaim]:
+        """Returns the claims of all trees that have not ended, by id."""
+        ...
+
     async def ended(self) -> Sequence[KeptClaim]:
         """Returns the claims of all trees that have ended and are still kept."""
         ...
@@ -64,6 +68,14 @@ class QuotaMeter(Protocol):
 
     def conflict(self, tree: str) -> None:
         """Another replica changed the tree meanwhile: decided again."""
+        ...
+
+    def unclaimed(self, tree: str, reasons: Sequence[str]) -> None:
+        """The workloads that run in a tree without a claim that holds, one reason each."""
+        ...
+
+    def reclaimed(self, tree: str, seconds: float, *, late: bool) -> None:
+        """A claim that had to end has ended, so long after it was told; `late`: after its grace."""
         ...
 
     def show(self, tree: str, figures: QuotaGauges, now_s: float) -> None:

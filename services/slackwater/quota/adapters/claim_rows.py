@@ -13,6 +13,7 @@ from pydantic import TypeAdapter
 from slackwater.events.envelope import Event
 from slackwater.fairshare.claims import ENDED
 from slackwater.quota.domain.ledger_records import KeptClaim, QuotaUse, StoredTree
+from slackwater.quota.domain.reclaim_leave import ReclaimLeave
 from slackwater.quota.ports import CLAIMS, ENDED_CLAIMS, TREES, USES
 from slackwater.store.keyed import KeyedTable, RowColumn
 from slackwater.store.port import Database, UnitOfWork
@@ -20,12 +21,17 @@ from slackwater.store.quarantine import Quarantine
 
 PAGE: Final = 500
 _KEPT: Final = TypeAdapter(KeptClaim)
+_LEAVE: Final = TypeAdapter(ReclaimLeave)
 _DOCUMENT: Final = RowColumn("document", "jsonb")
 
 
 def _tree_of(row: Any) -> StoredTree:
     over = {str(quota): float(since) for quota, since in row.document["over_since_s"].items()}
-    return StoredTree(row.tree, row.generation, over)
+    return StoredTree(row.tree, row.generation, over, _LEAVE.validate_python(row.document.get("leave", {})))
+
+
+def _tree_document(tree: StoredTree) -> str:
+    return json.dumps({"over_since_s": dict(tree.over_since_s), "leave": _LEAVE.dump_python(tree.leave, mode="json")})
 
 
 def _claim_of(row: Any) -> KeptClaim:
@@ -47,6 +53,7 @@ def _claim_table(name: str) -> KeyedTable[KeptClaim]:
         encode=lambda kept: (kept.tree, kept.claim.state.value, _KEPT.dump_json(kept).decode()),
         decode=_claim_of,
         of_nodes=False,
+        group="tree",
         touched="changed_at",
     )
 
@@ -59,7 +66,7 @@ TREE_ROWS: Final = KeyedTable[StoredTree](
     version_of=lambda tree: tree.generation,
     columns=(_DOCUMENT,),
     key_of=lambda tree: tree.tree,
-    encode=lambda tree: (json.dumps({"over_since_s": dict(tree.over_since_s)}),),
+    encode=lambda tree: (_tree_document(tree),),
     decode=_tree_of,
     of_nodes=False,
     touched="changed_at",
@@ -120,7 +127,10 @@ class KeyedLedgerUnit:
         return (await self._trees.read([tree])).get(tree, StoredTree(tree))
 
     async def claims(self, tree: str) -> Sequence[KeptClaim]:
-        return [kept for kept in (await self._claims.read_all()).values() if kept.tree == tree]
+        return list((await self._claims.read_group(tree)).values())
+
+    async def all_claims(self) -> Sequence[KeptClaim]:
+        return list((await self._claims.read_all()).values())
 
     async def ended(self) -> Sequence[KeptClaim]:
         return list((await self._ended.read_all()).values())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from slackwater.fairshare.arbitration_plan import ArbitrationSettings
@@ -12,12 +12,15 @@ from slackwater.fairshare.tree import ROOT
 from slackwater.model.errors import NotFound
 from slackwater.model.time import Clock
 from slackwater.quota.domain.claim_requests import ClaimRequest, Release, StartNotice, Submission
-from slackwater.quota.domain.ledger_records import KeptClaim
+from slackwater.quota.domain.claim_runs import ObservedClaims, observe_claims
+from slackwater.quota.domain.ledger_records import KeptClaim, tree_key
+from slackwater.quota.domain.reclaim_leave import ReclaimLeave
 from slackwater.quota.domain.runtime_preview import RuntimeChange, runtime_changes
 from slackwater.quota.ports import LedgerStore, QuotaMeter
 from slackwater.quota.usecases.arbitrate_tree import ArbitrateTree, ClaimStanding, TreeView
 from slackwater.quota.usecases.quota_trees import QuotaTrees
 from slackwater.quota.usecases.release_history import ReleaseHistory
+from slackwater.resources.names import CLUSTER
 
 
 class ManageClaims:
@@ -92,13 +95,27 @@ class ManageClaims:
         """Returns the tree of a quota; of `root` the one that is named. Raises NotFound, Unavailable."""
         return await self.of(tree if quota == ROOT else self._trees.declared(quota).quota.tree).view()
 
+    async def observed(self, tree: str) -> ObservedClaims:
+        """Returns how the claims of a tree differ from what agents report. A tree of which nothing but the default
+        quota is declared leaves what runs without a claim alone. Raises Unavailable."""
+        live = await self.of(tree).live()
+        declared = {name for name, each in self._trees.quotas().items() if each.quota.tree == tree}
+        nodes = self._trees.nodes(tree) if declared - {CLUSTER} else ()
+        ended = self._history.recent(tree, self._clock.now().timestamp())
+        return observe_claims(live, ended, self._trees.running, frozenset(nodes), self._clock.now().timestamp())
+
+    async def answered(self, tree: str, change: Callable[[ReclaimLeave], ReclaimLeave]) -> None:
+        """Take an answer to a tree's request for leave; `tree` is its key in events. Raises Conflict, Unavailable."""
+        for name in self._trees.names():
+            if tree_key(name) == tree:
+                await self.of(name).answer(change)
+
     async def counts(self) -> Mapping[str, int]:
         """Returns how many claims of each quota have not ended. Raises Unavailable."""
         counts: dict[str, int] = {}
         async with self._store.unit_of_work() as unit:
-            for tree in self._trees.names():
-                for kept in await unit.claims(tree):
-                    counts[kept.claim.quota] = counts.get(kept.claim.quota, 0) + 1
+            for kept in await unit.all_claims():
+                counts[kept.claim.quota] = counts.get(kept.claim.quota, 0) + 1
         return counts
 
     async def runtime_changes(
