@@ -144,9 +144,8 @@ class Replica:
         await self.scene.book.load(self.mine)
         async with AsyncExitStack() as stack:
             scene = self.scene
-            reclaims = AnswerReclaims(scene.book, scene.clock), OnEvictionRequested(scene.book, scene.intents)
-            handlers = scene.guard, scene.describe, scene.observe, scene.evicted, scene.delete, *reclaims
-            for consumer in consumers(scene.book, *handlers):
+            handlers = scene.guard, scene.describe, scene.observe, scene.evicted, scene.delete
+            for consumer in consumers(scene.book, *handlers, scene.reclaims, scene.requested):
                 opened = await stack.enter_async_context(consumer.open(self.bus, self.mine.__contains__))
                 await opened.acquire(self.mine)
             yield self

@@ -25,8 +25,9 @@ def quota_router(claims: ManageClaims) -> Routes:
 
     @router.get("/quotas/{quota}/tree", role=Role.VIEWER, operation_id="get_quota_tree")
     async def get_tree(quota: RootName, tree: TreeName = "") -> QuotaTree:
-        """What each quota has, uses, lends and owes."""
-        return QuotaTree.of(await claims.view_of(quota, tree), quota)
+        """What each quota has, uses, lends and owes, and what runs without a claim."""
+        view = await claims.view_of(quota, tree)
+        return QuotaTree.of(view, quota, (await claims.observed(view.tree)).unclaimed)
 
     @router.get("/quotas/{quota}/why", role=Role.VIEWER, operation_id="get_quota_why")
     async def get_why(quota: QuotaName) -> QuotaWhy:

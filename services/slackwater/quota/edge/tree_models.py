@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 
 from pydantic import BaseModel, Field
 
 from slackwater.fairshare.tree import ROOT, Quota
 from slackwater.model.errors import NotFound
+from slackwater.quota.domain.claim_runs import UnclaimedWorkload
 from slackwater.quota.domain.ledger_records import tree_key
 from slackwater.quota.usecases.arbitrate_tree import TreeView
 
@@ -36,26 +38,50 @@ class QuotaNode(BaseModel):
     queued: int = Field(description="Its own claims that wait.")
 
 
+class UnclaimedView(BaseModel):
+    """A workload that agents report and that no claim holds for; `claim` is one that has ended."""
+
+    workload: str
+    claim: str
+    pods: int
+    since: datetime
+    amounts: ByResource
+
+
 class QuotaTree(BaseModel):
-    """A tree or a part of it, parents before their children. `total` is what the pool has for it now."""
+    """A tree or a part of it, parents before their children. `total` is what the pool has for it now, without what the
+    pods of the `system` itself request there. `unclaimed` runs on its nodes, and no quota counts it."""
 
     tree: str
     generation: int
     total: ByResource
+    system: ByResource
     nodes: int
     unschedulable_nodes: int
     quotas: list[QuotaNode]
+    unclaimed: list[UnclaimedView]
 
     @classmethod
-    def of(cls, view: TreeView, quota: str) -> QuotaTree:
+    def of(cls, view: TreeView, quota: str, unclaimed: Sequence[UnclaimedWorkload] = ()) -> QuotaTree:
         """Returns the part below `quota`, itself included. Raises NotFound."""
         return cls(
             tree=tree_key(view.tree),
             generation=view.generation,
             total=dict(view.totals.total),
+            system=dict(view.totals.system),
             nodes=view.totals.nodes,
             unschedulable_nodes=view.totals.unschedulable,
             quotas=list(_below(view, quota)),
+            unclaimed=[
+                UnclaimedView(
+                    workload=each.workload,
+                    claim=each.claim,
+                    pods=each.pods,
+                    since=datetime.fromtimestamp(each.since_s, UTC),
+                    amounts=dict(each.amounts),
+                )
+                for each in unclaimed
+            ],
         )
 
 
