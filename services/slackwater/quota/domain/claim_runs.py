@@ -183,10 +183,8 @@ def finding_decision(
 
 def unclaimed_decision(found: UnclaimedWorkload, now_s: float) -> ClaimDecision:
     """Returns the decision that tells of a workload without a claim."""
-    return replace(
-        _timed(found.workload, found.quota, found.reason, found.since_s, now_s, "since then"),
-        others={"pods": found.pods, **found.amounts},
-    )
+    timed = _timed(found.workload, found.quota, found.reason, found.since_s, now_s, "since then")
+    return replace(timed, others={**timed.others, "pods": found.pods, **found.amounts})
 
 
 def _timed(claim: str, quota: str, reason: Reason, since_s: float, now_s: float, name: str) -> ClaimDecision:
