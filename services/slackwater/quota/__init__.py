@@ -31,4 +31,5 @@ OWNS = (
     "quota.quota_uses",
     "quota.claims",
     "quota.ended_claims",
+    "quota.tree_history",
 )

@@ -8,12 +8,14 @@ from typing import Any, Final, Protocol
 
 from slackwater.events.envelope import Event
 from slackwater.quota.domain.ledger_records import KeptClaim, QuotaUse, StoredTree
+from slackwater.quota.domain.past_trees import PastTree
 from slackwater.quota.domain.tree_figures import QuotaGauges
 
 TREES: Final = "quota_trees"
 CLAIMS: Final = "claims"
 ENDED_CLAIMS: Final = "ended_claims"
 USES: Final = "quota_uses"
+PAST: Final = "tree_history"
 """Tables, as the quarantine names them."""
 
 
@@ -54,6 +56,14 @@ class LedgerUnit(Protocol):
         """Write what quotas use."""
         ...
 
+    async def remember(self, past: PastTree) -> None:
+        """Write a tree as it is at a moment."""
+        ...
+
+    async def past(self, tree: str, at_s: float) -> PastTree | None:
+        """Returns the last remembered state of a tree that is not later; None if none is kept."""
+        ...
+
     async def publish(self, event: Event[Any]) -> None:
         """Publish when the unit commits."""
         ...
@@ -92,4 +102,8 @@ class LedgerStore(Protocol):
 
     async def drop_ended(self, before_s: float) -> int:
         """Delete claims that ended before; returns how many. Raises Unavailable."""
+        ...
+
+    async def drop_past(self, tree: str, before_s: float) -> int:
+        """Delete the states of a tree from before; returns how many. Raises Unavailable."""
         ...

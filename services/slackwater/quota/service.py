@@ -45,7 +45,14 @@ class QuotaService(ReplicatedService):
         self.claims = claims = ManageClaims(store, trees, history, clock, meter, settings.arbitration())
         hooks.follow(claims.counts, claims.runtime_changes)
         rounds = ArbitrationRounds(
-            claims, trees, store, clock, meter, replica.partitions.working, settings.keep_ended_seconds
+            claims,
+            trees,
+            store,
+            clock,
+            meter,
+            replica.partitions.working,
+            settings.keep_ended_seconds,
+            settings.keep_history_seconds,
         )
         reconcile = ReconcileClaims(claims, trees, store, clock, meter, rounds.mine)
         repeat = partial(Repeat, clock=clock)
@@ -62,7 +69,7 @@ class QuotaService(ReplicatedService):
                 "ended": repeat(work=rounds.drop_ended, seconds=DROP_SECONDS, missed="ended claims are kept"),
             },
             checks=lambda: [Check("quota-trees", True, f"{len(trees.names())} trees")],
-            routers=lambda: [quota_router(claims)],
+            routers=lambda: [quota_router(claims, clock)],
         )
 
     def rpc_parts(self) -> Sequence[RpcPart]:

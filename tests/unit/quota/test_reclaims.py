@@ -1,4 +1,4 @@
-"""A reclaim evicts through ensurance's intents, as far as the Autonomy of the pool allows, and agents' reports end it."""
+"""Reclaims evict through ensurance's intents, as far as the Autonomy of the pool allows, and reports end them."""
 
 from __future__ import annotations
 
@@ -177,9 +177,9 @@ async def test_what_differs_from_the_reports_is_found_and_told_once() -> None:
         await both.node.report(65)
         await both.scene.scene.advance(300.0)
         await both.node.report(15)
-        assert (await of(client, "b0"))["run"] == {
-            "pods": 0, "first_seen_at": None, "finding": "never_started", "since": (await of(client, "b0"))["admitted_at"],
-        }  # fmt: skip
+        idle = await of(client, "b0")
+        since = idle["admitted_at"]
+        assert idle["run"] == {"pods": 0, "first_seen_at": None, "finding": "never_started", "since": since}
         tree = (await client.get("/v1/quotas/root/tree")).json()
         assert [(each["workload"], each["pods"], each["amounts"]) for each in tree["unclaimed"]] == [
             ("stranger", 1, {"cpu": 1_000})

@@ -1,7 +1,7 @@
 """On reclaim.requested: count the evictions against the Autonomies of the pools, as far as these allow, and answer.
 
-What is granted counts from now on until an hour after the grant has lapsed, used or not: so in no hour more pods of a
-pool end, by reclaims and by waterlines, than its Autonomy allows.
+What is granted counts from now on until an hour after the grant has lapsed, used or not: so no reclaim takes a pool
+beyond what its Autonomy allows in any hour, evictions at waterlines included.
 """
 
 from __future__ import annotations
@@ -99,8 +99,8 @@ class AnswerReclaims:
         excess = len(counted) + number - policy.evictions_per_hour
         ordered = sorted(counted)
         again = ordered[excess - 1] + autonomy.HOUR if excess <= len(ordered) else now + FAR
-        said = f"pool {pool}: {len(counted)} of {policy.evictions_per_hour} evictions an hour are used, {number} more wanted"
-        return said, again
+        used = f"{len(counted)} of {policy.evictions_per_hour} evictions an hour are used"
+        return f"pool {pool}: {used}, {number} more wanted", again
 
 
 def _sum(claims: Sequence[WantedReclaim]) -> dict[str, int]:

@@ -13,14 +13,16 @@ from pydantic import TypeAdapter
 from slackwater.events.envelope import Event
 from slackwater.fairshare.claims import ENDED
 from slackwater.quota.domain.ledger_records import KeptClaim, QuotaUse, StoredTree
+from slackwater.quota.domain.past_trees import PastTree, before_key, is_of
 from slackwater.quota.domain.reclaim_leave import ReclaimLeave
-from slackwater.quota.ports import CLAIMS, ENDED_CLAIMS, TREES, USES
+from slackwater.quota.ports import CLAIMS, ENDED_CLAIMS, PAST, TREES, USES
 from slackwater.store.keyed import KeyedTable, RowColumn
 from slackwater.store.port import Database, UnitOfWork
 from slackwater.store.quarantine import Quarantine
 
 PAGE: Final = 500
 _KEPT: Final = TypeAdapter(KeptClaim)
+_PAST: Final = TypeAdapter(PastTree)
 _LEAVE: Final = TypeAdapter(ReclaimLeave)
 _DOCUMENT: Final = RowColumn("document", "jsonb")
 
@@ -86,6 +88,18 @@ USE_ROWS: Final = KeyedTable[QuotaUse](
 )
 
 
+PAST_ROWS: Final = KeyedTable[PastTree](
+    name=PAST,
+    key="moment",
+    kind="past tree",
+    columns=(RowColumn("tree", "text"), _DOCUMENT),
+    key_of=lambda past: past.moment,
+    encode=lambda past: (past.tree, _PAST.dump_json(past).decode()),
+    decode=lambda row: _PAST.validate_python(row.document),
+    of_nodes=False,
+)
+
+
 class KeyedLedgerStore:
     """slackwater.quota.ports.LedgerStore. The generation of a tree keeps writers apart, not the partition: any replica
     may admit."""
@@ -112,6 +126,18 @@ class KeyedLedgerStore:
                 return dropped
             after = max(page)
 
+    async def drop_past(self, tree: str, before_s: float) -> int:
+        dropped, after = 0, before_key(tree, before_s)
+        while True:
+            async with self._database.unit_of_work() as unit:
+                rows = unit.keyed(PAST_ROWS, self._quarantine)
+                old = [key for key in await rows.page(after, PAGE) if is_of(key, tree)]
+                await rows.remove(old)
+            dropped += len(old)
+            if len(old) < PAGE:
+                return dropped
+            after = max(old)
+
 
 class KeyedLedgerUnit:
     """slackwater.quota.ports.LedgerUnit."""
@@ -122,6 +148,7 @@ class KeyedLedgerUnit:
         self._claims = unit.keyed(CLAIM_ROWS, quarantine)
         self._ended = unit.keyed(ENDED_ROWS, quarantine)
         self._uses = unit.keyed(USE_ROWS, quarantine)
+        self._past = unit.keyed(PAST_ROWS, quarantine)
 
     async def tree(self, tree: str) -> StoredTree:
         return (await self._trees.read([tree])).get(tree, StoredTree(tree))
@@ -155,6 +182,13 @@ class KeyedLedgerUnit:
 
     async def save_uses(self, uses: Sequence[QuotaUse]) -> None:
         await self._uses.write(uses)
+
+    async def remember(self, past: PastTree) -> None:
+        await self._past.write([past])
+
+    async def past(self, tree: str, at_s: float) -> PastTree | None:
+        found = await self._past.page(before_key(tree, at_s), 1)
+        return next((past for past in found.values() if past.tree == tree), None)
 
     async def publish(self, event: Event[Any]) -> None:
         await self._unit.publish(event)

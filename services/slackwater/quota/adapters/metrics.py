@@ -84,7 +84,7 @@ class QuotaMetrics:
             "slackwater_quota_unclaimed_workloads",
             "Workloads that run without a claim that holds, as agents report them.",
             ["tree", "reason"],
-            look="Above 0 for minutes: what they use is given to others too. `slackwater why claim/WORKLOAD` tells since when.",
+            look="Above 0 for minutes: what they use is given to others too; `why claim/WORKLOAD` tells more.",
         )
         self._findings = meters.gauge(
             "slackwater_quota_found_claims",

@@ -12,7 +12,7 @@ from slackwater.fairshare.documents import ResourceName, amounts_of
 from slackwater.model.errors import InvalidInput
 from slackwater.model.tiers import Tier
 from slackwater.quota.domain.claim_decisions import wait_text
-from slackwater.quota.usecases.arbitrate_tree import ClaimStanding
+from slackwater.quota.usecases.tree_view import ClaimStanding
 from slackwater.waterline.policies.quantity import Written
 
 LONGEST_GRACE_SECONDS = 86_400.0

@@ -11,7 +11,7 @@ from slackwater.fairshare.tree import ROOT, Quota
 from slackwater.model.errors import NotFound
 from slackwater.quota.domain.claim_runs import UnclaimedWorkload
 from slackwater.quota.domain.ledger_records import tree_key
-from slackwater.quota.usecases.arbitrate_tree import TreeView
+from slackwater.quota.usecases.tree_view import TreeView
 
 ByResource = dict[str, int]
 
@@ -122,6 +122,7 @@ class QuotaWhy(BaseModel):
     parent: str
     tree: str
     generation: int
+    since: datetime | None = Field(description="Of a past state: when it was first seen so. Null: the state now.")
     dimensions: list[DimensionView]
 
     @classmethod
@@ -133,6 +134,7 @@ class QuotaWhy(BaseModel):
             parent=declared.parent,
             tree=tree_key(view.tree),
             generation=view.generation,
+            since=None if view.at_s is None else datetime.fromtimestamp(view.at_s, UTC),
             dimensions=list(_dimensions(view, declared)),
         )
 

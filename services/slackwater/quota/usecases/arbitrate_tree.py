@@ -25,25 +25,22 @@ from slackwater.fairshare.arbitration_plan import (
 )
 from slackwater.fairshare.claim_index import ClaimIndex
 from slackwater.fairshare.claims import ClaimState, QuotaClaim
-from slackwater.fairshare.debts import QuotaAccounts, accounts
-from slackwater.fairshare.start_estimate import EstimateHitRate, StartEstimate
-from slackwater.fairshare.tree import Quota, QuotaLedger, ledger
+from slackwater.fairshare.debts import accounts
+from slackwater.fairshare.tree import ledger
 from slackwater.model.errors import Conflict, SlackwaterError
-from slackwater.model.records import record
 from slackwater.model.time import Clock
 from slackwater.quota.domain.claim_decisions import ClaimDecision, decisions_of
 from slackwater.quota.domain.claim_requests import ClaimRequest
 from slackwater.quota.domain.claim_runs import RunNotice, finding_decision
 from slackwater.quota.domain.ledger_records import ClaimReasoning, KeptClaim, StoredTree, tree_key
-from slackwater.quota.domain.pool_totals import TreeTotals
 from slackwater.quota.domain.reclaim_leave import ReclaimLeave
-from slackwater.quota.domain.tree_figures import tree_figures
 from slackwater.quota.domain.tree_ledger import TreeLedger, Uses, uses, uses_to_write
 from slackwater.quota.ports import LedgerStore, LedgerUnit, QuotaMeter
 from slackwater.quota.usecases.ask_reclaims import reclaim_requests
 from slackwater.quota.usecases.claim_records import SERVICE, claim_event, claim_record, finding_record
 from slackwater.quota.usecases.quota_trees import QuotaTrees
 from slackwater.quota.usecases.release_history import ReleaseHistory
+from slackwater.quota.usecases.tree_view import ClaimStanding, TreeView
 
 ATTEMPTS: Final = 8
 """Each fails only if another writer succeeded meanwhile."""
@@ -61,35 +58,6 @@ class PendingRequest:
     @property
     def is_done(self) -> bool:
         return self.result is not None or self.error is not None
-
-
-@record(frozen=True, slots=True)
-class TreeView:
-    """A tree at one moment: what is declared, claimed and due, and how the runtime came about."""
-
-    tree: str
-    generation: int
-    totals: TreeTotals
-    quotas: Mapping[str, Quota]
-    """Parents before their children."""
-    ledger: QuotaLedger
-    accounts: dict[str, QuotaAccounts]
-    claims: Sequence[KeptClaim]
-    places: dict[str, QueuePlace]
-
-
-@record(frozen=True, slots=True)
-class ClaimStanding:
-    """A claim, and while it waits its place and when it may start."""
-
-    kept: KeptClaim
-    place: QueuePlace | None = None
-    estimate: StartEstimate | None = None
-    hit_rate: EstimateHitRate | None = None
-    leave: str = ""
-    """What the tree's request for leave to evict waits for."""
-    is_tried: bool = False
-    """Of a dry run: nothing was changed."""
 
 
 class ArbitrateTree:
@@ -440,12 +408,6 @@ class ArbitrateTree:
         layout = self._trees.layout(self.tree)
         runtime, _ = layout.shares(index.requested, self._trees.totals(self.tree).total)
         return list(decisions_of(plan, runtime, uses(layout.quotas, index.used), told))
-
-
-def show_figures(view: TreeView, meter: QuotaMeter, now: datetime) -> None:
-    """Put the figures of a tree on the meter."""
-    claims = {kept.claim.id: kept.claim for kept in view.claims}
-    meter.show(tree_key(view.tree), tree_figures(view.accounts, claims, now.timestamp()), now.timestamp())
 
 
 def _is_news(old: KeptClaim | None, new: KeptClaim) -> bool:

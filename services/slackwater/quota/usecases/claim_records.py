@@ -60,7 +60,9 @@ def finding_record(decision: ClaimDecision, tree: str, now: datetime) -> Decisio
     """Returns the record of what was found about a claim, or about a workload without one. The same finding again has
     the same id."""
     since_s = decision.others["since"]
-    inputs = [Input(name=name, value=value, unit="", source="agents' reports") for name, value in decision.others.items()]
+    inputs = [
+        Input(name=name, value=value, unit="", source="agents' reports") for name, value in decision.others.items()
+    ]
     return DecisionRecord(
         id=str(uuid.uuid5(_IDS, f"{tree}|{decision.claim}|{decision.reason.value}|{since_s}")),
         kind=DecisionKind.CLAIM,

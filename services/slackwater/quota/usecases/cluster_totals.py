@@ -13,10 +13,9 @@ from slackwater.events.node_deleted import NodeDeleted
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.events.usage_reported import UsageReported
 from slackwater.fairshare.documents import QuotaPool
-from slackwater.fairshare.tree import Amounts
 from slackwater.model.nodes import Liveness
 from slackwater.model.time import Clock
-from slackwater.quota.domain.pool_totals import TreeTotals, tree_nodes, totals_of
+from slackwater.quota.domain.pool_totals import TreeTotals, totals_of, tree_nodes
 from slackwater.quota.domain.running_pods import RunningPods, system_amounts
 
 FRESH_SECONDS: Final = 1.0

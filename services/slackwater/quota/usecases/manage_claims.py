@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 
 from slackwater.fairshare.arbitration_plan import ArbitrationSettings
 from slackwater.fairshare.claims import QuotaClaim
@@ -17,9 +18,10 @@ from slackwater.quota.domain.ledger_records import KeptClaim, tree_key
 from slackwater.quota.domain.reclaim_leave import ReclaimLeave
 from slackwater.quota.domain.runtime_preview import RuntimeChange, runtime_changes
 from slackwater.quota.ports import LedgerStore, QuotaMeter
-from slackwater.quota.usecases.arbitrate_tree import ArbitrateTree, ClaimStanding, TreeView
+from slackwater.quota.usecases.arbitrate_tree import ArbitrateTree
 from slackwater.quota.usecases.quota_trees import QuotaTrees
 from slackwater.quota.usecases.release_history import ReleaseHistory
+from slackwater.quota.usecases.tree_view import ClaimStanding, TreeView
 from slackwater.resources.names import CLUSTER
 
 
@@ -94,6 +96,23 @@ class ManageClaims:
     async def view_of(self, quota: str, tree: str = "") -> TreeView:
         """Returns the tree of a quota; of `root` the one that is named. Raises NotFound, Unavailable."""
         return await self.of(tree if quota == ROOT else self._trees.declared(quota).quota.tree).view()
+
+    async def view_at(self, quota: str, at: datetime) -> TreeView:
+        """Returns the tree of a quota as it was, without its claims. Raises NotFound, also for a moment of which
+        nothing is kept; Unavailable."""
+        declared = self._trees.quotas().get(quota)
+        trees = list(self._trees.names()) if declared is None else [declared.quota.tree]
+        async with self._store.unit_of_work() as unit:
+            kept = [await unit.past(tree, at.timestamp()) for tree in trees]
+        for past in kept:
+            if past is not None and any(each.name == quota for each in past.quotas):
+                sums, figures = past.figures()
+                quotas = {each.name: each for each in past.quotas}
+                return TreeView(past.tree, past.generation, past.totals, quotas, sums, dict(figures), (), {}, past.at_s)
+        said = (
+            f"nothing is kept of quota {quota} at {at:%Y-%m-%dT%H:%M:%SZ}: it was not declared, or that is too long ago"
+        )
+        raise NotFound(said, code="quota_history_not_found")
 
     async def observed(self, tree: str) -> ObservedClaims:
         """Returns how the claims of a tree differ from what agents report. A tree of which nothing but the default
