@@ -39,7 +39,8 @@ def totals_of(
 def tree_nodes(view: ClusterView, pools: Sequence[QuotaPool]) -> Mapping[str, Sequence[str]]:
     """Returns the names of the nodes of each tree."""
     return {
-        tree: [view.nodes.names[row] for row in np.flatnonzero(mine)] for tree, mine in _members(view, pools).items()
+        tree: [view.nodes.names[row] for row in np.flatnonzero(mine).tolist()]
+        for tree, mine in _members(view, pools).items()
     }
 
 
