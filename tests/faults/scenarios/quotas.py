@@ -56,9 +56,8 @@ async def quotas(folder: Path, strictness: Strictness, writers: int, claims: int
         )
         bus = await stack.enter_async_context(harness_bus(here.broker.url))
         now = datetime.now(UTC)
-        facts = NodeFacts(
-            "n0", "default", Resources(1000 * CORES, 1 << 40), Resources(), CpuTopology(4, 4, 1, 1), "6.1", "v2", "f", "0"
-        )  # fmt: skip
+        capacity, topology = Resources(1000 * CORES, 1 << 40), CpuTopology(4, 4, 1, 1)
+        facts = NodeFacts("n0", "default", capacity, Resources(), topology, "6.1", "v2", "f", "0")
         described = NodeDescribed(facts=facts, boot_epoch="boot", described_at=now)
         await bus.publish(event_of(described, source="test", time=now))
         await declare(here)
