@@ -110,6 +110,10 @@ class KeyedRows(Protocol[T]):
         """Insert or overwrite these rows; returns the keys written (see `table.newer`)."""
         ...
 
+    async def insert(self, values: Sequence[T]) -> None:
+        """Insert these rows with one statement. Raises Conflict if one of the keys has a row."""
+        ...
+
     async def replace(self, value: T, expected: int, *, last: bool = False) -> None:
         """Write over version `expected` of a row (0: insert it). Raises Conflict for any other
         version.

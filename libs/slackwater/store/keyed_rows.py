@@ -151,6 +151,16 @@ class PostgresKeyedRows(Generic[T]):
             return keys
         return set((await self._unit.connection.execute(self._statements.upsert, self._many(ordered))).scalars())
 
+    async def insert(self, values: Sequence[T]) -> None:
+        if not values:
+            return
+        ordered = sorted(values, key=self._table.key_of)
+        self._fence(map(self._table.key_of, ordered))
+        done = await self._unit.connection.execute(self._statements.appear, self._many(ordered))
+        if done.rowcount != len(ordered):
+            first, last = self._table.key_of(ordered[0]), self._table.key_of(ordered[-1])
+            raise Conflict(f"{self._table.kind}: one of {len(ordered)} from {first} to {last} is stored already")
+
     async def replace(self, value: T, expected: int, *, last: bool = False) -> None:
         table, key = self._table, self._table.key_of(value)
         assert table.version_of is not None  # noqa: S101 - a defect of Slackwater

@@ -98,6 +98,18 @@ class MemoryKeyedRows(Generic[T]):
             self._put(value)
         return set(written)
 
+    async def insert(self, values: Sequence[T]) -> None:
+        ordered = sorted(values, key=self._table.key_of)
+        keys = [self._table.key_of(value) for value in ordered]
+        self._fence(keys)
+        stored = {key for key in keys if self._value(key) is not None or key in self._rows.broken}
+        for key, value in zip(keys, ordered, strict=True):
+            if key not in stored:
+                self._put(value)
+        if stored:
+            kind = self._table.kind
+            raise Conflict(f"{kind}: one of {len(keys)} from {keys[0]} to {keys[-1]} is stored already")
+
     async def replace(self, value: T, expected: int, *, last: bool = False) -> None:
         key = self._table.key_of(value)
         self._fence([key])

@@ -173,8 +173,8 @@ class KeyedLedgerUnit:
         return written
 
     async def save(self, new: Sequence[KeptClaim], changed: Sequence[KeptClaim]) -> None:
-        for kept in new:
-            await (self._ended if kept.claim.state in ENDED else self._claims).replace(kept, 0)
+        await self._claims.insert([kept for kept in new if kept.claim.state not in ENDED])
+        await self._ended.insert([kept for kept in new if kept.claim.state in ENDED])
         ended = [kept for kept in changed if kept.claim.state in ENDED]
         await self._claims.write([kept for kept in changed if kept.claim.state not in ENDED])
         await self._ended.write(ended)
