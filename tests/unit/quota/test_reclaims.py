@@ -204,6 +204,10 @@ async def test_pods_of_the_system_come_off_the_total_once() -> None:
         tree = (await client.get("/v1/quotas/root/tree")).json()
         assert (tree["total"]["cpu"], tree["system"]) == (8_500, {"cpu": 1_500})
         assert tree["unclaimed"] == []
+        (cpu,) = (await client.get("/v1/quotas/system/why")).json()["dimensions"]
+        assert (cpu["total"], cpu["used"], cpu["owed"]) == (10_000, 1_500, 0)
+        taken = await client.put("/v1/elasticquotas/system", json=document("system", {"max": {"cpu": 1}}))
+        assert (taken.status_code, taken.json()["code"]) == (422, "quota_refused")
         refused = await client.post("/v1/quotas/system/claims", json=claim("s0", 1))
         assert refused.status_code == 404
 

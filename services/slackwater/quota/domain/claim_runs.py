@@ -18,7 +18,7 @@ from slackwater.fairshare.reconciliation import (
 from slackwater.model.records import record
 from slackwater.quota.domain.claim_decisions import ClaimDecision, SumTerm
 from slackwater.quota.domain.claim_requests import existing
-from slackwater.quota.domain.running_pods import RunningPod, RunningPods, workload_of
+from slackwater.quota.domain.running_pods import RunningPod, RunningPods, claim_key, workload_of
 
 OVERDUE_S: Final = 30.0
 """From the end of the grace to the finding: what kills the last process, and the next report, take their time."""
@@ -98,6 +98,8 @@ def observe_claims(
     A claim that was started by its platform and that no agent ever reported is left to its platform. What is unknown
     since this process listens is not missing.
     """
+    live = [claim for claim in live if _is_comparable(claim, pods)]
+    ended = [claim for claim in ended if _is_comparable(claim, pods)]
     by_key = pods.by_key()
     keys = {claim.id: pods.key_of(claim) for claim in (*live, *ended)}
     named: dict[str, set[str]] = {}
@@ -139,6 +141,12 @@ def _workload(
         return workload_of(key, [pod for pod in pods if not pod.is_system and pod.node in nodes], now_s)
     whole = workload_of(key, pods, now_s)
     return replace(whole, amounts={name: amount for name, amount in whole.amounts.items() if name in named})
+
+
+def _is_comparable(claim: QuotaClaim, pods: RunningPods) -> bool:
+    """Returns whether reports say something of a claim: it names a workload, a pod named it, or it has to end."""
+    named = bool(claim.workload) or claim.run is not None or claim_key(claim.id) in pods.last_seen_s
+    return named or claim.state is ClaimState.RECLAIMING
 
 
 def _was_seen(claim: QuotaClaim) -> bool:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pydantic import BaseModel, Field
 
 from slackwater.fairshare.tree import ROOT, Quota
+from slackwater.fairshare.validation import SYSTEM
 from slackwater.model.errors import NotFound
 from slackwater.quota.domain.claim_runs import UnclaimedWorkload
 from slackwater.quota.domain.ledger_records import tree_key
@@ -136,6 +137,39 @@ class QuotaWhy(BaseModel):
             generation=view.generation,
             since=None if view.at_s is None else datetime.fromtimestamp(view.at_s, UTC),
             dimensions=list(_dimensions(view, declared)),
+        )
+
+    @classmethod
+    def of_system(cls, view: TreeView) -> QuotaWhy:
+        """Returns what pods of the system request: it comes off what the pool has, before anything is shared."""
+        total, system = view.totals.total, view.totals.system
+        return cls(
+            quota=SYSTEM,
+            parent=ROOT,
+            tree=tree_key(view.tree),
+            generation=view.generation,
+            since=None if view.at_s is None else datetime.fromtimestamp(view.at_s, UTC),
+            dimensions=[
+                DimensionView(
+                    resource=resource,
+                    total=total.get(resource, 0) + amount,
+                    min=0,
+                    scaled_min=0,
+                    guaranteed=0,
+                    request=amount,
+                    weight=0,
+                    first=amount,
+                    rounds=[],
+                    runtime=amount,
+                    used=amount,
+                    borrowed=0,
+                    lent=0,
+                    owed=0,
+                    lenders={},
+                    borrowers={},
+                )
+                for resource, amount in sorted(system.items())
+            ],
         )
 
 

@@ -15,6 +15,7 @@ from slackwater.model.time import Clock
 from slackwater.quota.domain.claim_requests import ClaimRequest, Release, StartNotice, Submission
 from slackwater.quota.domain.claim_runs import ObservedClaims, observe_claims
 from slackwater.quota.domain.ledger_records import KeptClaim, tree_key
+from slackwater.quota.domain.past_trees import PastTree
 from slackwater.quota.domain.reclaim_leave import ReclaimLeave
 from slackwater.quota.domain.runtime_preview import RuntimeChange, runtime_changes
 from slackwater.quota.ports import LedgerStore, QuotaMeter
@@ -102,17 +103,21 @@ class ManageClaims:
         nothing is kept; Unavailable."""
         declared = self._trees.quotas().get(quota)
         trees = list(self._trees.names()) if declared is None else [declared.quota.tree]
-        async with self._store.unit_of_work() as unit:
-            kept = [await unit.past(tree, at.timestamp()) for tree in trees]
-        for past in kept:
+        for past in [await self._past(tree, at) for tree in trees]:
             if past is not None and any(each.name == quota for each in past.quotas):
-                sums, figures = past.figures()
-                quotas = {each.name: each for each in past.quotas}
-                return TreeView(past.tree, past.generation, past.totals, quotas, sums, dict(figures), (), {}, past.at_s)
-        said = (
-            f"nothing is kept of quota {quota} at {at:%Y-%m-%dT%H:%M:%SZ}: it was not declared, or that is too long ago"
-        )
-        raise NotFound(said, code="quota_history_not_found")
+                return _past_view(past)
+        raise _not_kept(f"quota {quota}", at)
+
+    async def whole_at(self, tree: str, at: datetime) -> TreeView:
+        """Returns a tree as it was, without its claims. Raises NotFound, Unavailable."""
+        past = await self._past(tree, at)
+        if past is None:
+            raise _not_kept(f"tree {tree_key(tree)}", at)
+        return _past_view(past)
+
+    async def _past(self, tree: str, at: datetime) -> PastTree | None:
+        async with self._store.unit_of_work() as unit:
+            return await unit.past(tree, at.timestamp())
 
     async def observed(self, tree: str) -> ObservedClaims:
         """Returns how the claims of a tree differ from what agents report. A tree of which nothing but the default
@@ -172,3 +177,14 @@ class ManageClaims:
 def _by_place(standing: ClaimStanding) -> tuple[int, float, str]:
     claim: KeptClaim = standing.kept
     return (0 if standing.place is None else standing.place.position, claim.claim.submitted_s, claim.claim.id)
+
+
+def _past_view(past: PastTree) -> TreeView:
+    sums, figures = past.figures()
+    quotas = {each.name: each for each in past.quotas}
+    return TreeView(past.tree, past.generation, past.totals, quotas, sums, dict(figures), (), {}, past.at_s)
+
+
+def _not_kept(what: str, at: datetime) -> NotFound:
+    said = f"nothing is kept of {what} at {at:%Y-%m-%dT%H:%M:%SZ}: it was not declared, or that is too long ago"
+    return NotFound(said, code="quota_history_not_found")
