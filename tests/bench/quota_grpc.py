@@ -1,7 +1,7 @@
 """Durable admissions over gRPC, beside single-row commits on the same PostgreSQL in the same run.
 
-Admissions: unique claims that fit, each answered after its commit, by concurrent calls from another process. Commits: 16
-asyncpg connections insert one row of a claim's size each, with a commit each. Both in turn, several times.
+Admissions: unique claims that fit, each answered after its commit, by concurrent calls from another process. Commits:
+16 asyncpg connections insert one row of a claim's size each, with a commit each. Both in turn, several times.
 """
 
 from __future__ import annotations

@@ -67,10 +67,9 @@ class Step:
                 return dict(await rows.lock(self.keys))
             case "remove":
                 return await rows.remove(self.keys)
-            case "insert":
-                return await rows.insert([self.shaped(row) for row in self.rows()])
-            case "write":
-                return await rows.write([self.shaped(row) for row in self.rows()])
+            case "write" | "insert":
+                write = rows.write if self.call == "write" else rows.insert
+                return await write([self.shaped(row) for row in self.rows()])
             case _:
                 value = self.rows()[0]
                 return await rows.replace(self.shaped(value), self.expected, last=self.call == "replace last")
@@ -90,7 +89,8 @@ reads = st.builds(
     keys,
 )
 groups = st.builds(Step, st.just(LOCKED), st.just("group"), keys, st.integers(0, 1))
-writes = st.builds(Step, st.sampled_from([LOCKED, NEWER]), st.sampled_from(["write", "insert", "lock"]), keys, st.integers(0, 2))
+changes = st.sampled_from(["write", "insert", "lock"])
+writes = st.builds(Step, st.sampled_from([LOCKED, NEWER]), changes, keys, st.integers(0, 2))
 removals = st.builds(Step, st.sampled_from(TABLES), st.just("remove"), keys)
 replaces = st.builds(
     Step, st.sampled_from([VERSIONED, SHARED]), st.just("replace"), keys, st.integers(0, 2), st.integers(0, 2)
