@@ -64,6 +64,7 @@ class EnsuranceService(ReplicatedService):
             settings.record_budget,
         )
         observed, evicted = OnObserved(book, intents), OnEvicted(book, meter, intents)
+        reclaims = AnswerReclaims(book, clock), OnEvictionRequested(book, intents)
         described, reconcile = OnDescribed(book, intents), ReconcileIntents(book, intents, silent)
         waiting = partial(oldest_waiting, replica.database, IntentDeclared)
 
@@ -93,16 +94,7 @@ class EnsuranceService(ReplicatedService):
             replica,
             load=[partial(book.load, ())],
             state=OwnedNodes(book, clock, meter, follow, reconcile),
-            consumers=consumers(
-                book,
-                guard,
-                described,
-                observed,
-                evicted,
-                OnDeleted(book, meter),
-                AnswerReclaims(book, clock),
-                OnEvictionRequested(book, intents),
-            ),
+            consumers=consumers(book, guard, described, observed, evicted, OnDeleted(book, meter), *reclaims),
             loops={
                 "leases": Repeat(
                     work=KeepLeases(book, clock, meter, renew, reconcile, pools, silent),

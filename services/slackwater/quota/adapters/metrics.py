@@ -80,6 +80,13 @@ class QuotaMetrics:
             ["quota"],
             look="Above 0 for minutes: what runs them does not end them.",
         )
+        self._add_reports(meters)
+        self._owed_from: dict[str, float] = {}
+        self._shown: dict[str, dict[str, set[str]]] = {}
+        """Labels that are set, by tree, quota and resource."""
+
+    def _add_reports(self, meters: Meters) -> None:
+        """What agents' reports say of claims."""
         self._unclaimed = meters.gauge(
             "slackwater_quota_unclaimed_workloads",
             "Workloads that run without a claim that holds, as agents report them.",
@@ -99,9 +106,6 @@ class QuotaMetrics:
             buckets=RECLAIM_BUCKETS,
             look="late: ended after its grace, so that the lender waited longer than promised.",
         )
-        self._owed_from: dict[str, float] = {}
-        self._shown: dict[str, dict[str, set[str]]] = {}
-        """Labels that are set, by tree, quota and resource."""
 
     def decided(self, tree: str, reasons: Sequence[str], seconds: float) -> None:
         for reason in reasons:

@@ -67,7 +67,7 @@ class RunningPods:
         """The node is lost or removed, and all that it ran."""
         self.nodes.pop(node, None)
 
-    def forget(self, now_s: float) -> None:
+    def discard_before(self, now_s: float) -> None:
         """Drop what was seen last long ago."""
         self.last_seen_s = {key: at for key, at in self.last_seen_s.items() if now_s - at < FORGET_S}
 

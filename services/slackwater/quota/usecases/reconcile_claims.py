@@ -38,12 +38,12 @@ class ReconcileClaims:
         self._clock = clock
         self._meter = meter
         self._mine = mine
-        self._told: dict[str, dict[str, str]] = {}
+        self._recorded: dict[str, dict[str, str]] = {}
         """By tree, the reason that was recorded last of each workload without a claim."""
 
     async def __call__(self) -> None:
         """Compare once. Raises Unavailable."""
-        self._trees.running.forget(self._clock.now().timestamp())
+        self._trees.running.discard_before(self._clock.now().timestamp())
         for tree in self._mine():
             try:
                 await self._reconcile(tree)
@@ -54,15 +54,15 @@ class ReconcileClaims:
         observed = await self._claims.observed(tree)
         if observed.notices:
             await self._claims.of(tree).note(observed.notices)
-        await self._tell(tree, {found.workload: found for found in observed.unclaimed})
+        await self._record(tree, {found.workload: found for found in observed.unclaimed})
         self._meter.unclaimed(tree_key(tree), [found.reason.value for found in observed.unclaimed])
 
-    async def _tell(self, tree: str, unclaimed: dict[str, UnclaimedWorkload]) -> None:
-        told, now = self._told.get(tree, {}), self._clock.now()
-        new = [found for name, found in sorted(unclaimed.items()) if told.get(name) != found.reason.value]
+    async def _record(self, tree: str, unclaimed: dict[str, UnclaimedWorkload]) -> None:
+        known, now = self._recorded.get(tree, {}), self._clock.now()
+        new = [found for name, found in sorted(unclaimed.items()) if known.get(name) != found.reason.value]
         if new:
             async with self._store.unit_of_work() as unit:
                 for found in new:
                     record = finding_record(unclaimed_decision(found, now.timestamp()), tree, now)
                     await unit.publish(decision_event(record, None, SERVICE))
-        self._told[tree] = {name: found.reason.value for name, found in unclaimed.items()}
+        self._recorded[tree] = {name: found.reason.value for name, found in unclaimed.items()}
