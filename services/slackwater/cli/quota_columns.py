@@ -88,7 +88,7 @@ def claim_table(claims: Sequence[Item], *, wide: bool) -> list[str]:
 
 def run_text(claim: Item) -> str:
     """What agents report of a claim: how many pods, or what differs."""
-    run = claim["run"]
+    run = claim.get("run")  # a server of an older version does not know it
     if run is None:
         return UNKNOWN
     return str(run["pods"]) if run["finding"] is None else str(run["finding"]).replace("_", " ")
@@ -127,8 +127,9 @@ def estimate_text(estimate: Item) -> str:
 
 def why_lines(answer: Item) -> Iterator[str]:
     """The sum behind the runtime of a quota, resource by resource."""
-    since = "" if answer["since"] is None else f", as it was from {clock_time(answer['since'])} on"
-    yield f"quota {answer['quota']} below {answer['parent']}, tree {answer['tree']}{since}"
+    since = answer.get("since")  # a server of an older version does not know it
+    then = f", as it was from {clock_time(since)} on" if since else ""
+    yield f"quota {answer['quota']} below {answer['parent']}, tree {answer['tree']}{then}"
     for each in answer["dimensions"]:
         name = each["resource"]
 
