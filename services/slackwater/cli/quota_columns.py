@@ -130,6 +130,8 @@ def why_lines(answer: Item) -> Iterator[str]:
     since = answer.get("since")  # a server of an older version does not know it
     then = f", as it was from {clock_time(since)} on" if since else ""
     yield f"quota {answer['quota']} below {answer['parent']}, tree {answer['tree']}{then}"
+    if not answer["dimensions"]:
+        yield "nothing is declared or requested"
     for each in answer["dimensions"]:
         name = each["resource"]
 

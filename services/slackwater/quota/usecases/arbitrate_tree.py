@@ -337,7 +337,8 @@ class ArbitrateTree:
         self, claim: QuotaClaim, current: TreeLedger, records: Mapping[str, DecisionRecord], now: datetime
     ) -> KeptClaim:
         old, decided = current.kept.get(claim.id), records.get(claim.id)
-        because = None if old is None or old.claim.state is not claim.state else old.because
+        known = old is not None and claim.state in (old.claim.state, ClaimState.STARTED)
+        because = old.because if old is not None and known else None
         if decided is not None:
             because = ClaimReasoning(decided.id, decided.reason.value, decided.remaining_because)
         estimate = None if old is None else old.estimate

@@ -19,6 +19,7 @@ from slackwater.quota.domain.ledger_records import KeptClaim, tree_key
 SERVICE: Final = "quota"
 RULE: Final = "arbitrate"
 RECONCILE: Final = "reconcile"
+REPORTS: Final = "agents' reports"
 MOST_REPLAYED: Final = 60
 """Quotas and claims in the arguments of a replay; records of larger trees are compact, because a busy tree would
 fill the stream with copies of itself."""
@@ -60,9 +61,10 @@ def finding_record(decision: ClaimDecision, tree: str, now: datetime) -> Decisio
     """Returns the record of what was found about a claim, or about a workload without one. The same finding again has
     the same id."""
     since_s = decision.others["since"]
-    inputs = [
-        Input(name=name, value=value, unit="", source="agents' reports") for name, value in decision.others.items()
-    ]
+    figures = {name: value for name, value in decision.others.items() if name not in ("since", "now")}
+    since = datetime.fromtimestamp(since_s, UTC).isoformat()
+    inputs = [Input(name=name, value=value, unit="", source=REPORTS) for name, value in figures.items()]
+    inputs.append(Input(name="since", value=since, unit="", source=REPORTS))
     return DecisionRecord(
         id=str(uuid.uuid5(_IDS, f"{tree}|{decision.claim}|{decision.reason.value}|{since_s}")),
         kind=DecisionKind.CLAIM,
