@@ -18,6 +18,7 @@ PUBLISHES = (
     "claim.changed",
     "decision.recorded",
     "health.reported",
+    "quota.accounted",
     "resource.changed",
     "state.quarantined",
 )

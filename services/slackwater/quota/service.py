@@ -10,6 +10,7 @@ from slackwater.quota.adapters.metrics import QuotaMetrics
 from slackwater.quota.edge.cluster_watch import ClusterWatch
 from slackwater.quota.edge.quota_routes import quota_router
 from slackwater.quota.settings import QuotaSettings
+from slackwater.quota.usecases.account_trees import AccountTrees
 from slackwater.quota.usecases.arbitration_rounds import ArbitrationRounds
 from slackwater.quota.usecases.cluster_totals import ClusterTotals
 from slackwater.quota.usecases.manage_claims import ManageClaims
@@ -25,6 +26,7 @@ from slackwater.runtime.service import Check, RpcPart
 from slackwater.telemetry.metrics import process_meters
 
 SHOW_SECONDS = 5.0
+ACCOUNT_SECONDS = 2.0
 DROP_SECONDS = 600.0
 
 
@@ -45,6 +47,7 @@ class QuotaService(ReplicatedService):
         rounds = ArbitrationRounds(
             claims, trees, store, clock, meter, replica.partitions.working, settings.keep_ended_seconds
         )
+        accounts = AccountTrees(claims, rounds.mine, replica.bus.publish, clock)
         repeat = partial(Repeat, clock=clock)
 
         super().__init__(
@@ -54,6 +57,7 @@ class QuotaService(ReplicatedService):
                 "cluster": ClusterWatch(replica.bus, totals),
                 "rounds": repeat(work=rounds, seconds=settings.round_seconds, missed="claims wait longer"),
                 "figures": repeat(work=rounds.show, seconds=SHOW_SECONDS, missed="metrics are shown later"),
+                "accounts": repeat(work=accounts, seconds=ACCOUNT_SECONDS, missed="the console shows an older ledger"),
                 "history": repeat(work=history.read, seconds=READ_SECONDS, missed="estimates follow later"),
                 "ended": repeat(work=rounds.drop_ended, seconds=DROP_SECONDS, missed="ended claims are kept"),
             },

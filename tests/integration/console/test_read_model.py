@@ -26,6 +26,7 @@ from slackwater.console.usecases.record_events import RecordEvents
 from slackwater.decisions.reasons import DecisionKind, Reason
 from slackwater.decisions.record import Action, Alternative
 from slackwater.events.envelope import Event
+from slackwater.events.quota_accounted import QuotaAccounted, QuotaFigures
 from slackwater.model.errors import InvalidInput
 from slackwater.model.quantities import Resources
 from slackwater.offers.lent_use import LentUse, lent_use
@@ -87,6 +88,23 @@ async def test_the_last_generations_of_each_document_stay(model: ReadModel) -> N
     assert list(await model.resource_generations("Autonomy", "nothing")) == []
 
 
+async def test_the_newest_ledger_of_a_tree_and_step_stays_and_outlives_its_retention(model: ReadModel) -> None:
+    def ledger(tree: str, seconds: float, used: int) -> QuotaAccounted:
+        quota = QuotaFigures(name="team", parent="root", depth=1, used={"cpu": used})
+        at = START + timedelta(seconds=seconds)
+        return QuotaAccounted(tree=tree, generation=used, total={}, quotas=(quota,), accounted_at=at)
+
+    await model.save_quota_ledgers([ledger("b", 1.5, 2), ledger("b", 1, 1), ledger("b", 60, 3), ledger("a", 0, 9)])
+    await model.save_quota_ledgers([ledger("b", 0.5, 7), ledger("b", 61, 4)])
+    assert [(one.tree, one.generation) for one in await model.quota_ledgers()] == [("a", 9), ("b", 4)]
+    points = await model.quota_points("b", "cpu", START, END, 5)
+    assert [point.quotas["team"].used for point in points] == [2, 4]
+    assert [point.quotas["team"].used for point in await model.quota_points("b", "cpu", START, END, 600)] == [4]
+    await model.prune(END, START)
+    assert [(one.tree, one.generation) for one in await model.quota_ledgers()] == [("a", 9), ("b", 4)]
+    assert len(await model.quota_points("b", "cpu", START, END, 5)) == 1
+
+
 async def everything(model: ReadModel) -> dict[str, Any]:
     """The answer to every question there is."""
     middle = START + timedelta(seconds=SURGE[0] + 40)
@@ -95,6 +113,9 @@ async def everything(model: ReadModel) -> dict[str, Any]:
     found: dict[str, Any] = {
         "nodes": await model.nodes(),
         "strategies": await model.strategies(),
+        "quotas": await model.quota_ledgers(),
+        "quotas over time": await model.quota_points("default", "batch-cpu", START, middle, 60),
+        "quotas of no tree": await model.quota_points("nowhere", "batch-cpu", START, middle, 60),
         "followers": dict(await model.followers()),
         "pods": await model.pods(),
         "counts": await model.counts(),

@@ -49,7 +49,7 @@ def picture(scene: QuotasScene) -> str:
         *_stages(scene, x, frame),
         *_areas(scene.levels, half, x, y),
         line(frame.x0, y(half), frame.x1, y(half), "min"),
-        text(frame.x1, y(half) - 5, f"min of {BORROWER}", "small", "end"),
+        text(frame.x0 + 5, y(half) - 5, f"min of {BORROWER}", "small"),
         line(frame.x0, frame.y0, frame.x1, frame.y0, "axis"),
         line(frame.x0, frame.y0, frame.x0, frame.y1, "axis"),
         *(text(frame.x0 - 6, y(milli) + 4, format_cpu(int(milli)), "small", "end") for milli in (0, half, 2 * half)),
