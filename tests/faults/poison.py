@@ -17,7 +17,7 @@ from slackwater.events.intent_declared import CpuThrottle, Eviction, IntentDecla
 from slackwater.events.intent_observed import IntentObserved
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
-from slackwater.events.quota_accounted import QuotaAccounted, QuotaFigures
+from slackwater.events.quota_accounted import AccountedQuota, QuotaAccounted
 from slackwater.events.registry import EVENTS
 from slackwater.events.resource_changed import ResourceChanged
 from slackwater.events.state_quarantined import QuarantineReason, StateQuarantined
@@ -76,7 +76,7 @@ def _not_in_the_story(now: datetime, node: str) -> Iterator[Payload]:
     )  # fmt: skip
     yield QuotaAccounted(
         tree="poison", generation=1, total={"cpu": 1000}, accounted_at=now,
-        quotas=(QuotaFigures(name="q", parent="root", depth=1, max={"cpu": 1000}),),
+        quotas=(AccountedQuota(name="q", parent="root", depth=1, max={"cpu": 1000}),),
     )  # fmt: skip
     yield StateQuarantined(
         service="ingestion", id="i", table="nodes", row=node, node=node, reason=QuarantineReason.UNREADABLE, detail="d",

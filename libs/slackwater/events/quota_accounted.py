@@ -13,7 +13,7 @@ Sums = Mapped[Count]
 """Amounts by resource: milli-cores of a CPU, else bytes or pieces."""
 
 
-class QuotaFigures(BaseModel):
+class AccountedQuota(BaseModel):
     """One quota with those below it; docs/concepts/quotas.md has the meaning of each word.
 
     A resource without a max is not limited. `holding` and `queued` count its own claims.
@@ -94,7 +94,7 @@ class QuotaAccounted(Payload):
     total: Sums
     nodes: Count = 0
     unschedulable_nodes: Count = 0
-    quotas: Items[QuotaFigures]
+    quotas: Items[AccountedQuota]
     quotas_beyond: Count = 0
     queue: Items[WaitingClaim] = ()
     queue_beyond: Count = 0

@@ -8,7 +8,7 @@ from typing import Any, Final
 from uuid import NAMESPACE_URL, uuid5
 
 from slackwater.events.envelope import Event, event_of
-from slackwater.events.quota_accounted import QuotaAccounted, QuotaFigures, ReclaimedClaim, WaitingClaim
+from slackwater.events.quota_accounted import AccountedQuota, QuotaAccounted, ReclaimedClaim, WaitingClaim
 
 CPU, MEMORY = "batch-cpu", "batch-memory"
 EVERY: Final = timedelta(seconds=30)
@@ -74,11 +74,11 @@ def _quota(
     owed: int = 0,
     holding: int = 3,
     queued: int = 0,
-) -> QuotaFigures:
+) -> AccountedQuota:
     def cpu(amount: int) -> dict[str, int]:
         return {CPU: 1000 * amount, MEMORY: amount << 32}
 
-    return QuotaFigures(
+    return AccountedQuota(
         name=name,
         parent=parent,
         depth=1 if parent == "root" else 2,

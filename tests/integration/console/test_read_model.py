@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
-import pytest_asyncio
 from served import END, record_all
 from sqlalchemy import text
 
@@ -26,7 +24,6 @@ from slackwater.console.usecases.record_events import RecordEvents
 from slackwater.decisions.reasons import DecisionKind, Reason
 from slackwater.decisions.record import Action, Alternative
 from slackwater.events.envelope import Event
-from slackwater.events.quota_accounted import QuotaAccounted, QuotaFigures
 from slackwater.model.errors import InvalidInput
 from slackwater.model.quantities import Resources
 from slackwater.offers.lent_use import LentUse, lent_use
@@ -39,17 +36,6 @@ START = END - timedelta(minutes=15)
 MONTH = timedelta(days=30)
 CLOCK = FakeClock(END)
 ENDED = EvictionView("e1", "edge-7", "u1", "ensurance", "killed", "", END, "d9")
-
-
-@pytest_asyncio.fixture(params=["memory", "postgres"])
-async def model(request: pytest.FixtureRequest, fresh_database: FreshDatabase) -> AsyncIterator[ReadModel]:
-    if request.param == "memory":
-        yield MemoryReadModel()
-        return
-    addresses = await fresh_database(["console"])
-    database = connect_database(addresses["console"], "console", CLOCK)
-    yield PostgresReadModel(database)
-    await database.close()
 
 
 async def tell(model: ReadModel, events: list[Event[Any]]) -> None:
@@ -86,23 +72,6 @@ async def test_the_last_generations_of_each_document_stay(model: ReadModel) -> N
     assert dict(await model.resource_counts()) == {"Autonomy": 1, "PodQOS": 1}
     assert [one.deleted for one in await model.resource_generations("Autonomy", "gone")] == [True, False]
     assert list(await model.resource_generations("Autonomy", "nothing")) == []
-
-
-async def test_the_newest_ledger_of_a_tree_and_step_stays_and_outlives_its_retention(model: ReadModel) -> None:
-    def ledger(tree: str, seconds: float, used: int) -> QuotaAccounted:
-        quota = QuotaFigures(name="team", parent="root", depth=1, used={"cpu": used})
-        at = START + timedelta(seconds=seconds)
-        return QuotaAccounted(tree=tree, generation=used, total={}, quotas=(quota,), accounted_at=at)
-
-    await model.save_quota_ledgers([ledger("b", 1.5, 2), ledger("b", 1, 1), ledger("b", 60, 3), ledger("a", 0, 9)])
-    await model.save_quota_ledgers([ledger("b", 0.5, 7), ledger("b", 61, 4)])
-    assert [(one.tree, one.generation) for one in await model.quota_ledgers()] == [("a", 9), ("b", 4)]
-    points = await model.quota_points("b", "cpu", START, END, 5)
-    assert [point.quotas["team"].used for point in points] == [2, 4]
-    assert [point.quotas["team"].used for point in await model.quota_points("b", "cpu", START, END, 600)] == [4]
-    await model.prune(END, START)
-    assert [(one.tree, one.generation) for one in await model.quota_ledgers()] == [("a", 9), ("b", 4)]
-    assert len(await model.quota_points("b", "cpu", START, END, 5)) == 1
 
 
 async def everything(model: ReadModel) -> dict[str, Any]:

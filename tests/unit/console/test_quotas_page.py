@@ -18,7 +18,7 @@ from slackwater.charts.svg import Frame
 from slackwater.console.adapters.memory import MemoryReadModel
 from slackwater.console.domain.quota_points import LARGE_SECONDS, SMALL_SECONDS, SMALL_TREE, QuotaAmounts, ledger_time
 from slackwater.console.usecases.quotas_page import MOST_CHARTS, debts_of, quotas_page, rows_of
-from slackwater.events.quota_accounted import QuotaAccounted, QuotaFigures
+from slackwater.events.quota_accounted import AccountedQuota, QuotaAccounted
 from slackwater.testing.clock import EPOCH
 from slackwater.testing.story_quotas import CPU, MEMORY, quotas
 
@@ -84,14 +84,14 @@ async def test_a_ledger_that_is_not_published_any_more_is_said_to_be_old() -> No
 
 async def test_more_quotas_than_charts_are_counted() -> None:
     many = LAST.model_copy(
-        update={"quotas": tuple(QuotaFigures(name=f"q{n}", parent="root", depth=1) for n in range(MOST_CHARTS + 3))}
+        update={"quotas": tuple(AccountedQuota(name=f"q{n}", parent="root", depth=1) for n in range(MOST_CHARTS + 3))}
     )
     view = await quotas_page(await told(many), NOW, "", "", "1h")
     assert (len(view.rows), len(view.histories), view.charts_beyond) == (MOST_CHARTS + 3, MOST_CHARTS, 3)
 
 
 async def test_names_are_escaped_and_long_names_break_nothing() -> None:
-    bad = LAST.model_copy(update={"quotas": (QuotaFigures(name="<b>&", parent="root", depth=1, used={CPU: 1}),)})
+    bad = LAST.model_copy(update={"quotas": (AccountedQuota(name="<b>&", parent="root", depth=1, used={CPU: 1}),)})
     view = await quotas_page(await told(bad), NOW, "", "", "1h")
     assert all("<b>" not in one.picture for one in view.histories)
 

@@ -22,9 +22,9 @@ from slackwater.demo.scenes.quotas_result import (
     FIXED,
     TITLES,
     VARIANTS,
-    QuotaLevel,
     QuotasScene,
     QuotaStage,
+    TeamLevel,
     failures,
     report,
     sentences,
@@ -45,7 +45,7 @@ stages = st.builds(
     waited_seconds=st.one_of(st.none(), st.floats(0, 30)),
 )
 levels = st.builds(
-    QuotaLevel, stage=st.sampled_from(VARIANTS), seconds=st.floats(0, 20), lender_milli=st.integers(0, 2000),
+    TeamLevel, stage=st.sampled_from(VARIANTS), seconds=st.floats(0, 20), lender_milli=st.integers(0, 2000),
     borrower_milli=st.integers(0, 2000),
 )  # fmt: skip
 scenes = st.builds(

@@ -1,4 +1,4 @@
-"""The ledger that quota publishes for display: what the API says, who waits, and who would be reclaimed next."""
+"""The ledger that quota publishes for display: what the API answers, the queue, and the next reclaims."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from slackwater.charts.svg import Frame
 from slackwater.charts.units import bare
 from slackwater.console.domain.quota_points import QuotaPoint
 from slackwater.console.ports import ReadQueries
-from slackwater.events.quota_accounted import QuotaAccounted, QuotaFigures
+from slackwater.events.quota_accounted import AccountedQuota, QuotaAccounted
 from slackwater.fairshare.tree import is_cpu
 
 SPANS: Final[Mapping[str, tuple[timedelta, int]]] = {
@@ -152,7 +152,7 @@ def rows_of(ledger: QuotaAccounted, resource: str) -> list[QuotaRow]:
     return [_row(quota, resource, max(most), unit) for quota in ledger.quotas]
 
 
-def _row(quota: QuotaFigures, resource: str, top: int, unit: str) -> QuotaRow:
+def _row(quota: AccountedQuota, resource: str, top: int, unit: str) -> QuotaRow:
     def of(amounts: Mapping[str, int]) -> int:
         return amounts.get(resource, 0)
 

@@ -27,9 +27,9 @@ from slackwater.demo.scenes.quotas_result import (
     FIXED,
     LENDER,
     Ending,
-    QuotaLevel,
     QuotasScene,
     QuotaStage,
+    TeamLevel,
 )
 from slackwater.demo.scenes.scene import DemoScene, Stage
 from slackwater.model.quantities import format_cpu
@@ -76,7 +76,7 @@ class QuotaRounds:
     total_milli: int = 0
     turns: list[QuotaStage] = field(default_factory=list)
     jobs: list[ClaimedJob] = field(default_factory=list)
-    levels: list[QuotaLevel] = field(default_factory=list)
+    levels: list[TeamLevel] = field(default_factory=list)
     owed_milli: int = 0
     """The highest of the stage."""
     doing: str = FIXED
@@ -129,7 +129,9 @@ class QuotaRounds:
 
     async def _fixed(self) -> None:
         half = format_cpu(self.total_milli // 2)
-        self._say(f"fixed shares: each team's max is its min, {half} CPU; {BORROWER} starts {JOBS} jobs, {LENDER} none")
+        self._announce(
+            f"fixed shares: each team's max is its min, {half} CPU; {BORROWER} starts {JOBS} jobs, {LENDER} none"
+        )
         await self._share(FIXED, self.total_milli // 2)
         await asyncio.gather(*(self._start(BORROWER) for _ in range(JOBS)))
         fits = self.total_milli // 2 // self.job_milli
@@ -141,7 +143,7 @@ class QuotaRounds:
 
     async def _elastic(self) -> None:
         whole = format_cpu(self.total_milli)
-        self._say(f"elastic: each team's max is now {whole} CPU; what {LENDER} leaves idle is lent")
+        self._announce(f"elastic: each team's max is now {whole} CPU; what {LENDER} leaves idle is lent")
         await self._share(ELASTIC, self.total_milli)
 
         async def complete() -> bool:
@@ -151,7 +153,7 @@ class QuotaRounds:
 
     async def _asked(self) -> None:
         grace = f"{GRACE_SECONDS:g} s"
-        self._say(f"{LENDER} starts {ASKED_JOBS} jobs within its min; as many of {BORROWER} have {grace} to end")
+        self._announce(f"{LENDER} starts {ASKED_JOBS} jobs within its min; as many of {BORROWER} have {grace} to end")
         self.doing, self.owed_milli = ASKED, 0
         await asyncio.gather(*(self._start(LENDER) for _ in range(ASKED_JOBS)))
 
@@ -160,7 +162,7 @@ class QuotaRounds:
 
         await self._shown(ASKED, complete, _TAKE_BACK_SECONDS)
 
-    def _say(self, text: str) -> None:
+    def _announce(self, text: str) -> None:
         self.stage.narrator.write_line(f"quotas, {text}")
 
     async def _shown(self, variant: str, complete: Callable[[], Awaitable[bool]], seconds: float) -> None:
@@ -232,7 +234,7 @@ class QuotaRounds:
             tree = await self._tree()
             lender, borrower = (_figures(tree, team) for team in TEAMS)
             self.owed_milli = max(self.owed_milli, lender["owed"].get(RESOURCE, 0))
-            level = QuotaLevel(
+            level = TeamLevel(
                 stage=self.doing,
                 seconds=round(time.monotonic() - self.began, 2),
                 lender_milli=lender["used"].get(RESOURCE, 0),

@@ -16,9 +16,9 @@ from slackwater.demo.scenes.quotas_result import (
     FIXED,
     LENDER,
     VARIANTS,
-    QuotaLevel,
     QuotasScene,
     QuotaStage,
+    TeamLevel,
 )
 from slackwater.model.plurals import counted
 from slackwater.model.quantities import format_cpu
@@ -93,7 +93,7 @@ def _outcome(stage: QuotaStage) -> tuple[str, str]:
     return f"{stage.lender_running} run{waited}", f"{ended} of {BORROWER} ended with a checkpoint"
 
 
-def _areas(levels: Sequence[QuotaLevel], half: float, x: Scale, y: Scale) -> list[str]:
+def _areas(levels: Sequence[TeamLevel], half: float, x: Scale, y: Scale) -> list[str]:
     """Steps, because a ledger jumps."""
     bottom: list[float] = [0.0] * len(levels)
     found = []
@@ -109,7 +109,7 @@ def _areas(levels: Sequence[QuotaLevel], half: float, x: Scale, y: Scale) -> lis
     return found
 
 
-def _steps(levels: Sequence[QuotaLevel], values: Sequence[float], x: Scale, y: Scale) -> list[Point]:
+def _steps(levels: Sequence[TeamLevel], values: Sequence[float], x: Scale, y: Scale) -> list[Point]:
     points: list[Point] = []
     for level, value in zip(levels, values, strict=True):
         if points:

@@ -46,7 +46,7 @@ class QuotaStage(Turn):
         return sum(1 for one in self.endings if one == how)
 
 
-class QuotaLevel(BaseModel):
+class TeamLevel(BaseModel):
     """What both teams used at one moment of a round of stages, in milli-cores."""
 
     model_config = ConfigDict(frozen=True)
@@ -65,7 +65,7 @@ class QuotasScene(Result):
     jobs: int = 0
     asked: int = 0
     turns: tuple[QuotaStage, ...] = ()
-    levels: tuple[QuotaLevel, ...] = ()
+    levels: tuple[TeamLevel, ...] = ()
     """Of the last round: what the picture shows."""
 
     def of(self, variant: str) -> tuple[QuotaStage, ...]:

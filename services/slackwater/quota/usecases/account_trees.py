@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from slackwater.events.envelope import Event, event_of
-from slackwater.events.quota_accounted import QuotaAccounted, QuotaFigures, ReclaimedClaim, WaitingClaim
+from slackwater.events.quota_accounted import AccountedQuota, QuotaAccounted, ReclaimedClaim, WaitingClaim
 from slackwater.fairshare.claims import ClaimState, QuotaClaim
 from slackwater.fairshare.debts import QuotaAccounts
 from slackwater.fairshare.tree import Amounts, Quota
@@ -87,7 +87,7 @@ def accounted(view: TreeView, waiting: Sequence[ClaimStanding], now: datetime) -
     )
 
 
-def _figures(view: TreeView, claims: Sequence[QuotaClaim]) -> list[QuotaFigures]:
+def _figures(view: TreeView, claims: Sequence[QuotaClaim]) -> list[AccountedQuota]:
     """In the order of the tree: a quota, then those below it."""
     own: dict[tuple[str, bool], int] = {}
     for claim in claims:
@@ -96,7 +96,7 @@ def _figures(view: TreeView, claims: Sequence[QuotaClaim]) -> list[QuotaFigures]
     children: dict[str, list[Quota]] = {}
     for quota in view.quotas.values():
         children.setdefault(quota.parent if quota.parent in view.quotas else "", []).append(quota)
-    found: list[QuotaFigures] = []
+    found: list[AccountedQuota] = []
     left = [(quota, 1) for quota in reversed(children.get("", []))]
     while left:
         quota, depth = left.pop()
@@ -105,8 +105,8 @@ def _figures(view: TreeView, claims: Sequence[QuotaClaim]) -> list[QuotaFigures]
     return found
 
 
-def _quota(quota: Quota, depth: int, account: QuotaAccounts, own: Mapping[tuple[str, bool], int]) -> QuotaFigures:
-    return QuotaFigures(
+def _quota(quota: Quota, depth: int, account: QuotaAccounts, own: Mapping[tuple[str, bool], int]) -> AccountedQuota:
+    return AccountedQuota(
         name=quota.name,
         parent=quota.parent,
         depth=depth,
