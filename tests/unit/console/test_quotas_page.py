@@ -19,6 +19,7 @@ from slackwater.console.adapters.memory import MemoryReadModel
 from slackwater.console.domain.quota_points import LARGE_SECONDS, SMALL_SECONDS, SMALL_TREE, QuotaAmounts, ledger_time
 from slackwater.console.usecases.quotas_page import MOST_CHARTS, debts_of, quotas_page, rows_of
 from slackwater.events.quota_accounted import AccountedQuota, QuotaAccounted
+from slackwater.fairshare.documents import MOST_BYTES, MOST_CORES
 from slackwater.testing.clock import EPOCH
 from slackwater.testing.story_quotas import CPU, MEMORY, quotas
 
@@ -94,6 +95,13 @@ async def test_names_are_escaped_and_long_names_break_nothing() -> None:
     bad = LAST.model_copy(update={"quotas": (AccountedQuota(name="<b>&", parent="root", depth=1, used={CPU: 1}),)})
     view = await quotas_page(await told(bad), NOW, "", "", "1h")
     assert all("<b>" not in one.picture for one in view.histories)
+
+
+def test_the_max_of_the_default_quota_limits_nothing() -> None:
+    most = {CPU: 1000 * MOST_CORES, MEMORY: MOST_BYTES}
+    wide = LAST.model_copy(update={"quotas": (AccountedQuota(name="default", parent="root", depth=1, max=most),)})
+    assert [rows_of(wide, resource)[0].maximum for resource in (CPU, MEMORY)] == [None, None]
+    assert [row.maximum for row in rows_of(LAST, CPU)] == [16_000, 16_000, 16_000, None, None]
 
 
 def test_on_every_level_what_is_lent_is_what_is_borrowed() -> None:

@@ -54,6 +54,7 @@ async def test_the_published_ledger_is_what_the_api_answers() -> None:
         assert [(one.claim, one.position, one.reason) for one in last.queue] == [("a0", 1, "reclaiming")]
         assert {one.claim for one in last.reclaiming} == set(next_ones[:2]), "the first of those that were next"
         assert {(one.for_quota, one.for_claim) for one in last.reclaiming} == {("team-a", "a0")}
+        assert [one.claim for one in last.candidates] == ["b2"], "4 of 6 CPU are being reclaimed"
 
 
 async def test_a_ledger_that_does_not_change_is_published_once_a_minute() -> None:

@@ -13,6 +13,7 @@ from slackwater.charts.units import bare
 from slackwater.console.domain.quota_points import QuotaPoint
 from slackwater.console.ports import ReadQueries
 from slackwater.events.quota_accounted import AccountedQuota, QuotaAccounted
+from slackwater.fairshare.documents import MOST_AMOUNT, MOST_BYTES, MOST_CORES
 from slackwater.fairshare.tree import is_cpu
 
 SPANS: Final[Mapping[str, tuple[timedelta, int]]] = {
@@ -26,6 +27,8 @@ MOST_CHARTS: Final = 12
 GIBIBYTE: Final = 1 << 30
 STALE_SECONDS: Final = 180.0
 """Quota publishes each ledger once a minute even if nothing changes."""
+_NO_LIMIT: Final = {"milli-cores": 1000 * MOST_CORES, "bytes": MOST_BYTES}
+"""The max of the generated quota `default`, by unit."""
 _HISTORY: Final = Frame(400, 110, left=52, right=8, top=8, bottom=22)
 
 
@@ -157,6 +160,8 @@ def _row(quota: AccountedQuota, resource: str, top: int, unit: str) -> QuotaRow:
         return amounts.get(resource, 0)
 
     maximum = quota.max.get(resource)
+    if maximum is not None and maximum >= _NO_LIMIT.get(unit, MOST_AMOUNT):
+        maximum = None
     bullet = quota_bullet(
         of(quota.used), of(quota.borrowed), of(quota.runtime), of(quota.min), maximum, top, lambda one: bare(one, unit)
     )

@@ -76,9 +76,9 @@ def report(scene: QuotasScene) -> SceneReport:
     """Returns a table with a row per stage, and what it says."""
     return SceneReport(
         title=f"quotas: {LENDER} and {BORROWER} share {format_cpu(scene.total_milli)} CPU, half each as min; jobs of "
-        f"{format_cpu(scene.job_milli)} CPU",
-        columns=("", f"{BORROWER}\nruns", f"{BORROWER}\nwaits", f"{BORROWER}\nborrows CPU", f"{LENDER}\nlends CPU",
-                 f"{LENDER}\nowed CPU", f"{LENDER}\nruns", f"{LENDER}\nwaited s", "reclaimed", "checkpoint,\nexit 143",
+        f"{format_cpu(scene.job_milli)} CPU; borrowed, lent and owed in CPU",
+        columns=("", f"{BORROWER}\nruns", f"{BORROWER}\nwaits", f"{BORROWER}\nborrows", f"{LENDER}\nlends",
+                 f"{LENDER}\nis owed", f"{LENDER}\nruns", f"{LENDER}\nwaited s", "reclaimed", "checkpoint,\nexit 143",
                  "killed"),
         rows=tuple(_row(turn) for turn in scene.turns),
         sentences=tuple(sentences(scene)),

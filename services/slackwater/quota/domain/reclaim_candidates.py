@@ -16,7 +16,7 @@ from slackwater.fairshare.victims import in_reclaim_order
 def reclaim_candidates(
     quotas: Iterable[Quota], claims: Iterable[QuotaClaim], accounts: Mapping[str, QuotaAccounts], total: Amounts
 ) -> list[QuotaClaim]:
-    """Returns claims in the order of a reclaim of everything that is borrowed.
+    """Returns claims in the order of a reclaim of everything that is borrowed and not being reclaimed already.
 
     A claim is left out if what its quota and those above it borrow is covered by claims before it, in each resource
     that it holds. Which of them a reclaim takes depends on what the lender asks for.
@@ -24,13 +24,19 @@ def reclaim_candidates(
     layout, index = TreeLayout(list(quotas)), ClaimIndex(claims)
     state = TreeState(layout, index, total)
     open_debts = {name: dict(account.borrowed) for name, account in accounts.items()}
+    for claim in index.reclaiming.values():
+        _repay(open_debts, layout.paths.get(claim.quota, ()), claim.holds)
     borrowing = [name for name in index.holding if any(open_debts.get(above) for above in layout.paths.get(name, ()))]
     found = []
     for claim in in_reclaim_order(state, borrowing):
         path = layout.paths[claim.quota]
         if any(open_debts[above].get(key, 0) > 0 for above in path for key in claim.holds):
             found.append(claim)
-            for above in path:
-                for key, amount in claim.holds.items():
-                    open_debts[above][key] = open_debts[above].get(key, 0) - amount
+            _repay(open_debts, path, claim.holds)
     return found
+
+
+def _repay(open_debts: Mapping[str, dict[str, int]], path: Iterable[str], amounts: Amounts) -> None:
+    for above in path:
+        for key, amount in amounts.items():
+            open_debts[above][key] = open_debts[above].get(key, 0) - amount
