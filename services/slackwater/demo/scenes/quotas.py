@@ -41,7 +41,7 @@ TERMINATED = 128 + 15
 RESOURCE: Final = "cpu"
 TEAMS: Final = (LENDER, BORROWER)
 _DESCRIBED_SECONDS, _START_SECONDS, _TAKE_BACK_SECONDS, _STEP_SECONDS = 10.0, 20.0, 25.0, 0.2
-_SHOWN_SECONDS: Final = {FIXED: 0.6, ELASTIC: 1.2, ASKED: 0.6}
+_SHOWN_SECONDS: Final = {FIXED: 0.6, ELASTIC: 1.2, ASKED: 1.2}
 """How long a stage goes on once it is complete."""
 _ROUND_SECONDS: Final = 12.0
 

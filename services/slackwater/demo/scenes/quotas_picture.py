@@ -24,6 +24,8 @@ from slackwater.model.plurals import counted
 from slackwater.model.quantities import format_cpu
 
 WIDTH, HEIGHT = 840.0, 320.0
+_WORDS: Final = 185.0
+"""Width of the longest words of a stage."""
 _HEADINGS: Final = {FIXED: "fixed shares", ELASTIC: "elastic quotas", ASKED: f"{LENDER} asks for its min"}
 STYLE: Final = """
  text { font: 13px system-ui, sans-serif; fill: #1f2328 } .small { font-size: 11px; fill: #57606a }
@@ -72,12 +74,13 @@ def _stages(scene: QuotasScene, x: Scale, frame: Frame) -> list[str]:
         if not begins or not scene.of(variant):
             continue
         left = x(begins[0]) + 4
+        place, anchor = (left, "start") if frame.x1 - left > _WORDS else (frame.x1, "end")
         first, second = _outcome(scene.of(variant)[-1])
         parts += [
             line(left - 4, 34, left - 4, frame.y0, "stage"),
-            text(left, 46, _HEADINGS[variant], ""),
-            text(left, 62, first, "small"),
-            text(left, 77, second, "small"),
+            text(place, 46, _HEADINGS[variant], "", anchor),
+            text(place, 62, first, "small", anchor),
+            text(place, 77, second, "small", anchor),
         ]
     return parts
 
@@ -90,7 +93,7 @@ def _outcome(stage: QuotaStage) -> tuple[str, str]:
         return f"{BORROWER}: {stage.borrower_running} run", f"borrows {borrowed} CPU of {LENDER}"
     waited = "" if stage.waited_seconds is None else f" after {stage.waited_seconds:.1f} s"
     ended = counted(stage.ended("checkpoint"), "job")
-    return f"{stage.lender_running} run{waited}", f"{ended} of {BORROWER} ended with a checkpoint"
+    return f"{stage.lender_running} run{waited}", f"{ended} of {BORROWER}: checkpoint"
 
 
 def _areas(levels: Sequence[TeamLevel], half: float, x: Scale, y: Scale) -> list[str]:
