@@ -17,9 +17,9 @@ from slackwater.model.time import Clock
 from slackwater.quota.domain.claim_decisions import wait_text
 from slackwater.quota.domain.ledger_records import tree_key
 from slackwater.quota.domain.reclaim_candidates import reclaim_candidates
-from slackwater.quota.usecases.arbitrate_tree import ClaimStanding, TreeView
 from slackwater.quota.usecases.claim_records import SERVICE
 from slackwater.quota.usecases.manage_claims import ManageClaims
+from slackwater.quota.usecases.tree_view import ClaimStanding, TreeView
 from slackwater.telemetry.logs import get_logger
 
 log = get_logger(__name__)
