@@ -22,6 +22,7 @@ PUBLISHES = (
     "eviction.requested",
     "reclaim.requested",
     "health.reported",
+    "quota.accounted",
     "resource.changed",
     "state.quarantined",
 )

@@ -11,6 +11,7 @@ from slackwater.quota.edge.cluster_watch import ClusterWatch
 from slackwater.quota.edge.events import consumers
 from slackwater.quota.edge.quota_routes import quota_router
 from slackwater.quota.settings import QuotaSettings
+from slackwater.quota.usecases.account_trees import AccountTrees
 from slackwater.quota.usecases.arbitration_rounds import ArbitrationRounds
 from slackwater.quota.usecases.cluster_totals import ClusterTotals
 from slackwater.quota.usecases.manage_claims import ManageClaims
@@ -27,6 +28,7 @@ from slackwater.runtime.service import Check, RpcPart
 from slackwater.telemetry.metrics import process_meters
 
 SHOW_SECONDS = 5.0
+ACCOUNT_SECONDS = 2.0
 DROP_SECONDS = 600.0
 
 
@@ -54,6 +56,7 @@ class QuotaService(ReplicatedService):
             settings.keep_ended_seconds,
             settings.keep_history_seconds,
         )
+        accounts = AccountTrees(claims, rounds.mine, replica.bus.publish, clock)
         reconcile = ReconcileClaims(claims, trees, store, clock, meter, rounds.mine)
         repeat = partial(Repeat, clock=clock)
 
@@ -65,6 +68,7 @@ class QuotaService(ReplicatedService):
                 "rounds": repeat(work=rounds, seconds=settings.round_seconds, missed="claims wait longer"),
                 "reports": repeat(work=reconcile, seconds=RECONCILE_SECONDS, missed="claims are compared later"),
                 "figures": repeat(work=rounds.show, seconds=SHOW_SECONDS, missed="metrics are shown later"),
+                "accounts": repeat(work=accounts, seconds=ACCOUNT_SECONDS, missed="the console shows an older ledger"),
                 "history": repeat(work=history.read, seconds=READ_SECONDS, missed="estimates follow later"),
                 "ended": repeat(work=rounds.drop_ended, seconds=DROP_SECONDS, missed="ended claims are kept"),
             },

@@ -178,6 +178,15 @@ class ArbitrateTree:
             kept = current.kept.get(name) or (await unit.find([name])).get(name)
             return None if kept is None or kept.tree != self.tree else self._standing(kept, current)
 
+    async def waiting(self, most: int) -> Sequence[ClaimStanding]:
+        """Returns the first claims of the queues, those with the best places first. Raises Unavailable, Conflict."""
+        async with self._turn, self._store.unit_of_work() as unit:
+            current = await self._current(unit, check=True)
+            places = self._places_of(current)
+            queued = [kept for kept in current.kept.values() if kept.claim.state is ClaimState.QUEUED]
+            queued.sort(key=lambda kept: (places[kept.claim.id].position, kept.claim.quota))
+            return [self._standing(kept, current) for kept in queued[:most]]
+
     def standing(self, kept: KeptClaim) -> ClaimStanding:
         """Returns a claim that was just decided about with its place in the queue."""
         return self._standing(kept, self._ledger)
