@@ -22,6 +22,8 @@ PATHS = {
     "workloads": "/workloads",
     "pools": "/pools?sort=pool",
     "policies": "/policies",
+    "quotas": "/quotas?span=15m",
+    "quotas-memory": "/quotas?resource=batch-memory",
     "node": "/nodes/edge-7",
     "zones": "/nodes/edge-9?subject=batch-memory&span=15m&at=-2m",
     "cautious": "/nodes/edge-8?subject=mid-cpu&span=15m&at=yesterday",
@@ -40,6 +42,7 @@ PATHS = {
     "letters": "/deadletters",
     "letter": "/deadletters/1",
 }
+QUOTAS = ("team-a", "team-b", "research", "vision", "speech-and-translation-of-low-resource-languages")
 CHARTS = {
     "overview": {
         "Fleet CPU by tier, last 15m": 1,
@@ -51,6 +54,8 @@ CHARTS = {
     "workloads": {},
     "pools": {},
     "policies": {},
+    "quotas": {f"batch-cpu of quota {name} over time": 1 for name in QUOTAS},
+    "quotas-memory": {f"batch-memory of quota {name} over time": 1 for name in QUOTAS},
     "events": {},
     "events-of": {},
     "strategies": {},
@@ -95,12 +100,15 @@ BARS = {
     "overview": len(FLEET) + 2,
     "nodes": len(FLEET),
     "nodes-by": len(FLEET),
+    "quotas": len(QUOTAS),
+    "quotas-memory": len(QUOTAS),
     "node": 7,
     "zones": 6,
     "decision": 4,
     "prediction": 5,
 }
-"""Small drawings: a tank per node, a bar per gain; a bar per term, one for the result, one for the effect."""
+"""Small drawings: a tank per node, a bar per gain; a bullet per quota; a bar per term, one for the result, one
+for the effect."""
 
 HOSTILE = '<script>window.hacked = 1</script><img src=x onerror="window.hacked = 1">'
 LIVE = "document.getElementById('live').dataset.state === 'open'"
@@ -281,19 +289,19 @@ FOCUSED = "(document.activeElement.innerText || document.activeElement.textConte
 def test_the_keyboard_walks_the_page_from_top_to_bottom(page: Page, told: Served) -> None:
     page.open(told.url)
     walked, heights = [], []
-    for _ in range(50):
+    for _ in range(51):
         page.press("Tab", 9)
         walked.append(page.ask(FOCUSED))
         heights.append(page.ask("document.activeElement.getBoundingClientRect().top + scrollY"))
         style = page.ask("getComputedStyle(document.activeElement).outlineStyle")
         assert style != "none" or walked[-1] == "Skip to content", f"{walked[-1]!r} does not show that it has the focus"
     assert walked[:2] == ["Skip to content", "Slackwater"]
-    assert walked[2:8] == ["Overview", "Nodes", "Pools", "Workloads", "Pods", "Decisions"]
-    assert walked[8:13] == ["Events", "Policies", "Strategies", "Resources", "Loop"]
-    assert walked[13:15] == ["edge-7", "Look, or block it"], "the agent that sends poison comes first"
-    assert walked[15:22] == ["Pictures and tables", "CPU", "Memory", "15m", "1h", "6h", "24h"]
+    assert walked[2:9] == ["Overview", "Nodes", "Pools", "Quotas", "Workloads", "Pods", "Decisions"]
+    assert walked[9:14] == ["Events", "Policies", "Strategies", "Resources", "Loop"]
+    assert walked[14:16] == ["edge-7", "Look, or block it"], "the agent that sends poison comes first"
+    assert walked[16:23] == ["Pictures and tables", "CPU", "Memory", "15m", "1h", "6h", "24h"]
     pool = walked.index("edge")
-    beyond = {name for name in walked[23:pool] if name.startswith("edge-")}
+    beyond = {name for name in walked[24:pool] if name.startswith("edge-")}
     assert beyond == {"edge-7", "edge-8", "edge-9"}, "those beyond their offers"
     assert walked[pool : pool + 2] == ["edge", "1 silent"], "a name that has room is said once"
     names = [name for name in walked[pool:] if name.startswith("edge-")]

@@ -17,6 +17,7 @@ from slackwater.events.intent_declared import CpuThrottle, Eviction, IntentDecla
 from slackwater.events.intent_observed import IntentObserved
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
+from slackwater.events.quota_accounted import AccountedQuota, QuotaAccounted
 from slackwater.events.registry import EVENTS
 from slackwater.events.resource_changed import ResourceChanged
 from slackwater.events.state_quarantined import QuarantineReason, StateQuarantined
@@ -72,6 +73,10 @@ def _not_in_the_story(now: datetime, node: str) -> Iterator[Payload]:
     yield AgentBlockChanged(node=node, blocked=False, reason="poison", changed_by="poison", since=now)
     yield ResourceChanged(
         service="ensurance", kind="NodeQOS", name="poison", generation=1, changed_at=now, document={"kind": "NodeQOS"}
+    )  # fmt: skip
+    yield QuotaAccounted(
+        tree="poison", generation=1, total={"cpu": 1000}, accounted_at=now,
+        quotas=(AccountedQuota(name="q", parent="root", depth=1, max={"cpu": 1000}),),
     )  # fmt: skip
     yield StateQuarantined(
         service="ingestion", id="i", table="nodes", row=node, node=node, reason=QuarantineReason.UNREADABLE, detail="d",

@@ -29,6 +29,7 @@ from slackwater.model.tiers import DEFAULT_PRIORITY, Tier, default_qos
 from slackwater.testing.story_health import health, window_of
 from slackwater.testing.story_offers import RESERVED_MILLI, StoryMoment, offered, records_of
 from slackwater.testing.story_predictions import predicted, prediction_record
+from slackwater.testing.story_quotas import quotas
 from slackwater.testing.story_strategies import OWN_ANNOTATION, strategies
 
 GIB = 2**30
@@ -67,7 +68,8 @@ FLEET = (
 def story(end: datetime, fleet: tuple[Character, ...] = FLEET) -> list[Event[Any]]:
     """Returns all events of the fifteen minutes before `end`, in order."""
     events = [event for node in fleet for event in _Node(node, end - timedelta(seconds=LENGTH_SECONDS)).events()]
-    events += health(end, LENGTH_SECONDS) + strategies(end - timedelta(seconds=LENGTH_SECONDS))
+    start = end - timedelta(seconds=LENGTH_SECONDS)
+    events += health(end, LENGTH_SECONDS) + strategies(start) + quotas(start, LENGTH_SECONDS)
     return sorted(events, key=lambda event: event.time)
 
 

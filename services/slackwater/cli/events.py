@@ -258,6 +258,12 @@ def _quarantined(data: Item) -> tuple[str, str]:
     return "lost", f"{where} set aside, {data['reason']}: {data['detail']}".rstrip(": ")
 
 
+def _accounted(data: Item) -> tuple[str, str]:
+    waiting, reclaiming = len(data["queue"]) + data["queue_beyond"], len(data["reclaiming"])
+    quotas = counted(len(data["quotas"]) + data["quotas_beyond"], "quota")
+    return "", f"tree {data['tree']}: {quotas}, {counted(waiting, 'claim')} waiting, {reclaiming} to end"
+
+
 _SAYINGS: Mapping[str, Callable[[Item], tuple[str, str]]] = {
     "decision.recorded": _decision,
     "effect.measured": _effect,
@@ -278,4 +284,5 @@ _SAYINGS: Mapping[str, Callable[[Item], tuple[str, str]]] = {
     "usage.reported": _reported,
     "waterline.crossed": _reported,
     "health.reported": _health,
+    "quota.accounted": _accounted,
 }

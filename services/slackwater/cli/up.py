@@ -49,6 +49,7 @@ class SceneChoice(StrEnum):
     MEMORY = "memory"
     CACHE = "cache"
     CPU = "cpu"
+    QUOTAS = "quotas"
     POLICIES = "policies"
 
 
@@ -62,7 +63,7 @@ class DriverChoice(StrEnum):
 
 def command(
     demo: Annotated[
-        bool, typer.Option("--demo", help="Show four scenes on real processes: lend, memory, cache and cpu.")
+        bool, typer.Option("--demo", help="Show five scenes on real processes: lend, memory, cache, cpu and quotas.")
     ] = False,
     seconds: Annotated[int | None, typer.Option(min=1, help="Stop after this many seconds.")] = None,
     scene: Annotated[

@@ -15,6 +15,7 @@ CONSUMES = (
     "resources.offered",
     "strategy.followed",
     "resource.changed",
+    "quota.accounted",
     "decision.recorded",
     "effect.measured",
     "intent.observed",

@@ -18,6 +18,7 @@ from slackwater.console.domain.loop import LoopTime, ProcessView
 from slackwater.console.domain.offer_table import OfferTable
 from slackwater.console.domain.pod_story import PodIdentity
 from slackwater.console.domain.pools import PoolRow, PoolSums
+from slackwater.console.domain.quota_points import QuotaPoint
 from slackwater.console.domain.resources import ResourceView
 from slackwater.console.domain.strategies import StrategyView
 from slackwater.console.domain.views import (
@@ -36,6 +37,7 @@ from slackwater.console.domain.views import (
     WindowView,
 )
 from slackwater.decisions.record import DecisionRecord
+from slackwater.events.quota_accounted import QuotaAccounted
 from slackwater.model.nodes import NodeFacts
 
 
@@ -98,6 +100,10 @@ class Writes(Protocol):
         """Keeps the newest generations per document."""
         ...
 
+    async def save_quota_ledgers(self, rows: Sequence[QuotaAccounted]) -> None:
+        """Keeps the newest per tree and `ledger_time`: one of them is the tree's present, the others its history."""
+        ...
+
     async def note_replay(self, replay: ReplayView) -> bool:
         """Record a replay. False if this replay of the letter is recorded already."""
         ...
@@ -105,8 +111,8 @@ class Writes(Protocol):
     async def delete_replay(self, replay: ReplayView) -> None: ...
 
     async def prune(self, usage_before: datetime, decisions_before: datetime) -> None:
-        """Delete usage, forecasts and offers before the first time; decisions, outcomes and listed events before the
-        second.
+        """Delete usage, forecasts, offers and ledgers that a newer one replaces before the first time; decisions,
+        outcomes and listed events before the second.
         """
         ...
 
@@ -199,6 +205,20 @@ class ResourceReads(Protocol):
         ...
 
 
+class QuotaReads(Protocol):
+    """Ledgers of quota trees."""
+
+    async def quota_ledgers(self) -> Sequence[QuotaAccounted]:
+        """The newest ledger of every tree, by tree."""
+        ...
+
+    async def quota_points(
+        self, tree: str, resource: str, since: datetime, until: datetime, step_seconds: int
+    ) -> Sequence[QuotaPoint]:
+        """The figures of all quotas of a tree in one resource: the last of each step, oldest first."""
+        ...
+
+
 class LoopReads(Protocol):
     """Reads of the control loop's health."""
 
@@ -215,7 +235,7 @@ class LoopReads(Protocol):
         ...
 
 
-class ReadQueries(EventReads, FleetReads, LoopReads, StrategyReads, ResourceReads, Protocol):
+class ReadQueries(EventReads, FleetReads, LoopReads, QuotaReads, StrategyReads, ResourceReads, Protocol):
     """Lists are sorted as their docstrings say; unknown names give None or an empty list, never an error. Conditions
     are as reported: slackwater.console.domain.conditions.as_of evaluates their expiry.
     """

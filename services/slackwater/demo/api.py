@@ -16,7 +16,13 @@ from slackwater.runtime.state import Endpoint
 _PAGE = 500
 EXCESS_RATIO = 1.0
 """Release twice the measured gap: "some" pressure is a lower bound, and a surge of seconds leaves few cycles."""
-KINDS = {"avoidanceactions": "AvoidanceAction", "podqos": "PodQOS", "nodeqos": "NodeQOS", "autonomies": "Autonomy"}
+KINDS = {
+    "avoidanceactions": "AvoidanceAction",
+    "podqos": "PodQOS",
+    "nodeqos": "NodeQOS",
+    "autonomies": "Autonomy",
+    "elasticquotas": "ElasticQuota",
+}
 
 
 @dataclass(slots=True)
@@ -57,7 +63,10 @@ class Api:
 
     async def document(self, kind: str, name: str) -> dict[str, Any] | None:
         """The document in force; None if there is none."""
-        answer = await self._client.get(f"/v1/{kind}/{name}")
+        return await self._found(f"/v1/{kind}/{name}")
+
+    async def _found(self, path: str) -> dict[str, Any] | None:
+        answer = await self._client.get(path)
         if answer.status_code == 404:
             return None
         found: dict[str, Any] = answer.json()
@@ -91,6 +100,26 @@ class Api:
         """Every pod as last reported."""
         items: list[dict[str, Any]] = (await self._get("/v1/pods"))["items"]
         return items
+
+    async def quota_tree(self) -> dict[str, Any]:
+        """The ledger of the default quota tree."""
+        found: dict[str, Any] = await self._get("/v1/quotas/root/tree")
+        return found
+
+    async def claims(self, quota: str) -> list[dict[str, Any]]:
+        """The claims of a quota that have not ended; none of a quota that does not exist."""
+        if await self.document("elasticquotas", quota) is None:
+            return []
+        items: list[dict[str, Any]] = (await self._get(f"/v1/quotas/{quota}/claims"))["items"]
+        return items
+
+    async def claim(self, claim: str) -> dict[str, Any] | None:
+        """One claim, also one that has ended lately; None before it was submitted."""
+        return await self._found(f"/v1/claims/{claim}")
+
+    async def release(self, quota: str, claim: str) -> None:
+        """End a claim, in whatever state it is."""
+        await self._ask("DELETE", f"/v1/quotas/{quota}/claims/{claim}")
 
     async def decisions(self) -> list[dict[str, Any]]:
         """Throttle and restore decisions of this run, oldest first."""

@@ -71,10 +71,18 @@ class Workloads:
         ]
 
     async def pod(
-        self, tier: str, workload: str, cpu_milli: int, memory: str, *command: str, limited: bool = False
+        self,
+        tier: str,
+        workload: str,
+        cpu_milli: int,
+        memory: str,
+        *command: str,
+        limited: bool = False,
+        flags: Sequence[str] = (),
     ) -> Process:
-        """Start any command as a pod of a tier; `limited`: it may use no more CPU than it requests."""
-        flags = ["--tier", tier, "--workload", workload, "--name", workload, "--cpu", f"{cpu_milli}m"]
+        """Start any command as a pod of a tier; `limited`: it may use no more CPU than it requests. `flags` are further
+        ones of `exec`."""
+        flags = ["--tier", tier, "--workload", workload, "--name", workload, "--cpu", f"{cpu_milli}m", *flags]
         if limited:
             flags += ["--cpu-limit", f"{cpu_milli}m"]
         state = ("--state-dir", str(self.state_dir))

@@ -13,11 +13,16 @@ CONSUMES = (
     "node.liveness_changed",
     "node.scheduling_changed",
     "resources.offered",
+    "reclaim.answered",
+    "usage.reported",
 )
 PUBLISHES = (
     "claim.changed",
     "decision.recorded",
+    "eviction.requested",
+    "reclaim.requested",
     "health.reported",
+    "quota.accounted",
     "resource.changed",
     "state.quarantined",
 )
@@ -27,4 +32,5 @@ OWNS = (
     "quota.quota_uses",
     "quota.claims",
     "quota.ended_claims",
+    "quota.tree_history",
 )

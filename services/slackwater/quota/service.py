@@ -8,13 +8,16 @@ from functools import partial
 from slackwater.quota.adapters.claim_rows import KeyedLedgerStore
 from slackwater.quota.adapters.metrics import QuotaMetrics
 from slackwater.quota.edge.cluster_watch import ClusterWatch
+from slackwater.quota.edge.events import consumers
 from slackwater.quota.edge.quota_routes import quota_router
 from slackwater.quota.settings import QuotaSettings
+from slackwater.quota.usecases.account_trees import AccountTrees
 from slackwater.quota.usecases.arbitration_rounds import ArbitrationRounds
 from slackwater.quota.usecases.cluster_totals import ClusterTotals
 from slackwater.quota.usecases.manage_claims import ManageClaims
 from slackwater.quota.usecases.quota_documents import ElasticQuotaHooks
 from slackwater.quota.usecases.quota_trees import QuotaTrees
+from slackwater.quota.usecases.reconcile_claims import RECONCILE_SECONDS, ReconcileClaims
 from slackwater.quota.usecases.release_history import READ_SECONDS, ReleaseHistory
 from slackwater.resources.kinds.elastic_quota import ELASTIC_QUOTA
 from slackwater.resources.kinds.quota_profile import QUOTA_PROFILE
@@ -25,6 +28,7 @@ from slackwater.runtime.service import Check, RpcPart
 from slackwater.telemetry.metrics import process_meters
 
 SHOW_SECONDS = 5.0
+ACCOUNT_SECONDS = 2.0
 DROP_SECONDS = 600.0
 
 
@@ -43,22 +47,33 @@ class QuotaService(ReplicatedService):
         self.claims = claims = ManageClaims(store, trees, history, clock, meter, settings.arbitration())
         hooks.follow(claims.counts, claims.runtime_changes)
         rounds = ArbitrationRounds(
-            claims, trees, store, clock, meter, replica.partitions.working, settings.keep_ended_seconds
+            claims,
+            trees,
+            store,
+            clock,
+            meter,
+            replica.partitions.working,
+            settings.keep_ended_seconds,
+            settings.keep_history_seconds,
         )
+        accounts = AccountTrees(claims, rounds.mine, replica.bus.publish, clock)
+        reconcile = ReconcileClaims(claims, trees, store, clock, meter, rounds.mine)
         repeat = partial(Repeat, clock=clock)
 
         super().__init__(
             replica,
-            consumers=(),
+            consumers=consumers(claims),
             loops={
                 "cluster": ClusterWatch(replica.bus, totals),
                 "rounds": repeat(work=rounds, seconds=settings.round_seconds, missed="claims wait longer"),
+                "reports": repeat(work=reconcile, seconds=RECONCILE_SECONDS, missed="claims are compared later"),
                 "figures": repeat(work=rounds.show, seconds=SHOW_SECONDS, missed="metrics are shown later"),
+                "accounts": repeat(work=accounts, seconds=ACCOUNT_SECONDS, missed="the console shows an older ledger"),
                 "history": repeat(work=history.read, seconds=READ_SECONDS, missed="estimates follow later"),
                 "ended": repeat(work=rounds.drop_ended, seconds=DROP_SECONDS, missed="ended claims are kept"),
             },
             checks=lambda: [Check("quota-trees", True, f"{len(trees.names())} trees")],
-            routers=lambda: [quota_router(claims)],
+            routers=lambda: [quota_router(claims, clock)],
         )
 
     def rpc_parts(self) -> Sequence[RpcPart]:

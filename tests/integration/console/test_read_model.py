@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
-import pytest_asyncio
 from served import END, record_all
 from sqlalchemy import text
 
@@ -38,17 +36,6 @@ START = END - timedelta(minutes=15)
 MONTH = timedelta(days=30)
 CLOCK = FakeClock(END)
 ENDED = EvictionView("e1", "edge-7", "u1", "ensurance", "killed", "", END, "d9")
-
-
-@pytest_asyncio.fixture(params=["memory", "postgres"])
-async def model(request: pytest.FixtureRequest, fresh_database: FreshDatabase) -> AsyncIterator[ReadModel]:
-    if request.param == "memory":
-        yield MemoryReadModel()
-        return
-    addresses = await fresh_database(["console"])
-    database = connect_database(addresses["console"], "console", CLOCK)
-    yield PostgresReadModel(database)
-    await database.close()
 
 
 async def tell(model: ReadModel, events: list[Event[Any]]) -> None:
@@ -95,6 +82,9 @@ async def everything(model: ReadModel) -> dict[str, Any]:
     found: dict[str, Any] = {
         "nodes": await model.nodes(),
         "strategies": await model.strategies(),
+        "quotas": await model.quota_ledgers(),
+        "quotas over time": await model.quota_points("default", "batch-cpu", START, middle, 60),
+        "quotas of no tree": await model.quota_points("nowhere", "batch-cpu", START, middle, 60),
         "followers": dict(await model.followers()),
         "pods": await model.pods(),
         "counts": await model.counts(),

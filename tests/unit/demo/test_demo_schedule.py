@@ -29,13 +29,13 @@ def test_a_scene_alone_repeats_its_turns_as_time_allows_and_not_without_end(scen
         assert one.scene.seconds(one.turns + 1) > seconds - schedule.STOP_SECONDS
 
 
-def test_four_scenes_run_by_default_and_take_two_minutes() -> None:
+def test_five_scenes_run_by_default_and_take_two_minutes() -> None:
     planned = schedule.plan(catalog.chosen(catalog.ALL), None)
-    assert [one.scene.name for one in planned] == ["lend", "memory", "cache", "cpu"]
+    assert [one.scene.name for one in planned] == ["lend", "memory", "cache", "cpu", "quotas"]
     assert sum(one.seconds for one in planned) <= 120
 
 
-@pytest.mark.parametrize(("seconds", "shown"), [(20, 0), (30, 1), (90, 3), (125, 4)])
+@pytest.mark.parametrize(("seconds", "shown"), [(15, 0), (20, 1), (45, 2), (90, 4), (125, 5)])
 def test_a_short_run_shows_fewer_scenes(seconds: int, shown: int) -> None:
     planned = schedule.plan(catalog.chosen(catalog.ALL), seconds)
     assert sum(not one.skipped for one in planned) == shown

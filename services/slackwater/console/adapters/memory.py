@@ -10,6 +10,7 @@ from datetime import datetime
 from slackwater.console.adapters.memory_events import MemoryEvents
 from slackwater.console.adapters.memory_fleet import MemoryFleet
 from slackwater.console.adapters.memory_loop import MemoryLoop
+from slackwater.console.adapters.memory_quotas import MemoryQuotas
 from slackwater.console.adapters.memory_resources import MemoryResources
 from slackwater.console.adapters.memory_strategies import MemoryStrategies
 from slackwater.console.domain.candidates import candidates_of, is_carried_out
@@ -37,7 +38,7 @@ from slackwater.events.node_deleted import NodeDeleted
 from slackwater.model.nodes import NodeFacts
 
 
-class MemoryReadModel(MemoryEvents, MemoryFleet, MemoryLoop, MemoryStrategies, MemoryResources):
+class MemoryReadModel(MemoryEvents, MemoryFleet, MemoryLoop, MemoryQuotas, MemoryStrategies, MemoryResources):
     """Dictionaries; every read sorts. Not for large fleets."""
 
     def __init__(self) -> None:
@@ -121,6 +122,7 @@ class MemoryReadModel(MemoryEvents, MemoryFleet, MemoryLoop, MemoryStrategies, M
     async def prune(self, usage_before: datetime, decisions_before: datetime) -> None:
         self._usage = {k: v for k, v in self._usage.items() if v.sampled_at >= usage_before}
         self._windows = {k: v for k, v in self._windows.items() if v.closed_at >= usage_before}
+        self._drop_ledgers(usage_before)
         self._forecasts = {k: v for k, v in self._forecasts.items() if v.predicted_at >= usage_before}
         self._offers = {k: v for k, v in self._offers.items() if v.offered_at >= usage_before}
         self._levels = {at: level for at, level in self._levels.items() if at >= decisions_before}

@@ -15,6 +15,7 @@ from slackwater.console.adapters.loop_statements import PRUNE_WINDOWS
 from slackwater.console.adapters.postgres_events import PRUNE_EVENTS, PostgresEvents
 from slackwater.console.adapters.postgres_fleet import PostgresFleet
 from slackwater.console.adapters.postgres_loop import PostgresLoop
+from slackwater.console.adapters.postgres_quotas import PRUNE_LEDGERS, PostgresQuotas
 from slackwater.console.adapters.postgres_resources import PostgresResources
 from slackwater.console.adapters.postgres_strategies import PostgresStrategies
 from slackwater.console.adapters.queries import Row, as_json
@@ -59,7 +60,9 @@ _OBSERVATION = TypeAdapter(ObservationView)
 _EVICTION = TypeAdapter(EvictionView)
 
 
-class PostgresReadModel(PostgresEvents, PostgresFleet, PostgresLoop, PostgresStrategies, PostgresResources):
+class PostgresReadModel(
+    PostgresEvents, PostgresFleet, PostgresLoop, PostgresQuotas, PostgresStrategies, PostgresResources
+):
     """Implements slackwater.console.ports. Every method is one short transaction. Raises Unavailable."""
 
     async def save_facts(self, rows: Sequence[tuple[NodeFacts, str, datetime]]) -> None:
@@ -152,7 +155,7 @@ class PostgresReadModel(PostgresEvents, PostgresFleet, PostgresLoop, PostgresStr
 
     async def prune(self, usage_before: datetime, decisions_before: datetime) -> None:
         async with self._database.unit_of_work() as unit:
-            for statement in (*sql.PRUNE_USAGE, PRUNE_WINDOWS):
+            for statement in (*sql.PRUNE_USAGE, PRUNE_WINDOWS, PRUNE_LEDGERS):
                 await unit.connection.execute(statement, {"before": usage_before})
             await unit.connection.execute(PRUNE_LEVELS, {"before": decisions_before})
             await unit.connection.execute(sql.PRUNE_NODES)

@@ -23,6 +23,7 @@ from slackwater.events.node_described import NodeDescribed
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
 from slackwater.events.peak_predicted import PeakPredicted
+from slackwater.events.quota_accounted import QuotaAccounted
 from slackwater.events.registry import EVENTS
 from slackwater.events.resource_changed import ResourceChanged
 from slackwater.events.resources_offered import ResourcesOffered
@@ -91,6 +92,7 @@ def projections(record: RecordEvents) -> dict[type[Payload], Record]:
         HealthReported: record.health_reported,
         StrategyFollowed: record.strategy_followed,
         ResourceChanged: record.resource_changed,
+        QuotaAccounted: record.quota_accounted,
     }
 
 

@@ -22,6 +22,7 @@ from slackwater.events.node_described import NodeDescribed
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
 from slackwater.events.peak_predicted import PeakPredicted
+from slackwater.events.quota_accounted import QuotaAccounted
 from slackwater.events.resource_changed import ResourceChanged
 from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.events.strategy_followed import StrategyFollowed
@@ -105,6 +106,9 @@ class RecordEvents:
 
     async def resource_changed(self, events: Sequence[Event[ResourceChanged]]) -> None:
         await self._writes.save_resources([translate.resource_view(e) for e in events])
+
+    async def quota_accounted(self, events: Sequence[Event[QuotaAccounted]]) -> None:
+        await self._writes.save_quota_ledgers([e.data for e in events])
 
     async def health_reported(self, events: Sequence[Event[HealthReported]]) -> None:
         await self._writes.save_processes([translate.process_view(e) for e in events])

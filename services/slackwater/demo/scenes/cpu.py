@@ -20,7 +20,7 @@ from slackwater.demo.scenes.scene import DemoScene, Stage, wait_until
 from slackwater.demo.schedule import SURGE_LOAD
 from slackwater.demo.summary import Reaction
 
-SURGE_SECONDS: Final = 5.0
+SURGE_SECONDS: Final = 3.5
 MODES: Final = {
     PLAIN: ("observe", "by-request"),
     WEIGHTS: ("observe", "by-tier-idle"),
