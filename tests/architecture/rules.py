@@ -101,6 +101,7 @@ PURE_PACKAGES = (
     *("slackwater.fairshare", "slackwater.podmigration", "slackwater.traces", "slackwater.waterline", "numpy"),
     *("slackwater.resources.metadata", "slackwater.resources.names", "slackwater.resources.selectors"),
     *("slackwater.apiserver.resource_names", "slackwater.apiserver.records"),
+    *("slackwater.apiserver.node_pods", "slackwater.apiserver.workloads"),
     "slackwater.cluster.view",  # a snapshot; what folds it reads events
 )
 IMPURE_STANDARD = frozenset(

@@ -95,7 +95,7 @@ class RealDriver:
         if answer.status_code == httpx2.codes.CONFLICT:
             await self._done("PATCH", path, {**document, "status": None})
         else:
-            answer.raise_for_status()
+            assert answer.is_success, answer.text
             self._created.append(path)
         if document.get("status"):
             await self._done("PATCH", f"{path}/status", {"status": document["status"]})
@@ -116,7 +116,7 @@ class RealDriver:
     async def grant(self, rules: Sequence[Document]) -> None:
         """Make these all the rights of the service's account."""
         document = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole"}
-        await _applied(self._admin, ROLE, {**document, "metadata": {"name": "slackwater-kubernetes"}, "rules": rules})
+        await applied(self._admin, ROLE, {**document, "metadata": {"name": "slackwater-kubernetes"}, "rules": rules})
 
     async def warnings_of(self, document: Document) -> Sequence[str]:
         """Apply a manifest without keeping it; returns the warnings. Fails for an unknown field."""
@@ -168,11 +168,11 @@ async def real_driver(admin_kubeconfig: Path, folder: Path) -> AsyncIterator[Rea
     config = KubeConfig.from_file(admin_kubeconfig).get()
     assert config is not None
     async with AsyncClient(config, ConnectionParams(trust_env=False)) as admin:
-        await _applied(admin, "api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", **_named("slackwater")})
+        await applied(admin, "api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", **_named("slackwater")})
         account = {"apiVersion": "v1", "kind": "ServiceAccount", **_named("kubernetes")}
-        await _applied(admin, ACCOUNT.rpartition("/")[0], account)
+        await applied(admin, ACCOUNT.rpartition("/")[0], account)
         for part in yaml.safe_load_all(RIGHTS.read_text()):
-            await _applied(admin, ROLE if part["kind"] == "ClusterRole" else BINDING, part)
+            await applied(admin, ROLE if part["kind"] == "ClusterRole" else BINDING, part)
         request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
         token = (await admin.post(f"{ACCOUNT}/token", json=request)).raise_for_status().json()["status"]["token"]
         kubeconfig = folder / "service.kubeconfig"
@@ -187,7 +187,7 @@ async def real_driver(admin_kubeconfig: Path, folder: Path) -> AsyncIterator[Rea
                 await driver.clean()
 
 
-async def _applied(admin: httpx2.AsyncClient, collection: str, document: Document) -> None:
+async def applied(admin: httpx2.AsyncClient, collection: str, document: Document) -> None:
     answer = await admin.patch(
         f"{collection}/{document['metadata']['name']}",
         params={"fieldManager": "tests", "force": "true"},

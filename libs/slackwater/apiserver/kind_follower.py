@@ -13,7 +13,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-from slackwater.apiserver.port import ApiServer, VersionExpired, WatchEvent
+from slackwater.apiserver.port import ObjectReader, VersionExpired, WatchEvent
 from slackwater.apiserver.records import ApiRecord, WatchedKind
 from slackwater.model.errors import Misconfigured, SlackwaterError, Unavailable
 from slackwater.model.time import Clock
@@ -57,7 +57,7 @@ class KindFollower(Generic[T]):
 
     def __init__(
         self,
-        server: ApiServer,
+        server: ObjectReader,
         kind: WatchedKind[T],
         sink: RecordSink,
         clock: Clock,

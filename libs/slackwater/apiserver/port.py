@@ -79,8 +79,8 @@ class Page(Generic[T]):
     next_page: str
 
 
-class ApiServer(Protocol):
-    """Lists, watches, applies to the status of nodes, taints nodes, evicts pods, applies objects and their status."""
+class ObjectReader(Protocol):
+    """Lists and watches. An implementation may leave out objects by a selector."""
 
     async def list_page(self, kind: WatchedKind[T], limit: int, page: str = "") -> Page[T]:
         """The next objects of a kind in all namespaces, at most `limit`. Raises VersionExpired if the list took too
@@ -91,6 +91,10 @@ class ApiServer(Protocol):
         """Every change after `version`, in order. Ends when the server ends it, which it does every few minutes.
         Raises VersionExpired, also in the middle."""
         ...
+
+
+class ApiServer(ObjectReader, Protocol):
+    """Besides reading: applies to the status of nodes, taints nodes, evicts pods, applies objects and their status."""
 
     async def apply_lent(self, node: str, uid: str, amounts: Mapping[str, int], *, force: bool) -> ClusterNode:
         """Make `amounts` all that FIELD_MANAGER has in capacity and allocatable of the node's status; returns the node

@@ -7,6 +7,7 @@ resource, is not followed, because prediction keeps models per Deployment. Owner
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -15,6 +16,9 @@ from slackwater.apiserver.records import ControllerRecord, OwnerRef, PodRecord
 
 INTERMEDIATE: Final[Mapping[tuple[str, str], str]] = {("apps", "ReplicaSet"): "replicasets", ("batch", "Job"): "jobs"}
 """Kinds between pods and workloads, with their plural."""
+TEMPLATE_HASH: Final = "pod-template-hash"
+_OF_CRON_JOB: Final = re.compile(r"(.+)-\d{8,11}")
+"""A CronJob names its Jobs by the time that they are for, in minutes since 1970."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,3 +54,22 @@ def workload_of(pod: PodRecord, controllers: Controllers) -> Workload:
 
 def _key(namespace: str, owner: OwnerRef) -> str:
     return f"{namespace}/{owner.kind}/{owner.name}"
+
+
+def workload_by_names(pod: PodRecord) -> str:
+    """The key that `workload_of` finds, without reading the objects between: a Deployment names its ReplicaSets by the
+    hash that their pods carry, a CronJob its Jobs by the time. For readers that may read pods only; a Job that was
+    created by hand with such a name is taken for a CronJob's. A static pod is its own workload on every node."""
+    namespace, _, name = pod.key.partition("/")
+    owner = pod.owner
+    if owner is None:
+        return f"{namespace}/Pod/{name}"
+    if owner.kind == "Node":
+        return f"{namespace}/Pod/{name.removesuffix(f'-{owner.name}')}"
+    if (owner.group, owner.kind) == ("apps", "ReplicaSet"):
+        suffix = f"-{dict(pod.labels).get(TEMPLATE_HASH, '')}"
+        if len(suffix) > 1 and owner.name.endswith(suffix):
+            return f"{namespace}/Deployment/{owner.name.removesuffix(suffix)}"
+    if (owner.group, owner.kind) == ("batch", "Job") and (match := _OF_CRON_JOB.fullmatch(owner.name)):
+        return f"{namespace}/CronJob/{match[1]}"
+    return _key(namespace, owner)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -50,6 +50,18 @@ _log = get_logger(__name__)
 _GOODBYE_SECONDS = 0.5
 
 
+@dataclass(frozen=True, slots=True)
+class PodFeed:
+    """What keeps a driver's pods up to date beside the loop, where they are not found on the machine alone."""
+
+    follow: Callable[[], Coroutine[Any, Any, None]]
+    """Works until cancelled."""
+    listed: Callable[[], Awaitable[None]]
+    """Returns when the pods are known: before that a report would show a machine without pods."""
+    error: Callable[[], str]
+    """Why nothing new is known; empty while all is."""
+
+
 @dataclass(slots=True)
 class AgentService:
     """See slackwater.runtime.service.Service. After `run` has ended, `restore_report` holds what was given back."""
@@ -65,6 +77,7 @@ class AgentService:
     disk: DiskFiles = OS_FILES
     """Where the report file is written."""
     controls: Sequence[Control[Any]] = CONTROLS
+    feed: PodFeed | None = None
     restore_report: RestoreReport | None = None
     metrics: AgentMetrics = field(default_factory=lambda: AgentMetrics(process_meters(), STANDS_IN_FOR))
     recovery_report: RestoreReport | None = None
@@ -119,7 +132,11 @@ class AgentService:
         fresh = age is not None and age <= 3 * self.settings.sample_seconds
         detail = "no sample yet" if age is None else f"last sample {age:.1f} s ago"
         waiting = f"{len(self._outgoing)} messages wait, {self._outgoing.dropped} reports dropped"
-        return (Check("agent samples", fresh, detail), Check("agent reports", not self._outgoing.away, waiting))
+        checks = (Check("agent samples", fresh, detail), Check("agent reports", not self._outgoing.away, waiting))
+        if self.feed is None:
+            return checks
+        error = self.feed.error()
+        return (*checks, Check("agent pods", not error, error or "the API server is followed"))
 
     def routers(self) -> Sequence[APIRouter]:
         return ()
@@ -209,7 +226,12 @@ class AgentService:
             publisher,
             self.metrics,
             {app.name: app.cgroup for app in settings.host_applications},
-            (outgoing.run, Subscriptions(self.platform.bus, clock, intents).run),
+            (
+                outgoing.run,
+                Subscriptions(self.platform.bus, clock, intents).run,
+                *(() if self.feed is None else (self.feed.follow,)),
+            ),
+            None if self.feed is None else self.feed.listed,
         )
         return loop
 

@@ -16,6 +16,7 @@ from typing import Protocol
 
 from slackwater.agent.domain.journal import Journal
 from slackwater.agent.domain.knobs import Knob, KnobSpec, Target, Value
+from slackwater.agent.domain.kubelet import KubeletView
 from slackwater.agent.domain.ledger import EvictionRecord
 from slackwater.agent.domain.samples import PodSample, PsiTotals, RawSample
 from slackwater.decisions.record import DecisionRecord
@@ -53,6 +54,11 @@ class Driver(Protocol):
         """The managed pods that live now, in uid order; cheap enough for every sample."""
         ...
 
+    def kubelet(self) -> KubeletView | None:
+        """What the specs of the pods say, where a kubelet runs them; None where the cgroups are the agent's own. The
+        same object until something changes."""
+        ...
+
     def sample(self) -> RawSample:
         """Read all counters once."""
         ...
@@ -63,8 +69,8 @@ class Driver(Protocol):
         ...
 
     def knob(self, spec: KnobSpec, target: Target) -> Knob:
-        """Where this kind of knob is written for a pod (its uid) or a whole tier. Raises NotFound, also where the
-        machine has no such knob."""
+        """Where this kind of knob is written for a pod (its uid), a container, or a whole tier. Raises NotFound, also
+        where the machine has no such knob."""
         ...
 
     def render(self, knob: Knob, value: Value) -> str:

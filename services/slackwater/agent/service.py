@@ -8,16 +8,25 @@ from pathlib import Path
 from slackwater.agent.adapters.disk_files import OS_FILES, DiskFiles
 from slackwater.agent.adapters.intents_file import JsonIntents
 from slackwater.agent.adapters.journal_file import LinesJournal
+from slackwater.agent.adapters.kubepods.api_access import access_of
+from slackwater.agent.adapters.kubepods.driver import KubernetesDriver
+from slackwater.agent.adapters.kubepods.pod_reader import PodReader
+from slackwater.agent.adapters.kubepods.pod_source import PodSource
+from slackwater.agent.adapters.kubepods.tree import KubeletTree
 from slackwater.agent.adapters.ledger_file import JsonLedger
 from slackwater.agent.adapters.linux.driver import LinuxDriver, linux_driver
+from slackwater.agent.adapters.linux.hierarchy import Hierarchy, find_hierarchy
+from slackwater.agent.adapters.linux.knob_files import MOUNTED_FILES, KernelFiles
 from slackwater.agent.adapters.linux.lock import AgentLock
 from slackwater.agent.adapters.memory import MemoryIntents, MemoryJournal, MemoryLedger
 from slackwater.agent.adapters.report_file import keep_report
 from slackwater.agent.adapters.simulated import SimulatedDriver
 from slackwater.agent.fleet import FleetService
-from slackwater.agent.node_agent import AgentService
+from slackwater.agent.node_agent import AgentService, PodFeed
 from slackwater.agent.ports import Driver, EvictionLedger, IntentFile, JournalFile, Lock
 from slackwater.agent.settings import AgentSettings
+from slackwater.apiserver.port import ObjectReader
+from slackwater.model.errors import Misconfigured
 from slackwater.runtime.platform import Platform
 from slackwater.runtime.state import StateDir
 
@@ -73,6 +82,8 @@ def build_agent(
 
     Of the platform the bus, the clock and the state directory are used; the database is not.
     """
+    if driver is None and settings.driver == "kubernetes":
+        return build_in_cluster(settings, platform)
     if driver is None:
         instance = settings.instance or StateDir(platform.state_dir).instance_id()
         driver = linux_driver(platform.state_dir, instance, platform.clock, host_apps=settings.host_applications)
@@ -91,3 +102,34 @@ def build_agent(
         state.intents,
         state.disk,
     )
+
+
+def build_in_cluster(
+    settings: AgentSettings,
+    platform: Platform,
+    reader: ObjectReader | None = None,
+    hierarchy: Hierarchy | None = None,
+    kernel: KernelFiles = MOUNTED_FILES,
+) -> AgentService:
+    """The agent of a node of Kubernetes; of this machine and its API server, or of those given. Raises
+    Misconfigured."""
+    if settings.node is None:
+        raise Misconfigured(
+            "the driver kubernetes needs the node's name in the cluster: --node, or SLACKWATER_AGENT_NODE"
+        )
+    if settings.memory_bytes is not None:
+        raise Misconfigured(
+            "SLACKWATER_AGENT_MEMORY_BYTES bounds the cgroup of all pods, which the kubelet owns: not with the driver "
+            "kubernetes; use the kubelet's kubeReserved and systemReserved"
+        )
+    source = PodSource(settings.node)
+    pods = reader or PodReader(access_of(settings.kubeconfig), settings.node)
+    root = tuple(filter(None, settings.cgroup_root.split("/")))
+    tree = KubeletTree(hierarchy or find_hierarchy(), root, kernel)
+    driver = KubernetesDriver(
+        source, tree, platform.clock, settings.pod_uid, settings.limit_borrowed_cpu, settings.host_applications
+    )
+    folder = platform.state_dir / "agent"
+    agent = build_agent(settings, platform, driver, state_in(folder, AgentLock(folder)))
+    agent.feed = PodFeed(lambda: source.follow(pods, platform.clock), source.wait_until_listed, lambda: source.error)
+    return agent

@@ -16,8 +16,9 @@ class AgentSettings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="SLACKWATER_AGENT_", frozen=True)
 
-    driver: Literal["linux", "simulated"] = "linux"
-    """The machine it runs on, or a fleet of `nodes` simulated ones."""
+    driver: Literal["linux", "kubernetes", "simulated"] = "linux"
+    """The machine it runs on with commands of `slackwater exec`, or with the pods of a kubelet; or a fleet of `nodes`
+    simulated ones."""
     nodes: int = Field(default=20, ge=1, le=5000)
     node: str | None = None
     """The node's name in the fleet; the machine's host name if not set."""
@@ -39,6 +40,16 @@ class AgentSettings(BaseSettings):
     host_applications: HostApplications = ()
     """JSON list; programs of the machine outside of pods that are measured and counted apart: name, cgroup (below the
     mount point of the hierarchy), and tier or qos (neither: prod). See docs/how-to/count-host-applications.md."""
+    kubeconfig: Path | None = None
+    """Driver kubernetes: how to reach the API server; not set: with the service account of the agent's own pod."""
+    cgroup_root: str = ""
+    """Driver kubernetes: the kubelet's --cgroup-root, like `/kubelet`; empty: the root of the trees."""
+    pod_uid: str | None = None
+    """Driver kubernetes: the pod that the agent runs in, which planners then leave alone (the downward API's
+    metadata.uid)."""
+    limit_borrowed_cpu: bool = True
+    """Driver kubernetes: whether pods that borrow CPU may use no more than they have borrowed. Off: their weight alone
+    bounds them. Borrowed memory always limits."""
     sample_seconds: float = Field(default=1.0, ge=0.05, le=60)
     report_seconds: float = Field(default=5.0, ge=0.05, le=300)
     metrics_host: str = "127.0.0.1"

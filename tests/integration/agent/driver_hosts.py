@@ -15,13 +15,20 @@ from typing import Protocol
 import pytest
 from agent_machine import Machine as Here
 from agent_machine import until
+from tests.kubelet.pods import NODE, container, node_pod
+from tests.kubelet.stand_in import CgroupMachine, KubeletStandIn, MountedMachine
 from tests.world.machine.driver import MachineDriver
 from tests.world.machine.load import Load
 from tests.world.machine.machine import Hardware, Machine
 
+from slackwater.agent.adapters.kubepods.driver import KubernetesDriver
+from slackwater.agent.adapters.kubepods.pod_source import PodSource
+from slackwater.agent.adapters.kubepods.tree import KubeletTree
 from slackwater.agent.adapters.linux.driver import linux_driver
+from slackwater.agent.adapters.linux.knob_files import KernelFiles
 from slackwater.agent.adapters.simulated import SimulatedDriver
 from slackwater.agent.ports import Driver
+from slackwater.apiserver.node_pods import NODE_PODS, parse_node_pod
 from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import DEFAULT_PRIORITY, Tier, default_qos
@@ -61,6 +68,10 @@ class Host(Protocol):
         """Write a file as another program."""
         ...
 
+    async def end(self, uid: str) -> None:
+        """End a pod; returns when nothing of it is left."""
+        ...
+
 
 @dataclass
 class Simulated:
@@ -81,6 +92,9 @@ class Simulated:
 
     def write_foreign(self, path: str, text: str) -> None:
         pytest.skip("the knobs of a simulated machine are not files")
+
+    async def end(self, uid: str) -> None:
+        self.driver.terminate(uid, signal.SIGTERM)
 
 
 @dataclass
@@ -103,6 +117,10 @@ class Twin:
 
     def write_foreign(self, path: str, text: str) -> None:
         assert self.driver.machine.write_foreign(path, text)
+
+    async def end(self, uid: str) -> None:
+        self.driver.terminate(uid, signal.SIGTERM)
+        await self.pass_time()
 
     def _start(self, tier: Tier, load: Load) -> str:
         self.started += 1
@@ -134,6 +152,11 @@ class Real:
     def write_foreign(self, path: str, text: str) -> None:
         Path(path).write_text(text)
 
+    async def end(self, uid: str) -> None:
+        self.driver.terminate(uid, signal.SIGTERM)
+        await until(lambda: not self.driver.alive(uid))
+        self.jobs[uid].wait()
+
     async def _started(self, tier: Tier, program: str) -> str:
         """Wait for the program's first line: from then on it is what it is meant to be."""
         uid = await self._start(tier, sys.executable, "-c", program, piped=True)
@@ -153,6 +176,76 @@ class Real:
         uid = await until(new)
         self.jobs[uid] = job
         return uid
+
+
+@dataclass
+class Kubepods:
+    """Pods of a kubelet's stand-in, on the simulated kernel or in real cgroups."""
+
+    driver: KubernetesDriver
+    kubelet: KubeletStandIn
+    clock: FakeClock | None = None
+    jobs: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+
+    async def start(self, tier: Tier) -> str:
+        document = node_pod(f"pod-{len(self.kubelet.pods)}", container(), labels={"slackwater.io/tier": tier.value})
+        self.kubelet.run(document)
+        self._tell()
+        uid = str(document["metadata"]["uid"])
+        if isinstance(self.kubelet.machine, MountedMachine):
+            self._work(self.kubelet.machine, uid)
+        return uid
+
+    async def start_deaf(self) -> str:
+        raise NotImplementedError("this driver ends no pod")
+
+    async def start_holding(self) -> str:
+        raise NotImplementedError("the levels of memory are those of the other drivers, and the same files")
+
+    async def pass_time(self) -> None:
+        await (asyncio.sleep(0.1) if self.clock is None else self.clock.advance(2))
+
+    def write_foreign(self, path: str, text: str) -> None:
+        self.kubelet.machine.write(path, text)
+
+    async def end(self, uid: str) -> None:
+        self.stop(uid)
+        self._tell()
+
+    def stop(self, uid: str) -> None:
+        if uid in self.jobs:
+            self.jobs[uid].kill()
+            self.jobs[uid].wait()
+        self.kubelet.stop(uid)
+
+    def _work(self, machine: MountedMachine, uid: str) -> None:
+        """A process in its container."""
+        self.jobs[uid] = job = subprocess.Popen(["sleep", "1000"])
+        for tree in machine.trees():
+            (tree / self.kubelet.containers[uid, "main"] / "cgroup.procs").write_text(str(job.pid))
+
+    def _tell(self) -> None:
+        self.driver.source.replace(NODE_PODS, [parse_node_pod(document) for document in self.kubelet.pods.values()])
+
+
+@asynccontextmanager
+async def kubepods(machine: CgroupMachine, kernel: KernelFiles, root: str = "") -> AsyncIterator[Host]:
+    """On the simulated kernel in virtual time, else in real cgroups."""
+    names, clock = ((root,) if root else ()), None if isinstance(machine, MountedMachine) else FakeClock()
+    kubelet = KubeletStandIn(machine, root=names)
+    kubelet.start()
+    driver = KubernetesDriver(
+        PodSource(NODE), KubeletTree(machine.hierarchy, names, kernel), SystemClock() if clock is None else clock
+    )
+    host = Kubepods(driver, kubelet, clock)
+    try:
+        driver.open()
+        yield host
+        driver.close()
+    finally:
+        for uid in list(kubelet.pods):
+            host.stop(uid)
+        kubelet.remove()
 
 
 @asynccontextmanager

@@ -8,16 +8,18 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import AsyncIterator, Iterator
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, suppress
 from pathlib import Path
 from random import Random
 
 import pytest
 from agent_machine import Machine as Here
-from driver_hosts import HELD_BYTES, MIB, Host, Real, ended, real, simulated, twin
+from driver_hosts import HELD_BYTES, MIB, Host, ended, kubepods, real, simulated, twin
+from tests.kubelet.stand_in import KernelMachine, MountedMachine
 from tests.world.machine.kernel import Kernel
 
 from slackwater.agent.adapters.linux.hierarchy import Hierarchy
+from slackwater.agent.adapters.linux.knob_files import MOUNTED_FILES
 from slackwater.agent.domain.controls.catalog import KNOBS
 from slackwater.agent.domain.controls.cpu_limit import CPU_LIMIT
 from slackwater.agent.domain.controls.cpu_weight import CPU_WEIGHT
@@ -28,13 +30,36 @@ from slackwater.model.errors import Misconfigured, NotFound
 from slackwater.model.tiers import Tier
 
 
-@pytest.fixture(params=["simulated", "twin-v1", "twin-v2", pytest.param("real", marks=pytest.mark.root)])
+def made(name: str, request: pytest.FixtureRequest) -> AbstractAsyncContextManager[Host]:
+    match name:
+        case "real":
+            return real(request.getfixturevalue("machine"))
+        case "kubepods-real":
+            here: Here = request.getfixturevalue("machine")
+            return kubepods(MountedMachine(here.hierarchy), MOUNTED_FILES, f"k{here.instance}".replace("-", ""))
+        case "kubepods-v1" | "kubepods-v2":
+            kernel = Kernel(name.endswith("v2"), lambda: None)
+            return kubepods(KernelMachine(kernel), kernel)
+        case "simulated":
+            return simulated()
+    return twin(pure_v2=name == "twin-v2")
+
+
+ROOT = pytest.mark.root
+OWN = ("simulated", "twin-v1", "twin-v2", pytest.param("real", marks=ROOT))
+KUBEPODS = ("kubepods-v1", "kubepods-v2", pytest.param("kubepods-real", marks=ROOT))
+
+
+@pytest.fixture(params=[*OWN, *KUBEPODS])
 async def host(request: pytest.FixtureRequest) -> AsyncIterator[Host]:
-    if request.param == "real":
-        made = real(request.getfixturevalue("machine"))
-    else:
-        made = simulated() if request.param == "simulated" else twin(pure_v2=request.param == "twin-v2")
-    async with made as found:
+    async with made(request.param, request) as found:
+        yield found
+
+
+@pytest.fixture(params=OWN)
+async def own_host(request: pytest.FixtureRequest) -> AsyncIterator[Host]:
+    """A machine whose cgroups the agent has made: with tiers, and pods that it may end."""
+    async with made(request.param, request) as found:
         yield found
 
 
@@ -72,15 +97,17 @@ async def test_every_limit_can_be_written_and_the_previous_text_comes_back_exact
     assert host.driver.parse(knob, before) is None
 
 
-async def test_a_tier_becomes_idle_and_has_its_weight_back(host: Host) -> None:
-    await host.start(Tier.BATCH)
-    knob = host.driver.knob(CPU_WEIGHT, Tier.BATCH)
-    before = host.driver.read(knob)
+async def test_a_tier_becomes_idle_and_has_its_weight_back(own_host: Host) -> None:
+    await own_host.start(Tier.BATCH)
+    knob = own_host.driver.knob(CPU_WEIGHT, Tier.BATCH)
+    before = own_host.driver.read(knob)
     for value in (IDLE_SHARES, 2, 4096, IDLE_SHARES, 262_144):
-        host.driver.write(knob, host.driver.render(knob, value))
-        assert abs(int(host.driver.parse(knob, host.driver.read(knob)) or 0) - value) <= 27  # one step of cpu.weight
-    host.driver.write(knob, before)
-    assert host.driver.read(knob) == before
+        own_host.driver.write(knob, own_host.driver.render(knob, value))
+        assert (
+            abs(int(own_host.driver.parse(knob, own_host.driver.read(knob)) or 0) - value) <= 27
+        )  # one step of cpu.weight
+    own_host.driver.write(knob, before)
+    assert own_host.driver.read(knob) == before
 
 
 async def test_text_that_means_nothing_is_refused_and_not_written(host: Host) -> None:
@@ -95,10 +122,7 @@ async def test_text_that_means_nothing_is_refused_and_not_written(host: Host) ->
 async def test_a_pod_that_has_ended_has_no_knobs_and_takes_signals_quietly(host: Host) -> None:
     uid = await host.start(Tier.BATCH)
     knob = host.driver.knob(CPU_LIMIT, uid)
-    host.driver.terminate(uid, signal.SIGTERM)
-    await ended(host, uid)
-    if isinstance(host, Real):
-        host.jobs[uid].wait()
+    await host.end(uid)
     assert uid not in {pod.uid for pod in host.driver.pods()}
     for act in (lambda: host.driver.read(knob), lambda: host.driver.write(knob, "1000")):
         with pytest.raises(NotFound):
@@ -110,13 +134,13 @@ async def test_a_pod_that_has_ended_has_no_knobs_and_takes_signals_quietly(host:
     assert host.driver.protected(uid) is None
 
 
-async def test_a_pod_that_ignores_sigterm_ends_with_sigkill(host: Host) -> None:
-    uid = await host.start_deaf()
-    host.driver.terminate(uid, signal.SIGTERM)
-    await host.pass_time()
-    assert host.driver.alive(uid)
-    host.driver.terminate(uid, signal.SIGKILL)
-    await ended(host, uid)
+async def test_a_pod_that_ignores_sigterm_ends_with_sigkill(own_host: Host) -> None:
+    uid = await own_host.start_deaf()
+    own_host.driver.terminate(uid, signal.SIGTERM)
+    await own_host.pass_time()
+    assert own_host.driver.alive(uid)
+    own_host.driver.terminate(uid, signal.SIGKILL)
+    await ended(own_host, uid)
 
 
 async def test_pods_come_in_the_order_of_their_uids_and_samples_have_all_of_them(host: Host) -> None:
@@ -141,24 +165,24 @@ async def test_a_file_that_another_program_wrote_reads_as_that_program_left_it(h
     assert host.driver.read(knob) == "777"
 
 
-async def test_a_memory_level_below_what_a_pod_holds_takes_nothing_from_it(host: Host) -> None:
-    uid = await host.start_holding()
+async def test_a_memory_level_below_what_a_pod_holds_takes_nothing_from_it(own_host: Host) -> None:
+    uid = await own_host.start_holding()
     try:
-        knob = host.driver.knob(MEMORY_HIGH, uid)
-        before = host.driver.read(knob)
+        knob = own_host.driver.knob(MEMORY_HIGH, uid)
+        before = own_host.driver.read(knob)
     except NotFound:
         pytest.skip("no memory controller")
-    text = host.driver.render(knob, MIB)
-    host.driver.write(knob, text)
-    assert host.driver.alive(uid)
+    text = own_host.driver.render(knob, MIB)
+    own_host.driver.write(knob, text)
+    assert own_host.driver.alive(uid)
     if not knob.path.endswith("memory.high"):  # v1: the hard limit stands in, and stays above what is held
         assert int(text) > HELD_BYTES
         with pytest.raises(Misconfigured) as error:
-            host.driver.write(knob, str(MIB))
+            own_host.driver.write(knob, str(MIB))
         assert error.value.code == BUSY
-        assert host.driver.read(knob) == text
-    host.driver.write(knob, before)
-    assert host.driver.read(knob) == before
+        assert own_host.driver.read(knob) == text
+    own_host.driver.write(knob, before)
+    assert own_host.driver.read(knob) == before
 
 
 async def test_a_journal_cannot_lead_outside_of_the_instance(host: Host) -> None:

@@ -137,8 +137,8 @@ class Cluster:
         found: dict[str, str] = {}
         for item in said.get("env", []):
             if "valueFrom" in item:
-                assert item["valueFrom"] == {"fieldRef": {"fieldPath": "spec.nodeName"}}, item
-                found[item["name"]] = self._node
+                fields = {"spec.nodeName": self._node, "metadata.uid": f"uid-of-{said['name']}"}
+                found[item["name"]] = fields[item["valueFrom"]["fieldRef"]["fieldPath"]]
             else:
                 found[item["name"]] = _expanded(item["value"], found)
         return found

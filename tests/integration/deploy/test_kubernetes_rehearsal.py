@@ -23,9 +23,11 @@ pytestmark = [pytest.mark.timeout(300), pytest.mark.skipif(why_not_here() is not
 NODE = "edge-1.example.internal"
 HURRY = {
     "ingestion": {"SLACKWATER_INGESTION_WINDOW_SECONDS": "5", "SLACKWATER_INGESTION_LATENESS_SECONDS": "1"},
-    "agent": {"SLACKWATER_AGENT_REPORT_SECONDS": "1"},
+    "agent": {"SLACKWATER_AGENT_REPORT_SECONDS": "1", "SLACKWATER_AGENT_DRIVER": "linux"},
 }
-"""All that is otherwise than in the manifests, besides the number of replicas: two of ingestion, one of the others."""
+"""All that is otherwise than in the manifests, besides the number of replicas: two of ingestion, one of the others. No
+kubelet and no API server run here; tests/kubernetes runs the agent of the manifests with its driver. The driver linux
+makes cgroups in trees whose roots have no write permission, for which it needs a capability."""
 
 
 def made_secrets(folder: Path) -> Path:
@@ -45,6 +47,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     folder = tmp_path_factory.mktemp("kubernetes")
     secrets = made_secrets(folder)
     made = Cluster(folder, images(folder), NODE, secrets, HURRY, {"ingestion": 2})
+    (agent,) = made.workloads["agent"]["spec"]["template"]["spec"]["containers"]
+    agent["securityContext"]["capabilities"]["add"] = ["DAC_OVERRIDE"]
     credentials = made.host_path("/etc/slackwater/agent")
     for file in (secrets / "agents" / NODE).iterdir():
         shutil.copy(file, credentials / file.name)

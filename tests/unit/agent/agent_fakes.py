@@ -10,7 +10,8 @@ from pathlib import Path
 
 from slackwater.agent.adapters.linux.hierarchy import Hierarchy
 from slackwater.agent.domain.controls.catalog import KNOBS
-from slackwater.agent.domain.knobs import Knob, KnobSpec, Target, Tree, Value
+from slackwater.agent.domain.knobs import ContainerOf, Knob, KnobSpec, Target, Tree, Value
+from slackwater.agent.domain.kubelet import KubeletView
 from slackwater.agent.ports import PodSample, PsiTotals, RawSample
 from slackwater.events.intent_observed import READ_REFUSED
 from slackwater.model.errors import Misconfigured, NotFound
@@ -73,6 +74,8 @@ class FakeDriver:
     closed: bool = False
     facts_now: NodeFacts = field(default_factory=lambda: FACTS)
     specs: tuple[KnobSpec, ...] = KNOBS
+    view: KubeletView | None = None
+    """Of a node of Kubernetes."""
     _cpu_ns: dict[str, int] = field(default_factory=dict)
     _waited_us: int = 0
     _paged_us: int = 0
@@ -109,6 +112,9 @@ class FakeDriver:
 
     def pods(self) -> tuple[Pod, ...]:
         return tuple(self.living.values())
+
+    def kubelet(self) -> KubeletView | None:
+        return self.view
 
     def sample(self) -> RawSample:
         now = self.clock.monotonic()
@@ -268,4 +274,6 @@ def texts(driver: FakeDriver, knobs: Iterable[Knob]) -> dict[Knob, str | None]:
 def _place(target: Target) -> str:
     if isinstance(target, Tier):
         return f"tier-{target}"
+    if isinstance(target, ContainerOf):
+        return f"{target.pod_uid}/{target.name}"
     return "root" if isinstance(target, Tree) else target

@@ -61,7 +61,7 @@ def open_now() -> int:
 @pytest.fixture
 def driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LinuxDriver:
     """On a machine that does not let the agent have more than it has."""
-    monkeypatch.setattr(driver_module, "_raise_descriptor_limit", lambda: resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+    monkeypatch.setattr(driver_module, "raise_descriptor_limit", lambda: resource.getrlimit(resource.RLIMIT_NOFILE)[0])
     layout = Layout(fake_hierarchy(tmp_path / "trees", "hybrid"), "test", tmp_path / "agent", 4)
     found = LinuxDriver(layout, FakeClock())
     for number in range(PODS):

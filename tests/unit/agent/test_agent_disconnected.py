@@ -18,6 +18,7 @@ from slackwater.events.eviction_completed import EvictionCompleted
 from slackwater.events.intent_declared import Eviction
 from slackwater.events.intent_observed import IntentObserved
 from slackwater.events.usage_reported import UsageReported
+from slackwater.model.nodes import API_SERVER, EVICTIONS_BY
 from slackwater.model.tiers import Tier
 from slackwater.testing.broker import MemoryBroker
 from slackwater.testing.bus import MemoryBus
@@ -344,13 +345,17 @@ async def test_alone_it_knows_every_metric_that_ensurance_knows_from_its_reports
         assert [action.pod_uid for one in told for action in one.actions] == gone
 
 
-async def test_a_mode_without_evictions_only_previews(world: World) -> None:
-    async with world.running():
-        await world.declare(**wanted(rules=rules("evict", Mode.THROTTLE)))
+@pytest.mark.parametrize(("mode", "annotations"), [(Mode.THROTTLE, {}), (Mode.EVICT, {EVICTIONS_BY: API_SERVER})])
+async def test_evictions_that_nothing_would_carry_out_are_only_previewed(
+    world: World, mode: Mode, annotations: dict[str, str]
+) -> None:
+    """The mode forbids them, or the cluster's adapter evicts: it cannot know of what is decided here."""
+    async with world.running(annotations=annotations):
+        await world.declare(**wanted(rules=rules("evict", mode)))
         await world.clock.advance(11)
         world.driver.pressure = 0.5
-        await world.clock.advance(6)
-        assert world.all(EvictionCompleted) == []
+        await world.clock.advance(20)
+        assert (world.driver.signals, world.all(EvictionCompleted)) == ([], [])
         assert records(world) == [("evict", "evict_observed_only", "agent")]
 
 

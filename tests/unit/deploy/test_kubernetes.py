@@ -9,8 +9,16 @@ import pytest
 import yaml
 from deploy_files import ROOT, as_job, documents, files_below, parse
 
+from slackwater.agent.adapters.kubepods.driver import KubernetesDriver
+from slackwater.agent.service import build_in_cluster
+from slackwater.agent.settings import AgentSettings
+from slackwater.apiserver.node_pods import NODE_PODS
 from slackwater.cli.composition import SHARED
+from slackwater.runtime.platform import Platform
 from slackwater.runtime.settings import USUAL_PORT, USUAL_RPC_PORT
+from slackwater.testing.api_server import MemoryApiServer
+from slackwater.testing.bus import MemoryBus
+from slackwater.testing.clock import FakeClock
 
 ALL = list(documents())
 WORKLOADS = [
@@ -119,7 +127,7 @@ def test_services_select_pods_and_ports_that_exist() -> None:
 def test_least_rights(workload: dict[str, Any]) -> None:
     spec, one = pod(workload), container(workload)
     security = one["securityContext"]
-    assert spec["automountServiceAccountToken"] is False
+    assert spec["automountServiceAccountToken"] is (name_of(workload) == "agent")
     assert security["readOnlyRootFilesystem"] is True
     assert security["allowPrivilegeEscalation"] is False
     assert security["capabilities"]["drop"] == ["ALL"]
@@ -127,7 +135,11 @@ def test_least_rights(workload: dict[str, Any]) -> None:
     assert "memory" in one["resources"]["limits"]
     if name_of(workload) == "agent":
         assert security["privileged"] is False
-        assert set(security["capabilities"]["add"]) == {"DAC_OVERRIDE", "KILL", "SYS_PTRACE"}
+        assert security["capabilities"] == {"drop": ["ALL"]}
+        assert security["seccompProfile"] == {"type": "RuntimeDefault"}
+        assert not {"hostPID", "hostNetwork", "hostIPC"} & spec.keys()
+        paths = [volume["hostPath"]["path"] for volume in spec["volumes"] if "hostPath" in volume]
+        assert paths == ["/sys/fs/cgroup", "/var/lib/slackwater", "/etc/slackwater/agent"]
         assert workload["metadata"]["namespace"] == "slackwater-node"
         return
     assert spec["securityContext"]["runAsNonRoot"] is True
@@ -137,10 +149,35 @@ def test_least_rights(workload: dict[str, Any]) -> None:
     assert workload["metadata"]["namespace"] == "slackwater"
 
 
-def test_no_pod_has_a_right_at_the_api_server() -> None:
+def test_the_agent_alone_has_a_right_at_the_api_server_and_only_reads_pods() -> None:
+    """tests/kubernetes runs it with exactly these, and without each."""
     kinds = {one["kind"] for _, one in ALL}
-    assert not kinds & {"Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding"}
+    assert not kinds & {"Role", "RoleBinding"}
     assert all(one["automountServiceAccountToken"] is False for _, one in ALL if one["kind"] == "ServiceAccount")
+    role, binding = find("ClusterRole", "slackwater-agent"), find("ClusterRoleBinding", "slackwater-agent")
+    assert role["rules"] == [
+        {"apiGroups": [NODE_PODS.group], "resources": [NODE_PODS.plural], "verbs": ["list", "watch"]}
+    ]
+    assert binding["roleRef"]["name"] == name_of(role)
+    account = find("ServiceAccount", "agent")["metadata"]
+    assert [(one["name"], one["namespace"]) for one in binding["subjects"]] == [(account["name"], account["namespace"])]
+    assert pod(find("DaemonSet", "agent"))["serviceAccountName"] == account["name"]
+
+
+def test_the_agent_is_built_with_the_driver_for_kubernetes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """By its own environment and options, with what a kubelet would put into them."""
+    fields = {"spec.nodeName": "worker-1", "metadata.uid": "0000-1111"}
+    for item in container(find("DaemonSet", "agent"))["env"]:
+        reference = item.get("valueFrom", {}).get("fieldRef", {}).get("fieldPath")
+        monkeypatch.setenv(item["name"], fields[reference] if reference else item["value"])
+    platform = Platform(MemoryBus(), FakeClock(), lambda _: pytest.fail("no database"), tmp_path)
+    agent = build_in_cluster(AgentSettings(node=fields["spec.nodeName"]), platform, MemoryApiServer())
+    assert isinstance(agent.driver, KubernetesDriver)
+    assert (agent.settings.driver, agent.driver.own_uid, agent.driver.source.node) == (
+        "kubernetes",
+        "0000-1111",
+        "worker-1",
+    )
 
 
 def test_the_secrets_that_pods_mount_are_folders_that_the_command_writes(secrets: Any) -> None:
@@ -177,7 +214,8 @@ def test_network_policies_deny_by_default_and_open_only_what_exists() -> None:
     known = {name_of(one) for one in WORKLOADS}
     for policy in policies:
         for rule in [*policy["spec"].get("ingress", []), *policy["spec"].get("egress", [])]:
-            assert {port["port"] for port in rule["ports"]} <= listening | {53}, name_of(policy)
+            outside = {53, 443, 6443} if policy["metadata"]["namespace"] == "slackwater-node" else {53}
+            assert {port["port"] for port in rule["ports"]} <= listening | outside, name_of(policy)
             for peer in [*rule.get("from", []), *rule.get("to", [])]:
                 assert names_in(peer.get("podSelector", {})) <= known, name_of(policy)
         assert names_in(policy["spec"]["podSelector"]) <= known

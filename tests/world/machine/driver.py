@@ -11,7 +11,7 @@ from tests.world.machine.machine import ROOT, Machine, Running
 from slackwater.agent.adapters.linux.knob_files import KnobFiles
 from slackwater.agent.adapters.linux.layout import Layout
 from slackwater.agent.domain.controls.catalog import KNOBS
-from slackwater.agent.domain.knobs import Knob, KnobSpec, Target, Tree, Value
+from slackwater.agent.domain.knobs import ContainerOf, Knob, KnobSpec, Target, Tree, Value
 from slackwater.agent.domain.samples import PodSample, PsiTotals, RawSample
 from slackwater.model.errors import Conflict, NotFound
 from slackwater.model.nodes import CpuTopology, NodeFacts
@@ -81,6 +81,9 @@ class MachineDriver:
     def pods(self) -> tuple[Pod, ...]:
         return self.machine.described_pods()
 
+    def kubelet(self) -> None:
+        """None: the cgroups are the agent's own."""
+
     def sample(self) -> RawSample:
         machine = self.machine
         pods = tuple(_sample_of(running) for running in machine.running())
@@ -95,6 +98,8 @@ class MachineDriver:
         known = self._known.get((spec.name, target))
         if known is not None and (not isinstance(target, str) or target in self.machine.pods):
             return known
+        if isinstance(target, ContainerOf):
+            raise NotFound("a pod of this machine has no containers", field=target.name)
         if isinstance(target, Tree):
             cgroup = self.layout.root
         elif isinstance(target, Tier):

@@ -81,6 +81,9 @@ class Kernel:
         place = self._places.get(directory)
         return place is not None and name in place[1].readers
 
+    def is_writable(self, path: str) -> bool:
+        return self.exists(path)
+
     # the machine
 
     def write_as(self, by: str, path: str, text: str) -> None:

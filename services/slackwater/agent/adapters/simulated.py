@@ -20,7 +20,7 @@ from slackwater.agent.domain.controls.cpu_limit import CPU_LIMIT, milli
 from slackwater.agent.domain.controls.cpu_weight import CPU_WEIGHT
 from slackwater.agent.domain.controls.memory_high import MEMORY_HIGH
 from slackwater.agent.domain.host_apps import HostApplication
-from slackwater.agent.domain.knobs import Knob, KnobSpec, Target, Tree, Value
+from slackwater.agent.domain.knobs import ContainerOf, Knob, KnobSpec, Target, Tree, Value
 from slackwater.agent.domain.samples import HostSample
 from slackwater.agent.domain.weights import IDLE_SHARES
 from slackwater.agent.ports import PodSample, PsiTotals, RawSample
@@ -223,6 +223,9 @@ class SimulatedDriver:
             claims.append(CpuClaim(pod.uid, pod.tier, demand, self._weight(pod.uid), limit))
         return settle(capacity, self.cpus, claims, {tier: self._weight(tier) for tier in Tier})
 
+    def kubelet(self) -> None:
+        """None: a simulated machine has no kubelet."""
+
     def sample(self) -> RawSample:
         now = self.clock.monotonic()
         passed = 0.0 if self._last is None else now - self._last
@@ -310,6 +313,8 @@ class SimulatedDriver:
         return spec.plain_value(self.read(self._knob(spec, target)))
 
     def _knob(self, spec: KnobSpec, target: Target) -> Knob:
+        if isinstance(target, ContainerOf):
+            raise NotFound(f"{self.node} has no containers", field=target.name)
         return Knob(f"{self.node}/{target if isinstance(target, str) else target.value}", spec.name)
 
     def _spec(self, knob: Knob) -> KnobSpec:

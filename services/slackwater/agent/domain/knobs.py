@@ -24,8 +24,16 @@ class Tree(Enum):
     ROOT = "root"
 
 
-Target = str | Tier | Tree
-"""The cgroup that a knob belongs to: a pod by its uid, a whole tier, or all tiers together."""
+@dataclass(frozen=True, slots=True)
+class ContainerOf:
+    """One container of a pod of Kubernetes, as it runs now."""
+
+    pod_uid: str
+    name: str
+
+
+Target = str | Tier | Tree | ContainerOf
+"""The cgroup that a knob belongs to: a pod by its uid, a whole tier, all tiers together, or a container."""
 BUSY = "busy"
 """Why a write is refused that the next sample repeats: v1 cannot reclaim at once what a lower limit asks for."""
 READ_REFUSED = "read_refused"

@@ -11,6 +11,11 @@ Limits = Mapping[str, tuple[int | None, int | None]]
 NO_LIMITS: Limits = MappingProxyType({})
 
 
+def lower(one: int | None, other: int | None) -> int | None:
+    """The limit that binds; None = unlimited."""
+    return other if one is None else one if other is None else min(one, other)
+
+
 @dataclass(frozen=True, slots=True)
 class ReadLimits:
     """`known` has every pod of the machine. Of those in `unread`, whose file could not be read now, with the reason, it

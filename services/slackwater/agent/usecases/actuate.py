@@ -9,7 +9,7 @@ restores go on. Records that could not be written stay in memory, and the journa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -98,23 +98,16 @@ class Actuator:
     def restore_all(self) -> RestoreReport:
         """Write the previous text of every claimed knob, last claim first; leave what others changed; re-read all.
 
-        A knob whose restore is refused stays claimed: the next run tries again, and does not take the agent's text for
-        the original.
+        What is refused is tried again while anything else was taken. A knob that is refused then stays claimed: the
+        next run tries again, and does not take the agent's text for the original.
         """
-        left: dict[Knob, Claim] = {}
-        for knob in reversed(self.journal.knobs()):
-            claim = self.journal.claim_of(knob)
-            if claim is None:
-                continue
-            try:
-                present = self.driver.read(knob)
-                if present != claim.previous and claim.ours(present):
-                    self.driver.write(knob, claim.previous)
-            except NotFound:
-                pass
-            except Misconfigured:
-                left[knob] = claim
-            self._settled[knob] = claim.previous
+        knobs = reversed(self.journal.knobs())
+        left = {knob: claim for knob in knobs if (claim := self.journal.claim_of(knob)) is not None}
+        self._settled.update({knob: claim.previous for knob, claim in left.items()})
+        refused = self._refused(left)
+        while 0 < len(refused) < len(left):  # what the kernel took may allow the others: a parent's limit, say
+            left, refused = refused, self._refused(refused)
+        left = refused
         report = RestoreReport(
             tuple(
                 RestoredFile(knob.path, previous, self._text_now(knob))
@@ -125,6 +118,29 @@ class Actuator:
         self._settled.clear()
         self._rewrite()
         return report
+
+    def _refused(self, claims: Mapping[Knob, Claim]) -> dict[Knob, Claim]:
+        """Write the previous texts in this order; returns what was refused."""
+        refused: dict[Knob, Claim] = {}
+        for knob, claim in claims.items():
+            try:
+                present = self.driver.read(knob)
+                if present != claim.previous and claim.ours(present):
+                    self.driver.write(knob, claim.previous)
+            except NotFound:
+                pass
+            except Misconfigured:
+                refused[knob] = claim
+        return refused
+
+    def adopt(self, knob: Knob) -> None:
+        """Forget what a knob that is not claimed held before: its owner has written it, so there is nothing to give
+        back."""
+        self._settled.pop(knob, None)
+
+    def given_back(self) -> Collection[Knob]:
+        """The knobs whose previous text is compared at the end."""
+        return self._settled.keys()
 
     def read(self, knob: Knob) -> str | None:
         """The text now; None when it is gone. Raises Misconfigured when that cannot be known."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,6 +41,8 @@ class AgentLoop:
     meter: Meter
     host_apps: Mapping[str, str]
     beside: Iterable[Callable[[], Coroutine[Any, Any, None]]]
+    pods_known: Callable[[], Awaitable[None]] | None = None
+    """Sampling begins when it returns."""
     _group: asyncio.TaskGroup | None = None
     _ticks: int = 0
     _lapsed: set[str] = field(default_factory=set)
@@ -81,6 +83,8 @@ class AgentLoop:
         self.disconnected.on_completed(completion.payload)
 
     async def _sample(self) -> None:
+        if self.pods_known is not None:
+            await self.pods_known()
         due = self.clock.monotonic()
         while True:
             self._tick()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +15,9 @@ from slackwater.agent.ports import Driver
 from slackwater.agent.usecases.actuate import Actuator, Outcome
 from slackwater.model.errors import Misconfigured, NotFound
 from slackwater.model.pods import Pod
+
+RECHECK_BORROWED_TICKS = 10
+"""Samples between two comparisons of what is in force for borrowed resources alone."""
 
 
 @dataclass(slots=True)
@@ -36,18 +39,27 @@ class ApplyControls:
         doubtful: set[Knob] = set()
         for control in self.controls:
             merged = control.merge(documents, machine)
-            if self._is_due(control, merged, pods, sample):
+            if self._is_due(control, merged, pods, machine, sample):
                 desired.update(dict.fromkeys(self.claimed(control.knob)))
                 desired.update(self._texts(control, control.desired(merged, pods, machine), doubtful))
         present = self.actuator.read_all(desired)
         desired = {knob: text for knob, text in desired.items() if knob in present and knob not in doubtful}
         theirs = self.actuator.read_all(self.foreign)
         self.foreign = {knob: text for knob, text in self.foreign.items() if theirs.get(knob, "") not in (None, text)}
-        return self.actuator.perform(convergence.plan(desired, present, self.actuator.journal, self.foreign))
+        outcome = self.actuator.perform(convergence.plan(desired, present, self.actuator.journal, self.foreign))
+        for knob in outcome.errors if machine.kubelet is not None else ():  # tried again at the next look
+            self._bases.pop(knob.field, None)
+        return outcome
 
     def yielded(self, outcome: Outcome) -> None:
         """Leave these knobs to their foreign writers until the text from before us is back."""
         self.foreign.update(outcome.yielded)
+
+    def adopt(self, knobs: Iterable[Knob]) -> None:
+        """Take the texts that these knobs hold for those from before us: their owner has written them anew."""
+        for knob in knobs:
+            self.foreign.pop(knob, None)
+            self.actuator.adopt(knob)
 
     def claimed(self, spec: KnobSpec) -> list[Knob]:
         """The knobs of one kind that the agent has written and not given back."""
@@ -64,14 +76,21 @@ class ApplyControls:
         declared = {control.knob.name for control in self.controls}
         return {knob: None for knob in self.actuator.journal.knobs() if knob.field not in declared}
 
-    def _is_due(self, control: Control[Any], merged: object, pods: Sequence[Pod], sample: int | None) -> bool:
-        """At every look, or when what it decides on has changed, or when the machine is to be compared again."""
-        if control.recheck_ticks <= 1:
+    def _is_due(
+        self, control: Control[Any], merged: object, pods: Sequence[Pod], machine: MachineView, sample: int | None
+    ) -> bool:
+        """At every look, or when what it decides on has changed, or when the machine is to be compared again. What pods
+        of a kubelet borrow is always in force, so a control that no writer asks for anything may wait there."""
+        ticks = control.recheck_ticks
+        if ticks <= 1 and (merged or machine.kubelet is None):
+            self._bases.pop(control.knob.name, None)
             return True
-        basis = (merged, tuple((pod.uid, pod.request) for pod in pods))
+        ticks = max(ticks, RECHECK_BORROWED_TICKS) if ticks <= 1 else ticks
+        revision = 0 if machine.kubelet is None else machine.kubelet.revision
+        basis = (merged, revision, tuple((pod.uid, pod.request) for pod in pods))
         unchanged = self._bases.get(control.knob.name) == basis
         self._bases[control.knob.name] = basis
-        return not unchanged or (sample is not None and sample % control.recheck_ticks == 0)
+        return not unchanged or (sample is not None and sample % ticks == 0)
 
     def _texts(
         self, control: Control[Any], values: Mapping[Target, Value], doubtful: set[Knob]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -13,8 +14,10 @@ from slackwater.agent.domain.controls.cpu_limit import CPU_LIMIT, RESTORE_STEP, 
 from slackwater.agent.domain.controls.cpu_weight import CPU_WEIGHT
 from slackwater.agent.domain.controls.memory_high import MEMORY_HIGH
 from slackwater.agent.domain.desired_state import DesiredState, MemoryLevel, Throttle
-from slackwater.agent.domain.limits import Limits, ReadLimits
+from slackwater.agent.domain.knobs import Knob
+from slackwater.agent.domain.limits import Limits, ReadLimits, lower
 from slackwater.agent.domain.protected_pods import PROTECTED, protection_reason
+from slackwater.agent.domain.resizes import Resizes
 from slackwater.agent.domain.waterlines import Waterline
 from slackwater.agent.domain.weights import Policy, ProtectingWeights, protection_of
 from slackwater.agent.ports import Driver, Observed
@@ -74,6 +77,7 @@ class ConvergeToIntents:
     _ticks: int = 0
     _last_read: Limits = field(default_factory=dict)
     """The CPU limits as they were read last."""
+    _resizes: Resizes = field(default_factory=Resizes)
 
     def __post_init__(self) -> None:
         self._apply = ApplyControls(self.driver, self.actuator, self.controls)
@@ -151,9 +155,15 @@ class ConvergeToIntents:
         """Converge once per sample: leases lapse, pods come and go, other programs write to the same files."""
         self._ticks += 1
         self._drop_faded()
-        if not self.held and not len(self.actuator.journal) and self.memory_limit_bytes is None:
+        kubelet, resized = self.driver.kubelet(), set[Knob]()
+        if kubelet is not None:
+            self._resizes.update(kubelet, self._ticks)
+            resized = self._resizes.of_resized(self._apply.foreign, kubelet)
+            self._apply.adopt({*resized, *self._resizes.of_resized(self.actuator.given_back(), kubelet)})
+        is_idle = kubelet is None or not kubelet.shares
+        if is_idle and not self.held and not len(self.actuator.journal) and self.memory_limit_bytes is None:
             return []
-        return self._answer_foreign(self._converge(pods, self._ticks))
+        return self._answer_foreign(self._converge(pods, self._ticks), resized)
 
     def _drop_faded(self) -> None:
         """Drop the agent's own state when its limits have risen to the top."""
@@ -162,11 +172,16 @@ class ConvergeToIntents:
             self.own = None
 
     def throttled(self) -> int:
-        """How many CPU limits of the agent are in force."""
-        return len(self._apply.claimed(CPU_LIMIT))
+        """How many CPU limits that a writer requested are in force. Limits of what a pod has borrowed do not count."""
+        claimed, kubelet = self._apply.claimed(CPU_LIMIT), self.driver.kubelet()
+        if not claimed or kubelet is None:
+            return len(claimed)
+        requested = {one.pod_uid for document in self._documents() for one in document.throttles}
+        borrowed = {self._knob_of(uid) for uid in kubelet.shares.keys() - requested}
+        return sum(knob not in borrowed for knob in claimed)
 
     def throttling(self) -> bool:
-        """Whether any limit of the agent is in force."""
+        """Whether any limit that a writer requested is in force."""
         return self.throttled() > 0 or bool(self._apply.claimed(MEMORY_HIGH))
 
     def declared_at(self, writer: str) -> datetime | None:
@@ -184,13 +199,17 @@ class ConvergeToIntents:
         return [line for held in self.held.values() for line in held.desired.waterlines]
 
     def limits(self, pods: Sequence[Pod]) -> ReadLimits:
-        """The CPU limits of these pods. Pods that have just vanished are missing."""
+        """The CPU limits of these pods. Pods that have just vanished are missing. What a pod has borrowed is its limit
+        before any throttle."""
         limits: dict[str, tuple[int | None, int | None]] = {}
         unread: dict[str, str] = {}
+        kubelet = self.driver.kubelet()
         for pod in pods:
             try:
                 now, original = self._apply.values(CPU_LIMIT, pod.uid)
-                limits[pod.uid] = (milli(now), milli(original))
+                share = None if kubelet is None else kubelet.shares.get(pod.uid)
+                of_pod = lower(milli(original), None if share is None else share.cpu_milli)
+                limits[pod.uid] = (milli(now), of_pod)
             except NotFound:
                 continue
             except Misconfigured as error:
@@ -225,29 +244,44 @@ class ConvergeToIntents:
         documents = self._documents()
         self._protected = frozenset(pod.uid for pod in pods if protection_reason(pod) is not None)
         now = self.clock.monotonic()
-        machine = MachineView(self.capacity_milli, now, self._protected, self.capacity_bytes, self.memory_limit_bytes)
+        machine = MachineView(
+            self.capacity_milli,
+            now,
+            self._protected,
+            self.capacity_bytes,
+            self.memory_limit_bytes,
+            self.driver.kubelet(),
+        )
         return self._apply.apply(documents, pods, machine, sample)
 
-    def _pods_of(self, outcome: Outcome, pods: Sequence[Pod]) -> set[str]:
-        """Pods whose limit these steps failed to set or had to yield."""
-        touched = outcome.errors.keys() | outcome.yielded.keys()
+    def _knob_of(self, uid: str) -> Knob | None:
+        try:
+            return self.driver.knob(CPU_LIMIT, uid)
+        except NotFound:
+            return None
+
+    def _pods_of(self, outcome: Outcome, pods: Sequence[Pod], more: AbstractSet[Knob] = frozenset()) -> set[str]:
+        """Pods whose limit these steps failed to set or had to yield, or that is one of `more`."""
+        touched = outcome.errors.keys() | outcome.yielded.keys() | more
         uids: set[str] = set()
         for pod in pods if touched else ():
-            try:
-                if self.driver.knob(CPU_LIMIT, pod.uid) in touched:
-                    uids.add(pod.uid)
-            except NotFound:
-                continue
+            if self._knob_of(pod.uid) in touched:
+                uids.add(pod.uid)
         return uids
 
-    def _answer_foreign(self, outcome: Outcome) -> list[Observed]:
+    def _answer_foreign(self, outcome: Outcome, back: AbstractSet[Knob] = frozenset()) -> list[Observed]:
+        """Answers of all writers where a knob was left to another program. `back`: knobs that were until now."""
         self._apply.yielded(outcome)
+        kubelet = self.driver.kubelet()
+        if kubelet is not None and (resized := self._resizes.of_resized(self._apply.foreign, kubelet)):
+            self._apply.adopt(resized)
+            outcome.yielded = {knob: text for knob, text in outcome.yielded.items() if knob not in resized}
         for knob in outcome.yielded:
             _log.warning("foreign writer found", node=self.node, file=knob.path, field=knob.field)
-        if not outcome.yielded:
+        if not outcome.yielded and not back:
             return []
         present, now = self.driver.pods(), self.clock.now()
-        cpu = self._pods_of(outcome, present)
+        cpu = self._pods_of(outcome, present, back)
         memory = memory_answers.failed_pods(self._apply, outcome, present)
         return [self._observed(held.event, cpu, memory, outcome, now) for held in self.held.values()]
 

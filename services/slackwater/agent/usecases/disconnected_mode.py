@@ -91,7 +91,16 @@ class DisconnectedMode:
 
         try:
             leaving, begun_at, pods = self.evict.ending(), self.evict.begun_lately(), self.driver.pods()
-            guard = begin(held, Machine(self.node.facts), self.converge, self.clock, pods, leaving, begun_at)
+            guard = begin(
+                held,
+                Machine(self.node.facts),
+                self.converge,
+                self.clock,
+                pods,
+                leaving,
+                begun_at,
+                evicts=self.evict.begins,
+            )
         except ValueError as error:
             self._unreadable = held.event.id
             _log.warning("rules not readable", node=self.node.name, error=str(error))
@@ -100,5 +109,6 @@ class DisconnectedMode:
             self._records = DisconnectedRecords(RecordBudget(self.record_burst_bytes, self.record_bytes_per_hour))
         self._decided_before = self._decided
         self.publisher.disconnected()
-        _log.warning("alone", node=self.node.name, generation=held.desired.generation)
+        evictions = "decided here" if self.evict.begins else "none: the API server carries them out"
+        _log.warning("alone", node=self.node.name, generation=held.desired.generation, evictions=evictions)
         return guard

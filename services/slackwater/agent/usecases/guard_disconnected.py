@@ -7,7 +7,7 @@ when the bus is back.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from types import MappingProxyType
 
@@ -16,6 +16,7 @@ from slackwater.agent.domain.disconnected import WRITER, LimitDecisions, Machine
 from slackwater.agent.domain.evictions import EvictionRequest
 from slackwater.agent.domain.observation import Instant
 from slackwater.agent.usecases.converge import ConvergeToIntents, Held
+from slackwater.decisions.reasons import Mode
 from slackwater.decisions.record import DecisionRecord
 from slackwater.decisions.record_budget import RecordAccount, RecordBudget, recorded
 from slackwater.events.decision_recorded import stream_bytes
@@ -173,11 +174,16 @@ def begin(
     pods: Sequence[Pod],
     leaving: Mapping[str, datetime] = NO_PODS,
     begun_at: Iterable[datetime] = (),
+    *,
+    evicts: bool = True,
 ) -> DisconnectedGuard:
     """Start from the limits in force when the lease ran out. `leaving` are pods that are being evicted, with the end of
-    their grace period; `begun_at` are the starts of this node's evictions in the last hour. Raises ValueError for rules
-    that this version cannot read."""
+    their grace period; `begun_at` are the starts of this node's evictions in the last hour. Unless `evicts`, evictions
+    are only previewed, as where the pool's autonomy ends with throttling: what this agent decides reaches nothing that
+    would carry them out. Raises ValueError for rules that this version cannot read."""
     policies, options = rules_codec.decode_rules(held.event.data.rules)
+    if not evicts and options.mode is Mode.EVICT:
+        options = replace(options, mode=Mode.THROTTLE)
     usual, after_grace = timedelta(seconds=options.limits.underway_seconds), timedelta(seconds=AFTER_GRACE_SECONDS)
     going = [Underway(uid, max(clock.now() + usual, over + after_grace)) for uid, over in sorted(leaving.items())]
     state = inherited(

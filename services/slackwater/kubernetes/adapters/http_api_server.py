@@ -8,7 +8,6 @@ objects of what is read for a few fields (decision 0100).
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -21,15 +20,8 @@ from lightkube.config.client_adapter import AsyncClient, ConnectionParams
 from lightkube.config.kubeconfig import KubeConfig
 from lightkube.core.exceptions import ConfigError
 
-from slackwater.apiserver.port import (
-    BudgetRefused,
-    FieldsOwned,
-    KindNotServed,
-    Page,
-    VersionExpired,
-    WatchChange,
-    WatchEvent,
-)
+from slackwater.apiserver.answers import SILENT_SECONDS, read_event, read_page, refusal, watch_query
+from slackwater.apiserver.port import KindNotServed, Page, WatchEvent
 from slackwater.apiserver.records import (
     FIELD_MANAGER,
     ApiRecord,
@@ -40,32 +32,16 @@ from slackwater.apiserver.records import (
     taints_json,
 )
 from slackwater.apiserver.resource_names import quantities
-from slackwater.model.errors import Conflict, InvalidInput, Misconfigured, NotFound, SlackwaterError, Unavailable
+from slackwater.model.errors import Conflict, Misconfigured, NotFound, Unavailable
 
 T = TypeVar("T", bound=ApiRecord)
 
 REQUEST_SECONDS: Final = 15.0
-SILENT_SECONDS: Final = 150.0
-"""A watch without a byte for so long is broken: the server sends a bookmark every minute."""
-WATCH_SECONDS: Final = 290
-"""After this time the server ends a watch, which is then resumed."""
 APPLY: Final = "application/apply-patch+yaml"
 MERGE: Final = "application/merge-patch+json"
 JSON: Final = "application/json"
-BUDGET: Final = "DisruptionBudget"
-"""The cause in the refusal of an eviction by a budget. Others with status 429 are about the server's load."""
-RETRY_SECONDS: Final = 10.0
-"""Where a refusal proposes no time."""
-_CHANGES: Final = {
-    "ADDED": WatchChange.UPSERTED,
-    "MODIFIED": WatchChange.UPSERTED,
-    "DELETED": WatchChange.DELETED,
-    "BOOKMARK": WatchChange.BOOKMARK,
-}
-_MANAGER: Final = re.compile(r'conflicts? with "([^"]+)"')
 _UNUSABLE: Final = (ConfigError, OSError, ValueError, KeyError, TypeError, AttributeError, yaml.YAMLError)
 """What lightkube raises for a kubeconfig that is missing, malformed or incomplete; msgspec's errors are ValueErrors."""
-_FUTURE: Final = "Too large resource version"
 
 
 class HttpApiServer:
@@ -92,25 +68,19 @@ class HttpApiServer:
             answer = await self._request("GET", kind.path, query)
         except NotFound as error:
             raise KindNotServed(f"the cluster does not serve {kind.plural} of {kind.api_version}") from error
-        metadata = answer.get("metadata") or {}
-        items = [kind.parse(item) for item in answer.get("items") or ()]
-        return Page(items, str(metadata.get("resourceVersion") or ""), str(metadata.get("continue") or ""))
+        return read_page(kind, answer)
 
     async def watch(self, kind: WatchedKind[T], version: str) -> AsyncIterator[WatchEvent[T]]:
-        query = {
-            "watch": "true",
-            "allowWatchBookmarks": "true",
-            "resourceVersion": version,
-            "timeoutSeconds": str(WATCH_SECONDS),
-        }
         timeout = httpx2.Timeout(REQUEST_SECONDS, read=SILENT_SECONDS)
         with _translated():
-            async with self._client().stream("GET", kind.path, params=query, timeout=timeout) as response:
+            async with self._client().stream(
+                "GET", kind.path, params=watch_query(version), timeout=timeout
+            ) as response:
                 if response.status_code != httpx2.codes.OK:
-                    raise _refusal(response.status_code, await response.aread())
+                    raise refusal(response.status_code, await response.aread())
                 async for line in response.aiter_lines():
                     if line:
-                        yield _event(kind, line)
+                        yield read_event(kind, line)
 
     async def apply_lent(self, node: str, uid: str, amounts: Mapping[str, int], *, force: bool) -> ClusterNode:
         written = quantities(amounts)
@@ -170,7 +140,7 @@ class HttpApiServer:
         with _translated():
             response = await self._client().request(method, path, params=query, content=content, headers=headers)
             if response.status_code >= httpx2.codes.BAD_REQUEST:
-                raise _refusal(response.status_code, response.content)
+                raise refusal(response.status_code, response.content)
             answer: Mapping[str, Any] = msgspec.json.decode(response.content)
             return answer
 
@@ -209,48 +179,6 @@ class _translated:  # noqa: N801 - used like a function; a generator cannot hold
             raise Unavailable(f"the API server sent an answer that is no JSON: {error}") from error
         if isinstance(error, ConfigError):
             raise Misconfigured(f"the Kubernetes credentials cannot be used: {error}") from error
-
-
-def _event(kind: WatchedKind[T], line: str) -> WatchEvent[T]:
-    """One line of a watch. Raises what an ERROR line means."""
-    event = msgspec.json.decode(line)
-    item = event.get("object") or {}
-    change = _CHANGES.get(event.get("type"))
-    if change is None:
-        raise _refusal(int(item.get("code") or 500), line.encode(), item)
-    version = str((item.get("metadata") or {}).get("resourceVersion") or "")
-    return WatchEvent(change, version, None if change is WatchChange.BOOKMARK else kind.parse(item))
-
-
-def _refusal(code: int, body: bytes, status: Mapping[str, Any] | None = None) -> SlackwaterError:
-    """The error that a status of the API means."""
-    answer = _status(body) if status is None else status
-    message = str(answer.get("message") or f"status {code}")
-    if code == httpx2.codes.GONE or _FUTURE in message:
-        return VersionExpired(message)
-    if code in (httpx2.codes.UNAUTHORIZED, httpx2.codes.FORBIDDEN):
-        return Misconfigured(f"the API server refuses: {message}")
-    if code == httpx2.codes.NOT_FOUND:
-        return NotFound(message)
-    if code == httpx2.codes.CONFLICT:
-        managers = frozenset(_MANAGER.findall(message))
-        return FieldsOwned(message, managers) if managers else Conflict(message)
-    if code == httpx2.codes.UNPROCESSABLE_CONTENT:
-        return Conflict(message) if "metadata.uid" in message else InvalidInput(message)
-    details = answer.get("details") or {}
-    if any(cause.get("reason") == BUDGET for cause in details.get("causes") or ()):
-        return BudgetRefused(message, float(details.get("retryAfterSeconds") or RETRY_SECONDS))
-    if code == httpx2.codes.TOO_MANY_REQUESTS or code >= httpx2.codes.INTERNAL_SERVER_ERROR:
-        return Unavailable(f"the API server is not able to answer: {message}")
-    return Misconfigured(f"the API server refuses the request ({code}): {message}")
-
-
-def _status(body: bytes) -> Mapping[str, Any]:
-    try:
-        answer = msgspec.json.decode(body)
-    except msgspec.DecodeError:
-        return {"message": body[:200].decode(errors="replace")}
-    return answer if isinstance(answer, dict) else {}
 
 
 @asynccontextmanager

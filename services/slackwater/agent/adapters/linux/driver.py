@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import resource
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from slackwater.agent.adapters.linux.files import raise_descriptor_limit
 from slackwater.agent.adapters.linux.gauges import Gauges
 from slackwater.agent.adapters.linux.hierarchy import Hierarchy, find_hierarchy
 from slackwater.agent.adapters.linux.knob_files import KnobFiles
@@ -19,7 +19,7 @@ from slackwater.agent.adapters.linux.registry import Entry, PodRegistry
 from slackwater.agent.adapters.linux.zones import Zones, zones_of
 from slackwater.agent.domain.controls.catalog import KNOBS
 from slackwater.agent.domain.host_apps import HostApplication
-from slackwater.agent.domain.knobs import Knob, KnobSpec, Target, Tree, Value
+from slackwater.agent.domain.knobs import ContainerOf, Knob, KnobSpec, Target, Tree, Value
 from slackwater.agent.ports import RawSample
 from slackwater.model.errors import NotFound
 from slackwater.model.nodes import NodeFacts
@@ -30,7 +30,6 @@ from slackwater.telemetry.logs import get_logger
 from slackwater.waterline.facts.eviction_marks import AGENT, PROTECTED
 
 _log = get_logger(__name__)
-_DESCRIPTORS_WANTED = 4096
 _REAP_EVERY_TICKS = 5
 _REAP_SECONDS = 0.1
 """For all pods together, within a sample: samples and leases do not wait for a process that cannot be killed."""
@@ -67,7 +66,7 @@ class LinuxDriver:
 
     def open(self) -> None:
         self.layout.hierarchy.require_writable()
-        self._gauges.keep_at_most(_raise_descriptor_limit() // 2)
+        self._gauges.keep_at_most(raise_descriptor_limit() // 2)
         self.reap()
         self._remove_strays()
         self.layout.ensure_tiers()
@@ -108,6 +107,9 @@ class LinuxDriver:
         now = pod if zone is None else replace(pod, labels={**pod.labels, LABEL_NUMA: zone})
         return before[1] if before is not None and before[1] == now else now
 
+    def kubelet(self) -> None:
+        """None: the cgroups are the agent's own."""
+
     def sample(self) -> RawSample:
         self._ticks += 1
         if self._ticks % _REAP_EVERY_TICKS == 0:
@@ -118,6 +120,8 @@ class LinuxDriver:
         return self._gauges.glance(RawSample(self.clock.monotonic(), self.clock.now()))
 
     def knob(self, spec: KnobSpec, target: Target) -> Knob:
+        if isinstance(target, ContainerOf):
+            raise NotFound("a managed command has no containers", field=target.name)
         if isinstance(target, Tree):
             return self._files.knob(spec, self.layout.root)
         return self._files.knob(spec, self.layout.tier(target) if isinstance(target, Tier) else self._cgroup(target))
@@ -209,16 +213,6 @@ class LinuxDriver:
 
     def _directories(self, pod_uid: str) -> tuple[Path, ...]:
         return self.layout.hierarchy.directories(self._cgroup(pod_uid))
-
-
-def _raise_descriptor_limit() -> int:
-    """Six kept descriptors per pod: 110 pods do not fit into half of the usual soft limit. Returns what it is now."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    limit = _DESCRIPTORS_WANTED if hard == resource.RLIM_INFINITY else min(hard, _DESCRIPTORS_WANTED)
-    if soft != resource.RLIM_INFINITY and soft < limit:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
-        return limit
-    return _DESCRIPTORS_WANTED if soft == resource.RLIM_INFINITY else soft
 
 
 def linux_driver(

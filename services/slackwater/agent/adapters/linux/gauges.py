@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -10,7 +10,8 @@ from slackwater.agent.adapters.linux import meters
 from slackwater.agent.adapters.linux.devices import Devices
 from slackwater.agent.adapters.linux.files import KeptFiles
 from slackwater.agent.adapters.linux.hierarchy import Hierarchy
-from slackwater.agent.adapters.linux.layout import Layout
+from slackwater.agent.adapters.linux.places import CgroupPlaces
+from slackwater.agent.adapters.linux.tier_totals import TierTotals
 from slackwater.agent.domain.controls.node_memory import UNLIMITED_V1
 from slackwater.agent.domain.host_apps import HostApplication
 from slackwater.agent.domain.samples import HostSample
@@ -52,13 +53,15 @@ def pod_files(hierarchy: Hierarchy, cgroup: str) -> PodFiles:
 class Gauges:
     """Keeps descriptors between ticks; `close_pod` closes those of a pod that is gone."""
 
-    layout: Layout
+    layout: CgroupPlaces
     proc: Path = Path("/proc")
     devices: Devices = field(default_factory=Devices)
     host_apps: tuple[HostApplication, ...] = ()
     is_bounded: bool = False
     """Whether the node's memory is what its pods use, because they have a hard limit together."""
     _files: KeptFiles = field(default_factory=KeptFiles)
+    _prod: TierTotals = field(default_factory=TierTotals)
+    """Of prod pods that have no cgroup in common."""
     _kept_free: int | None = None
     """What the kernel keeps free, read once."""
     _pods: dict[str, PodFiles] = field(default_factory=dict)
@@ -74,6 +77,9 @@ class Gauges:
         proc = str(self.proc)
         disks, links = self.devices.read()
         in_use, free = self._node_memory()
+        samples = tuple(self._pod(pod) for pod in pods)
+        if self.layout.group(Tier.PROD) is None:
+            self._prod.add(self._totals_of(pods, samples))
         return RawSample(
             stamp.monotonic,
             stamp.at,
@@ -81,20 +87,24 @@ class Gauges:
             node_memory_bytes=in_use,
             node_free_bytes=free,
             node_psi=self._psi((f"{proc}/pressure/cpu", self._node_pressure(), f"{proc}/pressure/io")),
-            tier_psi={tier: self._psi(_pressures(self.layout.hierarchy, self.layout.tier(tier))) for tier in _REPORTED},
-            pods=tuple(self._pod(pod) for pod in pods),
+            tier_psi={Tier.PROD: self._prod_psi()},
+            pods=samples,
             disks=disks,
             links=links,
             host_apps=tuple(self._host_apps()) if self._apps else (),
             prod_refault_bytes=self._prod_refaults(),
         )
 
-    def glance(self, stamp: RawSample) -> RawSample:
-        """The node's CPU and the pressure of prod alone."""
+    def glance(self, stamp: RawSample, pods: tuple[Pod, ...] = ()) -> RawSample:
+        """The node's CPU and the pressure of prod alone. `pods` are read where prod has no cgroup of its own."""
+        psi = self._prod_psi()
+        if self.layout.group(Tier.PROD) is None:
+            read = {pod.uid: self._psi(self._pod_files(pod).pressures) for pod in pods if pod.tier is Tier.PROD}
+            psi = self._prod.after({uid: (of_pod, None) for uid, of_pod in read.items()})
         return replace(
             stamp,
             node_cpu_busy_ns=meters.busy_ns(self._files.read(f"{self.proc}/stat")),
-            tier_psi={tier: self._psi(_pressures(self.layout.hierarchy, self.layout.tier(tier))) for tier in _REPORTED},
+            tier_psi={Tier.PROD: psi},
         )
 
     def keep_at_most(self, descriptors: int) -> None:
@@ -114,6 +124,25 @@ class Gauges:
 
     def open_descriptors(self) -> int:
         return len(self._files) + self.devices.open_descriptors()
+
+    def _prod_psi(self) -> PsiTotals:
+        """The pressure of prod: the only tier whose pressure is reported, because no consumer uses the others yet."""
+        group = self.layout.group(Tier.PROD)
+        return self._prod.psi if group is None else self._psi(_pressures(self.layout.hierarchy, group))
+
+    def _totals_of(
+        self, pods: tuple[Pod, ...], samples: tuple[PodSample, ...]
+    ) -> Mapping[str, tuple[PsiTotals, int | None]]:
+        """Pressure and pages read again of each prod pod."""
+        prefix = b"" if self.layout.hierarchy.pure_v2 else b"total_"
+        return {
+            pod.uid: (
+                sample.psi,
+                meters.refault_bytes(self._files.read(self._pod_files(pod).memory_stat), prefix),
+            )
+            for pod, sample in zip(pods, samples, strict=True)
+            if pod.tier is Tier.PROD
+        }
 
     def _psi(self, paths: tuple[str, str, str] | None) -> PsiTotals:
         return meters.psi(self._files, *paths) if paths is not None else PsiTotals()
@@ -148,8 +177,10 @@ class Gauges:
             return None
 
     def _prod_refaults(self) -> int | None:
-        hierarchy = self.layout.hierarchy
-        stat = self._files.read(f"{hierarchy.memory}/{self.layout.tier(Tier.PROD)}/memory.stat")
+        hierarchy, group = self.layout.hierarchy, self.layout.group(Tier.PROD)
+        if group is None:
+            return self._prod.refault_bytes
+        stat = self._files.read(f"{hierarchy.memory}/{group}/memory.stat")
         return meters.refault_bytes(stat, b"" if hierarchy.pure_v2 else b"total_")
 
     def _node_pressure(self) -> str:
@@ -169,11 +200,14 @@ class Gauges:
             if cpu_ns is not None and memory is not None:
                 yield HostSample(app.name, app.tier, cpu_ns, memory)
 
-    def _pod(self, pod: Pod) -> PodSample:
+    def _pod_files(self, pod: Pod) -> PodFiles:
         files = self._pods.get(pod.uid)
         if files is None:
-            files = pod_files(self.layout.hierarchy, self.layout.pod(pod.tier, pod.uid))
-            self._pods[pod.uid] = files
+            files = self._pods[pod.uid] = pod_files(self.layout.hierarchy, self.layout.pod(pod.tier, pod.uid))
+        return files
+
+    def _pod(self, pod: Pod) -> PodSample:
+        files = self._pod_files(pod)
         pure_v2 = self.layout.hierarchy.pure_v2
         stat = self._files.read(files.cpu_stat)
         periods, throttled, usage_us = meters.flat(stat, b"nr_periods", b"nr_throttled", b"usage_usec")
@@ -191,7 +225,3 @@ class Gauges:
             throttled_periods=throttled,
             cache_bytes=cache,
         )
-
-
-_REPORTED = (Tier.PROD,)
-"""Tiers whose pressure is reported; reading the others would cost, and no consumer uses them yet."""

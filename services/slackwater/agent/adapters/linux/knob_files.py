@@ -1,4 +1,4 @@
-"""Reads and writes every declared knob of this instance's cgroups, on v1 and v2."""
+"""Reads and writes every declared knob of the agent's cgroups, on v1 and v2."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from slackwater.agent.adapters.linux.layout import Layout
+from slackwater.agent.adapters.linux.places import CgroupPlaces
 from slackwater.agent.domain.knobs import BUSY, READ_REFUSED, KernelFile, Knob, KnobSpec, Value
 from slackwater.model.errors import Misconfigured, NotFound
 
@@ -26,6 +26,10 @@ class KernelFiles(Protocol):
 
     def exists(self, path: str) -> bool: ...
 
+    def is_writable(self, path: str) -> bool:
+        """Whether this process may open the file for writing; nothing is written."""
+        ...
+
 
 class MountedFiles:
     """The cgroup trees of this machine."""
@@ -39,7 +43,10 @@ class MountedFiles:
         _write(path, text)
 
     def exists(self, path: str) -> bool:
-        return Path(path).exists()
+        return os.path.exists(path)  # noqa: PTH110 - a kubelet's pods are looked for at every sample
+
+    def is_writable(self, path: str) -> bool:
+        return os.access(path, os.W_OK)
 
 
 MOUNTED_FILES = MountedFiles()
@@ -71,16 +78,14 @@ class DirectoryFiles:
 class KnobFiles:
     """Texts of knobs whose kind is not declared (a journal of another version) are read and written as they are."""
 
-    layout: Layout
+    layout: CgroupPlaces
     specs: Sequence[KnobSpec]
     kernel: KernelFiles = MOUNTED_FILES
     _files: dict[str, KernelFile] = field(init=False)
-    _roots: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         files = {spec.name: spec.kernel_file(self.layout.hierarchy.pure_v2) for spec in self.specs}
         self._files = {name: file for name, file in files.items() if file is not None}
-        self._roots = tuple(f"{root}/" for root in self.layout.hierarchy.directories(self.layout.root))
 
     def knob(self, spec: KnobSpec, cgroup: str) -> Knob:
         """Where this knob of a cgroup is written. Raises NotFound where this kernel has no such file."""
@@ -124,8 +129,8 @@ class KnobFiles:
         return DirectoryFiles(path.rpartition("/")[0], self.kernel)
 
     def _inside(self, knob: Knob) -> str:
-        """The file, checked to lie in this instance: a journal is input, too."""
-        if not knob.path.startswith(self._roots) or ".." in knob.path.split("/"):
+        """The file, checked to lie where this agent may write: a journal is input, too."""
+        if not self.layout.holds(knob.path):
             raise NotFound(f"{knob.path} is outside of {self.layout.root}", field=knob.path)
         return knob.path
 

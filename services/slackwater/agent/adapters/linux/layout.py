@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from slackwater.agent.adapters.linux.hierarchy import REQUIRED_V2, Hierarchy
+from slackwater.agent.adapters.linux.places import controller_directory, is_inside
 from slackwater.agent.domain.controls.catalog import CONTROLLERS
 from slackwater.agent.domain.weights import weight_of_shares
-from slackwater.model.errors import Misconfigured, NotFound
+from slackwater.model.errors import Misconfigured
 from slackwater.model.tiers import Tier
 
 _ATTEMPTS = 5
@@ -53,10 +54,15 @@ class Layout:
         """The directory of a cgroup in the tree of a controller. Raises NotFound without that controller."""
         if controller == "cpu":
             return self.cpu_directory(cgroup)
-        tree = self.hierarchy.tree(controller)
-        if tree is None:
-            raise NotFound(f"no cgroup tree with a {controller} controller is mounted", field=controller)
-        return tree / cgroup
+        return controller_directory(self.hierarchy, controller, cgroup)
+
+    def group(self, tier: Tier) -> str:
+        """See CgroupPlaces."""
+        return self.tier(tier)
+
+    def holds(self, path: str) -> bool:
+        """See CgroupPlaces."""
+        return is_inside(self.hierarchy, self.root, path)
 
     def write_weight(self, cgroup: str, shares: int) -> None:
         """The first CPU weight of a cgroup."""

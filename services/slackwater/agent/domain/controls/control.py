@@ -12,6 +12,7 @@ from typing import Protocol, TypeVar
 
 from slackwater.agent.domain.desired_state import DesiredState
 from slackwater.agent.domain.knobs import KnobSpec, Target, Value
+from slackwater.agent.domain.kubelet import KubeletView
 from slackwater.model.pods import Pod
 
 M = TypeVar("M")
@@ -28,6 +29,8 @@ class MachineView:
     capacity_bytes: int = 0
     memory_limit_bytes: int | None = None
     """What all pods together may use, if the operator bounds it."""
+    kubelet: KubeletView | None = None
+    """Where the cgroups are a kubelet's. Then tiers have none, and only what its pods borrow is the agent's to say."""
 
 
 class Control(Protocol[M]):

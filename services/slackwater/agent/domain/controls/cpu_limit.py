@@ -1,5 +1,8 @@
 """The CPU limit of a pod: the lowest limit that any writer requests, never above the one before us.
 
+A pod of Kubernetes that has borrowed CPU is also limited to what it has borrowed. On cgroup v1 no group may have a
+lower limit than a child of it, so the containers that the kubelet has limited are throttled with their pod, before it.
+
 A writer whose lease has run out is not obeyed and not forgotten at once: its limits rise with every full second by a
 quarter of the node, until they no longer bind.
 """
@@ -13,7 +16,7 @@ from typing import ClassVar
 
 from slackwater.agent.domain.controls.control import MachineView
 from slackwater.agent.domain.desired_state import DesiredState
-from slackwater.agent.domain.knobs import CgroupFiles, KernelFile, KnobSpec, Target, Value
+from slackwater.agent.domain.knobs import CgroupFiles, ContainerOf, KernelFile, KnobSpec, Target, Value
 from slackwater.model.pods import Pod
 
 RESTORE_STEP = 0.25
@@ -88,8 +91,20 @@ class CpuLimit:
 
     def desired(self, merged: Mapping[str, int], pods: Sequence[Pod], machine: MachineView) -> Mapping[Target, Value]:
         """Of live pods that are not protected."""
-        living = {pod.uid for pod in pods} - machine.protected if merged else ()
-        return {uid: limit for uid, limit in merged.items() if uid in living}
+        kubelet = machine.kubelet
+        if not merged and (kubelet is None or not kubelet.shares):
+            return {}
+        living = {pod.uid for pod in pods} - machine.protected
+        values: dict[Target, Value] = {}
+        for uid, limit in merged.items():
+            if uid in living:
+                if kubelet is not None and kubelet.is_v1:
+                    values.update({ContainerOf(uid, name): limit for name in kubelet.limited.get(uid, ())})
+                values[uid] = limit
+        for uid, share in kubelet.shares.items() if kubelet is not None else ():
+            if share.cpu_milli is not None and uid in living:
+                values[uid] = min(share.cpu_milli, merged.get(uid, share.cpu_milli))
+        return values
 
 
 def eased(limit_milli: int, lapsed_seconds: float, capacity_milli: int) -> int:

@@ -1,5 +1,8 @@
 """The CPU weights of pods and tiers, by the policy that protects prod most; below every weight, cpu.idle.
 
+On a node of Kubernetes only pods that borrow CPU are weighed, with their containers, whatever the policy: tiers have no
+cgroup there, and the kubelet writes the weights of its classes every minute (BestEffort has the smallest).
+
 Weight and cpu.idle are one value here: the kernel refuses a weight while a group is idle, and forgets the weight of
 before.
 """
@@ -7,13 +10,15 @@ before.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import ClassVar
 
 from slackwater.agent.domain.controls.control import MachineView
 from slackwater.agent.domain.desired_state import DesiredState
-from slackwater.agent.domain.knobs import CgroupFiles, KernelFile, KnobSpec, Target, Value
+from slackwater.agent.domain.knobs import CgroupFiles, ContainerOf, KernelFile, KnobSpec, Target, Value
+from slackwater.agent.domain.kubelet import KubeletView
 from slackwater.agent.domain.weights import (
     IDLE_SHARES,
     MIN_SHARES,
@@ -107,8 +112,19 @@ class CpuWeight:
         return max({document.policy for document in documents}, key=_PROTECTION.index, default=None)
 
     def desired(self, merged: Policy | None, pods: Sequence[Pod], machine: MachineView) -> Mapping[Target, Value]:
+        if machine.kubelet is not None:
+            return _shares_of_borrowers(machine.kubelet, {pod.uid for pod in pods} - machine.protected)
         if merged is None:
             return {}
         weights = weigh(pods, merged)
         shares: list[tuple[Target, Value]] = [*weights.pods.items(), *weights.tiers.items()]
         return dict(shares)
+
+
+def _shares_of_borrowers(kubelet: KubeletView, living: AbstractSet[str]) -> Mapping[Target, Value]:
+    values: dict[Target, Value] = {}
+    for uid, share in kubelet.shares.items():
+        if uid in living:
+            values[uid] = share.shares
+            values.update({ContainerOf(uid, name): one.shares for name, one in share.containers.items()})
+    return values

@@ -19,6 +19,7 @@ from slackwater.agent.domain.controls.control import MachineView
 from slackwater.agent.domain.controls.node_memory import UNLIMITED_V1, parse_v1
 from slackwater.agent.domain.desired_state import DesiredState
 from slackwater.agent.domain.knobs import READ_REFUSED, CgroupFiles, KernelFile, KnobSpec, Target, Value
+from slackwater.agent.domain.kubelet import KubeletView
 from slackwater.model.errors import Misconfigured
 from slackwater.model.pods import Pod
 
@@ -63,7 +64,8 @@ def _usage_v1(files: CgroupFiles) -> tuple[int, int]:
     return int(files.read("memory.usage_in_bytes")), cache
 
 
-def _usage_v2(files: CgroupFiles) -> tuple[int, int]:
+def usage_v2(files: CgroupFiles) -> tuple[int, int]:
+    """Usage and page cache in bytes. Raises Misconfigured where the kernel does not tell."""
     counters = dict(line.split(" ", 1) for line in files.read("memory.stat").splitlines())
     try:
         cache = int(counters["inactive_file"]) + int(counters["active_file"])
@@ -73,7 +75,7 @@ def _usage_v2(files: CgroupFiles) -> tuple[int, int]:
 
 
 def _render_v2(value: Value, files: CgroupFiles) -> str:
-    return "max" if value is None else str(bounded_v2(int(value), *_usage_v2(files)))
+    return "max" if value is None else str(bounded_v2(int(value), *usage_v2(files)))
 
 
 def _render_v1(value: Value, files: CgroupFiles) -> str:
@@ -136,13 +138,16 @@ def eased(high_bytes: int, lapsed_seconds: float, capacity_bytes: int) -> int:
 def _bound(merged: Mapping[str, int], pods: Sequence[Pod], machine: MachineView) -> Iterator[tuple[Pod, int]]:
     for pod in pods if merged else ():
         high = merged.get(pod.uid)
-        if high is not None and pod.uid not in machine.protected and high < hard_limit(pod):
+        if high is not None and pod.uid not in machine.protected and high < hard_limit(pod, machine.kubelet):
             yield pod, high
 
 
-def hard_limit(pod: Pod) -> int:
-    """The limit with which `slackwater exec` starts a pod, as a number."""
-    return memory_limit_bytes(pod) or UNLIMITED_V1
+def hard_limit(pod: Pod, kubelet: KubeletView | None = None) -> int:
+    """The limit with which `slackwater exec` starts a pod, or what a pod of Kubernetes has borrowed, as a number."""
+    if kubelet is None:
+        return memory_limit_bytes(pod) or UNLIMITED_V1
+    share = kubelet.shares.get(pod.uid)
+    return (share.memory_bytes if share is not None else None) or UNLIMITED_V1
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,4 +177,4 @@ class MemoryPause:
         return lowest(documents, machine)
 
     def desired(self, merged: Mapping[str, int], pods: Sequence[Pod], machine: MachineView) -> Mapping[Target, Value]:
-        return {pod.uid: hard_limit(pod) for pod, _ in _bound(merged, pods, machine)}
+        return {pod.uid: hard_limit(pod, machine.kubelet) for pod, _ in _bound(merged, pods, machine)}

@@ -1,7 +1,8 @@
 """The requested memory of prod pods, protected from reclaim: memory.low or memory.min of cgroup v2.
 
 The protection of a cgroup counts only within that of its parents, so the tier and the root of all tiers get the sum.
-cgroup v1 has no such file; nothing is written there.
+cgroup v1 has no such file; nothing is written there. On a node of Kubernetes the parents are the kubelet's, so nothing
+is written there either.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ class RequestProtection:
 
     def desired(self, merged: bool, pods: Sequence[Pod], machine: MachineView) -> Mapping[Target, Value]:
         """A file that holds 0 already is not written."""
+        if machine.kubelet is not None:
+            return {}
         requests = {pod.uid: pod.request.memory_bytes for pod in pods if pod.tier is Tier.PROD} if merged else {}
         total = sum(requests.values())
         if total == 0:

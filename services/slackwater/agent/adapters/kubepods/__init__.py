@@ -1,0 +1,1 @@
+"""The driver `kubernetes`: pods of the API server, in the cgroups that a kubelet makes for them."""

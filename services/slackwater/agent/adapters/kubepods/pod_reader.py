@@ -1,0 +1,155 @@
+"""Lists and watches the pods of one node: the little of an HTTP client that an agent needs.
+
+The agent's image has no HTTP library, and every node would pay for one. A request is a GET on a connection of its own,
+which ends with it; the token is read for each, because the kubelet replaces it. See apiserver.port.ObjectReader.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Final, TypeVar
+from urllib.parse import urlencode
+
+import msgspec
+
+from slackwater.agent.adapters.kubepods.api_access import ApiAccess
+from slackwater.apiserver.answers import SILENT_SECONDS, read_event, read_page, refusal, watch_query
+from slackwater.apiserver.port import KindNotServed, Page, WatchEvent
+from slackwater.apiserver.records import ApiRecord, WatchedKind
+from slackwater.model.errors import NotFound, Unavailable
+
+T = TypeVar("T", bound=ApiRecord)
+REQUEST_SECONDS: Final = 15.0
+_MOST_LINE_BYTES: Final = 4 << 20
+"""A pod has at most 1.5 MiB in etcd; JSON of a watch holds one in a line."""
+_BROKEN = (OSError, EOFError, asyncio.LimitOverrunError, ValueError)
+"""What a connection raises that ends, breaks, or speaks no HTTP; IncompleteReadError is an EOFError."""
+
+
+@dataclass(slots=True)
+class PodReader:
+    """`node`: the pods whose spec names it are asked for, and no others."""
+
+    access: ApiAccess
+    node: str
+    _tls: ssl.SSLContext | None = field(default=None)
+
+    async def list_page(self, kind: WatchedKind[T], limit: int, page: str = "") -> Page[T]:
+        query = {"limit": str(limit), **({"continue": page} if page else {})}
+        try:
+            async with asyncio.timeout(REQUEST_SECONDS), self._get(kind, query) as lines:
+                body = b"\n".join([line async for line in lines])
+        except NotFound as error:
+            raise KindNotServed(f"the cluster does not serve {kind.plural} of {kind.api_version}") from error
+        except TimeoutError as error:
+            raise Unavailable(f"the API server did not answer within {REQUEST_SECONDS:g} s") from error
+        with _translated():
+            return read_page(kind, msgspec.json.decode(body))
+
+    async def watch(self, kind: WatchedKind[T], version: str) -> AsyncIterator[WatchEvent[T]]:
+        async with self._get(kind, watch_query(version)) as lines:
+            async for line in lines:
+                if line:
+                    with _translated():
+                        event = read_event(kind, line)
+                    yield event
+
+    @asynccontextmanager
+    async def _get(self, kind: WatchedKind[T], query: Mapping[str, str]) -> AsyncIterator[AsyncIterator[bytes]]:
+        """The lines of the answer's body. Raises what a status means."""
+        selected = urlencode({"fieldSelector": f"spec.nodeName={self.node}", **query})
+        access = self.access
+        with _translated():
+            if self._tls is None and access.is_tls:
+                self._tls = access.tls()
+            async with asyncio.timeout(REQUEST_SECONDS):
+                reader, writer = await asyncio.open_connection(
+                    access.host, access.port, ssl=self._tls if access.is_tls else None, limit=_MOST_LINE_BYTES
+                )
+        try:
+            with _translated():
+                writer.write(_request(f"{access.prefix}/{kind.path}?{selected}", access.authority, access.token()))
+                await writer.drain()
+                async with asyncio.timeout(REQUEST_SECONDS):
+                    status, chunked = await _head(reader)
+                body = _chunks(reader) if chunked else _rest(reader)
+                if status != HTTPStatus.OK:
+                    async with asyncio.timeout(REQUEST_SECONDS):
+                        raise refusal(status, b"".join([part async for part in body]))
+            yield _lines(body)
+        finally:
+            writer.close()
+
+
+class _translated:  # noqa: N801 - used like a function; a generator cannot hold a watch open across yields
+    """Raises Unavailable for what a connection raises."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, _BROKEN):  # TimeoutError is an OSError, msgspec's errors are ValueErrors
+            raise Unavailable(f"the API server does not answer: {str(error) or type(error).__name__}") from error
+
+
+def _request(target: str, authority: str, token: str) -> bytes:
+    lines = [
+        f"GET /{target.lstrip('/')} HTTP/1.1",
+        f"Host: {authority}",
+        "Accept: application/json",
+        "Connection: close",
+    ]
+    if token:
+        lines.append(f"Authorization: Bearer {token}")
+    return ("\r\n".join([*lines, "User-Agent: slackwater-agent", "", ""])).encode()
+
+
+async def _head(reader: asyncio.StreamReader) -> tuple[int, bool]:
+    """The status, and whether the body comes in chunks."""
+    first = (await reader.readline()).split()
+    if len(first) < 2:
+        raise EOFError("it closed the connection")
+    status, chunked = int(first[1]), False
+    while line := await reader.readline():
+        if not line.strip():
+            return status, chunked
+        name, _, value = line.lower().partition(b":")
+        chunked = chunked or (name == b"transfer-encoding" and b"chunked" in value)
+    raise EOFError("it closed the connection")
+
+
+async def _chunks(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
+    while True:
+        async with asyncio.timeout(SILENT_SECONDS):
+            size = int((await reader.readline()).split(b";")[0], 16)
+            if size == 0:
+                return
+            yield await reader.readexactly(size)
+            await reader.readexactly(2)
+
+
+async def _rest(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
+    while True:
+        async with asyncio.timeout(SILENT_SECONDS):
+            part = await reader.read(1 << 16)
+        if not part:
+            return
+        yield part
+
+
+async def _lines(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    held: list[bytes] = []
+    with _translated():
+        async for part in parts:
+            *whole, rest = part.split(b"\n")
+            for line in whole:
+                yield b"".join([*held, line])
+                held = []
+            held.append(rest)
+    if any(held):
+        yield b"".join(held)
