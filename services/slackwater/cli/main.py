@@ -12,7 +12,7 @@ import importlib
 import io
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -28,9 +28,12 @@ VERBS: Sequence[str] = (
     *("block", "unblock"),
     *("simulate", "assess", "backtest"),
     *("doctor", "openapi", "nats-config", "secrets", "migrate", "backup", "restore"),
-    *("kubernetes", "profile"),
+    *("kubernetes", "profile", "import"),
 )
 """Verb = module `slackwater.cli.<verb>` (a `-` in the verb is a `_` in the module), in the order of the help."""
+
+MODULES: Mapping[str, str] = {"import": "import_documents"}
+"""Modules of verbs that are words of Python."""
 
 app = typer.Typer(
     name="slackwater",
@@ -68,7 +71,8 @@ def root(
 def register(target: typer.Typer) -> None:
     """Add every verb of the table. A missing module fails here, because the installation is broken."""
     for verb in VERBS:
-        module = importlib.import_module(f"slackwater.cli.{verb.replace('-', '_')}")
+        name = MODULES.get(verb) or verb.replace("-", "_")
+        module = importlib.import_module(f"slackwater.cli.{name}")
         context, kind = getattr(module, "CONTEXT", None), getattr(module, "COMMAND", None)
         target.command(verb, cls=kind, context_settings=context)(module.command)
 
