@@ -86,6 +86,21 @@ class HttpApiServer:
             await self._opened.aclose()
             self._opened = None
 
+    @property
+    def url(self) -> str:
+        """Where the server is, for messages."""
+        return str(self._client().base_url).rstrip("/")
+
+    async def read(self, path: str, query: Mapping[str, str] | None = None, accept: str = "") -> Mapping[str, Any]:
+        """The answer to a GET of any path. Raises NotFound and the port's errors."""
+        with _translated():
+            headers = {"Accept": accept} if accept else {}
+            return _answer(await self._client().get(path, params=query or {}, headers=headers))
+
+    async def ask(self, path: str, review: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The answer to a review (of an account, of rights), which the server does not store."""
+        return await self._request("POST", path, {}, review, JSON)
+
     async def list_page(self, kind: WatchedKind[T], limit: int, page: str = "") -> Page[T]:
         query = {"limit": str(limit), **({"continue": page} if page else {})}
         try:
@@ -168,11 +183,9 @@ class HttpApiServer:
         content = None if body is None else msgspec.json.encode(body)
         headers = {} if body is None else {"Content-Type": content_type}
         with _translated():
-            response = await self._client().request(method, path, params=query, content=content, headers=headers)
-            if response.status_code >= httpx2.codes.BAD_REQUEST:
-                raise _refusal(response.status_code, response.content)
-            answer: Mapping[str, Any] = msgspec.json.decode(response.content)
-            return answer
+            return _answer(
+                await self._client().request(method, path, params=query, content=content, headers=headers)
+            )
 
     def _client(self) -> httpx2.AsyncClient:
         if self._opened is None:
@@ -194,6 +207,14 @@ def _open(kubeconfig: str, context: str) -> httpx2.AsyncClient:
             f"no Kubernetes cluster is configured ({why}): set SLACKWATER_KUBERNETES_KUBECONFIG or KUBECONFIG, or run"
             " the service in a pod with a service account"
         ) from error
+
+
+def _answer(response: httpx2.Response) -> Mapping[str, Any]:
+    """The JSON of an answer. Raises the error that a refusal means."""
+    if response.status_code >= httpx2.codes.BAD_REQUEST:
+        raise _refusal(response.status_code, response.content)
+    answer: Mapping[str, Any] = msgspec.json.decode(response.content)
+    return answer
 
 
 class _translated:  # noqa: N801 - used like a function; a generator cannot hold a watch open across yields
