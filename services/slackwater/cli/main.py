@@ -84,13 +84,20 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """The disk is full; a traceback would not help."""
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def kubectl() -> None:
+    """Run one command as the plugin of kubectl: usage and examples name `kubectl slackwater`."""
+    main(name="kubectl slackwater")
+
+
+def main(arguments: Sequence[str] | None = None, name: str | None = None) -> None:
     """Run one command and exit with its status: 0 success, 1 error, 2 usage, 3 findings, 130 interrupted."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # print `?` for a character that the terminal or pipe cannot encode
             stream.reconfigure(errors="replace")
     try:
-        status = app(args=None if arguments is None else list(arguments), standalone_mode=True)
+        status = app(
+            args=None if arguments is None else list(arguments), prog_name=name or "slackwater", standalone_mode=True
+        )
     except SlackwaterError as error:
         sys.stderr.write(f"slackwater: {error.message}\n")
         status = USAGE if isinstance(error, InvalidInput) else ERROR
