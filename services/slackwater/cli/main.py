@@ -96,7 +96,7 @@ def main(arguments: Sequence[str] | None = None, name: str | None = None) -> Non
             stream.reconfigure(errors="replace")
     try:
         status = app(
-            args=None if arguments is None else list(arguments), prog_name=name or "slackwater", standalone_mode=True
+            args=None if arguments is None else list(arguments), prog_name=name, standalone_mode=True
         )
     except SlackwaterError as error:
         sys.stderr.write(f"slackwater: {error.message}\n")
