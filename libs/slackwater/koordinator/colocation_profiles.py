@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from slackwater.koordinator.conversion_report import ConvertedDocument, ConvertedItem, ImportOutcome, ReportLine
@@ -10,6 +10,7 @@ from slackwater.koordinator.source_objects import SourceObject, document_name, s
 from slackwater.model.tiers import LABEL_TIER, PRIORITY_RANGES, Tier, tier_of_priority
 from slackwater.waterline.facts.eviction_marks import LABEL_PRIORITY
 
+Line = Callable[[ImportOutcome, str, str], ReportLine]
 KIND: Final = "ClusterColocationProfile"
 SKIP_RESOURCES: Final = "config.koordinator.sh/skip-update-resources"
 CONTROLLER: Final = "config.koordinator.sh/controller-managed"
@@ -43,42 +44,25 @@ def colocation_profiles(
 
 def _profile(profile: SourceObject, name: str, classes: Mapping[str, Mapping[str, Any]]) -> Iterator[ConvertedItem]:
     given, target = profile.spec, f"{KIND}/{name}"
-    spec: dict[str, Any] = {}
 
     def line(outcome: ImportOutcome, field: str, note: str) -> ReportLine:
         return ReportLine(outcome, profile.title, f"spec.{field}", target, note)
 
-    for key in ("selector", "namespaceSelector"):
-        if given.get(key) is not None:
-            try:
-                spec[key] = selector_of(given[key])
-            except ValueError as error:
-                yield line(ImportOutcome.REFUSED, key, f"{error}; to the peer that matches every pod")
-                return
-    if not spec:
-        spec["selector"] = {}
+    try:
+        spec = {**_selectors(given), **_share(given)}
+    except _Unreadable as error:
+        yield line(ImportOutcome.REFUSED, error.field, error.note)
+        return
+    if spec.get("probability") not in (None, 0, 100):
+        yield line(ImportOutcome.CHANGED, "probability", "all pods of one controller change, or none")
     spec |= {key: dict(given[key]) for key in COPIED if isinstance(given.get(key), Mapping) and given[key]}
-    if (chance := given.get("probability")) is not None:
-        percent = str(chance).removesuffix("%")
-        if not percent.isdecimal() or int(percent) > 100:
-            yield line(ImportOutcome.REFUSED, "probability", f"{chance!r} is no percentage")
-            return
-        spec["probability"] = int(percent)
-        if int(percent) not in (0, 100):
-            yield line(ImportOutcome.CHANGED, "probability", "all pods of one controller change, or none")
     if given.get("qosClass"):
         spec["qosClass"] = given["qosClass"]
     yield from _priority(given, spec, classes, line)
     if (own := given.get("koordinatorPriority")) is not None:
         spec["labels"] = {**spec.get("labels", {}), LABEL_PRIORITY[0]: str(own)}
     yield from _scheduler(given, spec, line)
-    if SKIP_RESOURCES in profile.annotations:
-        spec["resourceDomain"] = "none"
-    elif spec.get("tier") in (Tier.BATCH, Tier.MID):
-        note = "resources become slackwater.io/*; resourceDomain: kubernetes.io keeps the peer's names"
-        yield line(ImportOutcome.CHANGED, "priorityClassName", note)
-    if profile.labels.get(CONTROLLER) == "true":
-        yield line(ImportOutcome.DROPPED, CONTROLLER, "pods that exist do not change")
+    yield from _resources(profile, spec, line)
     for key in given:
         if key in WITHOUT_COUNTERPART or key not in KNOWN:
             yield line(ImportOutcome.DROPPED, key, WITHOUT_COUNTERPART.get(key, "the kind has no such field"))
@@ -86,8 +70,48 @@ def _profile(profile: SourceObject, name: str, classes: Mapping[str, Mapping[str
     yield ReportLine(ImportOutcome.CONVERTED, profile.title, target=target)
 
 
+class _Unreadable(Exception):
+    """A field that cannot be read, so that the profile cannot be converted."""
+
+    def __init__(self, field: str, note: str) -> None:
+        super().__init__(note)
+        self.field, self.note = field, note
+
+
+def _selectors(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the selectors; the empty one, which selects everything, if there are none. Raises _Unreadable."""
+    found = {}
+    for key in ("selector", "namespaceSelector"):
+        if given.get(key) is not None:
+            try:
+                found[key] = selector_of(given[key])
+            except ValueError as error:
+                raise _Unreadable(key, f"{error}; to the peer that matches every pod") from None
+    return found or {"selector": {}}
+
+
+def _share(given: Mapping[str, Any]) -> dict[str, int]:
+    """Returns the probability, if there is one. Raises _Unreadable."""
+    if (chance := given.get("probability")) is None:
+        return {}
+    percent = str(chance).removesuffix("%")
+    if not percent.isdecimal() or int(percent) > 100:
+        raise _Unreadable("probability", f"{chance!r} is no percentage")
+    return {"probability": int(percent)}
+
+
+def _resources(profile: SourceObject, spec: dict[str, Any], line: Line) -> Iterator[ReportLine]:
+    if SKIP_RESOURCES in profile.annotations:
+        spec["resourceDomain"] = "none"
+    elif spec.get("tier") in (Tier.BATCH, Tier.MID):
+        note = "resources become slackwater.io/*; resourceDomain: kubernetes.io keeps the peer's names"
+        yield line(ImportOutcome.CHANGED, "priorityClassName", note)
+    if profile.labels.get(CONTROLLER) == "true":
+        yield line(ImportOutcome.DROPPED, CONTROLLER, "pods that exist do not change")
+
+
 def _priority(
-    given: Mapping[str, Any], spec: dict[str, Any], classes: Mapping[str, Mapping[str, Any]], line: Any
+    given: Mapping[str, Any], spec: dict[str, Any], classes: Mapping[str, Mapping[str, Any]], line: Line
 ) -> Iterator[ReportLine]:
     """Sets priority class and tier; the label of the tier goes before the value, as it does for the peer."""
     name = given.get("priorityClassName")
@@ -110,7 +134,7 @@ def _priority(
         spec["tier"] = str(tier)
 
 
-def _scheduler(given: Mapping[str, Any], spec: dict[str, Any], line: Any) -> Iterator[ReportLine]:
+def _scheduler(given: Mapping[str, Any], spec: dict[str, Any], line: Line) -> Iterator[ReportLine]:
     if not (name := given.get("schedulerName")):
         return
     if name == SCHEDULER:

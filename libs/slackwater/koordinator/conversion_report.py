@@ -86,7 +86,9 @@ class Conversion:
             for document in self.documents
             if document.title in refused
         )
-        said = (line for line in self.report if line.outcome is not ImportOutcome.CONVERTED or line.target not in refused)
+        said = (
+            line for line in self.report if line.outcome is not ImportOutcome.CONVERTED or line.target not in refused
+        )
         return Conversion(kept, (*said, *lines))
 
 

@@ -6,7 +6,7 @@ The peer's quotas have labels and annotations for most of what is a field here. 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from slackwater.fairshare.documents import MOST_BYTES, MOST_CORES
@@ -34,7 +34,9 @@ OUTPUTS: Final = frozenset(
     }
 )
 """Annotations that the peer writes itself."""
-READ: Final = frozenset({"parent", "is-parent", "is-root", "allow-lent-resource", "tree-id", "shared-weight", "profile"})
+READ: Final = frozenset(
+    {"parent", "is-parent", "is-root", "allow-lent-resource", "tree-id", "shared-weight", "profile"}
+)
 WITHOUT_COUNTERPART: Final[Mapping[str, str]] = {
     "namespaces": "claims name their quota; namespaces are not bound to one",
     "admission": "admission is by what is left of max and of the parents",
@@ -133,6 +135,14 @@ def _quota(
         spec["tree"] = trees.get(tree) or document_name(tree, (), "tree")
     if _label(quota, "allow-lent-resource") == "false":
         spec["allowLentResource"] = False
+    yield from _all_amounts(quota, spec, target)
+    yield from _left_out(quota)
+    yield ConvertedDocument(quota.title, KIND, name, spec)
+    yield ReportLine(ImportOutcome.CONVERTED, quota.title, target=target)
+
+
+def _all_amounts(quota: SourceObject, spec: dict[str, Any], target: str) -> Iterator[ReportLine]:
+    """Sets min, max and weight."""
     try:
         weight = json_object(quota.annotations.get(f"{PREFIX}shared-weight", "{}"))
     except ValueError as error:
@@ -148,9 +158,6 @@ def _quota(
                 yield ReportLine(ImportOutcome.REFUSED, quota.title, f"{field}.{resource}", target, str(error))
         if converted:
             spec[field] = converted
-    yield from _left_out(quota)
-    yield ConvertedDocument(quota.title, KIND, name, spec)
-    yield ReportLine(ImportOutcome.CONVERTED, quota.title, target=target)
 
 
 def _left_out(quota: SourceObject) -> Iterator[ReportLine]:
@@ -182,9 +189,8 @@ def _label(one: SourceObject, name: str) -> str:
 
 def _texts(one: SourceObject, name: str) -> list[str] | None:
     """Returns a list in an annotation; None without it, or if it is none."""
-    read: Callable[[str], Mapping[str, Any]] = json_object
     try:
-        values = read(f'{{"values": {one.annotations[f"{PREFIX}{name}"]}}}')["values"]
+        values = json_object(f'{{"values": {one.annotations[f"{PREFIX}{name}"]}}}')["values"]
     except (KeyError, ValueError):
         return None
     return [str(value) for value in values] if isinstance(values, list) else None

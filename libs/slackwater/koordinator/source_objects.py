@@ -101,7 +101,10 @@ def inverted(selectors: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     conditions = []
     for selector in selectors:
         expressions = [
-            *({"key": key, "operator": "In", "values": [value]} for key, value in selector.get("matchLabels", {}).items()),
+            *(
+                {"key": key, "operator": "In", "values": [value]}
+                for key, value in selector.get("matchLabels", {}).items()
+            ),
             *selector.get("matchExpressions", ()),
         ]
         if len(expressions) != 1 or expressions[0].get("operator") not in opposite:

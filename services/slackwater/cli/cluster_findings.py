@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from slackwater.cli.findings import Finding, Level
+from slackwater.model.plurals import counted
 
 LEAST_VERSION = (1, 30)
 """The first with ValidatingAdmissionPolicy v1, which the definitions of the kinds use."""
@@ -130,7 +131,7 @@ def _nodes(seen: ClusterSnapshot) -> Sequence[Finding]:
         return []
     if not seen.nodes:
         return [Finding("nodes", Level.WARN, "no node", "the services stay Pending until there is one")]
-    old = [name for name, text in seen.nodes.items() if version_of(text) < LEAST_VERSION]
+    old = [name for name, text in seen.nodes.items() if (0, 0) < version_of(text) < LEAST_VERSION]
     if old:
         least = ".".join(map(str, LEAST_VERSION))
         return [Finding("nodes", Level.WARN, f"kubelets older than {least}: {_listed(old)}", "upgrade them first")]
@@ -202,7 +203,7 @@ def _kinds(seen: ClusterSnapshot) -> Sequence[Finding]:
 def _others(seen: ClusterSnapshot) -> Sequence[Finding]:
     findings = []
     for other in seen.others:
-        text = f"{other.product}: {other.kind} {other.name} with {other.pods} pods"
+        text = f"{other.product}: {other.kind} {other.name} with {counted(other.pods, 'pod')}"
         if other.kind != "DaemonSet":
             advice = "two programs must not write the same node status or evict the same pods: stop it, or leave it out"
             findings.append(Finding("writers", Level.WARN, text, advice))
@@ -220,7 +221,7 @@ def _lent(seen: ClusterSnapshot) -> Sequence[Finding]:
     findings = []
     for resource in seen.lent:
         foreign = sorted(resource.managers - {MANAGER})
-        text = f"{resource.name} in the status of {resource.nodes} nodes, written by {_listed(foreign) or MANAGER}"
+        text = f"{resource.name} in the status of {counted(resource.nodes, 'node')}, written by {_listed(foreign) or MANAGER}"
         if not foreign:
             findings.append(Finding("lent", Level.OK, text))
             continue

@@ -35,9 +35,7 @@ SERVICE_RIGHTS: Sequence[ClusterRight] = (
     ClusterRight("policy", "poddisruptionbudgets", _READ, "which pods may be disrupted"),
     ClusterRight("scheduling.k8s.io", "priorityclasses", _READ, "the tier of pods by their priority"),
     ClusterRight("", "nodes/status", ("patch",), "offers, as extended resources in capacity and allocatable"),
-    ClusterRight(
-        "", "nodes", ("patch",), "the taint of cordoned nodes; Kubernetes has no narrower right for taints"
-    ),
+    ClusterRight("", "nodes", ("patch",), "the taint of cordoned nodes; Kubernetes has no narrower right for taints"),
     ClusterRight("", "pods/eviction", ("create",), "evictions, which respect disruption budgets"),
     *(ClusterRight("slackwater.io", name, _READ, "documents that are custom resources") for name in _DOCUMENTS),
     *(

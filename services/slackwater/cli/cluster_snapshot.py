@@ -30,6 +30,8 @@ ENFORCED: Final = "pod-security.kubernetes.io/enforce"
 SERVICE_ACCOUNT: Final = "kubernetes"
 NAMES_ONLY: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 """With it the server answers with metadata: contents of secrets do not travel."""
+UNKNOWN_WRITER: Final = "an unnamed writer"
+"""The server names no writer of an object that was never applied."""
 ADMISSION: Final = "apis/admissionregistration.k8s.io/v1"
 NAMESPACED: Final = frozenset(
     {
@@ -58,16 +60,16 @@ async def cluster_snapshot(server: HttpApiServer, namespace: str) -> ClusterSnap
                 unread[check] = error.message
                 return None
 
-    nodes, classes, definitions, namespaces, sets, deployments, served, user, install = await asyncio.gather(
+    nodes, classes, definitions, namespaces, sets, deployments = await asyncio.gather(
         items("nodes", "api/v1/nodes"),
         items("storage", "apis/storage.k8s.io/v1/storageclasses"),
         items("kinds", "apis/apiextensions.k8s.io/v1/customresourcedefinitions"),
         items("security", "api/v1/namespaces"),
         items("writers", "apis/apps/v1/daemonsets"),
         items("writers", "apis/apps/v1/deployments"),
-        _served_policies(server),
-        _user(server),
-        _missing(server, INSTALL_RIGHTS, namespace, limit, ""),
+    )
+    served, user, install = await asyncio.gather(
+        _served_policies(server), _user(server), _missing(server, INSTALL_RIGHTS, namespace, limit, "")
     )
     enforced = {
         str(one["metadata"]["name"]): str((one["metadata"].get("labels") or {}).get(ENFORCED) or "")
@@ -243,12 +245,14 @@ def lent_resources(nodes: Sequence[Mapping[str, Any]]) -> tuple[LentResource, ..
         }
         for name in names:
             counts[name] = counts.get(name, 0) + 1
-            managers.setdefault(name, set()).update(_managers(node, name))
+            managers.setdefault(name, set()).update(_managers(node, name) or {UNKNOWN_WRITER})
     return tuple(LentResource(name, count, frozenset(managers[name])) for name, count in sorted(counts.items()))
 
 
-def _managers(node: Mapping[str, Any], resource: str) -> Iterator[str]:
+def _managers(node: Mapping[str, Any], resource: str) -> set[str]:
+    found = set()
     for entry in node["metadata"].get("managedFields") or ():
         status = (entry.get("fieldsV1") or {}).get("f:status") or {}
         if any(f"f:{resource}" in (status.get(f"f:{part}") or {}) for part in ("capacity", "allocatable")):
-            yield str(entry.get("manager") or "unknown")
+            found.add(str(entry.get("manager") or UNKNOWN_WRITER))
+    return found

@@ -95,9 +95,7 @@ def main(arguments: Sequence[str] | None = None, name: str | None = None) -> Non
         if isinstance(stream, io.TextIOWrapper):  # print `?` for a character that the terminal or pipe cannot encode
             stream.reconfigure(errors="replace")
     try:
-        status = app(
-            args=None if arguments is None else list(arguments), prog_name=name, standalone_mode=True
-        )
+        status = app(args=None if arguments is None else list(arguments), prog_name=name, standalone_mode=True)
     except SlackwaterError as error:
         sys.stderr.write(f"slackwater: {error.message}\n")
         status = USAGE if isinstance(error, InvalidInput) else ERROR

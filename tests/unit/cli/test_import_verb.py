@@ -13,7 +13,8 @@ from fastapi import APIRouter
 from served_routes import Do, doing, served
 from typer.testing import CliRunner
 
-sys.path[:0] = [str(Path(__file__).parents[1] / folder) for folder in ("colocation", "ensurance")]
+sys.path.insert(0, str(Path(__file__).parents[1] / "colocation"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "ensurance"))
 import strategy_scene
 from guard_documents import DocumentScene
 
@@ -34,8 +35,7 @@ def url() -> Iterator[str]:
         guard = DocumentScene()
         await guard.open()
         others = [
-            (await KindScene(kind).open()).change
-            for kind in (ELASTIC_QUOTA, QUOTA_PROFILE, CLUSTER_COLOCATION_PROFILE)
+            (await KindScene(kind).open()).change for kind in (ELASTIC_QUOTA, QUOTA_PROFILE, CLUSTER_COLOCATION_PROFILE)
         ]
         return [resource_router(change) for change in (strategies.change, *guard.changes.values(), *others)]
 
@@ -80,7 +80,9 @@ def test_json_has_documents_and_report(do: Do) -> None:
 
 def test_what_the_model_refuses_is_reported_and_not_printed(tmp_path: Path) -> None:
     file = tmp_path / "profile.yaml"
-    profile = "{kind: ClusterColocationProfile, apiVersion: config.koordinator.sh/v1alpha1, metadata: {name: p}, spec: %s}"
+    profile = (
+        "{kind: ClusterColocationProfile, apiVersion: config.koordinator.sh/v1alpha1, metadata: {name: p}, spec: %s}"
+    )
     file.write_text(profile % "{selector: {}, qosClass: LSR, priorityClassName: koord-batch}")
     done = CliRunner().invoke(app, ["import", "koordinator", "-f", str(file)])
     assert (done.exit_code, done.stdout) == (0, "")

@@ -20,7 +20,9 @@ PUBLISHED = list(yaml.safe_load_all((Path(__file__).parent / "koordinator.yaml")
 
 
 def config(**sections: Any) -> dict[str, Any]:
-    texts = {key.replace("_", "-"): value if isinstance(value, str) else json.dumps(value) for key, value in sections.items()}
+    texts = {
+        key.replace("_", "-"): value if isinstance(value, str) else json.dumps(value) for key, value in sections.items()
+    }
     metadata = {"name": "slo-controller-config", "namespace": "koordinator-system"}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": texts}
 
@@ -227,11 +229,15 @@ def test_names_are_labels_and_free(text: str, taken: set[str]) -> None:
 SCALARS = st.one_of(st.none(), st.booleans(), st.integers(-5, 200), st.text(max_size=4), st.floats(allow_nan=False))
 BODIES = st.recursive(
     SCALARS,
-    lambda inner: st.lists(inner, max_size=2)
-    | st.dictionaries(
-        st.sampled_from(["clusterStrategy", "nodeStrategies", "nodeConfigs", "nodeSelector", "matchLabels", "enable", "name"]),
-        inner,
-        max_size=3,
+    lambda inner: (
+        st.lists(inner, max_size=2)
+        | st.dictionaries(
+            st.sampled_from(
+                ["clusterStrategy", "nodeStrategies", "nodeConfigs", "nodeSelector", "matchLabels", "enable", "name"]
+            ),
+            inner,
+            max_size=3,
+        )
     ),
     max_leaves=8,
 )

@@ -183,9 +183,7 @@ class HttpApiServer:
         content = None if body is None else msgspec.json.encode(body)
         headers = {} if body is None else {"Content-Type": content_type}
         with _translated():
-            return _answer(
-                await self._client().request(method, path, params=query, content=content, headers=headers)
-            )
+            return _answer(await self._client().request(method, path, params=query, content=content, headers=headers))
 
     def _client(self) -> httpx2.AsyncClient:
         if self._opened is None:
