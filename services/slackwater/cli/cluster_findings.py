@@ -131,7 +131,7 @@ def _nodes(seen: ClusterSnapshot) -> Sequence[Finding]:
         return []
     if not seen.nodes:
         return [Finding("nodes", Level.WARN, "no node", "the services stay Pending until there is one")]
-    old = [name for name, text in seen.nodes.items() if (0, 0) < version_of(text) < LEAST_VERSION]
+    old = [name for name, text in seen.nodes.items() if (1, 0) <= version_of(text) < LEAST_VERSION]
     if old:
         least = ".".join(map(str, LEAST_VERSION))
         return [Finding("nodes", Level.WARN, f"kubelets older than {least}: {_listed(old)}", "upgrade them first")]
@@ -221,7 +221,8 @@ def _lent(seen: ClusterSnapshot) -> Sequence[Finding]:
     findings = []
     for resource in seen.lent:
         foreign = sorted(resource.managers - {MANAGER})
-        text = f"{resource.name} in the status of {counted(resource.nodes, 'node')}, written by {_listed(foreign) or MANAGER}"
+        nodes, writers = counted(resource.nodes, "node"), _listed(foreign) or MANAGER
+        text = f"{resource.name} in the status of {nodes}, written by {writers}"
         if not foreign:
             findings.append(Finding("lent", Level.OK, text))
             continue
