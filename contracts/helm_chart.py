@@ -53,7 +53,7 @@ class Component:
     @property
     def includes(self) -> str:
         """The argument of the helpers."""
-        return f"(dict \"root\" $ \"own\" $.Values.{self.path} \"image\" \"{self.image}\")"
+        return f'(dict "root" $ "own" $.Values.{self.path} "image" "{self.image}")'
 
     @property
     def image(self) -> str:
@@ -137,7 +137,9 @@ def _condition(file: str, one: Mapping[str, Any], components: Mapping[str, Compo
         conditions.append(".Values.rbac.create")
     if of_kind == "NetworkPolicy":
         conditions.append(".Values.networkPolicy.enabled")
-        conditions += [f".Values.{SERVERS[name]}.enabled" for name in SERVERS if one["metadata"]["name"].startswith(name)]
+        conditions += [
+            f".Values.{SERVERS[name]}.enabled" for name in SERVERS if one["metadata"]["name"].startswith(name)
+        ]
     path = next((path for path in components if path.rpartition(".")[2] == SERVERS.get(name, name)), "")
     if path and not folder and path != "migration":
         conditions.append(f".Values.{path}.enabled")
@@ -154,7 +156,9 @@ def _template(file: str, objects: Sequence[Tree], components: Mapping[str, Compo
         text = _object(file, one, components)
         condition = _condition(file, one, components)
         texts.append(f"{{{{- if {condition} }}}}\n{text}{{{{- end }}}}\n" if condition else text)
-    return "".join(f"---\n{text}" if not text.startswith("{{- if") else text.replace("}}\n", "}}\n---\n", 1) for text in texts)
+    return "".join(
+        f"---\n{text}" if not text.startswith("{{- if") else text.replace("}}\n", "}}\n---\n", 1) for text in texts
+    )
 
 
 def _object(file: str, one: Tree, components: Mapping[str, Component]) -> str:
@@ -265,11 +269,18 @@ def _pod(spec: Tree, component: Component, text: TemplateText) -> None:
         own = f"{{{{- if not (or $.Values.{path}.topologySpreadConstraints $.Values.common.topologySpreadConstraints) }}}}"
         head |= dict([text.key(own, *lines_of({"topologySpreadConstraints": spread}), "{{- end }}")])
     if security is not None:
-        given = ("{{- with $.Values.common.podSecurityContext }}", "securityContext:", "  {{- toYaml . | nindent {n2} }}")
+        given = (
+            "{{- with $.Values.common.podSecurityContext }}",
+            "securityContext:",
+            "  {{- toYaml . | nindent {n2} }}",
+        )
         head |= dict([text.key(*given, "{{- else }}", *lines_of({"securityContext": security}), "{{- end }}")])
     containers, volumes = spec.pop("containers"), spec.pop("volumes")
     spec |= {**head, "containers": containers}
-    spec["volumes"] = [*(_volume(one, path, text) for one in volumes), _items(text, "slackwater.extraVolumes", component)]
+    spec["volumes"] = [
+        *(_volume(one, path, text) for one in volumes),
+        _items(text, "slackwater.extraVolumes", component),
+    ]
     _container(container, component, text)
 
 
@@ -292,7 +303,11 @@ def _container(container: Tree, component: Component, text: TemplateText) -> Non
     if "args" in container:
         container["args"] = [*container["args"], _items(text, "slackwater.extraArgs", component)]
     if "env" in container:
-        container["env"] = [*container["env"], *_documents_env(component, text), _items(text, "slackwater.extraEnv", component)]
+        container["env"] = [
+            *container["env"],
+            *_documents_env(component, text),
+            _items(text, "slackwater.extraEnv", component),
+        ]
     container["volumeMounts"] = [*container["volumeMounts"], _items(text, "slackwater.extraVolumeMounts", component)]
 
 
@@ -301,9 +316,7 @@ def _documents_env(component: Component, text: TemplateText) -> list[str]:
     if component.path != "kubernetes":
         return []
     url = '{name: SLACKWATER_KUBERNETES_DOCUMENTS_URL, value: "http://{service}.{{ $.Release.Namespace }}.svc:8460"}'
-    token = (
-        "{name: SLACKWATER_KUBERNETES_DOCUMENTS_TOKEN_FILE, value: /run/secrets/slackwater/documents-token}"
-    )
+    token = "{name: SLACKWATER_KUBERNETES_DOCUMENTS_TOKEN_FILE, value: /run/secrets/slackwater/documents-token}"
     return [text.item("{{- if $.Values.kubernetes.documents }}", f"- {url}", f"- {token}", "{{- end }}")]
 
 
@@ -320,10 +333,9 @@ def _paths_to_servers(spec: Tree, text: TemplateText) -> None:
         names = {labels.get("app.kubernetes.io/name") for labels in peers}
         for name, path in SERVERS.items():
             if names == {name}:
-                lines = lines_of([rule])
                 spec["egress"][number] = text.item(
                     f"{{{{- if $.Values.{path}.enabled }}}}",
-                    *(line.replace("'@@", "@@").replace("@@'", "@@") for line in lines),
+                    *lines_of([rule]),
                     "{{- else }}",
                     f'{{{{- include "slackwater.external" $.Values.{path}.external | nindent {{n}} }}}}',
                     "{{- end }}",
@@ -335,7 +347,10 @@ def _agents_namespace(objects: Sequence[Tree]) -> str:
     (agents,) = (one for one in objects if one["metadata"]["name"] == AGENTS)
     text = TemplateText()
     metadata = {**agents["metadata"], "name": text.scalar("$.Values.agent.namespace")}
-    metadata["labels"] = {**metadata["labels"], **dict([text.key('{{- include "slackwater.labels" $ | nindent {n} }}')])}
+    metadata["labels"] = {
+        **metadata["labels"],
+        **dict([text.key('{{- include "slackwater.labels" $ | nindent {n} }}')]),
+    }
     metadata["annotations"] = {"helm.sh/resource-policy": "keep"}
     rendered = text.render({**agents, "metadata": metadata})
     return f"{{{{- if and .Values.agent.enabled .Values.agent.createNamespace }}}}\n---\n{rendered}{{{{- end }}}}\n"

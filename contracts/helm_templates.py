@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 _PLACE = re.compile(r"^(?P<indent> *)(?P<dash>- )?'?@@(?P<number>\d+)@@'?(?P<rest>: null)?$", re.MULTILINE)
-_INLINE = re.compile(r"'?@@(\d+)@@'?")
+_INLINE = re.compile(r"'?@@S(\d+)@@'?")
 WIDTH = 10_000
 
 
@@ -40,7 +40,7 @@ class TemplateText:
 
     def scalar(self, expression: str) -> str:
         """A value that is an expression."""
-        return self._placed(f"{{{{ {expression} }}}}")
+        return self._placed(f"{{{{ {expression} }}}}", "S")
 
     def key(self, *lines: str) -> tuple[str, None]:
         """An entry of a mapping that is whole lines."""
@@ -50,9 +50,9 @@ class TemplateText:
         """An item of a list that is whole lines."""
         return self._placed("\n".join(lines))
 
-    def _placed(self, text: str) -> str:
+    def _placed(self, text: str, mark: str = "") -> str:
         self._texts.append(text)
-        return f"@@{len(self._texts) - 1}@@"
+        return f"@@{mark}{len(self._texts) - 1}@@"
 
     def render(self, tree: Mapping[str, Any]) -> str:
         """The template of an object."""

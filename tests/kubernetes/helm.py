@@ -1,0 +1,90 @@
+"""Helm 4 in a process of its own: its Go runtime sets signal handlers, which the test session has too.
+
+`python -m tests.kubernetes.helm` reads one call as JSON from standard input, and prints its answer as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+CHART = Path(__file__).parents[2] / "deploy" / "helm" / "slackwater"
+SECONDS = 180.0
+
+
+class HelmRefused(Exception):
+    """Helm's own message."""
+
+
+def call(action: str, **arguments: Any) -> Any:
+    """The answer of one call. Raises HelmRefused."""
+    request = json.dumps({"action": action, **arguments})
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.kubernetes.helm"],
+        input=request,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=SECONDS,
+        cwd=CHART.parents[2],
+    )
+    if done.returncode != 0:
+        raise HelmRefused(done.stderr.strip())
+    return json.loads(done.stdout)
+
+
+def rendered(*values: Mapping[str, Any], namespace: str = "slackwater") -> list[list[dict[str, Any]]]:
+    """All objects of a release, for each of the given values. Without a cluster: nothing is looked up in it."""
+    answers = call("render", chart=str(CHART), values=values, namespace=namespace)
+    texts = ("\n---\n".join(text for name, text in sorted(one.items()) if name.endswith(".yaml")) for one in answers)
+    return [[document for document in yaml.safe_load_all(text) if document] for text in texts]
+
+
+def _answer(request: dict[str, Any]) -> Any:
+    import helm_python as helm
+
+    match action := request.pop("action"):
+        case "render":
+            with helm.Chart.load(request["chart"]) as chart:
+                names = {"name": "slackwater", "namespace": request["namespace"]}
+                return [chart.render(values, **names) for values in request["values"]]
+        case "lint":
+            return helm.lint(request["chart"], request["values"], strict=True)
+        case "validate":
+            with helm.Chart.load(request["chart"]) as chart:
+                return [_problem(chart, values) for values in request["values"]]
+    kubeconfig = request.pop("kubeconfig")
+    with helm.Config(kubeconfig_path=kubeconfig, namespace=request.get("namespace")) as cluster:
+        return getattr(cluster, action)(**request)
+
+
+def _problem(chart: Any, values: Mapping[str, Any]) -> str:
+    """Why the schema refuses these values; empty if it takes them."""
+    import helm_python as helm
+
+    try:
+        chart.validate_schema(values)
+    except helm.HelmValuesError as error:
+        return str(error)
+    return ""
+
+
+def main() -> int:
+    import helm_python as helm
+
+    try:
+        sys.stdout.write(json.dumps(_answer(json.load(sys.stdin))))
+    except helm.HelmError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
