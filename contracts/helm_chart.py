@@ -46,8 +46,8 @@ class Component:
 
     @property
     def container(self) -> Mapping[str, Any]:
-        (found,) = self.pod["containers"]
-        assert isinstance(found, dict)
+        containers: list[Mapping[str, Any]] = self.pod["containers"]
+        (found,) = containers
         return found
 
     @property
@@ -266,8 +266,9 @@ def _pod(spec: Tree, component: Component, text: TemplateText) -> None:
     security = spec.pop("securityContext", None)
     head = dict([_included(text, "slackwater.placement", component)])
     if spread:
-        own = f"{{{{- if not (or $.Values.{path}.topologySpreadConstraints $.Values.common.topologySpreadConstraints) }}}}"
-        head |= dict([text.key(own, *lines_of({"topologySpreadConstraints": spread}), "{{- end }}")])
+        name = "topologySpreadConstraints"
+        unless = f"{{{{- if not (or $.Values.{path}.{name} $.Values.common.{name}) }}}}"
+        head |= dict([text.key(unless, *lines_of({"topologySpreadConstraints": spread}), "{{- end }}")])
     if security is not None:
         given = (
             "{{- with $.Values.common.podSecurityContext }}",
@@ -315,9 +316,11 @@ def _documents_env(component: Component, text: TemplateText) -> list[str]:
     """What the patch of documents/kustomization.yaml adds to the adapter."""
     if component.path != "kubernetes":
         return []
-    url = '{name: SLACKWATER_KUBERNETES_DOCUMENTS_URL, value: "http://{service}.{{ $.Release.Namespace }}.svc:8460"}'
-    token = "{name: SLACKWATER_KUBERNETES_DOCUMENTS_TOKEN_FILE, value: /run/secrets/slackwater/documents-token}"
-    return [text.item("{{- if $.Values.kubernetes.documents }}", f"- {url}", f"- {token}", "{{- end }}")]
+    address = (
+        '{name: SLACKWATER_KUBERNETES_DOCUMENTS_URL, value: "http://{service}.{{ $.Release.Namespace }}.svc:8460"}'
+    )
+    file = "{name: SLACKWATER_KUBERNETES_DOCUMENTS_TOKEN_FILE, value: /run/secrets/slackwater/documents-token}"
+    return [text.item("{{- if $.Values.kubernetes.documents }}", f"- {address}", f"- {file}", "{{- end }}")]
 
 
 def _claim(spec: Tree, path: str, text: TemplateText) -> None:

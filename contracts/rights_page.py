@@ -20,8 +20,8 @@ def rights_page() -> str:
     return (
         _HEAD
         + "## The service `kubernetes`\n\n"
-        + "From [rights.yaml](../../deploy/kubernetes/adapter/rights.yaml). Tests run the service with exactly these, and\n"
-        + "take each away in turn.\n\n"
+        + "From [rights.yaml](../../deploy/kubernetes/adapter/rights.yaml). Tests run the service with exactly\n"
+        + "these, and take each away in turn.\n\n"
         + "\n".join(_table(SERVICE_RIGHTS))
         + "\n\n## The account that installs\n\n"
         + "To grant the service its rights it must have them too, as an administrator has.\n\n"
