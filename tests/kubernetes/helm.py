@@ -60,8 +60,19 @@ def _answer(request: dict[str, Any]) -> Any:
             with helm.Chart.load(request["chart"]) as chart:
                 return [_problem(chart, values) for values in request["values"]]
     kubeconfig = request.pop("kubeconfig")
-    with helm.Config(kubeconfig_path=kubeconfig, namespace=request.get("namespace")) as cluster:
+    native = request.pop("native", {})
+    namespace = request["namespace"] if action != "uninstall" else request.pop("namespace")
+    with helm.Config(kubeconfig_path=kubeconfig, namespace=namespace) as cluster:
+        _pass_on(native)
         return getattr(cluster, action)(**request)
+
+
+def _pass_on(options: Mapping[str, Any]) -> None:
+    """Make Helm take options that its binding has no parameters for: the native library reads them of the same JSON."""
+    from helm_python import config
+
+    inner = config._opts
+    config._opts = lambda **pairs: inner(**pairs, **options)
 
 
 def _problem(chart: Any, values: Mapping[str, Any]) -> str:
