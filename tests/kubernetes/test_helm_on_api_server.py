@@ -103,7 +103,10 @@ def previous(tmp_path: Path) -> Path:
 
 def test_a_release_is_installed_refused_upgraded_and_removed(plane: ControlPlane, admin: Rest, previous: Path) -> None:
     site = Site(plane, admin, "slackwater")
-    site.helm("install", previous, create_namespace=True, timeout=60)
+    labels = {"pod-security.kubernetes.io/enforce": "restricted"}
+    metadata = {"name": site.namespace, "labels": labels}
+    admin.ensure("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+    site.helm("install", previous, timeout=60)
     assert site.images() == {"slackwater:0.0.9"}
     site.migrated()
 
@@ -111,7 +114,7 @@ def test_a_release_is_installed_refused_upgraded_and_removed(plane: ControlPlane
         site.helm("upgrade", values=NEVER, timeout=3)
     assert site.images() == {"slackwater:0.0.9"}, "nothing rolls before the migration"
 
-    site.helm("upgrade", timeout=60)
+    site.helm("upgrade", values={"kubernetes": {"enabled": True, "documents": True}}, timeout=60)
     version = yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"]
     assert site.images() == {f"slackwater:{version}"}
     migrated = site.migrated()
@@ -119,6 +122,8 @@ def test_a_release_is_installed_refused_upgraded_and_removed(plane: ControlPlane
     new = [one for one in sets if one["spec"]["template"]["spec"]["containers"][0]["image"].endswith(version)]
     assert len(new) == len(site.deployments())
     assert min(one["metadata"]["creationTimestamp"] for one in new) >= migrated
+
+    wait_until(lambda: all(map(is_ready, site.deployments().values())), "every pod is admitted and ready")
 
     call("uninstall", kubeconfig=str(plane.kubeconfig), namespace="slackwater", name="slackwater")
     wait_until(lambda: not site.deployments(), "the services are gone")
@@ -136,6 +141,10 @@ def test_plain_manifests_are_taken_over(plane: ControlPlane, admin: Rest) -> Non
     job = site.get(f"/apis/batch/v1/namespaces/{site.namespace}/jobs/migrate")
     assert job["metadata"]["annotations"]["helm.sh/hook"] == "pre-install,pre-upgrade", "PostgreSQL is there already"
     site.migrated()
+
+
+def is_ready(deployment: Mapping[str, Any]) -> bool:
+    return bool(deployment["status"].get("updatedReplicas") == deployment["status"].get("readyReplicas") == 2)
 
 
 def flags() -> dict[str, bool]:
