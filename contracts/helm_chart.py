@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from contracts.helm_component import Component, pod_template
 from contracts.helm_templates import TemplateText, lines_of
 from contracts.helm_values import values_schema, values_text
 
@@ -31,35 +32,6 @@ ROLES = frozenset({"ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"})
 PLACEMENT = ("nodeSelector", "tolerations", "affinity", "priorityClassName", "topologySpreadConstraints")
 Tree = dict[str, Any]
 Read = Callable[[Path], str]
-
-
-class Component:
-    """What the values say about one workload: where it is in them, and what it is in the manifests."""
-
-    def __init__(self, name: str, path: str, workload: Mapping[str, Any]) -> None:
-        self.name, self.path, self.workload = name, path, workload
-
-    @property
-    def pod(self) -> Mapping[str, Any]:
-        found: Mapping[str, Any] = _pod_template(self.workload)["spec"]
-        return found
-
-    @property
-    def container(self) -> Mapping[str, Any]:
-        containers: list[Mapping[str, Any]] = self.pod["containers"]
-        (found,) = containers
-        return found
-
-    @property
-    def includes(self) -> str:
-        """The argument of the helpers."""
-        return f'(dict "root" $ "own" $.Values.{self.path} "image" "{self.image}")'
-
-    @property
-    def image(self) -> str:
-        """The component whose image it runs."""
-        named = str(self.container["image"]).partition(":")[0]
-        return {"slackwater": "", "slackwater-agent": "agent"}.get(named, self.path)
 
 
 def helm_files(root: Path, generated: Mapping[Path, str]) -> Mapping[Path, str]:
@@ -208,11 +180,6 @@ def _namespace_of(name: str, text: TemplateText) -> str:
     return text.scalar("$.Release.Namespace" if name == NAMESPACE else "$.Values.agent.namespace")
 
 
-def _pod_template(workload: Mapping[str, Any]) -> Any:
-    spec = workload["spec"]
-    return spec["jobTemplate"]["spec"]["template"] if "jobTemplate" in spec else spec["template"]
-
-
 def _workload(tree: Tree, component: Component, text: TemplateText) -> None:
     path = component.path
     if tree["kind"] == "Job":
@@ -223,7 +190,7 @@ def _workload(tree: Tree, component: Component, text: TemplateText) -> None:
         _claim(claim["spec"], path, text)
     if tree["kind"] == "CronJob":
         tree["spec"]["schedule"] = text.scalar(f"$.Values.{path}.schedule | quote")
-    template = _pod_template(tree)
+    template = pod_template(tree)
     labels = template["metadata"]["labels"]
     labels |= dict([_included(text, "slackwater.podLabels", component)])
     annotations = template["metadata"].pop("annotations", {})

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from contracts.helm_component import Component
 from contracts.helm_templates import lines_of
-
-if TYPE_CHECKING:
-    from contracts.helm_chart import Component
 
 Schema = dict[str, Any]
 FLAG: Schema = {"type": "boolean"}

@@ -30,7 +30,6 @@ OTHER_MANAGERS: Mapping[str, str] = {
 MANAGER = "slackwater"
 LENT_PREFIXES = ("slackwater.io/", "kubernetes.io/batch-", "kubernetes.io/mid-", "gocrane.io/")
 LENT_SUBSTRING = "katalyst.kubewharf.io/"
-SECRETS = ("postgres", "nats", "migrate", "ingestion", "prediction", "colocation", "ensurance", "quota", "console")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +86,7 @@ class ClusterSnapshot:
     namespace: str = "slackwater"
     namespaces: Mapping[str, str] = field(default_factory=dict)
     """The enforced Pod Security Standard of slackwater and slackwater-node, of those that exist."""
+    needed_secrets: tuple[str, ...] = ()
     secrets: frozenset[str] | None = None
     """Names of the secrets of the namespace; None: it does not exist, or they may not be listed."""
     unread: Mapping[str, str] = field(default_factory=dict)
@@ -246,7 +246,7 @@ def _namespaces(seen: ClusterSnapshot) -> Sequence[Finding]:
 def _secrets(seen: ClusterSnapshot) -> Sequence[Finding]:
     if seen.secrets is None:
         return []
-    missing = [name for name in SECRETS if name not in seen.secrets]
+    missing = [name for name in seen.needed_secrets if name not in seen.secrets]
     if missing:
         text = f"namespace {seen.namespace} lacks the secrets {', '.join(missing)}"
         advice = "make them with `slackwater secrets` (deploy/kubernetes/README.md); pods wait for them"

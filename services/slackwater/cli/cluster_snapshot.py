@@ -18,6 +18,7 @@ from slackwater.cli.cluster_findings import (
 )
 from slackwater.cli.cluster_rights import INSTALL_RIGHTS, SERVICE_RIGHTS, ClusterRight
 from slackwater.model.errors import Misconfigured, NotFound, SlackwaterError
+from slackwater.runtime.service_list import service_names
 
 if TYPE_CHECKING:
     from slackwater.kubernetes.adapters.http_api_server import HttpApiServer
@@ -102,6 +103,7 @@ async def cluster_snapshot(server: HttpApiServer, namespace: str) -> ClusterSnap
         },
         namespace=namespace,
         namespaces=enforced,
+        needed_secrets=("postgres", "nats", "migrate", *service_names()),
         secrets=None if names is None else frozenset(str(one["metadata"]["name"]) for one in names),
         unread=unread,
     )

@@ -1,4 +1,4 @@
-"""`slackwater import koordinator -f`: the configuration of another product as documents, and a report."""
+"""`slackwater import`: the configuration of Koordinator as documents, and a report."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,6 @@ import yaml
 from typer.testing import CliRunner
 
 from slackwater.cli.cluster_findings import (
-    SECRETS,
     ClusterSnapshot,
     InstalledKind,
     LentResource,
@@ -28,6 +28,7 @@ from slackwater.resources.crd.definition import definition
 from slackwater.runtime.service_list import service_names
 
 ROOT = Path(__file__).resolve().parents[3]
+SECRETS = ("postgres", "nats", "migrate", *service_names())
 KIND_NAMES = ("elasticquotas", "nodeqos")
 WELL = ClusterSnapshot(
     url="https://127.0.0.1:6443",
@@ -41,6 +42,7 @@ WELL = ClusterSnapshot(
     lent=(LentResource("slackwater.io/batch-cpu", 3, frozenset({"slackwater"})),),
     nodes={"a": "v1.37.2", "of-a-simulator": "kwok-0.8.0"},
     namespaces={"slackwater": "restricted", "slackwater-node": "privileged"},
+    needed_secrets=SECRETS,
     secrets=frozenset(SECRETS),
 )
 KOORDLET = OtherProgram("Koordinator", "DaemonSet", "koordinator-system/koordlet", 3, everywhere=True)
@@ -163,8 +165,10 @@ def test_rights_to_install_are_those_of_what_is_installed() -> None:
     assert plurals | {("", "secrets")} == {(right.group, right.resource) for right in INSTALL_RIGHTS}
 
 
-def test_secrets_are_those_of_the_services() -> None:
-    assert set(SECRETS) == {"postgres", "nats", "migrate", *service_names()}
+@pytest.mark.parametrize("page", ["deploy/kubernetes/README.md", "docs/how-to/install-on-kubernetes.md"])
+def test_secrets_that_the_pages_create_are_all_that_are_checked(page: str) -> None:
+    (named,) = re.findall(r"for name in (postgres [a-z ]+); do", (ROOT / page).read_text())
+    assert set(SECRETS) <= set(named.split())
 
 
 def test_without_a_cluster_it_says_how_to_name_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
