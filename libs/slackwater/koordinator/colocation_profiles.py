@@ -46,7 +46,8 @@ def _profile(profile: SourceObject, name: str, classes: Mapping[str, Mapping[str
     given, target = profile.spec, f"{KIND}/{name}"
 
     def line(outcome: ImportOutcome, field: str, note: str) -> ReportLine:
-        return ReportLine(outcome, profile.title, f"spec.{field}", target, note)
+        kept = outcome in (ImportOutcome.CONVERTED, ImportOutcome.CHANGED)
+        return ReportLine(outcome, profile.title, f"spec.{field}", target if kept else "", note)
 
     try:
         spec = {**_selectors(given), **_share(given)}

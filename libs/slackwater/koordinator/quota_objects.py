@@ -44,7 +44,7 @@ WITHOUT_COUNTERPART: Final[Mapping[str, str]] = {
     "allow-force-update": "every change is checked",
     "ignore-default-tree": "a tree has the nodes of its QuotaProfile",
 }
-POOLS_OF_TREES: Final = "label its nodes slackwater.io/node-pool={pool}, or tell their agents --node-pool {pool}"
+POOLS_OF_TREES: Final = "the agents of its nodes must report the pool: SLACKWATER_AGENT_POOL={pool}"
 
 
 def quotas(objects: Sequence[SourceObject], profiles: Sequence[SourceObject]) -> Iterator[ConvertedItem]:

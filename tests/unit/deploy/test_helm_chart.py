@@ -161,13 +161,16 @@ def test_values_are_checked_and_the_wrong_one_is_named() -> None:
 
 
 def test_migration_runs_before_services_roll(releases: Mapping[str, list[Tree]]) -> None:
-    def hook(values: str) -> str:
-        (job,) = (one for one in releases[values] if key(one)[::2] == ("Job", "migrate"))
-        assert job["metadata"]["annotations"]["helm.sh/hook-delete-policy"] == "before-hook-creation"
-        return str(job["metadata"]["annotations"]["helm.sh/hook"])
+    (upgraded,) = rendered({}, upgrade=True)
 
-    assert hook("default") == "post-install,pre-upgrade", "PostgreSQL of the release is not there before"
-    assert hook("external") == "pre-install,pre-upgrade"
+    def hook(objects: list[Tree]) -> tuple[str, str]:
+        (job,) = (one for one in objects if key(one)[::2] == ("Job", "migrate"))
+        annotations = job["metadata"]["annotations"]
+        return annotations.get("helm.sh/hook", ""), annotations.get("helm.sh/hook-delete-policy", "")
+
+    before = "pre-install,pre-upgrade", "before-hook-creation"
+    assert hook(releases["default"]) == ("", ""), "PostgreSQL of the release is not there before"
+    assert (hook(upgraded), hook(releases["external"])) == (before, before)
 
 
 def test_external_servers_are_reached_and_not_installed(releases: Mapping[str, list[Tree]]) -> None:

@@ -114,7 +114,7 @@ def test_a_profile_states_tier_and_value_of_its_priority_class() -> None:
     assert spec["priorityClass"] == {"name": "koord-batch", "value": 5000}
     assert spec["labels"] == {"koordinator.sh/mutated": "true", "slackwater.io/priority": "1000"}
     assert "schedulerName" not in spec
-    fields = {line.field: line.outcome for line in made.report if line.target.endswith("colocation-profile-example")}
+    fields = {line.field: line.outcome for line in made.report if line.source.endswith("colocation-profile-example")}
     assert fields["spec.patch"] == fields["spec.labelSuffixes"] == ImportOutcome.DROPPED
     assert fields["spec.schedulerName"] == ImportOutcome.CHANGED
 

@@ -67,17 +67,18 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- with concat .root.Values.common.extraVolumeMounts .own.extraVolumeMounts }}{{ toYaml . }}{{ end }}
 {{- end }}
 
-{{- /* When the job migrate runs. PostgreSQL of this chart exists only after a first install; where it exists already
-       (plain manifests are taken over), the job runs before the services roll, as it does with an external one. */}}
+{{- /* When the job migrate runs: before anything else, as a hook; but on a first install PostgreSQL of this chart is not
+       there before, so that the job starts with everything else, and the services wait for it. (A post-install hook
+       would wait for the services under `--wait`, and they for the hook.) Where PostgreSQL exists already, as of plain
+       manifests that are taken over, it runs before. */}}
 {{- define "slackwater.hook" -}}
 {{- $exists := lookup "apps/v1" "StatefulSet" .Release.Namespace "postgres" }}
-{{- if or $exists (not .Values.postgresql.enabled) }}
+helm.sh/resource-policy: keep
+{{- if or $exists (not .Values.postgresql.enabled) (not .Release.IsInstall) }}
 helm.sh/hook: pre-install,pre-upgrade
-{{- else }}
-helm.sh/hook: post-install,pre-upgrade
-{{- end }}
 helm.sh/hook-weight: "0"
 helm.sh/hook-delete-policy: before-hook-creation
+{{- end }}
 {{- end }}
 
 {{- /* Egress to a server outside of the chart. */}}
