@@ -46,8 +46,8 @@ TITLES: Mapping[str, str] = {
     "agent": "The agents, one per node.",
     "postgresql": "PostgreSQL of the chart. Disabled: the secrets' `dsn` files name an external one.",
     "nats": "NATS of the chart. Disabled: an external one with JetStream, at `external.url`.",
-    "migration": "The job that makes roles and schemas: a hook before anything rolls; on a first install with PostgreSQL "
-    "of the chart it starts with everything else.",
+    "migration": "The job that makes roles and schemas: a hook before anything rolls; on a first install with "
+    "PostgreSQL of the chart it starts with everything else.",
     "backup": "A copy of everything each night.",
 }
 

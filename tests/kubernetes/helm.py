@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 
 CHART = Path(__file__).parents[2] / "deploy" / "helm" / "slackwater"
-SECONDS = 180.0
+SECONDS = 300.0
 
 
 class HelmRefused(Exception):

@@ -22,6 +22,8 @@ from tests.kubernetes.rest import Rest, wait_until
 MANIFESTS = CHART.parents[1] / "kubernetes"
 HOW_TO = CHART.parents[2] / "docs" / "how-to" / "install-on-kubernetes.md"
 PROGRAMS = ("kube-controller-manager", "kube-scheduler", "kwok", "kubectl", "kube-apiserver", "etcd")
+ROLL_SECONDS = 180
+"""Bound for controllers, scheduler and kwok on a busy machine; they need about 5."""
 CLUSTER = {"kubernetes": {"enabled": True, "documents": True}}
 NEVER = {"migration": {"nodeSelector": {"there": "is-none"}}}
 """Values with which the job migrate cannot run."""
@@ -108,15 +110,15 @@ def test_a_release_is_installed_refused_upgraded_and_removed(
     labels = {"pod-security.kubernetes.io/enforce": "restricted"}
     metadata = {"name": site.namespace, "labels": labels}
     admin.ensure("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
-    site.helm("install", previous, timeout=60)
+    site.helm("install", previous, timeout=ROLL_SECONDS)
     assert site.images() == {"slackwater:0.0.9"}
-    wait_until(lambda: bool(site.migrated()), "the first migration")
+    wait_until(lambda: bool(site.migrated()), "the first migration", ROLL_SECONDS)
 
     with pytest.raises(HelmRefused, match="migrate"):
         site.helm("upgrade", values=NEVER, timeout=3)
     assert site.images() == {"slackwater:0.0.9"}, "nothing rolls before the migration"
 
-    site.helm("upgrade", values=CLUSTER, timeout=60)
+    site.helm("upgrade", values=CLUSTER, timeout=ROLL_SECONDS)
     version = yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"]
     assert site.images() == {f"slackwater:{version}"}
     migrated = site.migrated()
@@ -130,10 +132,10 @@ def test_a_release_is_installed_refused_upgraded_and_removed(
     site.kubectl(
         "apply", "--server-side", "--force-conflicts", "--dry-run=server", "--validate=strict", "-f", str(strict)
     )
-    wait_until(lambda: all(map(is_ready, site.deployments().values())), "every pod is admitted and ready")
+    wait_until(lambda: all(map(is_ready, site.deployments().values())), "every pod is admitted and ready", ROLL_SECONDS)
 
     call("uninstall", kubeconfig=str(plane.kubeconfig), namespace="slackwater", name="slackwater")
-    wait_until(lambda: not site.deployments(), "the services are gone")
+    wait_until(lambda: not site.deployments(), "the services are gone", ROLL_SECONDS)
     definitions = site.get("/apis/apiextensions.k8s.io/v1/customresourcedefinitions")["items"]
     assert len(definitions) == 9, "documents outlive the release"
 
@@ -143,7 +145,7 @@ def test_plain_manifests_are_taken_over(plane: ControlPlane, admin: Rest) -> Non
     site.kubectl("delete", "job/migrate", "--ignore-not-found", "--namespace", site.namespace)
     site.kubectl("apply", "--server-side", "--force-conflicts", "-k", str(MANIFESTS))
     before = {name: one["metadata"]["uid"] for name, one in site.deployments().items()}
-    site.helm("install", timeout=60, native=flags())
+    site.helm("install", timeout=ROLL_SECONDS, native=flags())
     assert {name: one["metadata"]["uid"] for name, one in site.deployments().items()} == before
     job = site.get(f"/apis/batch/v1/namespaces/{site.namespace}/jobs/migrate")
     assert job["metadata"]["annotations"]["helm.sh/hook"] == "pre-install,pre-upgrade", "PostgreSQL is there already"
