@@ -25,6 +25,7 @@ PROGRAMS = ("kube-controller-manager", "kube-scheduler", "kwok", "kubectl", "kub
 ROLL_SECONDS = 180
 """Bound for controllers, scheduler and kwok on a busy machine; they need about 5."""
 CLUSTER = {"kubernetes": {"enabled": True, "documents": True}}
+pytestmark = pytest.mark.timeout(4 * ROLL_SECONDS)
 NEVER = {"migration": {"nodeSelector": {"there": "is-none"}}}
 """Values with which the job migrate cannot run."""
 
