@@ -9,6 +9,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ import yaml
 
 CHART = Path(__file__).parents[2] / "deploy" / "helm" / "slackwater"
 SECONDS = 300.0
+IS_THERE = find_spec("helm_python") is not None
+WHY_NOT = "helm-python-sdk has no wheel for this machine (decision 0122)"
 
 
 class HelmRefused(Exception):

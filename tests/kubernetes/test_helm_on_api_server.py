@@ -16,7 +16,7 @@ import pytest
 import yaml
 from tests.kubernetes.build import this_build
 from tests.kubernetes.control_plane import ControlPlane, running
-from tests.kubernetes.helm import CHART, HelmRefused, call, rendered
+from tests.kubernetes.helm import CHART, IS_THERE, WHY_NOT, HelmRefused, call, rendered
 from tests.kubernetes.rest import Rest, wait_until
 
 MANIFESTS = CHART.parents[1] / "kubernetes"
@@ -25,7 +25,7 @@ PROGRAMS = ("kube-controller-manager", "kube-scheduler", "kwok", "kubectl", "kub
 ROLL_SECONDS = 180
 """Bound for controllers, scheduler and kwok on a busy machine; they need about 5."""
 CLUSTER = {"kubernetes": {"enabled": True, "documents": True}}
-pytestmark = pytest.mark.timeout(4 * ROLL_SECONDS)
+pytestmark = [pytest.mark.timeout(4 * ROLL_SECONDS), pytest.mark.skipif(not IS_THERE, reason=WHY_NOT)]
 NEVER = {"migration": {"nodeSelector": {"there": "is-none"}}}
 """Values with which the job migrate cannot run."""
 

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 import yaml
 from deploy_files import ROOT
-from tests.kubernetes.helm import CHART, call, rendered
+from tests.kubernetes.helm import CHART, IS_THERE, WHY_NOT, call, rendered
+
+pytestmark = pytest.mark.skipif(not IS_THERE, reason=WHY_NOT)
 
 Tree = dict[str, Any]
 MANIFESTS = ROOT / "deploy" / "kubernetes"
