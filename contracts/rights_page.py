@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from slackwater.cli.cluster_rights import INSTALL_RIGHTS, SERVICE_RIGHTS, ClusterRight
+from slackwater.cli.cluster_rights import AGENT_RIGHTS, INSTALL_RIGHTS, SERVICE_RIGHTS, ClusterRight
 
 _HEAD = """# Rights at the API server
 
@@ -23,6 +23,7 @@ def rights_page() -> str:
         + "From [rights.yaml](../../deploy/kubernetes/adapter/rights.yaml). Tests run the service with exactly\n"
         + "these, and take each away in turn.\n\n"
         + "\n".join(_table(SERVICE_RIGHTS))
+        + ("\n\n## The agents\n\n" + "\n".join(_table(AGENT_RIGHTS)) if AGENT_RIGHTS else "")
         + "\n\n## The account that installs\n\n"
         + "To grant the service its rights it must have them too, as an administrator has.\n\n"
         + "\n".join(_table(INSTALL_RIGHTS))

@@ -54,6 +54,9 @@ SERVICE_RIGHTS: Sequence[ClusterRight] = (
 )
 """Of the service kubernetes, as deploy/kubernetes/adapter/rights.yaml grants them: a test compares."""
 
+AGENT_RIGHTS: Sequence[ClusterRight] = ()
+"""Of the agents, as deploy/kubernetes/agent.yaml grants them: a test compares."""
+
 INSTALL_RIGHTS: Sequence[ClusterRight] = tuple(
     ClusterRight(group, resource, _APPLIES, why)
     for group, resource, why in (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from slackwater.cli.cluster_findings import (
     examine_cluster,
     version_of,
 )
-from slackwater.cli.cluster_rights import INSTALL_RIGHTS, SERVICE_RIGHTS
+from slackwater.cli.cluster_rights import AGENT_RIGHTS, INSTALL_RIGHTS, SERVICE_RIGHTS, ClusterRight
 from slackwater.cli.cluster_snapshot import installed_kinds, lent_resources, other_programs
 from slackwater.cli.findings import Finding, Level, exit_needed
 from slackwater.cli.main import app
@@ -138,18 +139,20 @@ def test_a_definition_is_current_with_what_the_server_adds_and_old_without_a_fie
     assert [name for name, kind in found.items() if not kind.is_current] == [KINDS[1].plural]
 
 
-def test_rights_are_those_of_the_manifests() -> None:
-    text = (ROOT / "deploy" / "kubernetes" / "adapter" / "rights.yaml").read_text()
-    (role,) = (one for one in yaml.safe_load_all(text) if one["kind"] == "ClusterRole")
+@pytest.mark.parametrize(("file", "rights"), [("adapter/rights.yaml", SERVICE_RIGHTS), ("agent.yaml", AGENT_RIGHTS)])
+def test_rights_are_those_of_the_manifests(file: str, rights: Sequence[ClusterRight]) -> None:
+    text = (ROOT / "deploy" / "kubernetes" / file).read_text()
     granted = {
         (group, resource, verb)
-        for rule in role["rules"]
+        for one in yaml.safe_load_all(text)
+        if one["kind"] == "ClusterRole"
+        for rule in one["rules"]
         for group in rule["apiGroups"]
         for resource in rule["resources"]
         for verb in rule["verbs"]
     }
-    assert {(right.group, right.resource, verb) for right in SERVICE_RIGHTS for verb in right.verbs} == granted
-    assert all(right.why for right in (*SERVICE_RIGHTS, *INSTALL_RIGHTS))
+    assert {(right.group, right.resource, verb) for right in rights for verb in right.verbs} == granted
+    assert all(right.why for right in (*rights, *INSTALL_RIGHTS))
 
 
 def test_rights_to_install_are_those_of_what_is_installed() -> None:
