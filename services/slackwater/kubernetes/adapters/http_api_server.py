@@ -93,9 +93,7 @@ class HttpApiServer:
 
     async def read(self, path: str, query: Mapping[str, str] | None = None, accept: str = "") -> Mapping[str, Any]:
         """The answer to a GET of any path. Raises NotFound and the port's errors."""
-        with _translated():
-            headers = {"Accept": accept} if accept else {}
-            return _answer(await self._client().get(path, params=query or {}, headers=headers))
+        return await self._request("GET", path, query or {}, accept=accept)
 
     async def ask(self, path: str, review: Mapping[str, Any]) -> Mapping[str, Any]:
         """The answer to a review (of an account, of rights), which the server does not store."""
@@ -178,12 +176,23 @@ class HttpApiServer:
             await self._request("DELETE", f"{kind.path}/{key}", {}, body, JSON)
 
     async def _request(
-        self, method: str, path: str, query: Mapping[str, str], body: object = None, content_type: str = APPLY
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        body: object = None,
+        content_type: str = APPLY,
+        accept: str = "",
     ) -> Mapping[str, Any]:
         content = None if body is None else msgspec.json.encode(body)
         headers = {} if body is None else {"Content-Type": content_type}
+        headers |= {"Accept": accept} if accept else {}
         with _translated():
-            return _answer(await self._client().request(method, path, params=query, content=content, headers=headers))
+            response = await self._client().request(method, path, params=query, content=content, headers=headers)
+            if response.status_code >= httpx2.codes.BAD_REQUEST:
+                raise _refusal(response.status_code, response.content)
+            answer: Mapping[str, Any] = msgspec.json.decode(response.content)
+            return answer
 
     def _client(self) -> httpx2.AsyncClient:
         if self._opened is None:
@@ -205,14 +214,6 @@ def _open(kubeconfig: str, context: str) -> httpx2.AsyncClient:
             f"no Kubernetes cluster is configured ({why}): set SLACKWATER_KUBERNETES_KUBECONFIG or KUBECONFIG, or run"
             " the service in a pod with a service account"
         ) from error
-
-
-def _answer(response: httpx2.Response) -> Mapping[str, Any]:
-    """The JSON of an answer. Raises the error that a refusal means."""
-    if response.status_code >= httpx2.codes.BAD_REQUEST:
-        raise _refusal(response.status_code, response.content)
-    answer: Mapping[str, Any] = msgspec.json.decode(response.content)
-    return answer
 
 
 class _translated:  # noqa: N801 - used like a function; a generator cannot hold a watch open across yields
