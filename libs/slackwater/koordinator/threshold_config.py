@@ -22,6 +22,7 @@ DEFAULTS: Final[Mapping[str, Any]] = {
     "memoryEvictThresholdPercent": 70,
 }
 MOST_PERCENT: Final = 100_000
+MOST_SATISFACTION: Final = 60
 NEEDS_EVICTION: Final = "evicts only where the NodeQOS default or an Autonomy has mode evict"
 
 
@@ -167,6 +168,10 @@ def _rule(rule: _RuleSource, fields: Mapping[str, Any]) -> dict[str, Any]:
     value, target = _percent(fields, rule.value), _percent(fields, rule.target) if rule.target in fields else None
     if target is None and rule.below:
         target = value - rule.below
+    if target is None and rule.target:
+        raise ValueError(f"{rule.target} is needed beside it")
+    if rule.complement and value > MOST_SATISFACTION:
+        raise ValueError(f"{value} is above {MOST_SATISFACTION}, as the peer refuses too")
     if rule.complement:
         value, target = 100 - value, None if target is None else 100 - target
     if value <= 0 or (target is not None and not 0 <= target < value):

@@ -183,6 +183,21 @@ def test_everything_is_complete_only_if_all_acts_the_same() -> None:
     assert not convert(PUBLISHED).is_complete
 
 
+@pytest.mark.parametrize(
+    ("own", "note"),
+    [
+        ({"cpuEvictBESatisfactionLowerPercent": 60}, "UpperPercent is needed"),
+        ({"cpuEvictBESatisfactionLowerPercent": 70, "cpuEvictBESatisfactionUpperPercent": 80}, "above 60"),
+        ({"memoryEvictThresholdPercent": 60, "memoryEvictLowerPercent": 80}, "nothing between"),
+    ],
+)
+def test_a_wrong_threshold_is_refused_and_the_other_rules_stay(own: dict[str, int], note: str) -> None:
+    made = convert([config(resource_threshold_config={"clusterStrategy": {"enable": True, **own}})])
+    (line,) = lines(made, "refused")
+    assert note in line.note
+    assert "cpu-suppress" in {rule["name"] for rule in spec_of(made, "NodeQOS/koordinator")["rules"]}
+
+
 def test_overlapping_node_strategies_are_reported() -> None:
     entry = {"name": "x", "nodeSelector": {"matchLabels": {"a": "1", "b": "2"}}}
     made = convert([config(resource_threshold_config={"clusterStrategy": {"enable": True}, "nodeStrategies": [entry]})])
