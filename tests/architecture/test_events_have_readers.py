@@ -26,7 +26,7 @@ READ_WITHOUT_CONSUMER = {
     ("kubernetes", "node.scheduling_changed"),
     # watched too: every replica folds the whole cluster
     *(("quota", event) for event in ("node.described", "node.deleted", "node.liveness_changed")),
-    *(("quota", event) for event in ("node.scheduling_changed", "resources.offered")),
+    *(("quota", event) for event in ("node.scheduling_changed", "resources.offered", "usage.reported")),
     ("prediction", "usage.windowed"),  # replayed from the position that the snapshot contains
 }
 

@@ -40,6 +40,7 @@ from tests.bench import (
     prediction_models,
     prediction_state,
     quota,
+    quota_grpc,
     reaction,
     soak,
     waterline_plan,
@@ -135,6 +136,10 @@ FIGURES: Mapping[str, tuple[str, Measure]] = {
     "quota": (
         "quotas in process: recompute of 100, 1,000 and 10,000 in three resources, beside the plain one; admissions",
         lambda path, given, speed: quota.measure(),
+    ),
+    "quota_grpc": (
+        "durable admissions over gRPC, beside single-row commits of 16 connections on the same PostgreSQL",
+        lambda path, given, speed: quota_grpc.measure(path),
     ),
     "migration": (
         "arbitration of 10,000 and 100,000 waiting jobs; LowNodeLoad at 100, 1,000 and 5,000 nodes of 30 pods",

@@ -45,9 +45,8 @@ def test_an_entry_says_what_its_package_is(part: Any) -> None:
 
 def test_consumers_belong_to_services_and_partitioned_ones_to_those_with_partitions() -> None:
     partitioned = {name.partition("-")[0] for name, spec in load().consumers.items() if spec.partitioned}
-    # quota watches: each of its replicas folds the whole cluster
-    assert {name.partition("-")[0] for name in load().consumers} == {*LIST.services} - {"quota"}
-    assert partitioned == {*LIST.partitioned} - {"quota"}
+    assert {name.partition("-")[0] for name in load().consumers} == {*LIST.services}
+    assert partitioned == {*LIST.partitioned}
 
 
 def test_dashboard_and_alert_rules_select_no_service_by_a_list() -> None:

@@ -80,11 +80,19 @@ class Reason(StrEnum):
     CLAIM_QUEUED_RECLAIMING = "claim_queued_reclaiming"
     CLAIM_QUEUED_DELAY = "claim_queued_delay"
     CLAIM_QUEUED_BUDGET = "claim_queued_budget"
+    CLAIM_QUEUED_BACKOFF = "claim_queued_backoff"
     CLAIM_QUEUED_BEYOND_POOL = "claim_queued_beyond_pool"
     CLAIM_RECLAIMED_LENDER_MIN = "claim_reclaimed_lender_min"
     CLAIM_RECLAIMED_ABOVE_RUNTIME = "claim_reclaimed_above_runtime"
     CLAIM_RECLAIMED_HIGHER_PRIORITY = "claim_reclaimed_higher_priority"
     CLAIM_RECLAIMED_POOL_SHRUNK = "claim_reclaimed_pool_shrunk"
+    CLAIM_FOUND_ENDED = "claim_found_ended"
+    CLAIM_FOUND_NEVER_STARTED = "claim_found_never_started"
+    CLAIM_FOUND_NEVER_CLAIMED = "claim_found_never_claimed"
+    CLAIM_FOUND_NOT_ADMITTED = "claim_found_not_admitted"
+    CLAIM_FOUND_AFTER_END = "claim_found_after_end"
+    CLAIM_FOUND_BEYOND_CLAIM = "claim_found_beyond_claim"
+    CLAIM_FOUND_RECLAIM_WITHOUT_EFFECT = "claim_found_reclaim_without_effect"
 
 
 ONLY_TOLD = frozenset(

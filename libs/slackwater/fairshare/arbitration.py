@@ -17,7 +17,7 @@ Source: issue 26 section 2; Kueue's fair sharing and StrictFIFO, Koordinator's o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from slackwater.fairshare.arbitration_plan import ArbitrationPlan, ArbitrationSettings, ClaimReclaim, QuotaSnapshot
@@ -44,6 +44,7 @@ class PreparedSnapshot:
     queue_policies: Mapping[str, QueuePolicy]
     over_since_s: Mapping[str, float]
     evictions_allowed: Mapping[str, int]
+    granted: Collection[str] | None = None
 
 
 def prepare(snapshot: QuotaSnapshot) -> PreparedSnapshot:
@@ -56,6 +57,7 @@ def prepare(snapshot: QuotaSnapshot) -> PreparedSnapshot:
         queue_policies=snapshot.queue_policies,
         over_since_s=snapshot.over_since_s,
         evictions_allowed=snapshot.evictions_allowed,
+        granted=snapshot.granted,
     )
 
 
@@ -76,6 +78,7 @@ def arbitrate(snapshot: QuotaSnapshot | PreparedSnapshot, now_s: float, *, with_
             queue_policies=prepared.queue_policies,
             over_since_s=prepared.over_since_s,
             evictions_allowed=prepared.evictions_allowed.get(tree),
+            granted=prepared.granted,
         ).plan(with_places=with_places)
         for tree, layout in sorted(prepared.trees.items())
     ]
@@ -92,6 +95,7 @@ def arbitrate(snapshot: QuotaSnapshot | PreparedSnapshot, now_s: float, *, with_
             for claim in prepared.index.reclaiming.values()
             if claim.reclaim is not None and claim.reclaim.deadline_s <= now_s
         ),
+        ungranted=[item for plan in plans for item in plan.ungranted],
         over_since_s={name: since for plan in plans for name, since in plan.over_since_s.items()},
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field
 from enum import StrEnum
 
@@ -51,6 +51,8 @@ class QuotaSnapshot:
     """Since when a quota uses more than its runtime: `over_since_s` of the plan before."""
     evictions_allowed: Mapping[str, int] = field(default_factory=dict)
     """By tree id, for this arbitration; a tree that is not named has no bound."""
+    granted: Collection[str] | None = None
+    """Claims whose pods may be evicted: of those that have started no others are reclaimed. None: no bound."""
 
 
 class AdmissionBasis(StrEnum):
@@ -176,4 +178,6 @@ class ArbitrationPlan:
     """Queued claims that had a reservation and have none any more."""
     evictions: Sequence[str]
     """Claims whose grace is over and that still hold."""
+    ungranted: Sequence[ClaimReclaim]
+    """What would be reclaimed if all of it were granted; the claims of one order come one after another."""
     over_since_s: Mapping[str, float]

@@ -69,6 +69,34 @@ class ReclaimOrder:
     """Empty where the pool shrank."""
 
 
+class RunFinding(StrEnum):
+    """How a claim and what agents report of its pods differ, where they do."""
+
+    NEVER_STARTED = "never_started"
+    """Admitted for longer than allowed, and nothing runs: holds resources that others wait for."""
+    NOT_ADMITTED = "not_admitted"
+    """Runs while it is queued."""
+    BEYOND_CLAIM = "beyond_claim"
+    """Runs with more than it was admitted with."""
+    AFTER_END = "after_end"
+    """Runs though it has ended."""
+    RECLAIM_WITHOUT_EFFECT = "reclaim_without_effect"
+    """Its grace is over, and it holds on."""
+
+
+@record(frozen=True, slots=True)
+class ClaimRun:
+    """What agents report of a claim's pods."""
+
+    pods: int
+    """That run now; 0: they ran, and run no more."""
+    first_seen_s: float | None = None
+    """None: none of them was ever reported."""
+    finding: RunFinding | None = None
+    since_s: float | None = None
+    """Of the finding."""
+
+
 @record(frozen=True, slots=True)
 class QuotaClaim:
     """One claim. Amounts are in the units of the ledger, times in seconds since the epoch."""
@@ -97,6 +125,8 @@ class QuotaClaim:
     reserved: bool = False
     """Of a queued claim: resources are being reclaimed for it, and are kept for it."""
     reclaim: ReclaimOrder | None = None
+    run: ClaimRun | None = None
+    """None: no agent has reported a pod of it, and nothing differs."""
 
     @property
     def holds(self) -> Amounts:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from enum import StrEnum
 
-from slackwater.fairshare.claims import ENDED, HOLDING, QuotaClaim
+from slackwater.fairshare.claims import ENDED, HOLDING, ClaimState, QuotaClaim
 from slackwater.fairshare.tree import Amounts
 from slackwater.model.records import record
 
@@ -139,7 +139,9 @@ def _idle(
         return
     if claim.started_s is not None:
         since_s = max(claim.started_s, last_seen_s or 0.0)
-        if now_s - since_s > settings.end_timeout_s:
+        # What has to end is not started again by its platform, so that its absence from a report is its end.
+        timeout_s = 0.0 if claim.state is ClaimState.RECLAIMING else settings.end_timeout_s
+        if now_s - since_s > timeout_s:
             yield _item(ReconciliationFinding.ENDED, claim, None, since_s)
     elif claim.admitted_s is not None and now_s - claim.admitted_s > settings.start_timeout_s:
         yield _item(ReconciliationFinding.NEVER_STARTED, claim, None, claim.admitted_s)

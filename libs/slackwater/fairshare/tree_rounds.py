@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from slackwater.fairshare.admission import LimitExcess, QuotaLimit
 from slackwater.fairshare.arbitration_plan import (
@@ -43,6 +43,7 @@ class TreeRounds:
         queue_policies: Mapping[str, QueuePolicy],
         over_since_s: Mapping[str, float],
         evictions_allowed: int | None,
+        granted: Collection[str] | None = None,
     ) -> None:
         self._layout = layout
         self._index = index
@@ -50,6 +51,7 @@ class TreeRounds:
         self._settings = settings
         self._policies = queue_policies
         self._budget = evictions_allowed
+        self._granted = granted
         self._intake = ClaimIntake(layout, index, total, settings.aging_s)
         refused = [index.by_id[refusal.claim] for refusal in self._intake.refusals]
         aside = self._intake.set_aside()
@@ -59,6 +61,7 @@ class TreeRounds:
         self._admissions: list[ClaimAdmission] = []
         self._admitted: set[str] = set()
         self._reclaims: list[ClaimReclaim] = []
+        self._ungranted: list[ClaimReclaim] = []
         self._reserved: set[str] = set()
         self._kept: set[str] = set()
         """Claims that what is free is kept for; they are not tried again."""
@@ -95,6 +98,7 @@ class TreeRounds:
             reservations=sorted(self._reserved),
             released_reservations=self._released(),
             evictions=(),
+            ungranted=self._ungranted,
             over_since_s=self._over_since,
         )
 
@@ -267,10 +271,9 @@ class TreeRounds:
         if not lacking:
             return
         victims = choose(state, self._reclaimable(due=True), missing, bounded_by_runtime=True, all_or_none=False) or []
-        if self._budget is not None and len(victims) > self._budget:
-            undo(state, victims[self._budget :])
-            victims = victims[: self._budget]
-        self._order(victims, ReclaimReason.POOL_SHRUNK, None, _by_resource(lacking))
+        for victim in victims:
+            if not self._may_order([victim], ReclaimReason.POOL_SHRUNK, None, _by_resource(lacking)):
+                undo(state, [victim])
 
     def _reclaim_for_entitled(self) -> None:
         """Reclaims for what is within a min or runtime and has no room, and keeps what is free for it.
@@ -333,10 +336,9 @@ class TreeRounds:
         if victims is None:
             later = due_only and any(not self._is_due(quota) for quota in self._over_since)
             return WaitReason.DELAY if later else WaitReason.CAPACITY
-        if self._budget is not None and len(victims) > self._budget:
+        if not self._may_order(victims, reason, claim, _by_resource(lacking)):
             undo(state, victims)
             return WaitReason.BUDGET
-        self._order(victims, reason, claim, _by_resource(lacking))
         self._keep(claim, WaitReason.RECLAIMING, reserved=True)
         return WaitReason.RECLAIMING
 
@@ -386,35 +388,46 @@ class TreeRounds:
         victims = choose(state, order, missing, bounded_by_runtime=False)
         if not victims:
             return
-        if self._budget is not None and len(victims) > self._budget:
+        if not self._may_order(victims, ReclaimReason.HIGHER_PRIORITY, claim, _by_resource(lacking)):
             undo(state, victims)
             self._reasons[claim.id] = WaitReason.BUDGET
             return
-        self._order(victims, ReclaimReason.HIGHER_PRIORITY, claim, _by_resource(lacking))
         self._keep(claim, WaitReason.RECLAIMING, reserved=True)
 
-    def _order(
+    def _may_order(
         self, victims: Sequence[QuotaClaim], reason: ReclaimReason, claim: QuotaClaim | None, needed: Amounts
-    ) -> None:
+    ) -> bool:
+        """Orders the victims to end; returns False, and orders none, where fewer may be evicted now."""
+        if self._budget is not None and len(victims) > self._budget:
+            return False
+        orders = [self._reclaim_of(victim, reason, claim, needed) for victim in victims]
+        if self._granted is not None:
+            lacking = {each.id for each in victims if each.started_s is not None and each.id not in self._granted}
+            if lacking:
+                self._ungranted += orders
+                return False
         if self._budget is not None:
             self._budget -= len(victims)
-        for victim in victims:
-            self._victims.add(victim.id)
-            started = victim.started_s is not None
-            self._reclaims.append(
-                ClaimReclaim(
-                    victim=victim.id,
-                    victim_quota=victim.quota,
-                    amounts=victim.holds,
-                    reason=reason,
-                    deadline_s=self._now_s + victim.grace_s if started else self._now_s,
-                    for_quota="" if claim is None else claim.quota,
-                    for_claim="" if claim is None else claim.id,
-                    used=dict(self._state.now.of(victim.quota)),
-                    runtime=self._state.runtime[victim.quota],
-                    needed=needed,
-                )
-            )
+        self._victims.update(victim.id for victim in victims)
+        self._reclaims += orders
+        return True
+
+    def _reclaim_of(
+        self, victim: QuotaClaim, reason: ReclaimReason, claim: QuotaClaim | None, needed: Amounts
+    ) -> ClaimReclaim:
+        started = victim.started_s is not None
+        return ClaimReclaim(
+            victim=victim.id,
+            victim_quota=victim.quota,
+            amounts=victim.holds,
+            reason=reason,
+            deadline_s=self._now_s + victim.grace_s if started else self._now_s,
+            for_quota="" if claim is None else claim.quota,
+            for_claim="" if claim is None else claim.id,
+            used=dict(self._state.now.of(victim.quota)),
+            runtime=self._state.runtime[victim.quota],
+            needed=needed,
+        )
 
 
 def borrow_backoff_s(claim: QuotaClaim, settings: ArbitrationSettings) -> float:

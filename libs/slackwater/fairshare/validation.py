@@ -12,7 +12,9 @@ from enum import StrEnum
 from slackwater.fairshare.tree import ROOT, Amounts, BrokenTree, Quota, added, path_to_root
 from slackwater.model.records import record
 
-RESERVED = (ROOT, "system", "default")
+SYSTEM = "system"
+"""What pods of the system itself request. Generated: nothing claims it, and it is never reclaimed."""
+RESERVED = (ROOT, SYSTEM, "default")
 
 
 class QuotaRule(StrEnum):
@@ -70,6 +72,9 @@ def deletion_refusals(quotas: Mapping[str, Quota], name: str, claims: Mapping[st
 def _alone(new: Quota) -> Iterator[QuotaRefusal]:
     if new.name == ROOT:
         yield QuotaRefusal(QuotaRule.NAME, "metadata.name", f"{ROOT} is generated from what the pool has; name another")
+    if new.name == SYSTEM:
+        told = f"{SYSTEM} is what the pods of the system itself request; it comes off the total, name another"
+        yield QuotaRefusal(QuotaRule.NAME, "metadata.name", told)
     for field, amounts in (("spec.min", new.minimum), ("spec.max", new.maximum), ("spec.sharedWeight", new.weight)):
         for resource, amount in sorted(amounts.items()):
             if amount < 0:

@@ -211,6 +211,12 @@ _CODES = (
         "Change or delete the one that `detail` names.",
     ),
     ProblemCode(
+        "quota_history_not_found",
+        404,
+        "No state of this quota is kept from that moment.",
+        "Ask for a later one; SLACKWATER_QUOTA_KEEP_HISTORY_SECONDS says how long states are kept.",
+    ),
+    ProblemCode(
         "quota_contended",
         409,
         "Other replicas changed the tree of the quota each time; nothing was done.",

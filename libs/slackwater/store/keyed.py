@@ -65,6 +65,8 @@ class KeyedTable(Generic[T]):
     """Rows of a node that is in quarantine are not read."""
     touched: str = ""
     """Column with the time of the last write; its default is now."""
+    group: str = ""
+    """A text column by whose value rows are read together (`read_group`)."""
     announced: bool = False
     """Each `replace` is announced to the other replicas of the service."""
 
@@ -82,6 +84,10 @@ class KeyedRows(Protocol[T]):
 
     async def read_all(self, partitions: Collection[int] | None = None) -> Mapping[str, T]:
         """Returns all rows, or those of these partitions, ordered by key."""
+        ...
+
+    async def read_group(self, value: str) -> Mapping[str, T]:
+        """Returns the rows that have this value in `table.group`, ordered by key."""
         ...
 
     async def page(self, after: str, limit: int) -> Mapping[str, T]:
@@ -102,6 +108,10 @@ class KeyedRows(Protocol[T]):
 
     async def write(self, values: Sequence[T]) -> set[str]:
         """Insert or overwrite these rows; returns the keys written (see `table.newer`)."""
+        ...
+
+    async def insert(self, values: Sequence[T]) -> None:
+        """Insert these rows with one statement. Raises Conflict if one of the keys has a row."""
         ...
 
     async def replace(self, value: T, expected: int, *, last: bool = False) -> None:

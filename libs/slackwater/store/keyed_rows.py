@@ -25,6 +25,7 @@ class _Statements:
     read: TextClause
     read_all: TextClause
     of_partitions: TextClause
+    group: TextClause
     page: TextClause
     lock: TextClause
     appear: TextClause
@@ -62,6 +63,7 @@ def _statements(table: KeyedTable[Any]) -> _Statements:
         text(f"{select} WHERE {key} = ANY(:keys) ORDER BY {key}"),
         text(f"{select} ORDER BY {key}"),
         text(f"{select} WHERE {partition_of_sql(key)} = ANY(CAST(:partitions AS int[])) ORDER BY {key}"),
+        text(f"{select} WHERE {schema_of(table.group or table.key)} = :group ORDER BY {key}"),
         text(f"{select} WHERE {key} > :after ORDER BY {key} LIMIT :limit"),
         text(f"{select} WHERE {key} = ANY(:keys) ORDER BY {key} FOR UPDATE"),
         text(f"{insert} ON CONFLICT ({key}) DO NOTHING"),
@@ -107,6 +109,9 @@ class PostgresKeyedRows(Generic[T]):
             self._quarantine.follow(self._table.name, problems)
         return values
 
+    async def read_group(self, value: str) -> Mapping[str, T]:
+        return await self._read(self._statements.group, {"group": value})
+
     async def page(self, after: str, limit: int) -> Mapping[str, T]:
         while True:
             rows = await self._unit.connection.execute(self._statements.page, {"after": after, "limit": limit})
@@ -145,6 +150,16 @@ class PostgresKeyedRows(Generic[T]):
             await self._unit.connection.execute(self._statements.update, self._many(ordered))
             return keys
         return set((await self._unit.connection.execute(self._statements.upsert, self._many(ordered))).scalars())
+
+    async def insert(self, values: Sequence[T]) -> None:
+        if not values:
+            return
+        ordered = sorted(values, key=self._table.key_of)
+        self._fence(map(self._table.key_of, ordered))
+        done = await self._unit.connection.execute(self._statements.appear, self._many(ordered))
+        if done.rowcount != len(ordered):
+            first, last = self._table.key_of(ordered[0]), self._table.key_of(ordered[-1])
+            raise Conflict(f"{self._table.kind}: one of {len(ordered)} from {first} to {last} is stored already")
 
     async def replace(self, value: T, expected: int, *, last: bool = False) -> None:
         table, key = self._table, self._table.key_of(value)

@@ -21,7 +21,7 @@ from slackwater.model.errors import InvalidInput
 _NAME = re.compile(r"slackwater_[a-z][a-z0-9_]*[a-z0-9]")
 BOUNDED_LABELS = frozenset(
     {
-        *("node", "pool", "tier", "resource", "plugin", "reason", "result", "quota"),
+        *("node", "pool", "tier", "resource", "plugin", "reason", "result", "quota", "tree", "finding"),
         *("service", "stream", "table", "consumer", "event", "kind", "driver", "version", "python"),
         *("stage", "state", "liveness", "writer", "method", "code"),
     }

@@ -61,6 +61,15 @@ class MemoryKeyedRows(Generic[T]):
             self._quarantine.follow(self._table.name, problems)
         return values
 
+    async def read_group(self, value: str) -> Mapping[str, T]:
+        place = [column.name for column in self._table.columns].index(self._table.group)
+        keys = [key for key in self._keys() if key in self._rows.broken or self._group_of(key, place) == value]
+        return self._readable(keys)
+
+    def _group_of(self, key: str, place: int) -> str | None:
+        value = self._value(key)
+        return None if value is None else str(self._table.encode(value)[place])
+
     async def page(self, after: str, limit: int) -> Mapping[str, T]:
         values = self._readable([key for key in self._keys() if key > after])
         return dict(islice(values.items(), limit))
@@ -88,6 +97,18 @@ class MemoryKeyedRows(Generic[T]):
         for value in written.values():
             self._put(value)
         return set(written)
+
+    async def insert(self, values: Sequence[T]) -> None:
+        ordered = sorted(values, key=self._table.key_of)
+        keys = [self._table.key_of(value) for value in ordered]
+        self._fence(keys)
+        stored = {key for key in keys if self._value(key) is not None or key in self._rows.broken}
+        for key, value in zip(keys, ordered, strict=True):
+            if key not in stored:
+                self._put(value)
+        if stored:
+            kind = self._table.kind
+            raise Conflict(f"{kind}: one of {len(keys)} from {keys[0]} to {keys[-1]} is stored already")
 
     async def replace(self, value: T, expected: int, *, last: bool = False) -> None:
         key = self._table.key_of(value)

@@ -79,10 +79,19 @@ def claim_table(claims: Sequence[Item], *, wide: bool) -> list[str]:
         TableColumn("PLACE", lambda item: UNKNOWN if item["position"] is None else str(item["position"]), right=True),
         TableColumn("REQUEST", lambda item: amounts_text(item["request"])),
         TableColumn("PRIORITY", lambda item: str(item["priority"]), right=True),
+        TableColumn("RUNS", run_text),
         TableColumn("WORKLOAD", lambda item: item["workload"] or UNKNOWN, wide=True),
         TableColumn("WHY", lambda item: item["message"] or UNKNOWN),
     )
     return list(table(claims, columns, wide=wide, headers=True))
+
+
+def run_text(claim: Item) -> str:
+    """What agents report of a claim: how many pods, or what differs."""
+    run = claim.get("run")  # a server of an older version does not know it
+    if run is None:
+        return UNKNOWN
+    return str(run["pods"]) if run["finding"] is None else str(run["finding"]).replace("_", " ")
 
 
 def claim_line(claim: Item) -> str:
@@ -118,7 +127,11 @@ def estimate_text(estimate: Item) -> str:
 
 def why_lines(answer: Item) -> Iterator[str]:
     """The sum behind the runtime of a quota, resource by resource."""
-    yield f"quota {answer['quota']} below {answer['parent']}, tree {answer['tree']}"
+    since = answer.get("since")  # a server of an older version does not know it
+    then = f", as it was from {clock_time(since)} on" if since else ""
+    yield f"quota {answer['quota']} below {answer['parent']}, tree {answer['tree']}{then}"
+    if not answer["dimensions"]:
+        yield "nothing is declared or requested"
     for each in answer["dimensions"]:
         name = each["resource"]
 

@@ -88,9 +88,8 @@ def command(
             raise InvalidInput("--node and --namespace select one of several pods: use them with pod/NAME")
         if noun != "node" and subject is not None:
             raise InvalidInput(f"{subject!r}: a subject selects a number of a node: use it with node/NAME")
-        if noun in ("decision", "quota") and at is not None:
-            shown = "shown with its effects" if noun == "decision" else "explained as it is now"
-            raise InvalidInput(f"--at: not allowed with {noun}/NAME, which is {shown}; remove --at")
+        if noun == "decision" and at is not None:
+            raise InvalidInput("--at: not allowed with decision/NAME, which is shown with its effects; remove --at")
         with reading(server) as reader:
             answer = _read(reader, noun, name, {"subject": subject, "at": at, "node": node, "namespace": namespace})
         if output in (Format.JSON, Format.YAML):
@@ -115,7 +114,7 @@ def _read(reader: Reader, noun: str, name: str, options: Mapping[str, str | None
             where = {"node": options["node"], "namespace": options["namespace"]}
             return reader.get("/v1/why/pod", {"pod": name, **where, "at": at})
         case "quota":
-            return reader.get(f"/v1/quotas/{path}/why")
+            return reader.get(f"/v1/quotas/{path}/why", {"at": at})
         case "claim":
             return claim_decision(reader, name, at)
     return reader.get(f"/v1/decisions/{path}/chain")

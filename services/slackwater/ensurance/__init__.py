@@ -14,6 +14,8 @@ CONSUMES = (
     "waterline.crossed",
     "intent.observed",
     "eviction.completed",
+    "eviction.requested",
+    "reclaim.requested",
     "agent.block_changed",
 )
 PUBLISHES = (
@@ -22,6 +24,7 @@ PUBLISHES = (
     "node.scheduling_changed",
     "decision.recorded",
     "effect.measured",
+    "reclaim.answered",
     "health.reported",
     "resource.changed",
     "state.quarantined",

@@ -13,6 +13,7 @@ from slackwater.ensurance.edge.checks import state_checks
 from slackwater.ensurance.edge.events import consumers
 from slackwater.ensurance.edge.pools import pools_router
 from slackwater.ensurance.settings import EnsuranceSettings
+from slackwater.ensurance.usecases.answer_reclaims import AnswerReclaims
 from slackwater.ensurance.usecases.documents_in_force import KINDS, DocumentsInForce, hooks_of
 from slackwater.ensurance.usecases.follow_rules import FollowRules
 from slackwater.ensurance.usecases.guard_node import GuardNode
@@ -21,6 +22,7 @@ from slackwater.ensurance.usecases.node_cache import GuardedNodeCache
 from slackwater.ensurance.usecases.on_deleted import OnDeleted
 from slackwater.ensurance.usecases.on_described import OnDescribed
 from slackwater.ensurance.usecases.on_evicted import OnEvicted
+from slackwater.ensurance.usecases.on_eviction_requested import OnEvictionRequested
 from slackwater.ensurance.usecases.on_observed import OnObserved
 from slackwater.ensurance.usecases.owned_nodes import OwnedNodes
 from slackwater.ensurance.usecases.pool_autonomy import PoolAutonomy
@@ -62,6 +64,7 @@ class EnsuranceService(ReplicatedService):
             settings.record_budget,
         )
         observed, evicted = OnObserved(book, intents), OnEvicted(book, meter, intents)
+        reclaims = AnswerReclaims(book, clock), OnEvictionRequested(book, intents)
         described, reconcile = OnDescribed(book, intents), ReconcileIntents(book, intents, silent)
         waiting = partial(oldest_waiting, replica.database, IntentDeclared)
 
@@ -91,7 +94,7 @@ class EnsuranceService(ReplicatedService):
             replica,
             load=[partial(book.load, ())],
             state=OwnedNodes(book, clock, meter, follow, reconcile),
-            consumers=consumers(book, guard, described, observed, evicted, OnDeleted(book, meter)),
+            consumers=consumers(book, guard, described, observed, evicted, OnDeleted(book, meter), *reclaims),
             loops={
                 "leases": Repeat(
                     work=KeepLeases(book, clock, meter, renew, reconcile, pools, silent),

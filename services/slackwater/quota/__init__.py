@@ -13,10 +13,14 @@ CONSUMES = (
     "node.liveness_changed",
     "node.scheduling_changed",
     "resources.offered",
+    "reclaim.answered",
+    "usage.reported",
 )
 PUBLISHES = (
     "claim.changed",
     "decision.recorded",
+    "eviction.requested",
+    "reclaim.requested",
     "health.reported",
     "resource.changed",
     "state.quarantined",
@@ -27,4 +31,5 @@ OWNS = (
     "quota.quota_uses",
     "quota.claims",
     "quota.ended_claims",
+    "quota.tree_history",
 )

@@ -8,12 +8,14 @@ from typing import Any, Final, Protocol
 
 from slackwater.events.envelope import Event
 from slackwater.quota.domain.ledger_records import KeptClaim, QuotaUse, StoredTree
+from slackwater.quota.domain.past_trees import PastTree
 from slackwater.quota.domain.tree_figures import QuotaGauges
 
 TREES: Final = "quota_trees"
 CLAIMS: Final = "claims"
 ENDED_CLAIMS: Final = "ended_claims"
 USES: Final = "quota_uses"
+PAST: Final = "tree_history"
 """Tables, as the quarantine names them."""
 
 
@@ -26,6 +28,10 @@ class LedgerUnit(Protocol):
 
     async def claims(self, tree: str) -> Sequence[KeptClaim]:
         """Returns the claims of a tree that have not ended, by id."""
+        ...
+
+    async def all_claims(self) -> Sequence[KeptClaim]:
+        """Returns the claims of all trees that have not ended, by id."""
         ...
 
     async def ended(self) -> Sequence[KeptClaim]:
@@ -50,6 +56,14 @@ class LedgerUnit(Protocol):
         """Write what quotas use."""
         ...
 
+    async def remember(self, past: PastTree) -> None:
+        """Write a tree as it is at a moment."""
+        ...
+
+    async def past(self, tree: str, at_s: float) -> PastTree | None:
+        """Returns the last remembered state of a tree that is not later; None if none is kept."""
+        ...
+
     async def publish(self, event: Event[Any]) -> None:
         """Publish when the unit commits."""
         ...
@@ -66,6 +80,14 @@ class QuotaMeter(Protocol):
         """Another replica changed the tree meanwhile: decided again."""
         ...
 
+    def unclaimed(self, tree: str, reasons: Sequence[str]) -> None:
+        """The workloads that run in a tree without a claim that holds, one reason each."""
+        ...
+
+    def reclaimed(self, tree: str, seconds: float, *, late: bool) -> None:
+        """A claim that had to end has ended, so long after it was told; `late`: after its grace."""
+        ...
+
     def show(self, tree: str, figures: QuotaGauges, now_s: float) -> None:
         """The figures of one tree at one moment."""
         ...
@@ -80,4 +102,8 @@ class LedgerStore(Protocol):
 
     async def drop_ended(self, before_s: float) -> int:
         """Delete claims that ended before; returns how many. Raises Unavailable."""
+        ...
+
+    async def drop_past(self, tree: str, before_s: float) -> int:
+        """Delete the states of a tree from before; returns how many. Raises Unavailable."""
         ...

@@ -8,6 +8,7 @@ from functools import partial
 from slackwater.quota.adapters.claim_rows import KeyedLedgerStore
 from slackwater.quota.adapters.metrics import QuotaMetrics
 from slackwater.quota.edge.cluster_watch import ClusterWatch
+from slackwater.quota.edge.events import consumers
 from slackwater.quota.edge.quota_routes import quota_router
 from slackwater.quota.settings import QuotaSettings
 from slackwater.quota.usecases.arbitration_rounds import ArbitrationRounds
@@ -15,6 +16,7 @@ from slackwater.quota.usecases.cluster_totals import ClusterTotals
 from slackwater.quota.usecases.manage_claims import ManageClaims
 from slackwater.quota.usecases.quota_documents import ElasticQuotaHooks
 from slackwater.quota.usecases.quota_trees import QuotaTrees
+from slackwater.quota.usecases.reconcile_claims import RECONCILE_SECONDS, ReconcileClaims
 from slackwater.quota.usecases.release_history import READ_SECONDS, ReleaseHistory
 from slackwater.resources.kinds.elastic_quota import ELASTIC_QUOTA
 from slackwater.resources.kinds.quota_profile import QUOTA_PROFILE
@@ -43,22 +45,31 @@ class QuotaService(ReplicatedService):
         self.claims = claims = ManageClaims(store, trees, history, clock, meter, settings.arbitration())
         hooks.follow(claims.counts, claims.runtime_changes)
         rounds = ArbitrationRounds(
-            claims, trees, store, clock, meter, replica.partitions.working, settings.keep_ended_seconds
+            claims,
+            trees,
+            store,
+            clock,
+            meter,
+            replica.partitions.working,
+            settings.keep_ended_seconds,
+            settings.keep_history_seconds,
         )
+        reconcile = ReconcileClaims(claims, trees, store, clock, meter, rounds.mine)
         repeat = partial(Repeat, clock=clock)
 
         super().__init__(
             replica,
-            consumers=(),
+            consumers=consumers(claims),
             loops={
                 "cluster": ClusterWatch(replica.bus, totals),
                 "rounds": repeat(work=rounds, seconds=settings.round_seconds, missed="claims wait longer"),
+                "reports": repeat(work=reconcile, seconds=RECONCILE_SECONDS, missed="claims are compared later"),
                 "figures": repeat(work=rounds.show, seconds=SHOW_SECONDS, missed="metrics are shown later"),
                 "history": repeat(work=history.read, seconds=READ_SECONDS, missed="estimates follow later"),
                 "ended": repeat(work=rounds.drop_ended, seconds=DROP_SECONDS, missed="ended claims are kept"),
             },
             checks=lambda: [Check("quota-trees", True, f"{len(trees.names())} trees")],
-            routers=lambda: [quota_router(claims)],
+            routers=lambda: [quota_router(claims, clock)],
         )
 
     def rpc_parts(self) -> Sequence[RpcPart]:

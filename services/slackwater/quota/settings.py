@@ -30,6 +30,10 @@ class QuotaSettings(BaseSettings):
         3600.0, ge=60, le=604_800, description="how long ended claims are kept: answers, and estimates made of them"
     )
 
+    keep_history_seconds: float = Field(
+        86_400.0, ge=60, le=2_678_400, description="how long the state of each tree is kept for `why quota/NAME --at`"
+    )
+
     def arbitration(self) -> ArbitrationSettings:
         """Returns the rules that hold for all quotas."""
         return ArbitrationSettings(

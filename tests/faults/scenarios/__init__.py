@@ -14,6 +14,7 @@ from tests.faults.scenarios.network import partition, slow
 from tests.faults.scenarios.order import order
 from tests.faults.scenarios.overload import overload
 from tests.faults.scenarios.poisoning import poisoning
+from tests.faults.scenarios.quotas import quotas
 from tests.faults.scenarios.reconnecting import AGENTS, reconnecting
 from tests.faults.scenarios.replicas import SHARED, replicas
 from tests.faults.scenarios.sabotaged import sabotaged
@@ -50,6 +51,12 @@ SCENARIOS: Final = (
         "kill-replicas",
         f"kill -9 of one of two replicas, {KILLS} times, alternating between services",
         partial(replicas, times=KILLS // len(SHARED)),
+        minutes=4,
+    ),
+    Scenario(
+        "quota-ledger",
+        "64 writers make 10,000 claims; kill -9 of quota and of PostgreSQL, 5 times each, meanwhile",
+        partial(quotas, writers=64, claims=10_000, times=5),
         minutes=4,
     ),
     Scenario("partition", "no network between agent and broker for 60 s", partition, minutes=1.6),

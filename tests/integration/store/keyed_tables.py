@@ -29,6 +29,10 @@ def _of_document(row: Any) -> Row:
     return Row(row.key, getattr(row, "version", 0), int(row.document["amount"]))
 
 
+def parity_of(amount: int) -> str:
+    return "odd" if amount % 2 else "even"
+
+
 VERSIONED: KeyedTable[Row] = KeyedTable(
     name="keyed_versioned",
     key="key",
@@ -44,11 +48,12 @@ VERSIONED: KeyedTable[Row] = KeyedTable(
 LOCKED: KeyedTable[Row] = KeyedTable(
     name="keyed_locked",
     key="key",
-    columns=(RowColumn("document", "jsonb"), RowColumn("amount", "bigint")),
+    columns=(RowColumn("document", "jsonb"), RowColumn("amount", "bigint"), RowColumn("parity", "text")),
     key_of=lambda row: row.key,
-    encode=lambda row: (_document(row), row.amount),
+    encode=lambda row: (_document(row), row.amount, parity_of(row.amount)),
     decode=_of_document,
     empty=Row,
+    group="parity",
 )
 NEWER: KeyedTable[Row] = KeyedTable(
     name="keyed_newer",
@@ -77,7 +82,8 @@ TABLES = (VERSIONED, LOCKED, NEWER, SHARED)
 _CREATE = """
 CREATE TABLE keyed_versioned (key text PRIMARY KEY, version bigint NOT NULL, document jsonb NOT NULL,
     amount bigint NOT NULL, changed_at timestamptz NOT NULL DEFAULT now());
-CREATE TABLE keyed_locked (key text PRIMARY KEY, document jsonb NOT NULL, amount bigint NOT NULL);
+CREATE TABLE keyed_locked (key text PRIMARY KEY, document jsonb NOT NULL, amount bigint NOT NULL,
+    parity text NOT NULL);
 CREATE TABLE keyed_newer (key text PRIMARY KEY, amount bigint NOT NULL, parts bigint[] NOT NULL);
 CREATE TABLE keyed_shared (key text PRIMARY KEY, version bigint NOT NULL, document jsonb NOT NULL,
     amount bigint NOT NULL)

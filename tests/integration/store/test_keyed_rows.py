@@ -11,7 +11,7 @@ import pytest
 import pytest_asyncio
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from keyed_tables import LOCKED, NEWER, SHARED, TABLES, VERSIONED, Row, create_tables, empty_tables
+from keyed_tables import LOCKED, NEWER, SHARED, TABLES, VERSIONED, Row, create_tables, empty_tables, parity_of
 from probe_service import liveness
 from sqlalchemy import text
 
@@ -57,6 +57,8 @@ class Step:
                 return list(await rows.read_all())
             case "of_partitions":
                 return dict(await rows.read_all({partition_of(key) for key in self.keys}))
+            case "group":
+                return dict(await rows.read_group(parity_of(self.amount)))
             case "page":
                 return list(await rows.page(self.keys[0], 2))
             case "column":
@@ -65,8 +67,9 @@ class Step:
                 return dict(await rows.lock(self.keys))
             case "remove":
                 return await rows.remove(self.keys)
-            case "write":
-                return await rows.write([self.shaped(row) for row in self.rows()])
+            case "write" | "insert":
+                write = rows.write if self.call == "write" else rows.insert
+                return await write([self.shaped(row) for row in self.rows()])
             case _:
                 value = self.rows()[0]
                 return await rows.replace(self.shaped(value), self.expected, last=self.call == "replace last")
@@ -85,7 +88,9 @@ reads = st.builds(
     st.sampled_from(["read", "read_all", "of_partitions", "page", "column"]),
     keys,
 )
-writes = st.builds(Step, st.sampled_from([LOCKED, NEWER]), st.sampled_from(["write", "lock"]), keys, st.integers(0, 2))
+groups = st.builds(Step, st.just(LOCKED), st.just("group"), keys, st.integers(0, 1))
+changes = st.sampled_from(["write", "insert", "lock"])
+writes = st.builds(Step, st.sampled_from([LOCKED, NEWER]), changes, keys, st.integers(0, 2))
 removals = st.builds(Step, st.sampled_from(TABLES), st.just("remove"), keys)
 replaces = st.builds(
     Step, st.sampled_from([VERSIONED, SHARED]), st.just("replace"), keys, st.integers(0, 2), st.integers(0, 2)
@@ -93,7 +98,7 @@ replaces = st.builds(
 last = st.builds(Step, st.just(VERSIONED), st.just("replace last"), keys, st.integers(0, 2), st.integers(1, 2))
 units: st.SearchStrategy[Unit] = st.tuples(
     st.sampled_from([False, False, False, True]),
-    st.tuples(st.lists(reads | writes | replaces | removals, max_size=5), st.lists(last, max_size=1)).map(
+    st.tuples(st.lists(reads | groups | writes | replaces | removals, max_size=5), st.lists(last, max_size=1)).map(
         lambda both: [*both[0], *both[1]]
     ),
 )

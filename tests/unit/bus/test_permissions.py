@@ -66,7 +66,7 @@ def test_the_parts_of_every_key_are_as_many_as_the_event_says() -> None:
     compound = {payload.TYPE for payload in EVENTS if payload.KEY_PARTS == 2}
     assert compound == {
         "intent.declared", "intent.observed", "eviction.completed", "effect.measured", "decision.recorded",
-        "state.quarantined", "resource.changed", "claim.changed",
+        "state.quarantined", "resource.changed", "claim.changed", "eviction.requested",
     }  # fmt: skip
 
 

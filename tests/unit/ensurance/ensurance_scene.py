@@ -13,6 +13,7 @@ from slackwater.decisions.record import DecisionRecord
 from slackwater.ensurance.adapters.guard_rows import GUARDED, STANDING, KeyedGuardStore
 from slackwater.ensurance.adapters.metrics import EnsuranceMetrics
 from slackwater.ensurance.settings import EnsuranceSettings
+from slackwater.ensurance.usecases.answer_reclaims import AnswerReclaims
 from slackwater.ensurance.usecases.documents_in_force import KINDS, DocumentsInForce, hooks_of
 from slackwater.ensurance.usecases.follow_rules import FollowRules
 from slackwater.ensurance.usecases.guard_node import GuardNode
@@ -20,6 +21,7 @@ from slackwater.ensurance.usecases.node_cache import GuardedNodeCache
 from slackwater.ensurance.usecases.on_deleted import OnDeleted
 from slackwater.ensurance.usecases.on_described import OnDescribed
 from slackwater.ensurance.usecases.on_evicted import OnEvicted
+from slackwater.ensurance.usecases.on_eviction_requested import OnEvictionRequested
 from slackwater.ensurance.usecases.on_observed import OnObserved
 from slackwater.ensurance.usecases.reconcile_intents import ReconcileIntents
 from slackwater.events.decision_recorded import DecisionRecorded
@@ -155,6 +157,8 @@ class Scene:
         self.observe = OnObserved(book, intents)
         self.evicted = OnEvicted(book, meter, intents)
         self.delete = OnDeleted(book, meter)
+        self.reclaims = AnswerReclaims(book, clock)
+        self.requested = OnEvictionRequested(book, intents)
         self.reconcile = ReconcileIntents(book, intents, self.settings.silent_seconds)
         self.renew = RenewLeases(
             ENSURANCE,

@@ -145,7 +145,7 @@ class Replica:
         async with AsyncExitStack() as stack:
             scene = self.scene
             handlers = scene.guard, scene.describe, scene.observe, scene.evicted, scene.delete
-            for consumer in consumers(scene.book, *handlers):
+            for consumer in consumers(scene.book, *handlers, scene.reclaims, scene.requested):
                 opened = await stack.enter_async_context(consumer.open(self.bus, self.mine.__contains__))
                 await opened.acquire(self.mine)
             yield self

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from importlib import import_module
 
 import httpx2
@@ -111,6 +112,29 @@ async def test_the_sum_behind_a_runtime_adds_up() -> None:
         (cpu,) = why["dimensions"]
         assert cpu["first"] + sum(each["given"] - each["returned"] for each in cpu["rounds"]) == cpu["runtime"] == 7_000
         assert (cpu["total"], cpu["min"], cpu["scaled_min"]) == (10_000, 2_000, 2_000)
+
+
+async def test_a_past_runtime_is_explained_as_it_was() -> None:
+    scene = QuotaScene()
+    async with scene.served() as client:
+        before = scene.scene.clock.now()
+        await client.post(PATH_A, json=claim("a0", 3))
+        await client.post(PATH_B, json=claim("b0", 7))
+        await scene.scene.advance(10)
+        then = (await client.get("/v1/quotas/team-b/why")).json()
+        at = scene.scene.clock.now()
+        await client.delete(f"{PATH_B}/b0")
+        await scene.scene.advance(10)
+        now = (await client.get("/v1/quotas/team-b/why")).json()
+        assert now["dimensions"] != then["dimensions"]
+        past = (await client.get("/v1/quotas/team-b/why", params={"at": at.isoformat()})).json()
+        assert past["dimensions"] == then["dimensions"]
+        assert past["since"] is not None
+        assert now["since"] is None
+        past = (await client.get("/v1/quotas/team-b/why", params={"at": "10s"})).json()
+        assert past["dimensions"] == then["dimensions"]
+        missing = await client.get("/v1/quotas/team-b/why", params={"at": (before - timedelta(hours=1)).isoformat()})
+        assert (missing.status_code, missing.json()["code"]) == (404, "quota_history_not_found")
 
 
 @pytest.mark.parametrize("tier", ["batch", "prod"])

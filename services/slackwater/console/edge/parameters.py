@@ -5,29 +5,14 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from slackwater.model.errors import InvalidInput
 from slackwater.model.time import Clock
+from slackwater.runtime.moments import ALLOWED as ALLOWED
+from slackwater.runtime.moments import moment as moment
 
-_RELATIVE = re.compile(r"-?(\d{1,12}(?:\.\d{1,6})?)(s|m|h|d)", re.ASCII)
 USUAL_SPAN = timedelta(minutes=15)
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-ALLOWED = "an ISO 8601 time like 2026-01-05T10:32:00Z, or a time ago like 90s, 5m, 2h, 1d"
-
-
-def moment(text: str, now: datetime, field: str) -> datetime:
-    """A time from ISO text (UTC without a zone) or from an age: `5m` is five minutes ago. Raises InvalidInput."""
-    relative = _RELATIVE.fullmatch(text.strip())
-    try:
-        if relative:
-            return now - timedelta(seconds=float(relative[1]) * _UNITS[relative[2]])
-        parsed = datetime.fromisoformat(text.strip().replace(" ", "+"))  # a query string turns a "+" into a space
-        return parsed.astimezone(UTC) if parsed.tzinfo else parsed.replace(tzinfo=UTC)
-    except (ValueError, OverflowError):
-        raise InvalidInput(
-            f"{field}: {text!r} is not a time; allowed: {ALLOWED}", code="invalid_time", field=field
-        ) from None
 
 
 def number_of(text: str, field: str, most: int) -> int:

@@ -59,6 +59,11 @@ class PoolStanding:
             state = autonomy.effect_seen(state, policy, now, relieved=relieved)
         return replace(self, state=state, losses=self._losses(now, evicted))
 
+    def reserved(self, policy: AutonomyPolicy, now: datetime, until: datetime, number: int) -> PoolStanding:
+        """So many evictions may begin until then: they count as if they began at the last moment."""
+        state = autonomy.review_step_back(self.state, policy, now)
+        return replace(self, state=replace(state, evictions_at=(*state.evictions_at, *(until,) * number)))
+
     def repeated(self, now: datetime, evicted: Sequence[EvictedPod]) -> tuple[EvictedPod, ...]:
         """Those that began after their workload had lost a pod here within the last hour: they were started again, only
         to be evicted again. Several replicas that go at once are none."""

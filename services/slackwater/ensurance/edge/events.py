@@ -7,18 +7,22 @@ from typing import Any, TypeVar
 
 from slackwater.bus.consume.handlers import Consumer, Each, each
 from slackwater.bus.port import Received
+from slackwater.ensurance.usecases.answer_reclaims import AnswerReclaims
 from slackwater.ensurance.usecases.guard_node import GuardNode
 from slackwater.ensurance.usecases.node_cache import GuardedNodeCache
 from slackwater.ensurance.usecases.on_deleted import OnDeleted
 from slackwater.ensurance.usecases.on_described import OnDescribed
 from slackwater.ensurance.usecases.on_evicted import OnEvicted
+from slackwater.ensurance.usecases.on_eviction_requested import OnEvictionRequested
 from slackwater.ensurance.usecases.on_observed import OnObserved
 from slackwater.events.codec.deferred_pods import DeferredReader
 from slackwater.events.envelope import Event, Payload
 from slackwater.events.eviction_completed import EvictionCompleted
+from slackwater.events.eviction_requested import EvictionRequested
 from slackwater.events.intent_observed import IntentObserved
 from slackwater.events.node_deleted import NodeDeleted
 from slackwater.events.node_described import NodeDescribed
+from slackwater.events.reclaim_requested import ReclaimRequested
 from slackwater.events.usage_reported import UsageReported
 from slackwater.events.waterline_crossed import WaterlineCrossed, report_of
 
@@ -45,6 +49,8 @@ def consumers(
     seen: OnObserved,
     evicted: OnEvicted,
     deleted: OnDeleted,
+    reclaims: AnswerReclaims,
+    requested: OnEvictionRequested,
 ) -> Sequence[Consumer[Any]]:
     """Nodes first, so that their reports find them known."""
 
@@ -60,6 +66,8 @@ def consumers(
         Consumer(NodeDeleted, "ensurance-node-deleted", of_event(deleted)),
         Consumer(IntentObserved, "ensurance-intent-observed", of_event(seen)),
         Consumer(EvictionCompleted, "ensurance-eviction-completed", of_event(evicted)),
+        Consumer(ReclaimRequested, "ensurance-reclaim-requested", of_event(reclaims)),
+        Consumer(EvictionRequested, "ensurance-eviction-requested", of_event(requested)),
         Consumer(WaterlineCrossed, URGENT_CONSUMER, of_event(urgent)),
         Consumer(UsageReported, USAGE_CONSUMER, each(reported), batch=REPORTS_AT_ONCE, read=DeferredReader()),
     )

@@ -13,19 +13,27 @@ from pydantic import TypeAdapter
 from slackwater.events.envelope import Event
 from slackwater.fairshare.claims import ENDED
 from slackwater.quota.domain.ledger_records import KeptClaim, QuotaUse, StoredTree
-from slackwater.quota.ports import CLAIMS, ENDED_CLAIMS, TREES, USES
+from slackwater.quota.domain.past_trees import PastTree, before_key, is_of
+from slackwater.quota.domain.reclaim_leave import ReclaimLeave
+from slackwater.quota.ports import CLAIMS, ENDED_CLAIMS, PAST, TREES, USES
 from slackwater.store.keyed import KeyedTable, RowColumn
 from slackwater.store.port import Database, UnitOfWork
 from slackwater.store.quarantine import Quarantine
 
 PAGE: Final = 500
 _KEPT: Final = TypeAdapter(KeptClaim)
+_PAST: Final = TypeAdapter(PastTree)
+_LEAVE: Final = TypeAdapter(ReclaimLeave)
 _DOCUMENT: Final = RowColumn("document", "jsonb")
 
 
 def _tree_of(row: Any) -> StoredTree:
     over = {str(quota): float(since) for quota, since in row.document["over_since_s"].items()}
-    return StoredTree(row.tree, row.generation, over)
+    return StoredTree(row.tree, row.generation, over, _LEAVE.validate_python(row.document.get("leave", {})))
+
+
+def _tree_document(tree: StoredTree) -> str:
+    return json.dumps({"over_since_s": dict(tree.over_since_s), "leave": _LEAVE.dump_python(tree.leave, mode="json")})
 
 
 def _claim_of(row: Any) -> KeptClaim:
@@ -47,6 +55,7 @@ def _claim_table(name: str) -> KeyedTable[KeptClaim]:
         encode=lambda kept: (kept.tree, kept.claim.state.value, _KEPT.dump_json(kept).decode()),
         decode=_claim_of,
         of_nodes=False,
+        group="tree",
         touched="changed_at",
     )
 
@@ -59,7 +68,7 @@ TREE_ROWS: Final = KeyedTable[StoredTree](
     version_of=lambda tree: tree.generation,
     columns=(_DOCUMENT,),
     key_of=lambda tree: tree.tree,
-    encode=lambda tree: (json.dumps({"over_since_s": dict(tree.over_since_s)}),),
+    encode=lambda tree: (_tree_document(tree),),
     decode=_tree_of,
     of_nodes=False,
     touched="changed_at",
@@ -76,6 +85,18 @@ USE_ROWS: Final = KeyedTable[QuotaUse](
     decode=lambda row: QuotaUse(row.quota, row.tree, row.used, row.ceiling),
     of_nodes=False,
     touched="changed_at",
+)
+
+
+PAST_ROWS: Final = KeyedTable[PastTree](
+    name=PAST,
+    key="moment",
+    kind="past tree",
+    columns=(RowColumn("tree", "text"), _DOCUMENT),
+    key_of=lambda past: past.moment,
+    encode=lambda past: (past.tree, _PAST.dump_json(past).decode()),
+    decode=lambda row: _PAST.validate_python(row.document),
+    of_nodes=False,
 )
 
 
@@ -105,6 +126,18 @@ class KeyedLedgerStore:
                 return dropped
             after = max(page)
 
+    async def drop_past(self, tree: str, before_s: float) -> int:
+        dropped, after = 0, before_key(tree, before_s)
+        while True:
+            async with self._database.unit_of_work() as unit:
+                rows = unit.keyed(PAST_ROWS, self._quarantine)
+                old = [key for key in await rows.page(after, PAGE) if is_of(key, tree)]
+                await rows.remove(old)
+            dropped += len(old)
+            if len(old) < PAGE:
+                return dropped
+            after = max(old)
+
 
 class KeyedLedgerUnit:
     """slackwater.quota.ports.LedgerUnit."""
@@ -115,12 +148,16 @@ class KeyedLedgerUnit:
         self._claims = unit.keyed(CLAIM_ROWS, quarantine)
         self._ended = unit.keyed(ENDED_ROWS, quarantine)
         self._uses = unit.keyed(USE_ROWS, quarantine)
+        self._past = unit.keyed(PAST_ROWS, quarantine)
 
     async def tree(self, tree: str) -> StoredTree:
         return (await self._trees.read([tree])).get(tree, StoredTree(tree))
 
     async def claims(self, tree: str) -> Sequence[KeptClaim]:
-        return [kept for kept in (await self._claims.read_all()).values() if kept.tree == tree]
+        return list((await self._claims.read_group(tree)).values())
+
+    async def all_claims(self) -> Sequence[KeptClaim]:
+        return list((await self._claims.read_all()).values())
 
     async def ended(self) -> Sequence[KeptClaim]:
         return list((await self._ended.read_all()).values())
@@ -136,8 +173,8 @@ class KeyedLedgerUnit:
         return written
 
     async def save(self, new: Sequence[KeptClaim], changed: Sequence[KeptClaim]) -> None:
-        for kept in new:
-            await (self._ended if kept.claim.state in ENDED else self._claims).replace(kept, 0)
+        await self._claims.insert([kept for kept in new if kept.claim.state not in ENDED])
+        await self._ended.insert([kept for kept in new if kept.claim.state in ENDED])
         ended = [kept for kept in changed if kept.claim.state in ENDED]
         await self._claims.write([kept for kept in changed if kept.claim.state not in ENDED])
         await self._ended.write(ended)
@@ -145,6 +182,13 @@ class KeyedLedgerUnit:
 
     async def save_uses(self, uses: Sequence[QuotaUse]) -> None:
         await self._uses.write(uses)
+
+    async def remember(self, past: PastTree) -> None:
+        await self._past.write([past])
+
+    async def past(self, tree: str, at_s: float) -> PastTree | None:
+        found = await self._past.page(before_key(tree, at_s), 1)
+        return next((past for past in found.values() if past.tree == tree), None)
 
     async def publish(self, event: Event[Any]) -> None:
         await self._unit.publish(event)

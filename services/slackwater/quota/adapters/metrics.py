@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from slackwater.decisions.reasons import Reason
+from slackwater.fairshare.claims import RunFinding
 from slackwater.fairshare.tree import Amounts, is_cpu
 from slackwater.quota.domain.tree_figures import QuotaGauges
 from slackwater.telemetry.metrics import DELAY_BUCKETS, Meters
 
+UNCLAIMED = (Reason.CLAIM_FOUND_NEVER_CLAIMED.value, Reason.CLAIM_FOUND_AFTER_END.value)
+RECLAIM_BUCKETS = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 900.0)
 MOST_QUOTAS = 200
 """Series per gauge; of more quotas those with the largest figures are shown."""
 
@@ -76,9 +80,32 @@ class QuotaMetrics:
             ["quota"],
             look="Above 0 for minutes: what runs them does not end them.",
         )
+        self._add_reports(meters)
         self._owed_from: dict[str, float] = {}
         self._shown: dict[str, dict[str, set[str]]] = {}
         """Labels that are set, by tree, quota and resource."""
+
+    def _add_reports(self, meters: Meters) -> None:
+        """What agents' reports say of claims."""
+        self._unclaimed = meters.gauge(
+            "slackwater_quota_unclaimed_workloads",
+            "Workloads that run without a claim that holds, as agents report them.",
+            ["tree", "reason"],
+            look="Above 0 for minutes: what they use is given to others too; `why claim/WORKLOAD` tells more.",
+        )
+        self._findings = meters.gauge(
+            "slackwater_quota_found_claims",
+            "Claims that differ from what agents report: never started, more than admitted, no effect of a reclaim.",
+            ["quota", "finding"],
+            look="never_started above 0 for long: admitted claims hold what nothing uses.",
+        )
+        self._reclaim_seconds = meters.histogram(
+            "slackwater_quota_reclaim_seconds",
+            "Time from the demand to end to the end of a claim.",
+            ["result"],
+            buckets=RECLAIM_BUCKETS,
+            look="late: ended after its grace, so that the lender waited longer than promised.",
+        )
 
     def decided(self, tree: str, reasons: Sequence[str], seconds: float) -> None:
         for reason in reasons:
@@ -87,6 +114,13 @@ class QuotaMetrics:
 
     def conflict(self, tree: str) -> None:
         self._conflicts.inc()
+
+    def unclaimed(self, tree: str, reasons: Sequence[str]) -> None:
+        for reason in UNCLAIMED:
+            self._unclaimed.labels(tree, reason).set(reasons.count(reason))
+
+    def reclaimed(self, tree: str, seconds: float, *, late: bool) -> None:
+        self._reclaim_seconds.labels("late" if late else "in_time").observe(seconds)
 
     def show(self, tree: str, figures: QuotaGauges, now_s: float) -> None:
         names = sorted(figures.used, key=lambda name: (-sum(figures.used[name].values()), name))[:MOST_QUOTAS]
@@ -106,6 +140,8 @@ class QuotaMetrics:
             self._queued.labels(name).set(figures.queued[name])
             self._oldest.labels(name).set(figures.oldest_wait_s[name])
             self._overdue.labels(name).set(figures.overdue[name])
+            for finding in RunFinding:
+                self._findings.labels(name, finding.value).set(figures.found[name].get(finding, 0))
 
     def _remove(self, before: Mapping[str, set[str]], after: Mapping[str, set[str]]) -> None:
         for name, resources in before.items():
@@ -114,6 +150,8 @@ class QuotaMetrics:
                     gauge.remove(name, resource)
             if name not in after:
                 self._owed_from.pop(name, None)
+                for finding in RunFinding:
+                    self._findings.remove(name, finding.value)
                 for gauge in (self._owed_since, self._queued, self._oldest, self._overdue):
                     gauge.remove(name)
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from slackwater.fairshare.arbitration import arbitrate
 from slackwater.fairshare.arbitration_plan import ArbitrationSettings, QuotaSnapshot
-from slackwater.fairshare.claims import ClaimState, QuotaClaim, ReclaimOrder, ReclaimReason
+from slackwater.fairshare.claims import ClaimRun, ClaimState, QuotaClaim, ReclaimOrder, ReclaimReason, RunFinding
 from slackwater.fairshare.queue_order import QueuePolicy
 from slackwater.fairshare.tree import Quota
 from slackwater.fairshare.tree_layout import TreeLayout
@@ -24,6 +24,7 @@ def replay_arguments(snapshot: QuotaSnapshot, now_s: float, claim: str) -> dict[
     document = asdict(snapshot)
     for quota in document["quotas"]:
         del quota["own_request"], quota["own_used"]
+    document["granted"] = None if snapshot.granted is None else sorted(snapshot.granted)
     return {"snapshot": document, "now_s": now_s, "claim": claim}
 
 
@@ -58,6 +59,7 @@ def snapshot_of(document: Mapping[str, Any]) -> QuotaSnapshot:
         queue_policies={name: QueuePolicy(value) for name, value in document["queue_policies"].items()},
         over_since_s=document["over_since_s"],
         evictions_allowed=document["evictions_allowed"],
+        granted=document.get("granted"),
     )
 
 
@@ -67,4 +69,8 @@ def _claim(document: Mapping[str, Any]) -> QuotaClaim:
     read["tier"], read["state"] = Tier(document["tier"]), ClaimState(document["state"])
     if order is not None:
         read["reclaim"] = ReclaimOrder(**{**order, "reason": ReclaimReason(order["reason"])})
+    run = document.get("run")
+    if run is not None:
+        finding = run["finding"]
+        read["run"] = ClaimRun(**{**run, "finding": None if finding is None else RunFinding(finding)})
     return QuotaClaim(**read)

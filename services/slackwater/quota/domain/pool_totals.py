@@ -3,36 +3,57 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import field
 
 import numpy as np
 
 from slackwater.cluster.view import Amounts as NodeAmounts
 from slackwater.cluster.view import ClusterView, Flags, LivenessCode
 from slackwater.fairshare.documents import QuotaPool
-from slackwater.fairshare.tree import Amounts
+from slackwater.fairshare.tree import Amounts, added
 from slackwater.model.records import record
 
 
 @record(frozen=True, slots=True)
 class TreeTotals:
-    """`total` is what the tree may give out; nodes that are cordoned or lost do not count."""
+    """`total` is what the tree may give out; nodes that are cordoned or lost do not count, and what pods of the system
+    itself request there is taken off."""
 
     total: Amounts
     nodes: int
     unschedulable: int
+    system: Amounts = field(default_factory=dict)
 
 
-def totals_of(view: ClusterView, pools: Sequence[QuotaPool]) -> Mapping[str, TreeTotals]:
-    """Returns the totals by tree. The tree "" has the nodes of pools that no profile names."""
+def totals_of(
+    view: ClusterView, pools: Sequence[QuotaPool], system: Mapping[str, Amounts] | None = None
+) -> Mapping[str, TreeTotals]:
+    """Returns the totals by tree. `system` is what pods of the system request, by node."""
+    trees = {pool.tree: pool for pool in pools if pool.tree}
+    return {
+        tree: _totals(view, mine, trees.get(tree, QuotaPool("", "")), system or {})
+        for tree, mine in _members(view, pools).items()
+    }
+
+
+def tree_nodes(view: ClusterView, pools: Sequence[QuotaPool]) -> Mapping[str, Sequence[str]]:
+    """Returns the names of the nodes of each tree."""
+    return {
+        tree: [view.nodes.names[row] for row in np.flatnonzero(mine).tolist()]
+        for tree, mine in _members(view, pools).items()
+    }
+
+
+def _members(view: ClusterView, pools: Sequence[QuotaPool]) -> Mapping[str, Flags]:
+    """The tree "" has the nodes of pools that no profile names."""
     nodes = view.nodes
-    named = [pool for pool in pools if pool.tree]
     rest = nodes.exists & (nodes.pool >= 0)
-    found: dict[str, TreeTotals] = {}
-    for pool in sorted(named, key=lambda pool: pool.tree):
+    found: dict[str, Flags] = {}
+    for pool in sorted((pool for pool in pools if pool.tree), key=lambda pool: pool.tree):
         mine = nodes.exists & _in_pool(view, pool.pool)
         rest = rest & ~mine
-        found[pool.tree] = _totals(view, mine, pool)
-    return {"": _totals(view, rest, QuotaPool("", "")), **found}
+        found[pool.tree] = mine
+    return {"": rest, **found}
 
 
 def _in_pool(view: ClusterView, pool: str) -> Flags:
@@ -40,15 +61,17 @@ def _in_pool(view: ClusterView, pool: str) -> Flags:
     return np.isin(view.nodes.pool, places)
 
 
-def _totals(view: ClusterView, mine: Flags, pool: QuotaPool) -> TreeTotals:
+def _totals(view: ClusterView, mine: Flags, pool: QuotaPool, system: Mapping[str, Amounts]) -> TreeTotals:
     nodes = view.nodes
     usable = mine & (nodes.liveness != LivenessCode.LOST) & ~nodes.cordoned
+    kept = added(*(amounts for node, amounts in system.items() if node in nodes.rows and usable[nodes.rows[node]]))
     amounts: dict[str, int] = {}
     for prefix, column in (("", nodes.allocatable), ("mid-", nodes.mid), ("batch-", nodes.batch)):
         for resource, amount in zip(("cpu", "memory"), _sum(column, usable), strict=True):
-            if not pool.resources or f"{prefix}{resource}" in pool.resources:
-                amounts[f"{prefix}{resource}"] = amount * pool.percent // 100
-    return TreeTotals(amounts, int(mine.sum()), int((mine & ~usable).sum()))
+            name = f"{prefix}{resource}"
+            if not pool.resources or name in pool.resources:
+                amounts[name] = max(amount - kept.get(name, 0), 0) * pool.percent // 100
+    return TreeTotals(amounts, int(mine.sum()), int((mine & ~usable).sum()), kept)
 
 
 def _sum(column: NodeAmounts, usable: Flags) -> tuple[int, int]:

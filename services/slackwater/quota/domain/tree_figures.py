@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from slackwater.fairshare.claims import ClaimState, QuotaClaim
+from slackwater.fairshare.claims import ClaimState, QuotaClaim, RunFinding
 from slackwater.fairshare.debts import QuotaAccounts
 from slackwater.fairshare.tree import Amounts
 from slackwater.model.records import record
@@ -21,6 +21,8 @@ class QuotaGauges:
     """Claims that wait, by quota."""
     oldest_wait_s: Mapping[str, float]
     """How long the claim that waits longest has waited, by quota."""
+    found: Mapping[str, Mapping[RunFinding, int]]
+    """Claims that differ from what agents report, by quota and finding."""
     overdue: Mapping[str, int]
     """Claims that hold on beyond the end of their grace, by quota: reclaims without effect."""
 
@@ -28,9 +30,13 @@ class QuotaGauges:
 def tree_figures(accounts: Mapping[str, QuotaAccounts], claims: Mapping[str, QuotaClaim], now_s: float) -> QuotaGauges:
     """Returns the figures at `now_s`."""
     queued, oldest, overdue = (dict.fromkeys(accounts, 0), dict.fromkeys(accounts, 0.0), dict.fromkeys(accounts, 0))
+    found: dict[str, dict[RunFinding, int]] = {name: {} for name in accounts}
     for claim in claims.values():
         if claim.quota not in accounts:
             continue
+        if claim.run is not None and claim.run.finding is not None:
+            counts = found[claim.quota]
+            counts[claim.run.finding] = counts.get(claim.run.finding, 0) + 1
         if claim.state is ClaimState.QUEUED:
             queued[claim.quota] += 1
             oldest[claim.quota] = max(oldest[claim.quota], now_s - claim.submitted_s)
@@ -42,5 +48,6 @@ def tree_figures(accounts: Mapping[str, QuotaAccounts], claims: Mapping[str, Quo
         owed={name: account.owed for name, account in accounts.items()},
         queued=queued,
         oldest_wait_s=oldest,
+        found=found,
         overdue=overdue,
     )

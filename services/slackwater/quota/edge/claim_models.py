@@ -7,12 +7,12 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from slackwater.fairshare.claims import ClaimState, QuotaClaim, ReclaimReason
+from slackwater.fairshare.claims import ClaimState, QuotaClaim, ReclaimReason, RunFinding
 from slackwater.fairshare.documents import ResourceName, amounts_of
 from slackwater.model.errors import InvalidInput
 from slackwater.model.tiers import Tier
 from slackwater.quota.domain.claim_decisions import wait_text
-from slackwater.quota.usecases.arbitrate_tree import ClaimStanding
+from slackwater.quota.usecases.tree_view import ClaimStanding
 from slackwater.waterline.policies.quantity import Written
 
 LONGEST_GRACE_SECONDS = 86_400.0
@@ -95,6 +95,15 @@ class ReclaimView(BaseModel):
     for_claim: str
 
 
+class RunView(BaseModel):
+    """What agents report of a claim's pods: how many run now, and how that differs from the claim, since when."""
+
+    pods: int
+    first_seen_at: datetime | None
+    finding: RunFinding | None
+    since: datetime | None
+
+
 class ClaimView(BaseModel):
     """A claim as it stands. Amounts are milli-cores of a CPU, else whole units. `reason` and `message` are those of the
     last decision about it, `decision_id` its record; while it waits they are of now, with `position` in the queue."""
@@ -121,6 +130,7 @@ class ClaimView(BaseModel):
     decision_id: str
     estimate: EstimateView | None
     reclaim: ReclaimView | None
+    run: RunView | None = Field(description="Null: no agent has reported a pod of it.")
     dry_run: bool = Field(description="Whether it is only what would be.")
 
     @classmethod
@@ -129,7 +139,8 @@ class ClaimView(BaseModel):
         claim, because = kept.claim, kept.because
         reason, message = ("", "") if because is None else (because.reason, because.message)
         if place is not None:
-            reason, message = f"claim_queued_{place.reason.value}", wait_text(place)
+            note = f": {standing.leave}" if standing.leave else ""
+            reason, message = f"claim_queued_{place.reason.value}", f"{wait_text(place)}{note}"
         return cls(
             id=claim.id,
             quota=claim.quota,
@@ -153,6 +164,7 @@ class ClaimView(BaseModel):
             decision_id="" if because is None else because.decision,
             estimate=_estimate(standing),
             reclaim=_reclaim(claim),
+            run=_run(claim),
             dry_run=standing.is_tried,
         )
 
@@ -178,6 +190,15 @@ def _estimate(standing: ClaimStanding) -> EstimateView | None:
         hit_rate_p50=None if rate is None else rate.p50,
         hit_rate_p90=None if rate is None else rate.p90,
         outcomes=0 if rate is None else rate.outcomes,
+    )
+
+
+def _run(claim: QuotaClaim) -> RunView | None:
+    run = claim.run
+    if run is None:
+        return None
+    return RunView(
+        pods=run.pods, first_seen_at=_moment(run.first_seen_s), finding=run.finding, since=_moment(run.since_s)
     )
 
 

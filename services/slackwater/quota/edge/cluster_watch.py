@@ -1,4 +1,4 @@
-"""Reads what nodes have, offer and are fit for: the last event of each node and type, then every change."""
+"""Reads what nodes have, offer, run and are fit for: the last event of each node and type, then every change."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from slackwater.events.node_described import NodeDescribed
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
 from slackwater.events.resources_offered import ResourcesOffered
+from slackwater.events.usage_reported import UsageReported
 from slackwater.quota.usecases.cluster_totals import ClusterTotals
 
 WATCHED: Final[tuple[type[Payload], ...]] = (
@@ -20,6 +21,7 @@ WATCHED: Final[tuple[type[Payload], ...]] = (
     NodeLivenessChanged,
     NodeSchedulingChanged,
     ResourcesOffered,
+    UsageReported,
     NodeDeleted,
 )
 

@@ -6,32 +6,45 @@ from typing import Annotated
 
 from fastapi import Path, Query, Response
 
+from slackwater.fairshare.tree import ROOT
+from slackwater.fairshare.validation import SYSTEM
+from slackwater.model.time import Clock
 from slackwater.quota.edge.claim_models import ClaimList, ClaimView, WantedClaim
 from slackwater.quota.edge.tree_models import QuotaTree, QuotaWhy
 from slackwater.quota.usecases.manage_claims import ManageClaims
+from slackwater.runtime.moments import ALLOWED, moment
 from slackwater.runtime.roles import Role
 from slackwater.runtime.routes import DryRun, Routes
 
 QuotaName = Annotated[str, Path(description="The name of an ElasticQuota.")]
 RootName = Annotated[str, Path(description="The name of an ElasticQuota; `root` for a whole tree.")]
 ClaimName = Annotated[str, Path(description="The id of the claim.")]
-TreeName = Annotated[str, Query(description="With `root`: which tree; empty: that of the pools without a profile.")]
+At = Annotated[str | None, Query(description=f"The state at this time (default now): {ALLOWED}.", examples=["5m"])]
+TreeName = Annotated[
+    str, Query(description="With `root`, `system`: which tree; empty: that of pools without a profile.")
+]
 
 
-def quota_router(claims: ManageClaims) -> Routes:
+def quota_router(claims: ManageClaims, clock: Clock) -> Routes:
     """Returns the routes of claims and trees."""
     router = Routes(prefix="/v1", tags=["quota"])
     _add_claims(router, claims)
 
     @router.get("/quotas/{quota}/tree", role=Role.VIEWER, operation_id="get_quota_tree")
     async def get_tree(quota: RootName, tree: TreeName = "") -> QuotaTree:
-        """What each quota has, uses, lends and owes."""
-        return QuotaTree.of(await claims.view_of(quota, tree), quota)
+        """What each quota has, uses, lends and owes, and what runs without a claim."""
+        view = await claims.view_of(quota, tree)
+        return QuotaTree.of(view, quota, (await claims.observed(view.tree)).unclaimed)
 
     @router.get("/quotas/{quota}/why", role=Role.VIEWER, operation_id="get_quota_why")
-    async def get_why(quota: QuotaName) -> QuotaWhy:
-        """The sum behind the runtime of a quota."""
-        return QuotaWhy.of(await claims.view_of(quota), quota)
+    async def get_why(quota: QuotaName, at: At = None, tree: TreeName = "") -> QuotaWhy:
+        """The sum behind the runtime of a quota, now or at a past moment; of `system` what comes off the total."""
+        when = None if at is None else moment(at, clock.now(), "at")
+        if quota == SYSTEM:
+            whole = await claims.view_of(ROOT, tree) if when is None else await claims.whole_at(tree, when)
+            return QuotaWhy.of_system(whole)
+        view = await claims.view_of(quota) if when is None else await claims.view_at(quota, when)
+        return QuotaWhy.of(view, quota)
 
     @router.get("/claims/{claim}", role=Role.VIEWER, operation_id="find_claim")
     async def find_claim(claim: ClaimName) -> ClaimView:

@@ -14,8 +14,8 @@ from slackwater.fairshare.claims import ENDED
 from slackwater.model.errors import InvalidInput
 from slackwater.model.tiers import Tier
 from slackwater.quota.edge.claim_models import ClaimView, WantedClaim
-from slackwater.quota.usecases.arbitrate_tree import ClaimStanding
 from slackwater.quota.usecases.manage_claims import ManageClaims
+from slackwater.quota.usecases.tree_view import ClaimStanding
 from slackwater.runtime.roles import Role
 from slackwater.runtime.service import RpcPart
 from slackwater.v1 import quantity_pb2

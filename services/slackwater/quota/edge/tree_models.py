@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 
 from pydantic import BaseModel, Field
 
 from slackwater.fairshare.tree import ROOT, Quota
+from slackwater.fairshare.validation import SYSTEM
 from slackwater.model.errors import NotFound
+from slackwater.quota.domain.claim_runs import UnclaimedWorkload
 from slackwater.quota.domain.ledger_records import tree_key
-from slackwater.quota.usecases.arbitrate_tree import TreeView
+from slackwater.quota.usecases.tree_view import TreeView
 
 ByResource = dict[str, int]
 
@@ -36,26 +39,50 @@ class QuotaNode(BaseModel):
     queued: int = Field(description="Its own claims that wait.")
 
 
+class UnclaimedView(BaseModel):
+    """A workload that agents report and that no claim holds for; `claim` is one that has ended."""
+
+    workload: str
+    claim: str
+    pods: int
+    since: datetime
+    amounts: ByResource
+
+
 class QuotaTree(BaseModel):
-    """A tree or a part of it, parents before their children. `total` is what the pool has for it now."""
+    """A tree or a part of it, parents before their children. `total` is what the pool has for it now, without what the
+    pods of the `system` itself request there. `unclaimed` runs on its nodes, and no quota counts it."""
 
     tree: str
     generation: int
     total: ByResource
+    system: ByResource
     nodes: int
     unschedulable_nodes: int
     quotas: list[QuotaNode]
+    unclaimed: list[UnclaimedView]
 
     @classmethod
-    def of(cls, view: TreeView, quota: str) -> QuotaTree:
+    def of(cls, view: TreeView, quota: str, unclaimed: Sequence[UnclaimedWorkload] = ()) -> QuotaTree:
         """Returns the part below `quota`, itself included. Raises NotFound."""
         return cls(
             tree=tree_key(view.tree),
             generation=view.generation,
             total=dict(view.totals.total),
+            system=dict(view.totals.system),
             nodes=view.totals.nodes,
             unschedulable_nodes=view.totals.unschedulable,
             quotas=list(_below(view, quota)),
+            unclaimed=[
+                UnclaimedView(
+                    workload=each.workload,
+                    claim=each.claim,
+                    pods=each.pods,
+                    since=datetime.fromtimestamp(each.since_s, UTC),
+                    amounts=dict(each.amounts),
+                )
+                for each in unclaimed
+            ],
         )
 
 
@@ -96,6 +123,7 @@ class QuotaWhy(BaseModel):
     parent: str
     tree: str
     generation: int
+    since: datetime | None = Field(description="Of a past state: when it was first seen so. Null: the state now.")
     dimensions: list[DimensionView]
 
     @classmethod
@@ -107,7 +135,41 @@ class QuotaWhy(BaseModel):
             parent=declared.parent,
             tree=tree_key(view.tree),
             generation=view.generation,
+            since=None if view.at_s is None else datetime.fromtimestamp(view.at_s, UTC),
             dimensions=list(_dimensions(view, declared)),
+        )
+
+    @classmethod
+    def of_system(cls, view: TreeView) -> QuotaWhy:
+        """Returns what pods of the system request: it comes off what the pool has, before anything is shared."""
+        total, system = view.totals.total, view.totals.system
+        return cls(
+            quota=SYSTEM,
+            parent=ROOT,
+            tree=tree_key(view.tree),
+            generation=view.generation,
+            since=None if view.at_s is None else datetime.fromtimestamp(view.at_s, UTC),
+            dimensions=[
+                DimensionView(
+                    resource=resource,
+                    total=total.get(resource, 0) + amount,
+                    min=0,
+                    scaled_min=0,
+                    guaranteed=0,
+                    request=amount,
+                    weight=0,
+                    first=amount,
+                    rounds=[],
+                    runtime=amount,
+                    used=amount,
+                    borrowed=0,
+                    lent=0,
+                    owed=0,
+                    lenders={},
+                    borrowers={},
+                )
+                for resource, amount in sorted(system.items())
+            ],
         )
 
 

@@ -7,13 +7,12 @@ come while a decision is written are decided about together in the next one.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 
 from slackwater.decisions.record import DecisionRecord
-from slackwater.events.claim_changed import ClaimChanged
 from slackwater.events.decision_recorded import decision_event
 from slackwater.events.envelope import event_of
 from slackwater.fairshare.arbitration import PreparedSnapshot, apply_plan, arbitrate
@@ -26,22 +25,22 @@ from slackwater.fairshare.arbitration_plan import (
 )
 from slackwater.fairshare.claim_index import ClaimIndex
 from slackwater.fairshare.claims import ClaimState, QuotaClaim
-from slackwater.fairshare.debts import QuotaAccounts, accounts
-from slackwater.fairshare.start_estimate import EstimateHitRate, StartEstimate
-from slackwater.fairshare.tree import Quota, QuotaLedger, ledger
+from slackwater.fairshare.debts import accounts
+from slackwater.fairshare.tree import ledger
 from slackwater.model.errors import Conflict, SlackwaterError
-from slackwater.model.records import record
 from slackwater.model.time import Clock
 from slackwater.quota.domain.claim_decisions import ClaimDecision, decisions_of
 from slackwater.quota.domain.claim_requests import ClaimRequest
+from slackwater.quota.domain.claim_runs import RunNotice, finding_decision
 from slackwater.quota.domain.ledger_records import ClaimReasoning, KeptClaim, StoredTree, tree_key
-from slackwater.quota.domain.pool_totals import TreeTotals
-from slackwater.quota.domain.tree_figures import tree_figures
+from slackwater.quota.domain.reclaim_leave import ReclaimLeave
 from slackwater.quota.domain.tree_ledger import TreeLedger, Uses, uses, uses_to_write
 from slackwater.quota.ports import LedgerStore, LedgerUnit, QuotaMeter
-from slackwater.quota.usecases.claim_records import SERVICE, claim_record
+from slackwater.quota.usecases.ask_reclaims import reclaim_requests
+from slackwater.quota.usecases.claim_records import SERVICE, claim_event, claim_record, finding_record
 from slackwater.quota.usecases.quota_trees import QuotaTrees
 from slackwater.quota.usecases.release_history import ReleaseHistory
+from slackwater.quota.usecases.tree_view import ClaimStanding, TreeView
 
 ATTEMPTS: Final = 8
 """Each fails only if another writer succeeded meanwhile."""
@@ -59,33 +58,6 @@ class PendingRequest:
     @property
     def is_done(self) -> bool:
         return self.result is not None or self.error is not None
-
-
-@record(frozen=True, slots=True)
-class TreeView:
-    """A tree at one moment: what is declared, claimed and due, and how the runtime came about."""
-
-    tree: str
-    generation: int
-    totals: TreeTotals
-    quotas: Mapping[str, Quota]
-    """Parents before their children."""
-    ledger: QuotaLedger
-    accounts: dict[str, QuotaAccounts]
-    claims: Sequence[KeptClaim]
-    places: dict[str, QueuePlace]
-
-
-@record(frozen=True, slots=True)
-class ClaimStanding:
-    """A claim, and while it waits its place and when it may start."""
-
-    kept: KeptClaim
-    place: QueuePlace | None = None
-    estimate: StartEstimate | None = None
-    hit_rate: EstimateHitRate | None = None
-    is_tried: bool = False
-    """Of a dry run: nothing was changed."""
 
 
 class ArbitrateTree:
@@ -135,6 +107,34 @@ class ArbitrateTree:
             batch, self._pending = self._pending, []
             await self._write(batch, check=True)
 
+    async def note(self, requests: Sequence[ClaimRequest]) -> Sequence[PendingRequest]:
+        """Carry out requests together; errors stay with their request. Raises as `decide` if nothing was written."""
+        noted = [PendingRequest(request) for request in requests]
+        self._pending += noted
+        async with self._turn:
+            if not all(pending.is_done for pending in noted):
+                batch, self._pending = self._pending, []
+                await self._write(batch)
+        return noted
+
+    async def answer(self, change: Callable[[ReclaimLeave], ReclaimLeave]) -> None:
+        """Take an answer to a request for leave, and decide with it. Raises Conflict, Unavailable."""
+        async with self._turn:
+            known, self._ledger = self._ledger, None
+            async with self._store.unit_of_work() as unit:
+                before = stored = await unit.tree(self.tree)
+                leave = change(stored.leave)
+                if leave is not stored.leave:
+                    stored = await unit.advance(replace(stored, leave=leave))
+            if known is not None and known.stored.generation == before.generation:
+                known.stored, self._ledger = stored, known
+        await self.round()
+
+    async def live(self) -> Sequence[QuotaClaim]:
+        """Returns the claims that have not ended, as stored now. Raises Unavailable."""
+        async with self._turn, self._store.unit_of_work() as unit:
+            return list((await self._current(unit, check=True)).claims.values())
+
     async def preview(self, request: ClaimRequest) -> KeptClaim:
         """Returns the claim as it would be, and changes nothing. Raises as `decide`."""
         async with self._turn, self._store.unit_of_work() as unit:
@@ -146,7 +146,7 @@ class ArbitrateTree:
                 assert known is not None  # noqa: S101 - a request without a claim raises
                 return known
             index = ClaimIndex([*current.claims.values(), wanted])
-            plan = arbitrate(self._snapshot(index, current.stored), now_s)
+            plan = arbitrate(self._snapshot(index, current.stored, now_s), now_s)
             after = apply_plan(plan, index.by_id, now_s).get(request.id, wanted)
             found = [each for each in self._decisions(plan, index, {request.id}) if each.claim == request.id]
             because = ClaimReasoning("", found[0].reason.value, found[0].message) if found else None
@@ -189,13 +189,16 @@ class ArbitrateTree:
             layout, total = self._trees.layout(self.tree), self._trees.totals(self.tree).total
             now_s = self._clock.now().timestamp()
             estimate = self._history.estimate(kept.claim, place, current.index, layout, total, now_s)
-        return ClaimStanding(kept, place, estimate, self._history.hit_rate(kept.claim.quota))
+        waits = place is not None and place.reason is WaitReason.BUDGET
+        leave = current.stored.leave.text(self._clock.now().timestamp()) if waits and current is not None else ""
+        return ClaimStanding(kept, place, estimate, self._history.hit_rate(kept.claim.quota), leave)
 
     def _places_of(self, current: TreeLedger) -> Mapping[str, QueuePlace]:
         """The places of the last plan; planned again where another replica made that."""
         waiting = {claim for queue in current.index.queued.values() for claim in queue}
         if not waiting <= self._places.keys():
-            plan = arbitrate(self._snapshot(current.index, current.stored), self._clock.now().timestamp())
+            now_s = self._clock.now().timestamp()
+            plan = arbitrate(self._snapshot(current.index, current.stored, now_s), now_s)
             self._places = {place.claim: place for place in plan.places}
             for admission in plan.admissions:  # the owner of the tree is about to
                 self._places[admission.claim] = QueuePlace(
@@ -251,22 +254,36 @@ class ArbitrateTree:
         index, now = current.index, self._clock.now()
         before = uses(self._trees.layout(self.tree).quotas, index.used)
         changed = self._requested(current, batch, await self._others(unit, batch, current), now.timestamp())
-        snapshot = self._snapshot(index, current.stored)
+        snapshot = self._snapshot(index, current.stored, now.timestamp())
         plan = arbitrate(snapshot, now.timestamp())
         queued = {name for name, claim in changed.items() if claim.state is ClaimState.QUEUED}
         decisions = self._decisions(plan, index, queued)
         records = self._records(decisions, snapshot, current.stored.generation + 1, now)
         self._places = {place.claim: place for place in plan.places}
         after = {**changed, **apply_plan(plan, index.by_id, now.timestamp())}
-        if after or plan.over_since_s.keys() != current.stored.over_since_s.keys():
-            stored = await unit.advance(replace(current.stored, over_since_s=dict(plan.over_since_s)))
-            kept = [self._kept(claim, current, records, now) for claim in after.values()]
+        found = self._findings(batch, current, after, now)
+        reasons = {**found, **records}
+
+        def decision_of(claim: str) -> str:
+            known = current.kept.get(claim)
+            told = reasons.get(claim)
+            return told.id if told is not None else known.because.decision if known and known.because else ""
+
+        leave, requests = reclaim_requests(self.tree, plan, after, current, self._trees, decision_of, now)
+        is_older = current.stored.leave is not leave or plan.over_since_s.keys() != current.stored.over_since_s.keys()
+        if after or is_older:
+            tree = replace(current.stored, over_since_s=dict(plan.over_since_s), leave=leave)
+            stored = await unit.advance(tree)
+            kept = [self._kept(claim, current, reasons, now) for claim in after.values()]
             await self._save(unit, current, kept, before)
-            for decided in records.values():
+            for decided in (*found.values(), *records.values()):
                 await unit.publish(decision_event(decided, None, SERVICE))
+            for payload in requests:
+                await unit.publish(event_of(payload, source=SERVICE, time=now))
             for each in kept:
                 if _is_news(current.kept.get(each.claim.id), each):
-                    await unit.publish(event_of(_event(each, now), source=SERVICE, time=now))
+                    await unit.publish(event_of(claim_event(each, now), source=SERVICE, time=now))
+                self._measure(current.kept.get(each.claim.id), each, now)
             current.stored = stored
             ended = {each.claim.id: each for each in kept}
             for each in kept:
@@ -275,6 +292,29 @@ class ArbitrateTree:
         else:
             self._settle(batch, current.kept)
         return decisions
+
+    def _measure(self, old: KeptClaim | None, new: KeptClaim, now: datetime) -> None:
+        """Measure a reclaim that took effect."""
+        order = new.claim.reclaim
+        if old is not None and old.claim.state is ClaimState.RECLAIMING and order is not None and _is_news(old, new):
+            late = now.timestamp() > order.deadline_s
+            self._meter.reclaimed(tree_key(self.tree), now.timestamp() - order.since_s, late=late)
+
+    def _findings(
+        self, batch: Sequence[PendingRequest], current: TreeLedger, after: Mapping[str, QuotaClaim], now: datetime
+    ) -> dict[str, DecisionRecord]:
+        """The records of what agents' reports say of claims, by claim."""
+        records = {}
+        for pending in batch:
+            notice, claim = pending.request, after.get(pending.request.id)
+            if not isinstance(notice, RunNotice) or claim is None or pending.error is not None:
+                continue
+            known = current.kept.get(claim.id)
+            before = None if known is None else known.claim
+            found = finding_decision(before, claim, now.timestamp(), has_ended=notice.has_ended)
+            if found is not None:
+                records[claim.id] = finding_record(found, self.tree, now)
+        return records
 
     def _records(
         self, decisions: Sequence[ClaimDecision], snapshot: PreparedSnapshot, generation: int, now: datetime
@@ -289,6 +329,7 @@ class ArbitrateTree:
             settings=self._settings,
             queue_policies=snapshot.queue_policies,
             over_since_s=snapshot.over_since_s,
+            granted=snapshot.granted,
         )
         return {each.claim: claim_record(each, plain, self.tree, generation, now) for each in decisions}
 
@@ -296,7 +337,8 @@ class ArbitrateTree:
         self, claim: QuotaClaim, current: TreeLedger, records: Mapping[str, DecisionRecord], now: datetime
     ) -> KeptClaim:
         old, decided = current.kept.get(claim.id), records.get(claim.id)
-        because = None if old is None or old.claim.state is not claim.state else old.because
+        known = old is not None and claim.state in (old.claim.state, ClaimState.STARTED)
+        because = old.because if old is not None and known else None
         if decided is not None:
             because = ClaimReasoning(decided.id, decided.reason.value, decided.remaining_because)
         estimate = None if old is None else old.estimate
@@ -349,7 +391,7 @@ class ArbitrateTree:
             if pending.error is None:
                 pending.result = kept.get(pending.request.id) or pending.result
 
-    def _snapshot(self, index: ClaimIndex, stored: StoredTree) -> PreparedSnapshot:
+    def _snapshot(self, index: ClaimIndex, stored: StoredTree, now_s: float) -> PreparedSnapshot:
         return PreparedSnapshot(
             trees={self.tree: self._trees.layout(self.tree)},
             totals={self.tree: self._trees.totals(self.tree).total},
@@ -358,6 +400,7 @@ class ArbitrateTree:
             queue_policies=self._trees.policies(self.tree),
             over_since_s=stored.over_since_s,
             evictions_allowed={},
+            granted=stored.leave.usable(now_s),
         )
 
     def _decisions(self, plan: ArbitrationPlan, index: ClaimIndex, told: set[str]) -> Sequence[ClaimDecision]:
@@ -368,32 +411,5 @@ class ArbitrateTree:
         return list(decisions_of(plan, runtime, uses(layout.quotas, index.used), told))
 
 
-def show_figures(view: TreeView, meter: QuotaMeter, now: datetime) -> None:
-    """Put the figures of a tree on the meter."""
-    claims = {kept.claim.id: kept.claim for kept in view.claims}
-    meter.show(tree_key(view.tree), tree_figures(view.accounts, claims, now.timestamp()), now.timestamp())
-
-
 def _is_news(old: KeptClaim | None, new: KeptClaim) -> bool:
     return old is None or old.claim.state is not new.claim.state
-
-
-def _event(kept: KeptClaim, now: datetime) -> ClaimChanged:
-    claim, order, because = kept.claim, kept.claim.reclaim, kept.because
-    return ClaimChanged(
-        claim=claim.id,
-        quota=claim.quota,
-        tree=tree_key(kept.tree),
-        tier=claim.tier,
-        state=claim.state,
-        workload=claim.workload,
-        request=dict(claim.request),
-        admitted=dict(claim.admitted),
-        reason="" if because is None else because.reason,
-        message="" if because is None else because.message,
-        decision_id="" if because is None else because.decision,
-        for_quota="" if order is None else order.for_quota,
-        for_claim="" if order is None else order.for_claim,
-        deadline=None if order is None else datetime.fromtimestamp(order.deadline_s, UTC),
-        changed_at=now,
-    )

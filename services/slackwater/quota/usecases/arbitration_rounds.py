@@ -8,10 +8,11 @@ from slackwater.model.errors import Conflict
 from slackwater.model.identifiers import partition_of
 from slackwater.model.time import Clock
 from slackwater.quota.domain.ledger_records import tree_key
+from slackwater.quota.domain.past_trees import PastTree
 from slackwater.quota.ports import LedgerStore, QuotaMeter
-from slackwater.quota.usecases.arbitrate_tree import show_figures
 from slackwater.quota.usecases.manage_claims import ManageClaims
 from slackwater.quota.usecases.quota_trees import QuotaTrees
+from slackwater.quota.usecases.tree_view import TreeView, show_figures
 from slackwater.telemetry.logs import get_logger
 
 log = get_logger(__name__)
@@ -30,6 +31,7 @@ class ArbitrationRounds:
         meter: QuotaMeter,
         owned: Callable[[], Collection[int]],
         keep_ended_seconds: float,
+        keep_history_seconds: float,
     ) -> None:
         self._claims = claims
         self._trees = trees
@@ -38,6 +40,8 @@ class ArbitrationRounds:
         self._meter = meter
         self._owned = owned
         self._keep_ended = keep_ended_seconds
+        self._keep_history = keep_history_seconds
+        self._remembered: dict[str, PastTree] = {}
 
     def mine(self) -> Collection[str]:
         """Returns the trees that this replica owns."""
@@ -52,15 +56,26 @@ class ArbitrationRounds:
             except Conflict as error:
                 log.warning("a tree is decided about later", tree=tree_key(tree), reason=error.message)
 
+    async def _remember(self, view: TreeView) -> None:
+        past, last = view.past(self._clock.now().timestamp()), self._remembered.get(view.tree)
+        if last is None or not past.is_same(last):
+            async with self._store.unit_of_work() as unit:
+                await unit.remember(past)
+            self._remembered[view.tree] = past
+
     async def show(self) -> None:
-        """Put the figures of the owned trees on the meter. Raises Unavailable."""
+        """Put the figures of the owned trees on the meter, and remember them if they changed. Raises Unavailable."""
         for tree in self.mine():
             try:
-                show_figures(await self._claims.of(tree).view(), self._meter, self._clock.now())
+                view = await self._claims.of(tree).view()
+                await self._remember(view)
+                show_figures(view, self._meter, self._clock.now())
             except Conflict as error:
                 log.warning("a tree is shown later", tree=tree_key(tree), reason=error.message)
 
     async def drop_ended(self) -> None:
-        """Forget claims that ended long ago; the decision records stay. Raises Unavailable."""
+        """Forget claims that ended, and states of trees, long ago; the decision records stay. Raises Unavailable."""
+        for tree in self.mine():
+            await self._store.drop_past(tree, self._clock.now().timestamp() - self._keep_history)
         if partition_of(tree_key("")) in self._owned():
             await self._store.drop_ended(self._clock.now().timestamp() - self._keep_ended)

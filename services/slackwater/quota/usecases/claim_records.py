@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Final
 
 from slackwater.decisions.reasons import DecisionKind
 from slackwater.decisions.record import DecisionRecord, Input, Replay, Term
+from slackwater.events.claim_changed import ClaimChanged
 from slackwater.fairshare.arbitration_plan import QuotaSnapshot
+from slackwater.quota.domain import claim_runs
 from slackwater.quota.domain.claim_decisions import ClaimDecision
 from slackwater.quota.domain.claim_replay import FUNCTION, replay_arguments
-from slackwater.quota.domain.ledger_records import tree_key
+from slackwater.quota.domain.ledger_records import KeptClaim, tree_key
 
 SERVICE: Final = "quota"
 RULE: Final = "arbitrate"
+RECONCILE: Final = "reconcile"
+REPORTS: Final = "agents' reports"
 MOST_REPLAYED: Final = 60
 """Quotas and claims in the arguments of a replay; records of larger trees are compact, because a busy tree would
 fill the stream with copies of itself."""
@@ -50,6 +54,55 @@ def claim_record(
         remaining_because=decision.message,
         replay=Replay(function=FUNCTION, arguments=arguments),
         compact=not small,
+    )
+
+
+def finding_record(decision: ClaimDecision, tree: str, now: datetime) -> DecisionRecord:
+    """Returns the record of what was found about a claim, or about a workload without one. The same finding again has
+    the same id."""
+    since_s = decision.others["since"]
+    figures = {name: value for name, value in decision.others.items() if name not in ("since", "now")}
+    since = datetime.fromtimestamp(since_s, UTC).isoformat()
+    inputs = [Input(name=name, value=value, unit="", source=REPORTS) for name, value in figures.items()]
+    inputs.append(Input(name="since", value=since, unit="", source=REPORTS))
+    return DecisionRecord(
+        id=str(uuid.uuid5(_IDS, f"{tree}|{decision.claim}|{decision.reason.value}|{since_s}")),
+        kind=DecisionKind.CLAIM,
+        node=place_of(tree),
+        subject=decision.claim,
+        service=SERVICE,
+        rule=RECONCILE,
+        reason=decision.reason,
+        decided_at=now,
+        trigger_event_id=None,
+        inputs=tuple(inputs),
+        terms=tuple(Term(name=term.name, value=term.value, note=term.note) for term in decision.terms),
+        result=decision.result,
+        unit=decision.unit,
+        remaining_because=decision.message,
+        replay=Replay(function=claim_runs.FUNCTION, arguments={"since_s": since_s, "now_s": decision.others["now"]}),
+    )
+
+
+def claim_event(kept: KeptClaim, now: datetime) -> ClaimChanged:
+    """Returns the event of a claim's new state."""
+    claim, order, because = kept.claim, kept.claim.reclaim, kept.because
+    return ClaimChanged(
+        claim=claim.id,
+        quota=claim.quota,
+        tree=tree_key(kept.tree),
+        tier=claim.tier,
+        state=claim.state,
+        workload=claim.workload,
+        request=dict(claim.request),
+        admitted=dict(claim.admitted),
+        reason="" if because is None else because.reason,
+        message="" if because is None else because.message,
+        decision_id="" if because is None else because.decision,
+        for_quota="" if order is None else order.for_quota,
+        for_claim="" if order is None else order.for_claim,
+        deadline=None if order is None else datetime.fromtimestamp(order.deadline_s, UTC),
+        changed_at=now,
     )
 
 

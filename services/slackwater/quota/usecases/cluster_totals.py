@@ -1,16 +1,37 @@
-"""What the pools have now, folded from events of nodes and offers."""
+"""What the pools have now and what runs there, folded from events of nodes, offers and agents' reports."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
 
 from slackwater.cluster.fold import ClusterFold
+from slackwater.cluster.view import NodeColumns
 from slackwater.events.envelope import Event
 from slackwater.events.node_deleted import NodeDeleted
+from slackwater.events.node_liveness_changed import NodeLivenessChanged
+from slackwater.events.usage_reported import UsageReported
 from slackwater.fairshare.documents import QuotaPool
+from slackwater.model.nodes import Liveness
 from slackwater.model.time import Clock
-from slackwater.quota.domain.pool_totals import TreeTotals, totals_of
+from slackwater.quota.domain.pool_totals import TreeTotals, totals_of, tree_nodes
+from slackwater.quota.domain.running_pods import RunningPods, system_amounts
+
+FRESH_SECONDS: Final = 1.0
+"""For so long totals hold if no event comes: cordons lapse by time alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Totals:
+    """Totals by tree, and what they were made of."""
+
+    by_tree: Mapping[str, TreeTotals]
+    nodes: Mapping[str, Sequence[str]]
+    columns: NodeColumns
+    revision: tuple[int, int]
+    pools: Sequence[QuotaPool]
+    at_s: float
 
 
 class ClusterTotals:
@@ -19,14 +40,58 @@ class ClusterTotals:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._fold = ClusterFold()
+        self._system_changes = 0
+        self._made: _Totals | None = None
+        self.pods = RunningPods(clock.now().timestamp())
+        self._system: dict[str, dict[str, int]] = {}
 
     async def receive(self, event: Event[Any]) -> None:
-        """Fold an event of a node or its offer."""
-        if isinstance(event.data, NodeDeleted):
-            self._fold.remove(event.data.node, event.data.deleted_at)
+        """Fold an event of a node, its offer or its agent."""
+        data = event.data
+        if isinstance(data, UsageReported):
+            self._report(data)
+        elif isinstance(data, NodeDeleted):
+            self._fold.remove(data.node, data.deleted_at)
+            self._remove(data.node)
         else:
             self._fold.apply(event)
+            if isinstance(data, NodeLivenessChanged) and data.liveness is Liveness.LOST:
+                self._remove(data.node)
 
     def now(self, pools: Sequence[QuotaPool]) -> Mapping[str, TreeTotals]:
         """Returns what each tree may give out; cordons that lapsed count no longer."""
-        return totals_of(self._fold.view(self._clock.now()), pools)
+        return self._current(pools).by_tree
+
+    def nodes(self, tree: str, pools: Sequence[QuotaPool]) -> Sequence[str]:
+        """Returns the nodes of a tree."""
+        return self._current(pools).nodes.get(tree, ())
+
+    def pools_of(self, nodes: Collection[str]) -> Mapping[str, str]:
+        """Returns the pools of those nodes that were described."""
+        columns = self._fold.view(self._clock.now()).nodes if self._made is None else self._made.columns
+        rows = {node: columns.rows[node] for node in nodes if node in columns.rows}
+        return {node: columns.pools[columns.pool[row]] for node, row in rows.items() if columns.pool[row] >= 0}
+
+    def _report(self, report: UsageReported) -> None:
+        self.pods.report(report.node, report.sampled_at.timestamp(), [use.pod for use in report.pods])
+        running = self.pods.nodes.get(report.node)
+        found = system_amounts(running.pods.values()) if running is not None else {}
+        if found != self._system.get(report.node, {}):
+            self._system[report.node] = found
+            self._system_changes += 1
+
+    def _remove(self, node: str) -> None:
+        self.pods.remove(node)
+        if self._system.pop(node, None):
+            self._system_changes += 1
+
+    def _current(self, pools: Sequence[QuotaPool]) -> _Totals:
+        now, made = self._clock.now(), self._made
+        revision = self._fold.revision, self._system_changes
+        fresh = made is not None and 0 <= now.timestamp() - made.at_s < FRESH_SECONDS
+        if made is None or not fresh or made.revision != revision or made.pools != pools:
+            view = self._fold.view(now)
+            nodes = tree_nodes(view, pools)
+            totals = totals_of(view, pools, self._system)
+            made = self._made = _Totals(totals, nodes, view.nodes, revision, list(pools), now.timestamp())
+        return made

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 
 from slackwater.fairshare.arbitration_plan import ArbitrationSettings
 from slackwater.fairshare.claims import QuotaClaim
@@ -12,12 +13,17 @@ from slackwater.fairshare.tree import ROOT
 from slackwater.model.errors import NotFound
 from slackwater.model.time import Clock
 from slackwater.quota.domain.claim_requests import ClaimRequest, Release, StartNotice, Submission
-from slackwater.quota.domain.ledger_records import KeptClaim
+from slackwater.quota.domain.claim_runs import ObservedClaims, observe_claims
+from slackwater.quota.domain.ledger_records import KeptClaim, tree_key
+from slackwater.quota.domain.past_trees import PastTree
+from slackwater.quota.domain.reclaim_leave import ReclaimLeave
 from slackwater.quota.domain.runtime_preview import RuntimeChange, runtime_changes
 from slackwater.quota.ports import LedgerStore, QuotaMeter
-from slackwater.quota.usecases.arbitrate_tree import ArbitrateTree, ClaimStanding, TreeView
+from slackwater.quota.usecases.arbitrate_tree import ArbitrateTree
 from slackwater.quota.usecases.quota_trees import QuotaTrees
 from slackwater.quota.usecases.release_history import ReleaseHistory
+from slackwater.quota.usecases.tree_view import ClaimStanding, TreeView
+from slackwater.resources.names import CLUSTER
 
 
 class ManageClaims:
@@ -92,13 +98,48 @@ class ManageClaims:
         """Returns the tree of a quota; of `root` the one that is named. Raises NotFound, Unavailable."""
         return await self.of(tree if quota == ROOT else self._trees.declared(quota).quota.tree).view()
 
+    async def view_at(self, quota: str, at: datetime) -> TreeView:
+        """Returns the tree of a quota as it was, without its claims. Raises NotFound, also for a moment of which
+        nothing is kept; Unavailable."""
+        declared = self._trees.quotas().get(quota)
+        trees = list(self._trees.names()) if declared is None else [declared.quota.tree]
+        for past in [await self._past(tree, at) for tree in trees]:
+            if past is not None and any(each.name == quota for each in past.quotas):
+                return _past_view(past)
+        raise _not_kept(f"quota {quota}", at)
+
+    async def whole_at(self, tree: str, at: datetime) -> TreeView:
+        """Returns a tree as it was, without its claims. Raises NotFound, Unavailable."""
+        past = await self._past(tree, at)
+        if past is None:
+            raise _not_kept(f"tree {tree_key(tree)}", at)
+        return _past_view(past)
+
+    async def _past(self, tree: str, at: datetime) -> PastTree | None:
+        async with self._store.unit_of_work() as unit:
+            return await unit.past(tree, at.timestamp())
+
+    async def observed(self, tree: str) -> ObservedClaims:
+        """Returns how the claims of a tree differ from what agents report. A tree of which nothing but the default
+        quota is declared leaves what runs without a claim alone. Raises Unavailable."""
+        live = await self.of(tree).live()
+        declared = {name for name, each in self._trees.quotas().items() if each.quota.tree == tree}
+        nodes = self._trees.nodes(tree) if declared - {CLUSTER} else ()
+        ended = self._history.recent(tree, self._clock.now().timestamp())
+        return observe_claims(live, ended, self._trees.running, frozenset(nodes), self._clock.now().timestamp())
+
+    async def answered(self, tree: str, change: Callable[[ReclaimLeave], ReclaimLeave]) -> None:
+        """Take an answer to a tree's request for leave; `tree` is its key in events. Raises Conflict, Unavailable."""
+        for name in self._trees.names():
+            if tree_key(name) == tree:
+                await self.of(name).answer(change)
+
     async def counts(self) -> Mapping[str, int]:
         """Returns how many claims of each quota have not ended. Raises Unavailable."""
         counts: dict[str, int] = {}
         async with self._store.unit_of_work() as unit:
-            for tree in self._trees.names():
-                for kept in await unit.claims(tree):
-                    counts[kept.claim.quota] = counts.get(kept.claim.quota, 0) + 1
+            for kept in await unit.all_claims():
+                counts[kept.claim.quota] = counts.get(kept.claim.quota, 0) + 1
         return counts
 
     async def runtime_changes(
@@ -136,3 +177,14 @@ class ManageClaims:
 def _by_place(standing: ClaimStanding) -> tuple[int, float, str]:
     claim: KeptClaim = standing.kept
     return (0 if standing.place is None else standing.place.position, claim.claim.submitted_s, claim.claim.id)
+
+
+def _past_view(past: PastTree) -> TreeView:
+    sums, figures = past.figures()
+    quotas = {each.name: each for each in past.quotas}
+    return TreeView(past.tree, past.generation, past.totals, quotas, sums, dict(figures), (), {}, past.at_s)
+
+
+def _not_kept(what: str, at: datetime) -> NotFound:
+    said = f"nothing is kept of {what} at {at:%Y-%m-%dT%H:%M:%SZ}: it was not declared, or that is too long ago"
+    return NotFound(said, code="quota_history_not_found")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from slackwater.fairshare.documents import DeclaredQuota, ElasticQuota, QuotaPool, QuotaProfile
 from slackwater.fairshare.queue_order import QueuePolicy
@@ -10,6 +10,7 @@ from slackwater.fairshare.tree import Amounts, BrokenTree
 from slackwater.fairshare.tree_layout import TreeLayout
 from slackwater.model.errors import Conflict, NotFound
 from slackwater.quota.domain.pool_totals import TreeTotals
+from slackwater.quota.domain.running_pods import RunningPods
 from slackwater.quota.usecases.cluster_totals import ClusterTotals
 from slackwater.resources.in_force import ResourcesInForce
 from slackwater.resources.kinds.elastic_quota import ELASTIC_QUOTA
@@ -67,9 +68,28 @@ class QuotaTrees:
 
     def totals(self, tree: str) -> TreeTotals:
         """Returns what the pool of a tree has; nothing for a tree without a profile."""
-        found = self._totals.now(list(self._profiles.now.values.values()))
-        return found.get(tree, TreeTotals({}, 0, 0))
+        return self._totals.now(self._pools()).get(tree, TreeTotals({}, 0, 0))
 
     def all_totals(self) -> Mapping[str, Amounts]:
         """Returns what each pool has, by tree."""
-        return {tree: found.total for tree, found in self._totals.now(list(self._profiles.now.values.values())).items()}
+        return {tree: found.total for tree, found in self._totals.now(self._pools()).items()}
+
+    def nodes(self, tree: str) -> Sequence[str]:
+        """Returns the nodes whose resources a tree gives out."""
+        return self._totals.nodes(tree, self._pools())
+
+    def pools(self, tree: str, nodes: Collection[str]) -> Mapping[str, str]:
+        """Returns the pool of each of these nodes; of none, the pools of the tree by themselves."""
+        if not nodes:
+            named = sorted({pool.pool for pool in self._pools() if pool.tree == tree})
+            found = named or sorted(set(self._totals.pools_of(self.nodes(tree)).values()))
+            return {pool: pool for pool in found}
+        return self._totals.pools_of(nodes)
+
+    @property
+    def running(self) -> RunningPods:
+        """What agents report as running."""
+        return self._totals.pods
+
+    def _pools(self) -> Sequence[QuotaPool]:
+        return list(self._profiles.now.values.values())

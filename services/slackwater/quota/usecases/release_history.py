@@ -25,6 +25,9 @@ READ_SECONDS: Final = 10.0
 """Interval at which ended claims are read again."""
 
 
+RECENT_SECONDS: Final = 1800.0
+
+
 class ReleaseHistory:
     """Of the ended claims that are still kept."""
 
@@ -32,6 +35,7 @@ class ReleaseHistory:
         self._store = store
         self._releases: dict[str, list[QuotaRelease]] = {}
         self._outcomes: dict[str, list[EstimateOutcome]] = {}
+        self._ended: dict[str, list[QuotaClaim]] = {}
 
     async def read(self) -> None:
         """Read the ended claims. Raises Unavailable."""
@@ -39,6 +43,14 @@ class ReleaseHistory:
             ended = await unit.ended()
         self._releases = _releases(ended)
         self._outcomes = _outcomes(ended)
+        self._ended = {}
+        for kept in ended:
+            if kept.claim.admitted_s is not None:
+                self._ended.setdefault(kept.tree, []).append(kept.claim)
+
+    def recent(self, tree: str, now_s: float) -> Sequence[QuotaClaim]:
+        """Returns the claims of a tree that held something and ended lately."""
+        return [claim for claim in self._ended.get(tree, ()) if now_s - (claim.ended_s or 0.0) < RECENT_SECONDS]
 
     def estimate(
         self,

@@ -1,0 +1,62 @@
+"""A tree and its claims, as they are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from slackwater.fairshare.arbitration_plan import QueuePlace
+from slackwater.fairshare.debts import QuotaAccounts
+from slackwater.fairshare.start_estimate import EstimateHitRate, StartEstimate
+from slackwater.fairshare.tree import Quota, QuotaLedger, added
+from slackwater.model.records import record
+from slackwater.quota.domain.ledger_records import KeptClaim, tree_key
+from slackwater.quota.domain.past_trees import PastTree
+from slackwater.quota.domain.pool_totals import TreeTotals
+from slackwater.quota.domain.tree_figures import tree_figures
+from slackwater.quota.ports import QuotaMeter
+
+
+@record(frozen=True, slots=True)
+class TreeView:
+    """A tree at one moment: what is declared, claimed and due, and how the runtime came about."""
+
+    tree: str
+    generation: int
+    totals: TreeTotals
+    quotas: Mapping[str, Quota]
+    """Parents before their children."""
+    ledger: QuotaLedger
+    accounts: dict[str, QuotaAccounts]
+    claims: Sequence[KeptClaim]
+    places: dict[str, QueuePlace]
+    at_s: float | None = None
+    """Of a past state, without claims: since when it was so."""
+
+    def past(self, now_s: float) -> PastTree:
+        """Returns what is remembered of it."""
+        requested, used = dict[str, dict[str, int]](), dict[str, dict[str, int]]()
+        for kept in self.claims:
+            for sums, amounts in ((requested, kept.claim.wants), (used, kept.claim.holds)):
+                sums[kept.claim.quota] = added(sums.get(kept.claim.quota, {}), amounts)
+        return PastTree(self.tree, now_s, self.generation, self.totals, list(self.quotas.values()), requested, used)
+
+
+@record(frozen=True, slots=True)
+class ClaimStanding:
+    """A claim, and while it waits its place and when it may start."""
+
+    kept: KeptClaim
+    place: QueuePlace | None = None
+    estimate: StartEstimate | None = None
+    hit_rate: EstimateHitRate | None = None
+    leave: str = ""
+    """What the tree's request for leave to evict waits for."""
+    is_tried: bool = False
+    """Of a dry run: nothing was changed."""
+
+
+def show_figures(view: TreeView, meter: QuotaMeter, now: datetime) -> None:
+    """Put the figures of a tree on the meter."""
+    claims = {kept.claim.id: kept.claim for kept in view.claims}
+    meter.show(tree_key(view.tree), tree_figures(view.accounts, claims, now.timestamp()), now.timestamp())
