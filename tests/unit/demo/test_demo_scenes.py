@@ -166,8 +166,10 @@ def test_one_turn_of_each_misses_the_p99_only_by_more_than_chance() -> None:
 
     assert not lend_result.not_the_same(scene(3))
     assert lend_result.not_the_same(scene(8)) == [
-        "lend: prod's median p99 with offers, 35.8 ms, is above 33.4 ms (1.2 x without offers + 5 ms); 8 of 230 "
-        "requests took longer, which is by chance in 0.2% of runs"
+        (
+            "lend: prod's median p99 with offers, 35.8 ms, is above 33.4 ms (1.2 x without offers + 5 ms); 8 of 230 "
+            "requests took longer, which is by chance in 0.2% of runs"
+        )
     ]
 
 

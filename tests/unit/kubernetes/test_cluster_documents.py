@@ -134,8 +134,8 @@ class DocumentCluster(Cluster):
             yield service
 
     async def seconds(self, seconds: int) -> None:
-        """A request takes many turns of the event loop, and threads of the server: more than one step of the clock waits
-        for."""
+        """A request takes many turns of the event loop, and threads of the server: more than one step of the clock
+        waits for."""
         for _ in range(10 * seconds):
             await self.scene.advance(0.1)
             while self.answering:
