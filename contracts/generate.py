@@ -29,6 +29,8 @@ from contracts import protos  # noqa: E402 - as below
 from contracts.broker import broker_page  # noqa: E402
 from contracts.crds import crd_files, stale_crds  # noqa: E402
 from contracts.deployment import deployment_files, stale_files  # noqa: E402
+from contracts.helm_chart import helm_files, templates_of_chart  # noqa: E402
+from contracts.rights_page import rights_page  # noqa: E402
 
 from slackwater.bus.admin.streams import load  # noqa: E402 - needs the path above when run from a bare checkout
 from slackwater.cli.offline_services import every_metric  # noqa: E402
@@ -208,8 +210,10 @@ def generated() -> Mapping[Path, str]:
     files[Path("../docs/reference/problems.md")] = reference_page()
     files[Path("../docs/reference/resources.md")] = resources_page()
     files[Path("../docs/reference/custom-resources.md")] = custom_resources_page()
-    deployed = deployment_files(ROOT, service_list())
-    return files | {Path("..") / path: text for path, text in {**deployed, **crd_files()}.items()}
+    files[Path("../docs/reference/rights.md")] = rights_page()
+    deployed = {**deployment_files(ROOT, service_list()), **crd_files()}
+    deployed |= helm_files(ROOT, deployed)
+    return files | {Path("..") / path: text for path, text in deployed.items()}
 
 
 def metrics_page() -> str:
@@ -256,6 +260,7 @@ def differences(directory: Path = CONTRACTS) -> list[str]:
             found.append("\n".join(list(lines)[:DIFF_LINES]))
     stale = {file.relative_to(directory) for file in (directory / "events").glob("*.json")} - wanted.keys()
     stale |= {Path("..") / path for path in [*stale_files(ROOT, service_list()), *stale_crds(ROOT)]}
+    stale |= {Path("..") / path for path in templates_of_chart(ROOT)} - wanted.keys()
     return found + [f"contracts/{path} is no longer generated: delete it" for path in sorted(stale)]
 
 

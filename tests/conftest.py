@@ -43,6 +43,7 @@ LONGEST_FIRST = (
     "integration/bus/test_bus_faults.py",
     "integration/bus/test_jetstream_consumers.py",
     "integration/deploy/test_kubernetes_rehearsal.py",
+    "kubernetes/test_helm_on_api_server.py",
     "integration/cli/test_backup_and_restore.py",
     "scenario/test_one_trace_and_its_figures.py",
     "scenario/test_cut_surge_heal.py",
@@ -67,6 +68,8 @@ SHARED = "tests/unit/world/test_hundred_seeds.py"
 """Its tests go to whichever lanes are free: each has a process of its own."""
 TOGETHER = ("tests/architecture/", "tests/kubernetes/")
 """Folders whose tests one lane takes: they share the parsed tree (20 s for each lane), or a control plane."""
+ALONE = "tests/kubernetes/test_helm_on_api_server.py"
+"""A file of such a folder that has a control plane of its own."""
 BUSIEST_LAST = (
     "conformance/test_total_adaptors.py",
     "unit/cli/test_backtest_verb.py",
@@ -107,6 +110,8 @@ class FromBothEnds(LoadFileScheduling):
         scope: str = super()._split_scope(nodeid)
         if scope == SHARED:
             return nodeid
+        if scope == ALONE:
+            return scope
         return next((folder for folder in TOGETHER if scope.startswith(folder)), scope)
 
     def _assign_work_unit(self, node: WorkerController) -> None:

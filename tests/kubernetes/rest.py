@@ -52,11 +52,11 @@ class Rest:
         assert self.client.delete(path).status_code in (200, 202, 404)
 
 
-def wait_until(holds: Callable[[], bool], what: str) -> None:
-    """Raises AssertionError after PATIENCE_SECONDS."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
+def wait_until(holds: Callable[[], bool], what: str, seconds: float = PATIENCE_SECONDS) -> None:
+    """Raises AssertionError after so long."""
+    deadline = time.monotonic() + seconds
     while not holds():
-        assert time.monotonic() < deadline, f"{what}: not after {PATIENCE_SECONDS:g} s"
+        assert time.monotonic() < deadline, f"{what}: not after {seconds:g} s"
         time.sleep(0.05)
 
 

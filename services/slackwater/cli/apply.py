@@ -64,8 +64,8 @@ def command(
                 if dry_run:
                     print_preview(document.kind, tried.answers[place])
         if output in (Format.TABLE, Format.WIDE):
-            for document in tried.together[:1] if dry_run else ():
-                print_preview(document.kind, tried.preview)
+            for group in tried.groups.values() if dry_run else ():
+                print_preview(group[0].kind, tried.preview)
             return
         whole = {"items": answers, **(tried.preview if dry_run else {})}
         print_object(answers[0] if len(answers) == 1 else whole, output)
@@ -82,10 +82,11 @@ def _store(
 
     if not tried.answers[place]["changes"] or answers[place] is not tried.answers[place]:
         return
-    if requested[place] not in tried.together:
+    group = tried.group_of(requested[place])
+    if not group:
         answers[place] = put(client, requested[place], dry_run=False)
         return
-    places = [each for each, one in enumerate(requested) if one in tried.together and tried.answers[each]["changes"]]
+    places = [each for each, one in enumerate(requested) if one in group and tried.answers[each]["changes"]]
     stored = put_together(client, [requested[each] for each in places], dry_run=False)["items"]
     for each, answer in zip(places, stored, strict=True):
         answers[each] = answer

@@ -1,4 +1,4 @@
-"""`slackwater doctor`: checks this machine, the instance that runs here, and what a stopped instance left behind."""
+"""`slackwater doctor`: checks this machine, the instance that runs here, what a stopped one left, or a cluster."""
 
 from __future__ import annotations
 
@@ -38,8 +38,16 @@ def command(
     state_dir: Annotated[
         Path | None, typer.Option(help="State directory of the instance; or SLACKWATER_STATE_DIR.")
     ] = None,
+    kubernetes: Annotated[
+        bool, typer.Option("--kubernetes", help="Check a cluster instead: before installing, and at any time after.")
+    ] = False,
+    kubeconfig: Annotated[
+        Path | None, typer.Option(help="With --kubernetes: file with the cluster and account; default KUBECONFIG.")
+    ] = None,
+    context: Annotated[str, typer.Option(help="Context of the kubeconfig; default its current one.")] = "",
+    namespace: Annotated[str, typer.Option(help="With --kubernetes: namespace of the services.")] = "slackwater",
 ) -> None:
-    """Check this machine and the instance here, and suggest remedies. Changes nothing.
+    """Check this machine and the instance here, or a cluster, and suggest remedies. Changes nothing.
 
     Exit status: 0 if nothing failed (warnings may be there), 3 if something did.
     """
@@ -48,7 +56,10 @@ def command(
     from slackwater.cli.output import Format, colours_wanted, print_object
     from slackwater.runtime.state import client_state_dir
 
-    findings = examine(snapshot((state_dir or client_state_dir()).absolute()))
+    if kubernetes:
+        findings = _cluster_findings(str(kubeconfig or ""), context, namespace)
+    else:
+        findings = examine(snapshot((state_dir or client_state_dir()).absolute()))
     if output is DoctorFormat.JSON:
         print_object({"items": [asdict(finding) for finding in findings]}, Format.JSON)
     else:
@@ -57,6 +68,26 @@ def command(
             print(line)
     if exit_needed(findings):
         raise typer.Exit(exits.FINDINGS)
+
+
+def _cluster_findings(kubeconfig: str, context: str, namespace: str) -> list[Finding]:
+    import asyncio
+
+    from slackwater.cli.cluster_findings import ClusterSnapshot, examine_cluster
+    from slackwater.cli.cluster_snapshot import cluster_snapshot
+    from slackwater.cli.composition import load
+    from slackwater.model.errors import Misconfigured
+
+    open_server = load("slackwater.kubernetes.adapters.http_api_server:open_api_server")
+
+    async def read() -> ClusterSnapshot:
+        async with open_server(kubeconfig, context) as server:
+            return await cluster_snapshot(server, namespace)
+
+    try:
+        return examine_cluster(asyncio.run(read()))
+    except Misconfigured as error:
+        return examine_cluster(ClusterSnapshot(url="", trouble=error.message))
 
 
 def lines(findings: Sequence[Finding], width: int, *, colours: bool) -> Iterator[str]:

@@ -84,28 +84,40 @@ def put(client: httpx2.Client, document: PolicyDocument, *, dry_run: bool, nodes
 
 @dataclass(frozen=True, slots=True)
 class DryRun:
-    """The effect of applying documents: an answer for each, and the preview of those that are stored together, in the
-    field of their kind."""
+    """The effect of applying documents: an answer for each, the groups of those that are stored together, and the
+    previews of the groups, each in the field of its kind."""
 
     answers: Sequence[Any]
-    together: Sequence[PolicyDocument]
+    groups: Mapping[str, Sequence[PolicyDocument]]
+    """By the name of the kind; only of two documents or more."""
     preview: Mapping[str, Any] = field(default_factory=dict)
+
+    def group_of(self, document: PolicyDocument) -> Sequence[PolicyDocument]:
+        """The documents that are stored with this one; empty if it is stored alone."""
+        return self.groups.get(document.kind.name, ())
 
 
 def dry_run_all(client: httpx2.Client, requested: Sequence[PolicyDocument], *, nodes: int | None = None) -> DryRun:
     """Dry-run each document as in `put`; documents of a kind that is stored together are tried together."""
-    together = [document.kind for document in requested if document.kind.together]
-    group = [document for document in requested if document.kind in together[:1]]
-    if len(group) <= 1:
-        return DryRun([put(client, document, dry_run=True, nodes=nodes) for document in requested], ())
-    answer = put_together(client, group, dry_run=True, nodes=nodes)
-    of_group = iter(answer["items"])
+    of_kinds: dict[str, list[PolicyDocument]] = {}
+    for document in requested:
+        if document.kind.together:
+            of_kinds.setdefault(document.kind.name, []).append(document)
+    groups = {name: group for name, group in of_kinds.items() if len(group) > 1}
+    tried: dict[str, Iterator[Any]] = {}
+    preview: dict[str, Any] = {}
+    for name, group in groups.items():
+        answer = put_together(client, group, dry_run=True, nodes=nodes)
+        tried[name] = iter(answer["items"])
+        if (shown := group[0].kind.preview) is not None:
+            preview[shown.field] = answer[shown.field]
     answers = [
-        next(of_group) if document in group else put(client, document, dry_run=True, nodes=nodes)
+        next(tried[document.kind.name])
+        if document.kind.name in tried
+        else put(client, document, dry_run=True, nodes=nodes)
         for document in requested
     ]
-    preview = group[0].kind.preview
-    return DryRun(answers, group, {} if preview is None else {preview.field: answer[preview.field]})
+    return DryRun(answers, groups, preview)
 
 
 def put_together(

@@ -12,7 +12,7 @@ import importlib
 import io
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -28,9 +28,12 @@ VERBS: Sequence[str] = (
     *("block", "unblock"),
     *("simulate", "assess", "backtest"),
     *("doctor", "openapi", "nats-config", "secrets", "migrate", "backup", "restore"),
-    *("kubernetes", "profile"),
+    *("kubernetes", "profile", "import"),
 )
 """Verb = module `slackwater.cli.<verb>` (a `-` in the verb is a `_` in the module), in the order of the help."""
+
+MODULES: Mapping[str, str] = {"import": "import_documents"}
+"""Modules of verbs that are words of Python."""
 
 app = typer.Typer(
     name="slackwater",
@@ -68,7 +71,8 @@ def root(
 def register(target: typer.Typer) -> None:
     """Add every verb of the table. A missing module fails here, because the installation is broken."""
     for verb in VERBS:
-        module = importlib.import_module(f"slackwater.cli.{verb.replace('-', '_')}")
+        name = MODULES.get(verb) or verb.replace("-", "_")
+        module = importlib.import_module(f"slackwater.cli.{name}")
         context, kind = getattr(module, "CONTEXT", None), getattr(module, "COMMAND", None)
         target.command(verb, cls=kind, context_settings=context)(module.command)
 
@@ -80,13 +84,18 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """The disk is full; a traceback would not help."""
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def kubectl() -> None:
+    """Run one command as the plugin of kubectl: usage and examples name `kubectl slackwater`."""
+    main(name="kubectl slackwater")
+
+
+def main(arguments: Sequence[str] | None = None, name: str | None = None) -> None:
     """Run one command and exit with its status: 0 success, 1 error, 2 usage, 3 findings, 130 interrupted."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # print `?` for a character that the terminal or pipe cannot encode
             stream.reconfigure(errors="replace")
     try:
-        status = app(args=None if arguments is None else list(arguments), standalone_mode=True)
+        status = app(args=None if arguments is None else list(arguments), prog_name=name, standalone_mode=True)
     except SlackwaterError as error:
         sys.stderr.write(f"slackwater: {error.message}\n")
         status = USAGE if isinstance(error, InvalidInput) else ERROR

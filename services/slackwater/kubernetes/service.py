@@ -115,6 +115,7 @@ class ResourceParts:
         self.loops: dict[str, Loop] = {reader.kind.plural: reader for reader in self.readers}
         if settings.profiles:
             self.loops["profiles"] = self.profiles
+        counts = DocumentMetrics(process_meters())  # also where nothing is followed: the page of metrics is of the code
         if documents is not None:
             following = self.loops["documents"] = FollowDocuments(
                 server,
@@ -122,7 +123,7 @@ class ResourceParts:
                 documents,
                 KeyedDocumentLedger(replica.unfenced, replica.quarantine),
                 clock,
-                DocumentMetrics(process_meters()),
+                counts,
                 owned,
                 self._following,
                 self.profiles.hinders,

@@ -62,6 +62,19 @@ class HttpApiServer:
             await self._opened.aclose()
             self._opened = None
 
+    @property
+    def url(self) -> str:
+        """Where the server is, for messages."""
+        return str(self._client().base_url).rstrip("/")
+
+    async def read(self, path: str, query: Mapping[str, str] | None = None, accept: str = "") -> Mapping[str, Any]:
+        """The answer to a GET of any path. Raises NotFound and the port's errors."""
+        return await self._request("GET", path, query or {}, accept=accept)
+
+    async def ask(self, path: str, review: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The answer to a review (of an account, of rights), which the server does not store."""
+        return await self._request("POST", path, {}, review, JSON)
+
     async def list_page(self, kind: WatchedKind[T], limit: int, page: str = "") -> Page[T]:
         query = {"limit": str(limit), **({"continue": page} if page else {})}
         try:
@@ -133,10 +146,17 @@ class HttpApiServer:
             await self._request("DELETE", f"{kind.path}/{key}", {}, body, JSON)
 
     async def _request(
-        self, method: str, path: str, query: Mapping[str, str], body: object = None, content_type: str = APPLY
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        body: object = None,
+        content_type: str = APPLY,
+        accept: str = "",
     ) -> Mapping[str, Any]:
         content = None if body is None else msgspec.json.encode(body)
         headers = {} if body is None else {"Content-Type": content_type}
+        headers |= {"Accept": accept} if accept else {}
         with _translated():
             response = await self._client().request(method, path, params=query, content=content, headers=headers)
             if response.status_code >= httpx2.codes.BAD_REQUEST:

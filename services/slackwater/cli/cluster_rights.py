@@ -1,0 +1,82 @@
+"""The rights that an installation needs at the API server, for `doctor --kubernetes` and the page about rights."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterRight:
+    """Verbs on one resource, and why. `resource` may name a subresource; the group of core objects is empty."""
+
+    group: str
+    resource: str
+    verbs: tuple[str, ...]
+    why: str
+
+    def title(self, verb: str) -> str:
+        return f"{verb} {self.resource}" + (f".{self.group}" if self.group else "")
+
+
+_READ = ("list", "watch")
+_APPLIES = ("create", "patch")
+_DOCUMENTS = (
+    *("autonomies", "avoidanceactions", "clustercolocationprofiles", "colocationstrategies", "elasticquotas"),
+    *("nodeqos", "podqos", "predictpolicies", "quotaprofiles"),
+)
+
+SERVICE_RIGHTS: Sequence[ClusterRight] = (
+    ClusterRight("", "nodes", _READ, "what is offered goes to nodes, by name and label"),
+    ClusterRight("", "pods", _READ, "workloads, what they request and borrow; uids of evictions"),
+    ClusterRight("", "namespaces", _READ, "profiles select namespaces by label"),
+    ClusterRight("apps", "replicasets", _READ, "stands between pods and their Deployment"),
+    ClusterRight("batch", "jobs", _READ, "stands between pods and their CronJob"),
+    ClusterRight("policy", "poddisruptionbudgets", _READ, "which pods may be disrupted"),
+    ClusterRight("scheduling.k8s.io", "priorityclasses", _READ, "the tier of pods by their priority"),
+    ClusterRight("", "nodes/status", ("patch",), "offers, as extended resources in capacity and allocatable"),
+    ClusterRight("", "nodes", ("patch",), "the taint of cordoned nodes; Kubernetes has no narrower right for taints"),
+    ClusterRight("", "pods/eviction", ("create",), "evictions, which respect disruption budgets"),
+    *(ClusterRight("slackwater.io", name, _READ, "documents that are custom resources") for name in _DOCUMENTS),
+    *(
+        ClusterRight("slackwater.io", f"{name}/status", ("patch",), "the condition Followed of a document")
+        for name in _DOCUMENTS
+    ),
+    *(
+        ClusterRight(
+            "admissionregistration.k8s.io",
+            name,
+            ("list", "watch", "create", "patch", "delete"),
+            "profiles, as the one policy that changes new pods",
+        )
+        for name in ("mutatingadmissionpolicies", "mutatingadmissionpolicybindings")
+    ),
+)
+"""Of the service kubernetes, as deploy/kubernetes/adapter/rights.yaml grants them: a test compares."""
+
+AGENT_RIGHTS: Sequence[ClusterRight] = (ClusterRight("", "pods", _READ, "the pods of its own node"),)
+"""Of the agents, as deploy/kubernetes/agent.yaml grants them: a test compares."""
+
+INSTALL_RIGHTS: Sequence[ClusterRight] = tuple(
+    ClusterRight(group, resource, _APPLIES, why)
+    for group, resource, why in (
+        ("", "namespaces", "slackwater and slackwater-node"),
+        ("", "services", "names of the console, of PostgreSQL and of NATS"),
+        ("", "serviceaccounts", "one per service"),
+        ("", "secrets", "made by `slackwater secrets`"),
+        ("", "persistentvolumeclaims", "backups"),
+        ("apps", "deployments", "the services"),
+        ("apps", "statefulsets", "PostgreSQL and NATS"),
+        ("apps", "daemonsets", "the agents"),
+        ("batch", "jobs", "migrate"),
+        ("batch", "cronjobs", "backup"),
+        ("policy", "poddisruptionbudgets", "one replica of each service stays"),
+        ("networking.k8s.io", "networkpolicies", "every path that is not named is closed"),
+        ("apiextensions.k8s.io", "customresourcedefinitions", "the kinds of documents"),
+        ("rbac.authorization.k8s.io", "clusterroles", "viewer, operator, admin, and the service kubernetes"),
+        ("rbac.authorization.k8s.io", "clusterrolebindings", "of the service kubernetes"),
+        ("admissionregistration.k8s.io", "validatingadmissionpolicies", "what a schema cannot refuse"),
+        ("admissionregistration.k8s.io", "validatingadmissionpolicybindings", "the same"),
+    )
+)
+"""Of the account that installs. To grant the service its rights, the installer must have them too."""

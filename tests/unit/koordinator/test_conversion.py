@@ -1,0 +1,265 @@
+"""Koordinator's published forms as documents, and what the report says of the rest."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from slackwater.koordinator.conversion import convert
+from slackwater.koordinator.conversion_report import Conversion, ImportOutcome, ReportLine
+from slackwater.koordinator.source_objects import document_name, inverted
+from slackwater.resources.selectors import LabelSelector
+
+PUBLISHED = list(yaml.safe_load_all((Path(__file__).parent / "koordinator.yaml").read_text()))
+
+
+def config(**sections: Any) -> dict[str, Any]:
+    texts = {
+        key.replace("_", "-"): value if isinstance(value, str) else json.dumps(value) for key, value in sections.items()
+    }
+    metadata = {"name": "slo-controller-config", "namespace": "koordinator-system"}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": texts}
+
+
+def quota(name: str, labels: dict[str, str] | None = None, **spec: Any) -> dict[str, Any]:
+    own = {f"quota.scheduling.koordinator.sh/{key}": value for key, value in (labels or {}).items()}
+    return {
+        "apiVersion": "scheduling.sigs.k8s.io/v1alpha1",
+        "kind": "ElasticQuota",
+        "metadata": {"name": name, "labels": own},
+        "spec": spec,
+    }
+
+
+def profile(**spec: Any) -> dict[str, Any]:
+    metadata = {"name": "p", **spec.pop("metadata", {})}
+    version = "config.koordinator.sh/v1alpha1"
+    return {"apiVersion": version, "kind": "ClusterColocationProfile", "metadata": metadata, "spec": spec}
+
+
+def spec_of(conversion: Conversion, title: str) -> Any:
+    return {document.title: document.spec for document in conversion.documents}[title]
+
+
+def lines(conversion: Conversion, outcome: str) -> list[ReportLine]:
+    return [line for line in conversion.report if line.outcome == outcome]
+
+
+def test_strategies_say_what_the_peer_does() -> None:
+    made = convert(PUBLISHED)
+    default = spec_of(made, "ColocationStrategy/default")
+    assert default["midReclaimMode"] == "dynamic", "the peer offers mid without being told"
+    assert default["cpuCalculatePolicy"] == "usage", "the peer ignores request for CPU"
+    assert default["memoryCalculatePolicy"] == "request"
+    assert default["metricAggregatePolicy"] == ["5m", "10m", "90m"]
+    numa, gpu = (spec_of(made, f"ColocationStrategy/{name}") for name in ("anolis-numa", "gpu"))
+    assert numa["precedence"] > gpu["precedence"], "the first entry that matches counts"
+    assert numa["nodeSelector"] == {"matchLabels": {"kubernetes.io/kernel": "anolis"}}
+    assert (numa["midReclaimMode"], gpu["enable"]) == ("static", False)
+
+
+def test_thresholds_become_rules_and_the_clusters_leave_out_nodes_with_their_own() -> None:
+    made = convert(PUBLISHED)
+    cluster, of_db = (spec_of(made, f"NodeQOS/{name}") for name in ("koordinator", "koordinator-db"))
+    assert cluster["selector"] == {"matchExpressions": [{"key": "role", "operator": "NotIn", "values": ["db"]}]}
+    assert of_db["selector"] == {"matchLabels": {"role": "db"}}
+    waterlines = [
+        [(rule["name"], rule["metricRule"].get("value"), rule["metricRule"].get("target")) for rule in spec["rules"]]
+        for spec in (cluster, of_db)
+    ]
+    assert waterlines[0] == [
+        ("cpu-suppress", "65%", None),
+        ("memory-evict", "70%", "65%"),
+        ("cpu-satisfaction", "40%", "20%"),
+    ]
+    assert waterlines[1] == [("cpu-suppress", "50%", None), *waterlines[0][1:]], "the cluster's below its own"
+    assert spec_of(made, "PodQOS/koordinator-batch")["allowedActions"] == ["throttle", "koordinator-evict"]
+    assert any("mode evict" in line.note for line in lines(made, "changed"))
+
+
+def test_a_disabled_threshold_strategy_makes_no_rule() -> None:
+    made = convert([config(resource_threshold_config={"clusterStrategy": {"cpuSuppressThresholdPercent": 10}})])
+    assert made.documents == ()
+
+
+def test_quotas_keep_tree_amounts_and_order() -> None:
+    made = convert(PUBLISHED)
+    names = [document.name for document in made.documents if document.kind == "ElasticQuota"]
+    assert names == ["company", "team-b", "team-a-train"], "parents first; the root of a tree is generated"
+    company, train, team_b = (spec_of(made, f"ElasticQuota/{name}") for name in ("company", "team-a-train", "team-b"))
+    assert company["isParent"] is True
+    assert company["max"]["memory"] == 2**53, "MaxInt64 means without limit"
+    assert train["parent"] == "company"
+    assert train["allowLentResource"] is False
+    assert train["min"] == {"cpu": "4", "memory": "8Gi", "batch-cpu": "4000m"}, "the peer counts batch-cpu in milli"
+    assert train["sharedWeight"] == {"cpu": "10", "memory": "20Gi"}
+    assert "parent" not in team_b, "its parent is the root of its tree"
+    assert team_b["tree"] == "5412365875"
+    assert spec_of(made, "QuotaProfile/gpu-pool") == {"nodePool": "gpu", "tree": "5412365875", "resourcePercent": 90}
+    dropped = {line.field for line in lines(made, "dropped")}
+    assert "quota.scheduling.koordinator.sh/namespaces" in dropped
+    assert "quota.scheduling.koordinator.sh/runtime" not in dropped, "the peer writes it itself"
+
+
+def test_a_profile_states_tier_and_value_of_its_priority_class() -> None:
+    made = convert(PUBLISHED)
+    spec = spec_of(made, "ClusterColocationProfile/colocation-profile-example")
+    assert (spec["tier"], spec["qosClass"], spec["probability"]) == ("batch", "BE", 40)
+    assert spec["priorityClass"] == {"name": "koord-batch", "value": 5000}
+    assert spec["labels"] == {"koordinator.sh/mutated": "true", "slackwater.io/priority": "1000"}
+    assert "schedulerName" not in spec
+    fields = {line.field: line.outcome for line in made.report if line.source.endswith("colocation-profile-example")}
+    assert fields["spec.patch"] == fields["spec.labelSuffixes"] == ImportOutcome.DROPPED
+    assert fields["spec.schedulerName"] == ImportOutcome.CHANGED
+
+
+def test_the_value_of_a_priority_class_is_its_own_where_it_is_given() -> None:
+    klass = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "low"}, "value": 7100}
+    given_profile = profile(priorityClassName="low")
+    made = spec_of(convert([given_profile, {**klass, "preemptionPolicy": "Never"}]), "ClusterColocationProfile/p")
+    assert made["priorityClass"] == {"name": "low", "value": 7100, "preemptionPolicy": "Never"}
+    assert made["tier"] == "mid"
+    assert made["selector"] == {}, "the peer's empty selectors match every pod"
+    (line,) = lines(convert([given_profile]), "refused")
+    assert "PriorityClass" in line.note
+
+
+def test_a_profile_that_leaves_resources_alone_keeps_doing_so() -> None:
+    annotations = {"config.koordinator.sh/skip-update-resources": ""}
+    made = convert([profile(priorityClassName="koord-mid", metadata={"annotations": annotations})])
+    assert spec_of(made, "ClusterColocationProfile/p")["resourceDomain"] == "none"
+
+
+def test_marks_of_nodes_and_pods_are_read_as_aliases_or_named() -> None:
+    report = {(line.source, line.field): line for line in convert([*PUBLISHED, *PUBLISHED]).report}
+    assert report["Nodes", "label node.koordinator.sh/cpu-reclaim-ratio"].outcome == ImportOutcome.ALIAS
+    assert report["Nodes", "label node.koordinator.sh/cpu-reclaim-ratio"].count == 2
+    assert report["Nodes", "label node.koordinator.sh/numa-topology-policy"].outcome == ImportOutcome.DROPPED
+    assert report["Pods", "label koordinator.sh/qosClass"].outcome == ImportOutcome.ALIAS
+    assert "slackwater claim" in report["Pods", "label quota.scheduling.koordinator.sh/name"].note
+    assert "ALIASES" in report["Pods", "resource kubernetes.io/batch-cpu"].note
+    assert report["Reservations", ""].outcome == ImportOutcome.DROPPED
+    assert not any("Secret" in source for source, _ in report)
+
+
+@pytest.mark.parametrize(
+    ("document", "field", "note"),
+    [
+        (config(colocation_config="{"), "", "is not JSON"),
+        (config(colocation_config="[]"), "", "is not a JSON object"),
+        (config(colocation_config={"cpuReclaimThresholdPercent": -1}), "cpuReclaimThresholdPercent", "-1"),
+        (config(colocation_config={"nodeConfigs": 1}), "nodeConfigs", "is no list"),
+        (
+            config(colocation_config={"nodeConfigs": [{"name": "x", "nodeSelector": {"matchLabels": 3}}]}),
+            "nodeConfigs[x].nodeSelector",
+            "is no label selector",
+        ),
+        (config(colocation_config={"metricAggregatePolicy": {"durations": ["5 m"]}}), "metricAggregatePolicy", "list"),
+        (
+            config(resource_threshold_config={"clusterStrategy": {"enable": True, "memoryEvictThresholdPercent": "x"}}),
+            "clusterStrategy.memoryEvictThresholdPercent",
+            "no percentage",
+        ),
+        (quota("a", {"parent": "nowhere"}), "quota.scheduling.koordinator.sh/parent", "no quota nowhere"),
+        (quota("a", min={"cpu": "many"}), "min.cpu", "many"),
+        (profile(probability="half"), "spec.probability", "percentage"),
+        (profile(selector=[1]), "spec.selector", "is no label selector"),
+    ],
+)
+def test_what_cannot_be_read_is_reported_with_field_and_reason(document: Any, field: str, note: str) -> None:
+    (line,) = lines(convert([document]), "refused")
+    assert line.field == field
+    assert note in line.note
+
+
+def test_everything_is_complete_only_if_all_acts_the_same() -> None:
+    assert convert([quota("a", min={"cpu": 1}, max={"cpu": 2})]).is_complete
+    assert not convert(PUBLISHED).is_complete
+
+
+@pytest.mark.parametrize(
+    ("own", "note"),
+    [
+        ({"cpuEvictBESatisfactionLowerPercent": 60}, "UpperPercent is needed"),
+        ({"cpuEvictBESatisfactionLowerPercent": 70, "cpuEvictBESatisfactionUpperPercent": 80}, "above 60"),
+        ({"memoryEvictThresholdPercent": 60, "memoryEvictLowerPercent": 80}, "nothing between"),
+    ],
+)
+def test_a_wrong_threshold_is_refused_and_the_other_rules_stay(own: dict[str, int], note: str) -> None:
+    made = convert([config(resource_threshold_config={"clusterStrategy": {"enable": True, **own}})])
+    (line,) = lines(made, "refused")
+    assert note in line.note
+    assert "cpu-suppress" in {rule["name"] for rule in spec_of(made, "NodeQOS/koordinator")["rules"]}
+
+
+def test_overlapping_node_strategies_are_reported() -> None:
+    entry = {"name": "x", "nodeSelector": {"matchLabels": {"a": "1", "b": "2"}}}
+    made = convert([config(resource_threshold_config={"clusterStrategy": {"enable": True}, "nodeStrategies": [entry]})])
+    assert "selector" not in spec_of(made, "NodeQOS/koordinator")
+    assert any(line.field == "nodeStrategies" for line in lines(made, "changed"))
+
+
+VALUES = st.sampled_from(["x", "y", "z"])
+CONDITIONS = st.one_of(
+    st.builds(lambda key, value: {"matchLabels": {key: value}}, st.sampled_from("ab"), VALUES),
+    st.builds(
+        lambda key, operator, values: {"matchExpressions": [{"key": key, "operator": operator, "values": values}]},
+        st.sampled_from("ab"),
+        st.sampled_from(["In", "NotIn"]),
+        st.lists(VALUES, min_size=1, max_size=2),
+    ),
+    st.builds(
+        lambda key, operator: {"matchExpressions": [{"key": key, "operator": operator}]},
+        st.sampled_from("ab"),
+        st.sampled_from(["Exists", "DoesNotExist"]),
+    ),
+)
+
+
+@given(st.lists(CONDITIONS, max_size=3), st.dictionaries(st.sampled_from("ab"), VALUES))
+@settings(max_examples=50)
+def test_an_inverted_selector_selects_what_none_of_them_does(selectors: Any, labels: dict[str, str]) -> None:
+    opposite = inverted(selectors)
+    assert opposite is not None
+    matched = any(LabelSelector.parse(selector).matches(labels) for selector in selectors)
+    assert LabelSelector.parse(opposite).matches(labels) is not matched
+
+
+@given(st.text(max_size=70), st.sets(st.sampled_from(["a", "b", "instead", "a-2"])))
+@settings(max_examples=50)
+def test_names_are_labels_and_free(text: str, taken: set[str]) -> None:
+    name = document_name(text, taken, "instead")
+    assert name not in taken
+    assert len(name) <= 63
+    assert name.strip("-") == name
+    assert name
+
+
+SCALARS = st.one_of(st.none(), st.booleans(), st.integers(-5, 200), st.text(max_size=4), st.floats(allow_nan=False))
+BODIES = st.recursive(
+    SCALARS,
+    lambda inner: (
+        st.lists(inner, max_size=2)
+        | st.dictionaries(
+            st.sampled_from(
+                ["clusterStrategy", "nodeStrategies", "nodeConfigs", "nodeSelector", "matchLabels", "enable", "name"]
+            ),
+            inner,
+            max_size=3,
+        )
+    ),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.sampled_from(["clusterStrategy", "nodeStrategies", "nodeConfigs", "enable"]), BODIES))
+@settings(max_examples=50)
+def test_no_configuration_ends_the_conversion(body: dict[str, Any]) -> None:
+    made = convert([config(colocation_config=body, resource_threshold_config=body)])
+    assert made.report, "every text is reported"
