@@ -11,8 +11,9 @@ import importlib
 import pkgutil
 from collections.abc import Sequence
 from functools import cache
-from typing import ClassVar
+from typing import ClassVar, Final
 
+from tests.world.plan import Plan
 from tests.world.trace import Kind, Step
 from tests.world.world import World
 
@@ -44,3 +45,16 @@ def all_invariants() -> Sequence[type[Invariant]]:
     for module in pkgutil.walk_packages(__path__, f"{__name__}."):
         found += getattr(importlib.import_module(module.name), "INVARIANTS", ())
     return tuple(sorted(found, key=lambda invariant: invariant.NAME))
+
+
+OF_SCRIPTED_NODES: Final = ("core", "decisions", "quota")
+"""Folders whose invariants hold in a world of quotas alone: the others judge agents and the services that follow them.
+"""
+
+
+def invariants_of(plan: Plan) -> Sequence[type[Invariant]]:
+    """Those that hold in this plan's world."""
+    if not plan.scripted_nodes:
+        return all_invariants()
+    folders = tuple(f"{__name__}.{folder}." for folder in OF_SCRIPTED_NODES)
+    return [invariant for invariant in all_invariants() if invariant.__module__.startswith(folders)]

@@ -1,0 +1,118 @@
+"""Wrong versions of quota: each is found in a world of quotas alone."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from tests.world.mutants.mutant import Mutant
+from tests.world.mutants.plant import Edit
+
+PLANS, LIMITS, ORDER = "plans follow the ledger", "uses are within limits", "queue order is kept"
+CLAIMS, NEEDED, SETTLED = "claims are found once", "reclaims take what is needed", "quotas are settled at rest"
+_mutant = partial(Mutant, quotas=True, size=(2, 120.0))
+QUOTAS = (
+    _mutant(
+        "retry without generation",
+        "a tree is written whatever another replica has written meanwhile",
+        (
+            Edit(
+                "quota.adapters.claim_rows:KeyedLedgerUnit.advance",
+                "await self._trees.replace(written, tree.generation)",
+                "await self._trees.write([written])",
+            ),
+        ),
+        (PLANS, LIMITS, CLAIMS),
+    ),
+    _mutant(
+        "release counted twice",
+        "what a claim held is subtracted twice at its end",
+        (
+            Edit(
+                "fairshare.claim_index:ClaimIndex._drop",
+                "self._count(claim, -1)",
+                "self._count(claim, -1 if claim.started_s is None else -2)",
+            ),
+        ),
+        (LIMITS,),
+    ),
+    _mutant(
+        "cycle of quotas allowed",
+        "a quota may be put below one that is below it",
+        (Edit("fairshare.validation:_above", "if _circular(quotas, new):", "if False:"),),
+        (SETTLED,),
+    ),
+    _mutant(
+        "reclaim takes more than needed",
+        "victims that turn out not to be needed are asked to end as well, the whole quota at least",
+        (
+            Edit("fairshare.victims:choose", "if not short:\n                break", "if not short:\n                pass"),
+            Edit("fairshare.victims:choose", "return _spared(state, chosen, missing)", "return chosen"),
+        ),
+        (NEEDED,),
+    ),
+    _mutant(
+        "queue ignores order",
+        "the newest claim of a queue goes first",
+        (
+            Edit(
+                "fairshare.queue_order:rank",
+                "return (claim.submitted_s - claim.priority * aging_s, claim.submitted_s, claim.id)",
+                "return (-claim.submitted_s, claim.submitted_s, claim.id)",
+            ),
+            Edit(
+                "fairshare.queue_order:rank",
+                "return (-float(claim.priority), claim.submitted_s, claim.id)",
+                "return (-claim.submitted_s, claim.submitted_s, claim.id)",
+            ),
+        ),
+        (ORDER,),
+    ),
+    _mutant(
+        "ended claims are forgotten",
+        "a request that comes again after the end of its claim makes a new one",
+        (
+            Edit(
+                "quota.adapters.claim_rows:KeyedLedgerUnit.find",
+                "{**await self._ended.read(ids), **await self._claims.read(ids)}",
+                "{**await self._claims.read(ids)}",
+            ),
+        ),
+        (CLAIMS,),
+    ),
+    _mutant(
+        "pool without an end",
+        "a claim is admitted whatever the pool has",
+        (
+            Edit(
+                "fairshare.occupancy:Occupancy.fits",
+                "if root.get(resource, 0) + amount > self._total.get(resource, 0):",
+                "if False:",
+            ),
+        ),
+        (LIMITS,),
+    ),
+    _mutant(
+        "admission without a record",
+        "decisions about claims are stored, and their records are not published",
+        (
+            Edit(
+                "quota.usecases.arbitrate_tree:ArbitrateTree._decide",
+                "await unit.publish(decision_event(decided, None, SERVICE))",
+                "pass",
+            ),
+        ),
+        (PLANS,),
+    ),
+    _mutant(
+        "claims that are never reclaimed are victims",
+        "a claim that is not preemptible is asked to end like others",
+        (Edit("fairshare.victims:in_reclaim_order", "if not claim.non_preemptible and", "if"),),
+        (NEEDED,),
+    ),
+    _mutant(
+        "quotas in force are not followed",
+        "a replica keeps the first layout of a tree for good",
+        (Edit("quota.usecases.quota_trees:QuotaTrees.__init__", "quotas.on_change(self._layouts.clear)", "pass"),),
+        (SETTLED, LIMITS),
+    ),
+)
