@@ -119,6 +119,7 @@ class ScriptedFleet:
             agent_version="1",
         )
         node.events.pop(NodeDeleted, None)
+        node.changed.discard(NodeDeleted)
         node.note(NodeDescribed(facts=facts, boot_epoch="1", described_at=now))
         self._offer(node, now, 0.5)
 

@@ -47,14 +47,16 @@ def all_invariants() -> Sequence[type[Invariant]]:
     return tuple(sorted(found, key=lambda invariant: invariant.NAME))
 
 
-OF_SCRIPTED_NODES: Final = ("core", "decisions", "quota")
-"""Folders whose invariants hold in a world of quotas alone: the others judge agents and the services that follow them.
-"""
+OF_SCRIPTED_NODES: Final = (
+    *("core.at_rest.", "core.documents.", "core.fencing.", "core.ledger.", "core.logs.", "core.publish_order."),
+    *("decisions.records.", "quota."),
+)
+"""What holds in a world of quotas alone: all else judges agents and the services that follow them."""
 
 
 def invariants_of(plan: Plan) -> Sequence[type[Invariant]]:
     """Those that hold in this plan's world."""
     if not plan.scripted_nodes:
         return all_invariants()
-    folders = tuple(f"{__name__}.{folder}." for folder in OF_SCRIPTED_NODES)
-    return [invariant for invariant in all_invariants() if invariant.__module__.startswith(folders)]
+    names = tuple(f"{__name__}.{name}" for name in OF_SCRIPTED_NODES)
+    return [invariant for invariant in all_invariants() if f"{invariant.__module__}.".startswith(names)]

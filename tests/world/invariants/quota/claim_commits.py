@@ -46,16 +46,23 @@ class ClaimCommit:
     """By claim, the tables that have it after the commit, of those that were written."""
     uses: dict[str, tuple[Amounts, Amounts]] = field(default_factory=dict)
     """By quota, what it uses and may use afterwards."""
-    records: list[Mapping[str, Any]] = field(default_factory=list)
+    bodies: list[Mapping[str, Any]] = field(default_factory=list)
+    """Payloads of decision.recorded, whose large parts may be packed."""
     announced: list[Mapping[str, Any]] = field(default_factory=list)
     """Payloads of claim.changed."""
+
+    @property
+    def records(self) -> list[Mapping[str, Any]]:
+        return [body["record"] for body in self.bodies]
 
     @cached_property
     def snapshot(self) -> Any:
         """The snapshot of its plan, from a record that can be replayed; None without one."""
-        whole = (record for record in self.records if not record["compact"])
+        whole = (body for body in self.bodies if not body["record"].get("compact"))
         first = next(whole, None)
-        return None if first is None else snapshot_of(first["replay"]["arguments"]["snapshot"])
+        if first is None:
+            return None
+        return snapshot_of(DecisionRecorded.model_validate(first).record.replay.arguments["snapshot"])
 
     def records_of(self, prefix: str) -> dict[str, Mapping[str, Any]]:
         """The records whose reason begins so, by claim."""
@@ -90,7 +97,7 @@ def _read(commit: Commit) -> ClaimCommit:
             read.uses[row["quota"]] = row["used"].content, row["ceiling"].content
         elif table == "outbox" and before is None and after is not None:
             if after[2] == type_of(DecisionRecorded):
-                read.records.append(json.loads(after[5])["record"])
+                read.bodies.append(json.loads(after[5]))
             elif after[2] == type_of(ClaimChanged):
                 read.announced.append(json.loads(after[5]))
     return read
