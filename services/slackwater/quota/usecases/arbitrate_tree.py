@@ -119,6 +119,7 @@ class ArbitrateTree:
         Raises its error; Conflict where other replicas were faster ATTEMPTS times; Unavailable, then it may have been
         carried out: the same request again tells.
         """
+        self._trees.require_pools()
         pending = PendingRequest(request)
         self._pending.append(pending)
         async with self._turn:
@@ -131,12 +132,14 @@ class ArbitrateTree:
 
     async def round(self) -> None:
         """Decide again about what waits: time has passed, or the pool or a quota changed. Raises as `decide`."""
+        self._trees.require_pools()
         async with self._turn:
             batch, self._pending = self._pending, []
             await self._write(batch, check=True)
 
     async def preview(self, request: ClaimRequest) -> KeptClaim:
         """Returns the claim as it would be, and changes nothing. Raises as `decide`."""
+        self._trees.require_pools()
         async with self._turn, self._store.unit_of_work() as unit:
             current = await self._current(unit, check=True)
             known = current.kept.get(request.id) or (await unit.find([request.id])).get(request.id)

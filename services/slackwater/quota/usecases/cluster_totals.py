@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from slackwater.cluster.fold import ClusterFold
-from slackwater.events.envelope import Event
+from slackwater.events.envelope import Event, Payload
 from slackwater.events.node_deleted import NodeDeleted
+from slackwater.events.node_described import NodeDescribed
+from slackwater.events.node_liveness_changed import NodeLivenessChanged
+from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
+from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.fairshare.documents import QuotaPool
 from slackwater.model.time import Clock
 from slackwater.quota.domain.pool_totals import TreeTotals, totals_of
+
+
+WATCHED: Final[tuple[type[Payload], ...]] = (
+    NodeDescribed,
+    NodeLivenessChanged,
+    NodeSchedulingChanged,
+    ResourcesOffered,
+    NodeDeleted,
+)
 
 
 class ClusterTotals:
@@ -19,6 +32,17 @@ class ClusterTotals:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._fold = ClusterFold()
+        self._unread = set(WATCHED)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the stored events of every type have been read once. Before, what is not known would count as an
+        empty pool: nothing would fit, and what is used would be reclaimed."""
+        return not self._unread
+
+    def caught_up(self, payload: type[Payload]) -> None:
+        """Note that all stored events of a type have been received."""
+        self._unread.discard(payload)
 
     async def receive(self, event: Event[Any]) -> None:
         """Fold an event of a node or its offer."""
