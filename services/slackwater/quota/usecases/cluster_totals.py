@@ -32,6 +32,8 @@ class ClusterTotals:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._fold = ClusterFold()
+        self._newest: dict[str, dict[type[Payload], Event[Any]]] = {}
+        """By node, the newest event of each type."""
         self._unread = set(WATCHED)
 
     @property
@@ -45,11 +47,17 @@ class ClusterTotals:
         self._unread.discard(payload)
 
     async def receive(self, event: Event[Any]) -> None:
-        """Fold an event of a node or its offer."""
-        if isinstance(event.data, NodeDeleted):
-            self._fold.remove(event.data.node, event.data.deleted_at)
-        else:
-            self._fold.apply(event)
+        """Fold an event of a node or its offer. Types are read one after the other, so the deletion of a node that is
+        back comes after its new description."""
+        data = event.data
+        if isinstance(data, NodeDeleted):
+            self._fold.remove(data.node, data.deleted_at)
+            before = self._newest.pop(data.node, {})
+            if after := {kind: newest for kind, newest in before.items() if self._fold.apply(newest)}:
+                self._newest[data.node] = after
+        elif self._fold.apply(event):
+            name = data.facts.name if isinstance(data, NodeDescribed) else data.node
+            self._newest.setdefault(name, {})[type(data)] = event
 
     def now(self, pools: Sequence[QuotaPool]) -> Mapping[str, TreeTotals]:
         """Returns what each tree may give out; cordons that lapsed count no longer."""
