@@ -28,6 +28,10 @@ class LedgerUnit(Protocol):
         """Returns the claims of a tree that have not ended, by id."""
         ...
 
+    async def live(self) -> Sequence[KeptClaim]:
+        """Returns the claims of all trees that have not ended, by id."""
+        ...
+
     async def ended(self) -> Sequence[KeptClaim]:
         """Returns the claims of all trees that have ended and are still kept."""
         ...

@@ -197,6 +197,21 @@ MENDED = (
         seed="../../regressions/pods-that-cannot-be-read.json",
     ),
     Mutant(
+        "report of a clock set forward is a gap",
+        "a report that its agent's clock has put into a later window is missing in the one before",
+        (
+            Edit(
+                "ingestion.domain.windowing:_missing_between",
+                "absent if later.gap_delta < 0 else min(absent, later.gap_delta)",
+                "absent",
+            ),
+        ),
+        (COUNT,),
+        mended="6ffaa07d",
+        faults=("clock jump@agent",),
+        seed="../../regressions/report-of-a-clock-set-forward.json",
+    ),
+    Mutant(
         "lost document not declared again",
         "a document that the broker lost with its power is declared again only when it changes",
         (

@@ -120,7 +120,10 @@ class KeyedLedgerUnit:
         return (await self._trees.read([tree])).get(tree, StoredTree(tree))
 
     async def claims(self, tree: str) -> Sequence[KeptClaim]:
-        return [kept for kept in (await self._claims.read_all()).values() if kept.tree == tree]
+        return [kept for kept in await self.live() if kept.tree == tree]
+
+    async def live(self) -> Sequence[KeptClaim]:
+        return list((await self._claims.read_all()).values())
 
     async def ended(self) -> Sequence[KeptClaim]:
         return list((await self._ended.read_all()).values())

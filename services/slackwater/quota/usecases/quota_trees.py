@@ -47,6 +47,14 @@ class QuotaTrees:
             raise NotFound(said, code=ELASTIC_QUOTA.code("not_found"))
         return found
 
+    async def find(self, quota: str) -> DeclaredQuota:
+        """Returns a quota, also one that was stored elsewhere a moment ago. Raises NotFound, Unavailable."""
+        try:
+            return self.declared(quota)
+        except NotFound:
+            await self._quotas.catch_up()
+        return self.declared(quota)
+
     def layout(self, tree: str) -> TreeLayout:
         """Returns the quotas of a tree, prepared for arbitrations. Raises Conflict for a tree that is none."""
         if tree not in self._layouts:
