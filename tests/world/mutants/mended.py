@@ -136,7 +136,7 @@ MENDED = (
         mended="5f3d9505",
         evicts=True,
         faults=("cut|cut answers",),
-        seed=5,
+        seed="two-writers-evict-one-pod.json",
     ),
     Mutant(
         "deaf to an owner whose clock is behind",

@@ -9,6 +9,7 @@ from tests.world.mutants.plant import Edit
 
 PLANS, LIMITS, ORDER = "plans follow the ledger", "uses are within limits", "queue order is kept"
 CLAIMS, NEEDED, SETTLED = "claims are found once", "reclaims take what is needed", "quotas are settled at rest"
+POOLS = "plans know the pools"
 _mutant = partial(Mutant, quotas=True, size=(2, 120.0))
 QUOTAS = (
     _mutant(
@@ -114,5 +115,42 @@ QUOTAS = (
         "a replica keeps the first layout of a tree for good",
         (Edit("quota.usecases.quota_trees:QuotaTrees.__init__", "quotas.on_change(self._layouts.clear)", "pass"),),
         (SETTLED, LIMITS),
+    ),
+    _mutant(
+        "pools that are not read yet are empty",
+        "a replica that has just started decides before it knows the nodes, and takes everything back",
+        (Edit("quota.usecases.quota_trees:QuotaTrees.require_pools", "if not self._totals.is_known:", "if False:"),),
+        (POOLS,),
+        mended="a2033dd7",
+        faults=("crash@quota|stop@quota",),
+    ),
+    _mutant(
+        "node that is back stays deleted",
+        "a replica that starts drops every node that was ever deleted",
+        (
+            Edit(
+                "quota.usecases.cluster_totals:ClusterTotals.receive",
+                "if self._fold.apply(newest)",
+                "if False",
+            ),
+        ),
+        (POOLS,),
+        mended="6ffaa07d",
+        faults=("crash@quota|stop@quota",),
+    ),
+    _mutant(
+        "claims of unread trees do not count",
+        "a replica that has just started deletes quotas that have claims",
+        (
+            Edit(
+                "quota.usecases.manage_claims:ManageClaims.counts",
+                "for kept in await unit.live()",
+                "for kept in await unit.live() if kept.tree in self._trees.names()",
+            ),
+        ),
+        (SETTLED,),
+        mended="a10b05c5",
+        faults=("crash@quota|stop@quota",),
+        seed=63,
     ),
 )
