@@ -103,7 +103,9 @@ class Claimer:
         """The life of one claim, until it has ended; during the quiet time it stays as it is."""
         submit = Ask(SUBMIT, claim)
         if rng.random() < 0.15:  # two replicas get the same request at the same time
-            first, _ = await asyncio.gather(self._told(process, rng, claim, submit), self._once(process, rng, claim, submit))
+            first, _ = await asyncio.gather(
+                self._told(process, rng, claim, submit), self._once(process, rng, claim, submit)
+            )
         else:
             first = await self._told(process, rng, claim, submit)
         patience, holds = rng.uniform(5.0, 60.0), self._hold_seconds * rng.uniform(0.3, 1.5)

@@ -14,7 +14,7 @@ from tests.world.faults import FaultKind, fault_kinds
 from tests.world.plan import BROKER, POSTGRES, QUOTA, Plan, PlannedChange, PlannedFault, replicas
 from tests.world.settling import QUOTAS_SECONDS
 
-SHARE = 0.06
+SHARE = 0.05
 """Of the seeds: two replicas that arbitrate cost about a third of a small run."""
 POOLS: Final = ("simulated", "other")
 """The first is that of the agents' machines; only scripted nodes are in the other."""
@@ -43,7 +43,7 @@ OF_TREE: Final = ("shared-x", "shared-y")
 
 def with_quotas(plan: Plan) -> Plan:
     """The plan with quotas and claims, if its seed has them."""
-    rng = Random(f"quotas of {plan.seed}")
+    rng = Random(f"claims of {plan.seed}")
     return _with_claims(plan, rng) if rng.random() < SHARE else plan
 
 

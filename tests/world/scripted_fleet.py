@@ -95,7 +95,9 @@ class ScriptedFleet:
         elif act == "delete":
             node.events.clear()
             node.changed.clear()
-            node.note(NodeDeleted(node=node.name, reason=DeletionReason.OPERATOR, deleted_by="operator", deleted_at=now))
+            node.note(
+                NodeDeleted(node=node.name, reason=DeletionReason.OPERATOR, deleted_by="operator", deleted_at=now)
+            )
 
     def _restore(self, now: datetime) -> None:
         """Every node is there, open and alive, and stays as it is."""
@@ -143,9 +145,7 @@ class ScriptedFleet:
 
     def _see(self, node: ScriptedNode, now: datetime, liveness: Liveness) -> None:
         node.note(
-            NodeLivenessChanged(
-                node=node.name, liveness=liveness, previous=None, last_report_at=now, changed_at=now
-            )
+            NodeLivenessChanged(node=node.name, liveness=liveness, previous=None, last_report_at=now, changed_at=now)
         )
 
     async def _publish(self, bus: Bus, now: datetime, *, every: bool) -> None:
@@ -162,4 +162,3 @@ class ScriptedFleet:
 def _in_order(kinds: Any) -> Sequence[type[Payload]]:
     """Sorted by type: a set of classes has no order of its own."""
     return sorted(kinds, key=lambda kind: str(kind.TYPE))
-

@@ -77,8 +77,8 @@ COLUMNS: Mapping[str, tuple[TableColumn, ...]] = {
         TableColumn(
             "LIMIT",
             lambda item: (
-                "none" if item["cpu_limit_milli"] is None else cpu(item["cpu_limit_milli"])
-            ) + unread_mark(item),
+                ("none" if item["cpu_limit_milli"] is None else cpu(item["cpu_limit_milli"])) + unread_mark(item)
+            ),
             right=True,
         ),
         TableColumn("WORKLOAD", text_at("workload")),

@@ -46,7 +46,11 @@ QUOTAS = (
         "reclaim takes more than needed",
         "victims that turn out not to be needed are asked to end as well, the whole quota at least",
         (
-            Edit("fairshare.victims:choose", "if not short:\n                break", "if not short:\n                pass"),
+            Edit(
+                "fairshare.victims:choose",
+                "if not short:\n                break",
+                "if not short:\n                pass",
+            ),
             Edit("fairshare.victims:choose", "return _spared(state, chosen, missing)", "return chosen"),
         ),
         (NEEDED,),

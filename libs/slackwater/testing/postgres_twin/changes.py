@@ -76,7 +76,7 @@ class RowBuilder:
         return lambda frame: None if (found := value(frame)) is None else store(found)
 
     def finish(self, frame: Frame, values: list[Any]) -> Values:
-        """Raises NotNullViolationError, and CheckViolationError for a row that a constraint or every partition refuses."""
+        """Raises NotNullViolationError, and CheckViolationError for what a constraint or every partition refuses."""
         definition = self._definition
         for number, generated in self._generated:
             frame[self._place] = values

@@ -137,7 +137,9 @@ def _sizes(value: Sequence[Any]) -> list[int]:
 def _is_within(used: Json, ceiling: Json) -> bool:
     """As quota's migration 0002 defines it."""
     most = ceiling.content
-    return not any(int(value) < 0 or (name in most and int(value) > int(most[name])) for name, value in used.content.items())
+    return not any(
+        int(value) < 0 or (name in most and int(value) > int(most[name])) for name, value in used.content.items()
+    )
 
 
 STRICT: Mapping[str, Callable[..., Any]] = {

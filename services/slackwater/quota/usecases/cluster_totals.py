@@ -16,7 +16,6 @@ from slackwater.fairshare.documents import QuotaPool
 from slackwater.model.time import Clock
 from slackwater.quota.domain.pool_totals import TreeTotals, totals_of
 
-
 WATCHED: Final[tuple[type[Payload], ...]] = (
     NodeDescribed,
     NodeLivenessChanged,

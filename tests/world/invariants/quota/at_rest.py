@@ -99,7 +99,9 @@ class QuotasAreSettledAtRest(Invariant):
                 if lent != borrowed:
                     raise Violation(f"below {parent} {lent} {key} is lent and {borrowed} borrowed")
 
-    def _check_due(self, tree: str, trees: Any, quotas: Any, claims: list[QuotaClaim], total: Mapping[str, int]) -> None:
+    def _check_due(
+        self, tree: str, trees: Any, quotas: Any, claims: list[QuotaClaim], total: Mapping[str, int]
+    ) -> None:
         settings = QuotaSettings(**self.world.plan.settings.get(QUOTA, {})).arbitration()
         now_s = self.world.wall_seconds() - DUE_SECONDS
         since = dict.fromkeys((quota.name for quota in quotas), now_s)

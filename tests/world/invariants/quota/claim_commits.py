@@ -147,7 +147,9 @@ class TreeBooks:
     def held(self, tree: str, quotas: set[str] | None = None) -> dict[str, int]:
         """What the claims of these quotas hold, or those of all."""
         return summed(
-            claim for claim in self.of_tree(tree) if claim.state in HOLDING and (quotas is None or claim.quota in quotas)
+            claim
+            for claim in self.of_tree(tree)
+            if claim.state in HOLDING and (quotas is None or claim.quota in quotas)
         )
 
     def queued(self, tree: str, quota: str) -> list[QuotaClaim]:

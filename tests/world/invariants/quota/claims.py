@@ -54,7 +54,9 @@ class ClaimsAreFoundOnce(Invariant):
         history = self._history.get(name, [])
         if not any(_is_same(known.claim, kept.claim) for known in history):
             was = [known.claim.state.value for known in history]
-            raise Violation(f"a client was told that {name} is {kept.claim.state} ({kept.claim.admitted}); it was {was}")
+            raise Violation(
+                f"a client was told that {name} is {kept.claim.state} ({kept.claim.admitted}); it was {was}"
+            )
         self._told[name] = kept
         if answer.verb == RELEASE:
             self._released.add(name)
@@ -68,9 +70,9 @@ class ClaimsAreFoundOnce(Invariant):
             if commit.tables.get(name, set()) == {CLAIMS, ENDED_CLAIMS}:
                 raise Violation(f"{name} is in both tables")
             after, before = change.after, change.before
-            if after is not None and (before is None or before.claim.state is not after.claim.state):
-                if announced.count((name, after.claim.state.value)) != 1:
-                    raise Violation(f"{name} becomes {after.claim.state}; its commit announces {announced}")
+            is_new = after is not None and (before is None or before.claim.state is not after.claim.state)
+            if is_new and after is not None and announced.count((name, after.claim.state.value)) != 1:
+                raise Violation(f"{name} becomes {after.claim.state}; its commit announces {announced}")
 
     def _check(self, name: str, change: ClaimChange) -> None:
         history = self._history.setdefault(name, [])

@@ -229,7 +229,9 @@ class ReclaimsTakeWhatIsNeeded(OfQuota):
         for spared, _ in victims:
             rest = summed(victim for victim, _ in victims if victim.id != spared.id)
             if all(rest.get(key, 0) >= amount for key, amount in needed.items()):
-                raise Violation(f"{spared.id} is asked to end for {wanted}, which needs {needed}; the others give {rest}")
+                raise Violation(
+                    f"{spared.id} is asked to end for {wanted}, which needs {needed}; the others give {rest}"
+                )
 
 
 def _resource(record: Mapping[str, Any]) -> str:
