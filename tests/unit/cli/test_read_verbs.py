@@ -303,7 +303,7 @@ def test_rows_are_selected_and_sorted(run: Run) -> None:
 
 @pytest.mark.parametrize(
     ("limits", "text"),
-    [((None, None), "none (unread)"), ((2000, 2000), "2.00 (unread)"), ((500, None), "none -> 0.50 (unread)")],
+    [((None, None), "none (unread)"), ((2000, 2000), "2 (unread)"), ((500, None), "none -> 500m (unread)")],
 )
 def test_a_limit_that_the_agent_could_not_read_is_marked(limits: tuple[int | None, int | None], text: str) -> None:
     """`get pods` and the pods of `describe node` are this table."""
