@@ -91,7 +91,7 @@ class Claimer:
         wanted = WantedClaim(
             id=f"{self.name}-{self._numbers}",
             tier=rng.choice(("prod", "batch", "batch")),
-            request=request,  # type: ignore[arg-type] # as JSON has it
+            request=request,
             partial_minimum={"cpu": "250m"} if rng.random() < 0.1 else None,
             priority=rng.choice((0, 0, 0, 0, 3, 10)),
             non_preemptible=rng.random() < 0.1,
