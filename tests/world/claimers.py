@@ -31,6 +31,8 @@ PAUSE_SECONDS = (0.2, 3.0)
 LOOK_SECONDS, QUIET_LOOK_SECONDS = 2.0, 5.0
 """Between two looks at a claim, during the faults and after them."""
 BEGIN_SECONDS = 5.0
+FAVOURITES = 3
+"""Quotas of a client."""
 SUBMIT, START, RELEASE, LOOK = "submit", "start", "release", "look"
 CONTENDED: Final = "quota_contended"
 Request = Callable[[ManageClaims], Awaitable[ClaimStanding]]
@@ -60,7 +62,10 @@ class Claimer:
         self.name = name
         self._world = world
         self._rng = world.random(name)
-        self._workloads = self._rng.choice((2, 3, 5))
+        self._workloads = self._rng.choice((3, 5, 8))
+        names = quota_names(world.plan)
+        self._quotas = self._rng.sample(names, min(FAVOURITES, len(names)))
+        """Few, so that claims queue up behind each other."""
         self._hold_seconds = self._rng.choice((4.0, 15.0, 60.0))
         self._numbers = 0
 
@@ -97,7 +102,7 @@ class Claimer:
             non_preemptible=rng.random() < 0.1,
             grace_seconds=rng.choice((0.0, 3.0, 10.0)),
         )
-        return wanted.claim(rng.choice(quota_names(self._world.plan)))
+        return wanted.claim(rng.choice(self._quotas))
 
     async def _live(self, process: Process, rng: Random, claim: QuotaClaim) -> None:
         """The life of one claim, until it has ended; during the quiet time it stays as it is."""

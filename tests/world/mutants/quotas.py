@@ -18,8 +18,13 @@ QUOTAS = (
         (
             Edit(
                 "quota.adapters.claim_rows:KeyedLedgerUnit.advance",
-                "await self._trees.replace(written, tree.generation)",
-                "await self._trees.write([written])",
+                "written = replace(tree, generation=tree.generation + 1)",
+                "written = replace(tree, generation=(await self.tree(tree.tree)).generation + 1)",
+            ),
+            Edit(
+                "quota.adapters.claim_rows:KeyedLedgerUnit.advance",
+                "self._trees.replace(written, tree.generation)",
+                "self._trees.replace(written, (await self.tree(tree.tree)).generation)",
             ),
         ),
         (PLANS, LIMITS, CLAIMS),
@@ -86,12 +91,17 @@ QUOTAS = (
     ),
     _mutant(
         "pool without an end",
-        "a claim is admitted whatever the pool has",
+        "a claim is admitted whatever the pool has, and whatever other quotas do not lend",
         (
             Edit(
                 "fairshare.occupancy:Occupancy.fits",
                 "if root.get(resource, 0) + amount > self._total.get(resource, 0):",
                 "if False:",
+            ),
+            Edit(
+                "fairshare.occupancy:Occupancy.fits",
+                "return self._seen is self._used or not any(self._beyond(quota, amounts))",
+                "return True",
             ),
         ),
         (LIMITS,),

@@ -15,6 +15,7 @@ from slackwater.fairshare.claims import ENDED, TRANSITIONS, ClaimState, QuotaCla
 from slackwater.quota.domain.ledger_records import KeptClaim
 from slackwater.quota.ports import CLAIMS, ENDED_CLAIMS
 
+NOT_FOUND = "claim_not_found"
 _SAME = ("id", "quota", "tier", "request", "priority", "partial_minimum", "submitted_s")
 
 
@@ -50,6 +51,9 @@ class ClaimsAreFoundOnce(Invariant):
     def _answer(self, name: str, answer: Answer) -> None:
         kept = answer.kept
         if kept is None:
+            if answer.code == NOT_FOUND and name in self._told:
+                was = self._told[name].claim.state
+                raise Violation(f"a client was told that {name} is {was}, and now that there is no such claim")
             return
         history = self._history.get(name, [])
         if not any(_is_same(known.claim, kept.claim) for known in history):

@@ -21,7 +21,7 @@ from tests.world.trace import Kind, Step
 from tests.world.world import World
 
 from slackwater.fairshare.claims import HOLDING, ClaimState, QuotaClaim
-from slackwater.fairshare.queue_order import QueuePolicy, rank
+from slackwater.fairshare.queue_order import QueuePolicy
 from slackwater.fairshare.waiting_queue import shape_of
 from slackwater.quota.settings import QuotaSettings
 
@@ -189,13 +189,20 @@ class QueueOrderIsKept(OfQuota):
                     f"{kept.claim.priority}"
                 )
 
+    def _rank(self, claim: QuotaClaim) -> tuple[float, float, str]:
+        """Decision 0108, again: the product's own function may be wrong."""
+        first = -float(claim.priority)
+        if self._aging_s is not None:
+            first = claim.submitted_s - claim.priority * self._aging_s
+        return first, claim.submitted_s, claim.id
+
     def _passed(self, tree: str, claim: QuotaClaim, commit: ClaimCommit) -> Iterator[QuotaClaim]:
-        own, snapshot = rank(claim, self._aging_s), commit.snapshot
+        own, snapshot = self._rank(claim), commit.snapshot
         policies = {} if snapshot is None else snapshot.queue_policies
         total = {} if snapshot is None else snapshot.totals.get(tree, {})
         is_strict = policies.get(claim.quota) is QueuePolicy.STRICT_FIFO
         for other in self.books.queued(tree, claim.quota):
-            if rank(other, self._aging_s) < own:
+            if self._rank(other) < own:
                 least = other.request if other.partial_minimum is None else other.partial_minimum
                 fits_once = all(amount <= total.get(key, 0) for key, amount in least.items())
                 if shape_of(other) == shape_of(claim) or (is_strict and fits_once):
