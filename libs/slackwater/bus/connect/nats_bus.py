@@ -220,13 +220,9 @@ class NatsBus:
 
     @asynccontextmanager
     async def watch(
-        self,
-        payload: type[P],
-        handler: Callable[[Event[P]], Awaitable[None]],
-        *,
-        key: str | None = None,
-        caught_up: Callable[[], None] | None = None,
-    ) -> AsyncIterator[None]:
+        self, payload: type[P], handler: Callable[[Event[P]], Awaitable[None]], *,
+        key: str | None = None, caught_up: Callable[[], None] | None = None,
+    ) -> AsyncIterator[None]:  # fmt: skip
         filters, start = [subjects_below(payload, key)], Start(None)
         reader = OrderedReader(
             self._client, self._js, payload.STREAM, filters, start, WATCH_BATCH, confined=self._confined
