@@ -19,7 +19,9 @@ from pathlib import Path
 from slackwater.model.errors import Misconfigured, Unavailable
 from slackwater.runtime.loopback import is_loopback
 
-START_SECONDS = 10.0
+RECOVERY_SECONDS = 300.0
+"""As PostgreSQL has: a broker opens its port when its streams are restored, which takes long where they are large or
+the machine is slow."""
 STOP_SECONDS = 2.0
 POLL_SECONDS = 0.01
 
@@ -189,16 +191,18 @@ class EmbeddedNats:
         )
 
     async def _await_port(self, process: subprocess.Popen[bytes]) -> int:
-        deadline = time.monotonic() + START_SECONDS
+        deadline = time.monotonic() + RECOVERY_SECONDS
         while time.monotonic() < deadline and process.poll() is None:
             for file in self._directory.glob("*.ports"):
                 port = _port_in(file)
                 if port is not None:
                     return port
             await asyncio.sleep(POLL_SECONDS)
+        ended = process.poll()
         await self.stop()
         log = self.log_file.read_text(errors="replace")[-2000:] if self.log_file.exists() else "(no log)"
-        raise Unavailable(f"nats-server did not come up within {START_SECONDS:.0f} s; end of {self.log_file}:\n{log}")
+        seen = f"did not come up within {RECOVERY_SECONDS:.0f} s" if ended is None else f"ended with status {ended}"
+        raise Unavailable(f"nats-server {seen}; end of {self.log_file}:\n{log}")
 
     def _end_leftover(self) -> None:
         """Terminate a server that outlived its parent (without pdeathsig): two servers on one store

@@ -46,7 +46,11 @@ while len(held) < goal:
 print("grown", flush=True)
 time.sleep(1000)
 """
-WAIT = "import time; time.sleep(3)"
+WAIT = """
+import os, sys, time
+while not os.path.exists(sys.argv[2]):
+    time.sleep(0.05)
+"""
 HOLD = "import sys, time; held = bytearray(b'x') * (int(sys.argv[1]) << 20); time.sleep(1000)"
 
 
@@ -142,8 +146,9 @@ async def test_the_page_cache_of_a_streaming_pod_is_held_to_its_limit(machine: M
                 if one.memory_high_bytes == 128 * MIB
             ]
         )
-        assert usage[-1].original_memory_high_bytes is not None
-        assert (usage[-1].reclaimable_bytes or 0) > 64 * MIB
+        original = before.strip()
+        assert usage[-1].original_memory_high_bytes == (None if original == "max" else int(original))
+        assert (usage[-1].reclaimable_bytes or 0) > 32 * MIB
         await machine.declare()
         await until(lambda: file.read_text() == before)
     assert service.restored_exactly
@@ -152,15 +157,21 @@ async def test_the_page_cache_of_a_streaming_pod_is_held_to_its_limit(machine: M
     await until(lambda: job.poll() is not None)
 
 
-async def test_a_pod_that_grows_under_its_limit_is_slowed_down_and_never_ended(machine: Machine) -> None:
-    job = machine.execute(sys.executable, "-c", WAIT + GROW, "500", flags=("--memory", "800Mi"))
+async def test_a_pod_that_grows_under_its_limit_is_slowed_down_and_never_ended(
+    machine: Machine, tmp_path: Path
+) -> None:
+    """Nor does it stand still: without the raised level, Linux 6.1 let it grow by 12 MiB in 57 s on cgroup v2."""
+    go = tmp_path / "go"
+    job = machine.execute(sys.executable, "-c", WAIT + GROW, "300", str(go), flags=("--memory", "800Mi"))
     async with machine.agent() as service:
         [pod] = await machine.pod(service)
         root_file(service)
         file = Path(service.driver.knob(MEMORY_HIGH, pod.uid).path)
         before = file.read_text()
         await machine.declare(memory_throttles=[throttle(pod.uid, 64 * MIB)])
-        await until(lambda: used(file) > 500 * MIB)
+        await until(lambda: file.read_text() != before)
+        go.touch()
+        await until(lambda: used(file) > 300 * MIB)
         assert service.driver.alive(pod.uid)
         assert job.poll() is None
     assert service.restored_exactly
@@ -169,12 +180,17 @@ async def test_a_pod_that_grows_under_its_limit_is_slowed_down_and_never_ended(m
     await until(lambda: job.poll() is not None)
 
 
-async def test_a_pod_beyond_its_own_hard_limit_is_still_ended_by_the_kernel(machine: Machine) -> None:
-    job = machine.execute(sys.executable, "-c", WAIT + GROW, "500", flags=("--memory", "200Mi"))
+async def test_a_pod_beyond_its_own_hard_limit_is_still_ended_by_the_kernel(machine: Machine, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    job = machine.execute(sys.executable, "-c", WAIT + GROW, "500", str(go), flags=("--memory", "200Mi"))
     async with machine.agent() as service:
         [pod] = await machine.pod(service)
         root_file(service)
+        file = Path(service.driver.knob(MEMORY_HIGH, pod.uid).path)
+        before = file.read_text()
         await machine.declare(memory_throttles=[throttle(pod.uid, 100 * MIB)])
+        await until(lambda: file.read_text() != before)
+        go.touch()
         assert await until(job.poll) == 137
 
 

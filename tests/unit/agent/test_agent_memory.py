@@ -21,6 +21,7 @@ from slackwater.agent.domain.controls.memory_high import (
     MemoryHigh,
     MemoryPause,
     bounded_v1,
+    bounded_v2,
     eased,
     hard_limit,
     lowest,
@@ -56,6 +57,26 @@ def test_a_bound_on_v1_never_comes_near_what_the_pod_cannot_drop(high: int, held
     assert bound % GRAIN_BYTES == 0
     least = max(high, held + MARGIN_BYTES, held + held // 4, held + cache - MOST_RECLAIMED_BYTES)
     assert bound < least + GRAIN_BYTES
+
+
+@given(high=amounts, held=amounts, cache=amounts)
+def test_a_level_on_v2_is_raised_only_for_a_pod_that_could_not_go_on(high: int, held: int, cache: int) -> None:
+    """Above memory.high, a pod without page cache waits seconds for each few pages."""
+    level = bounded_v2(high, held + cache, cache)
+    assert level >= high
+    assert 10 * level >= 11 * held - 10
+    if high >= held + held // 10:
+        assert level == high
+    else:
+        assert level < held + held // 10 + GRAIN_BYTES
+
+
+@given(high=st.integers(MIB, GIB), goal=st.integers(MIB, 16 * GIB))
+def test_a_growing_pod_on_v2_is_let_through_step_by_step(high: int, goal: int) -> None:
+    held, steps = 0, 0
+    while held < goal:
+        held, steps = min(goal, bounded_v2(high, held, 0)), steps + 1
+        assert steps < 100
 
 
 @given(high=st.integers(1, GIB), cache=st.integers(0, 1 << 36), held=st.integers(0, 64 * MIB))

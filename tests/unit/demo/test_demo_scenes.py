@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import re
+from decimal import Decimal
 from statistics import median
 from typing import Any
 from xml.etree import ElementTree
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -106,6 +109,7 @@ lend_turns = st.builds(
     requests=st.integers(0, 500),
     errors=st.integers(0, 2),
     p99_ms=st.one_of(st.none(), st.floats(1, 500)),
+    slowest_ms=st.lists(st.floats(1, 500), max_size=20).map(lambda found: tuple(sorted(found, reverse=True))),
     prod_cpu=st.floats(0, 2),
     free_milli=st.integers(0, 2000),
     placed=st.integers(0, 8),
@@ -132,9 +136,39 @@ def test_lend_says_the_spreads_of_its_rows(scene: LendScene) -> None:
 @given(lends)
 def test_lend_wins_core_hours_at_the_same_p99_or_fails(scene: LendScene) -> None:
     ours, without = scene.p99s(lend_result.OFFERS), scene.p99s(lend_result.REQUESTS)
-    same = bool(ours and without) and median(ours) <= 1.2 * median(without) + 5
     told = [text for text in lend_result.failures(scene) if "p99" in text]
-    assert bool(told) is not same
+    if not ours or not without:
+        assert told
+        return
+    bound = 1.2 * median(without) + 5
+    turns = scene.of(lend_result.OFFERS)
+    slower = sum(one > bound for turn in turns for one in turn.slowest_ms)
+    chance = lend_result.by_chance(slower, sum(turn.requests for turn in turns))
+    assert bool(told) is (median(ours) > bound and chance <= 0.01)
+    unclear = [text for text in lend_result.sentences(scene) if "more turns tell" in text]
+    assert bool(unclear) is (median(ours) > bound and chance > 0.01)
+
+
+@given(st.integers(0, 60), st.integers(0, 60))
+def test_slow_requests_come_by_chance_as_often_as_a_binomial_says(slow: int, requests: int) -> None:
+    counted = sum(Decimal(math.comb(requests, k)) * Decimal("0.01") ** k * Decimal("0.99") ** (requests - k)
+                  for k in range(slow, requests + 1))  # fmt: skip
+    assert lend_result.by_chance(slow, requests) == pytest.approx(float(counted), rel=1e-9, abs=1e-30)
+
+
+def test_one_turn_of_each_misses_the_p99_only_by_more_than_chance() -> None:
+    def scene(slow: int) -> LendScene:
+        turn = LendTurn(variant="requests", seconds=4, requests=230, errors=0, p99_ms=23.7, prod_cpu=0.5,
+                        free_milli=2000, placed=4, placed_milli=1000, batch_core_seconds=3)  # fmt: skip
+        slowest = (36.0,) * slow + (20.0,) * (20 - slow)
+        ours = turn.model_copy(update={"variant": "offers", "p99_ms": 35.8, "slowest_ms": slowest})
+        return LendScene(turns=(turn, ours))
+
+    assert not lend_result.not_the_same(scene(3))
+    assert lend_result.not_the_same(scene(8)) == [
+        "lend: prod's median p99 with offers, 35.8 ms, is above 33.4 ms (1.2 x without offers + 5 ms); 8 of 230 "
+        "requests took longer, which is by chance in 0.2% of runs"
+    ]
 
 
 @given(lends)

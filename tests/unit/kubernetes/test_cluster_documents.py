@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -102,6 +103,7 @@ class DocumentCluster(Cluster):
         app = build_app([resource_router(scene.change) for scene in self.kinds.values()], no_checks, http)
         self._transport, self.away = httpx2.ASGITransport(app=app), False
         self.requests: list[tuple[str, str]] = []
+        self.answering = 0
 
     async def handle(self, request: httpx2.Request) -> httpx2.Response:
         if self.away:
@@ -109,7 +111,11 @@ class DocumentCluster(Cluster):
         self.requests.append((request.method, request.url.path))
         if not any(scene.kind.path in request.url.path for scene in self.kinds.values()):
             return httpx2.Response(200, json={"items": []})  # kinds that this test does not serve
-        return await self._transport.handle_async_request(request)
+        self.answering += 1
+        try:
+            return await self._transport.handle_async_request(request)
+        finally:
+            self.answering -= 1
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[KubernetesService]:
@@ -128,9 +134,12 @@ class DocumentCluster(Cluster):
             yield service
 
     async def seconds(self, seconds: int) -> None:
-        """A request takes many turns of the event loop, more than one step of the clock waits for."""
+        """A request takes many turns of the event loop, and threads of the server: more than one step of the clock waits
+        for."""
         for _ in range(10 * seconds):
             await self.scene.advance(0.1)
+            while self.answering:
+                await asyncio.sleep(0.001)
 
     async def alice(self, method: str, kind: str, name: str, **options: Any) -> httpx2.Response:
         headers = {"Authorization": f"Bearer {TOKEN[::-1]}"}

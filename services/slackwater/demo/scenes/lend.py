@@ -163,6 +163,7 @@ class LendTurns:
             requests=phase.requests,
             errors=phase.errors,
             p99_ms=phase.p99_ms,
+            slowest_ms=found.slowest_ms,
             prod_cpu=phase.prod_cpu,
             free_milli=room.cpu_milli,
             placed=placed,

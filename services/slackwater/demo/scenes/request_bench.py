@@ -24,13 +24,17 @@ PATIENCE_SECONDS: Final = 2.0
 _DRAINED_CPUS, _DRAIN_STEP_SECONDS, _DRAIN_STEPS = 0.15, 0.2, 25
 _WARM_SECONDS, _WARM_RATE = 1.5, 60.0
 _GAUGE_SECONDS = 0.5
+SLOWEST_KEPT: Final = 20
+"""More than a turn of 230 requests may have beyond its p99 by chance (lend_result.by_chance)."""
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredStretch:
-    """What a stretch of requests showed, from `began` to `ended` (monotonic seconds)."""
+    """What a stretch of requests showed, from `began` to `ended` (monotonic seconds). `slowest_ms` are the latencies of
+    its SLOWEST_KEPT slowest requests, falling."""
 
     phase: Phase
+    slowest_ms: tuple[float, ...]
     other: OtherWork
     began: float
     ended: float
@@ -65,8 +69,10 @@ class RequestBench:
         await generator.process.wait()
         pressures = [sample.some for sample in self.gauge.pressures(start, start + seconds)]
         cores = self.gauge.cores(start, start + seconds)
-        phase = summary.phase(name, seconds, generator.samples("turn"), pressures, cores)
-        return MeasuredStretch(phase, other.found, start, start + seconds)
+        samples = generator.samples("turn")
+        phase = summary.phase(name, seconds, samples, pressures, cores)
+        slowest = sorted((round(sample.latency * 1000, 2) for sample in samples), reverse=True)[:SLOWEST_KEPT]
+        return MeasuredStretch(phase, tuple(slowest), other.found, start, start + seconds)
 
     async def drain(self) -> None:
         """Wait until the service has worked off what it queued, so that no turn begins with another's backlog."""

@@ -1,8 +1,10 @@
-"""The upper memory level of a pod: the lowest that any writer requests, and on cgroup v1 never near what the pod needs.
+"""The upper memory level of a pod: the lowest that any writer requests, and never below what the pod needs.
 
-cgroup v2 has memory.high, which slows a pod down and never ends it. On v1 the hard limit stands in for it, with two
-precautions. It is at least what the pod cannot drop plus a margin, computed again at every sample. And while it is in
-force `memory.oom_control` pauses the pod at its limit instead of ending it, until the next sample raises the limit.
+cgroup v2 has memory.high. Above it the kernel reclaims, and lets a pod that has nothing to reclaim wait up to two
+seconds for each few pages: a pod that grew after the cut would stand still, holding its memory (Linux 6.1: 12 MiB in
+57 s; with a level raised every 3 s, 136 MiB in 24 s). So the level is at least a little more than what the pod cannot
+drop, computed again at every sample. On v1 the hard limit stands in, with a wider margin, and while it is in force
+`memory.oom_control` pauses the pod at its limit instead of ending it, until the next sample raises the limit.
 """
 
 from __future__ import annotations
@@ -23,8 +25,10 @@ from slackwater.model.pods import Pod
 MIB = 1 << 20
 MARGIN_BYTES = 64 * MIB
 """Stays above what a pod cannot drop, or a quarter of that, whichever is more."""
+GROWTH_SHARE = 10
+"""On v2 the level is at least a tenth more than what a pod cannot drop, as the planner's `unreclaimableMargin`."""
 GRAIN_BYTES = 16 * MIB
-"""Limits on v1 are multiples of this, so that small changes of usage cause no writes."""
+"""Limits on v1, and raised levels on v2, are multiples of this, so that small changes of usage cause no writes."""
 MOST_RECLAIMED_BYTES = 256 * MIB
 """One write on v1 drops at most so much, because the agent waits for it (about 0.1 s)."""
 RESTORE_STEP = 0.25
@@ -42,6 +46,13 @@ def bounded_v1(high_bytes: int, used_bytes: int, cache_bytes: int) -> int:
     return -(-least // GRAIN_BYTES) * GRAIN_BYTES
 
 
+def bounded_v2(high_bytes: int, used_bytes: int, cache_bytes: int) -> int:
+    """The level in memory.high: the requested one, raised for a pod that has grown beyond it without page cache."""
+    unreclaimable = max(0, used_bytes - cache_bytes)
+    least = unreclaimable + unreclaimable // GROWTH_SHARE
+    return high_bytes if high_bytes >= least else -(-least // GRAIN_BYTES) * GRAIN_BYTES
+
+
 def _usage_v1(files: CgroupFiles) -> tuple[int, int]:
     """Usage and page cache in bytes, those of child cgroups included."""
     counters = dict(line.split(" ", 1) for line in files.read("memory.stat").splitlines())
@@ -52,6 +63,19 @@ def _usage_v1(files: CgroupFiles) -> tuple[int, int]:
     return int(files.read("memory.usage_in_bytes")), cache
 
 
+def _usage_v2(files: CgroupFiles) -> tuple[int, int]:
+    counters = dict(line.split(" ", 1) for line in files.read("memory.stat").splitlines())
+    try:
+        cache = int(counters["inactive_file"]) + int(counters["active_file"])
+    except (KeyError, ValueError) as error:
+        raise Misconfigured("memory.stat has no page cache", code="read_refused", field="memory.stat") from error
+    return int(files.read("memory.current")), cache
+
+
+def _render_v2(value: Value, files: CgroupFiles) -> str:
+    return "max" if value is None else str(bounded_v2(int(value), *_usage_v2(files)))
+
+
 def _render_v1(value: Value, files: CgroupFiles) -> str:
     return "-1" if value is None else str(bounded_v1(int(value), *_usage_v1(files)))
 
@@ -60,7 +84,7 @@ MEMORY_HIGH = KnobSpec(
     name="memory_high",
     default=None,
     v1=KernelFile("memory", "memory.limit_in_bytes", _render_v1, parse_v1),
-    v2=KernelFile("memory", "memory.high"),
+    v2=KernelFile("memory", "memory.high", _render_v2),
     least=0,
 )
 """In bytes; None = unlimited."""
