@@ -127,7 +127,7 @@ def test_more_than_the_pool_the_max_or_the_min_of_the_bound_is_found() -> None:
 def test_a_use_that_is_not_the_sum_of_its_claims_is_found() -> None:
     ledger = Ledger(UsesAreWithinLimits)
     ledger.commit(admitted(queued("a")), uses={"team": (2, 6)})
-    with pytest.raises(Violation, match="its claims hold {'cpu': 4}"):
+    with pytest.raises(Violation, match=r"its claims hold \{'cpu': 4\}"):
         ledger.commit(admitted(queued("b")), uses={"team": (2, 6)})
     with pytest.raises(Violation, match="allowed"):
         ledger.commit(queued("c"), uses={"team": (7, 6)})

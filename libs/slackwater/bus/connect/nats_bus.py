@@ -223,10 +223,8 @@ class NatsBus:
         self, payload: type[P], handler: Callable[[Event[P]], Awaitable[None]], *,
         key: str | None = None, caught_up: Callable[[], None] | None = None,
     ) -> AsyncIterator[None]:  # fmt: skip
-        filters, start = [subjects_below(payload, key)], Start(None)
-        reader = OrderedReader(
-            self._client, self._js, payload.STREAM, filters, start, WATCH_BATCH, confined=self._confined
-        )
+        stream, filters, start = payload.STREAM, [subjects_below(payload, key)], Start(None)
+        reader = OrderedReader(self._client, self._js, stream, filters, start, WATCH_BATCH, confined=self._confined)
 
         async def work() -> bool:
             messages = await reader.next()
