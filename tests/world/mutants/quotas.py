@@ -28,6 +28,7 @@ QUOTAS = (
             ),
         ),
         (PLANS, LIMITS, CLAIMS),
+        seed=1,
     ),
     _mutant(
         "release counted twice",
@@ -40,6 +41,7 @@ QUOTAS = (
             ),
         ),
         (LIMITS,),
+        seed=1,
     ),
     _mutant(
         "cycle of quotas allowed",
@@ -76,6 +78,7 @@ QUOTAS = (
             ),
         ),
         (ORDER,),
+        seed=6,
     ),
     _mutant(
         "ended claims are forgotten",
@@ -88,6 +91,7 @@ QUOTAS = (
             ),
         ),
         (CLAIMS,),
+        seed=1,
     ),
     _mutant(
         "pool without an end",
@@ -123,6 +127,7 @@ QUOTAS = (
         "a claim that is not preemptible is asked to end like others",
         (Edit("fairshare.victims:in_reclaim_order", "if not claim.non_preemptible and", "if"),),
         (NEEDED,),
+        seed=8,
     ),
     _mutant(
         "quotas in force are not followed",
@@ -137,6 +142,7 @@ QUOTAS = (
         (POOLS,),
         mended="a2033dd7",
         faults=("crash@quota|stop@quota",),
+        seed=2,
     ),
     _mutant(
         "node that is back stays deleted",

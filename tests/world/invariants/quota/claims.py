@@ -52,8 +52,8 @@ class ClaimsAreFoundOnce(Invariant):
         kept = answer.kept
         if kept is None:
             if answer.code == NOT_FOUND and name in self._told:
-                was = self._told[name].claim.state
-                raise Violation(f"a client was told that {name} is {was}, and now that there is no such claim")
+                before = self._told[name].claim.state
+                raise Violation(f"a client was told that {name} is {before}, and now that there is no such claim")
             return
         history = self._history.get(name, [])
         if not any(_is_same(known.claim, kept.claim) for known in history):
