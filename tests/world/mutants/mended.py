@@ -113,7 +113,7 @@ MENDED = (
         (
             Edit(
                 "ingestion.domain.windowing:gaps_of",
-                "gaps[key] += later.report.sequence - row.report.sequence - 1",
+                "gaps[key] += _missing_between(row, later)",
                 "gaps[key] += max(0, later.gap_delta)",
             ),
         ),

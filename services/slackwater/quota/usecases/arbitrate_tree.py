@@ -232,6 +232,9 @@ class ArbitrateTree:
                 continue
             seconds = (self._clock.now() - began).total_seconds()
             self._meter.decided(tree_key(self.tree), [decision.reason.value for decision in decided], seconds)
+            refused = [pending for pending in batch if pending.error is not None]
+            if refused and not check and attempt == 0:  # perhaps because of what another replica has changed since
+                await self._attempts(refused, check=True)
             return
         said = f"tree {tree_key(self.tree)} changed {ATTEMPTS} times meanwhile; nothing was done, repeat the request"
         raise Conflict(said, code="quota_contended")
