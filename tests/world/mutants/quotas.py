@@ -133,7 +133,8 @@ QUOTAS = (
         "quotas in force are not followed",
         "a replica keeps the first layout of a tree for good",
         (Edit("quota.usecases.quota_trees:QuotaTrees.__init__", "quotas.on_change(self._layouts.clear)", "pass"),),
-        (SETTLED, LIMITS),
+        (SETTLED, LIMITS, "records can be repeated"),
+        seed=1,
     ),
     _mutant(
         "pools that are not read yet are empty",
