@@ -16,7 +16,7 @@ from tests.bench.machine import conditions, read_machine
 from tests.bench.verdict import REFERENCE_ROUNDS_PER_SECOND, Conditions
 from tests.world.guard import modules_that_ask_for_now
 from tests.world.invariants import all_invariants
-from tests.world.plan import SERVICES
+from tests.world.plan import OUTBOXES
 from tests.world.run import Child, Outcome, Wanted, as_json, described, perform
 from tests.world.swarm import draw
 from tests.world.twice import differs
@@ -48,7 +48,7 @@ def prepare(*, runs: int = 1) -> None:
     all_invariants()
     for name in IMPORTED_LATE:
         importlib.import_module(name)
-    for service in SERVICES:
+    for service in OUTBOXES:
         migrated(Schema.of(service))
     modules_that_ask_for_now()
     if runs >= WORTH_WARMING_UP:
@@ -60,7 +60,7 @@ def prepare(*, runs: int = 1) -> None:
 
 
 def outcome_of(seed: int, options: argparse.Namespace, wanted: Wanted | None = None) -> Outcome:
-    return perform(draw(seed, nodes=options.nodes, seconds=options.seconds), wanted)
+    return perform(draw(seed, nodes=options.nodes, seconds=options.seconds, quotas=options.quotas), wanted)
 
 
 def checked_outcome_of(seed: int, options: argparse.Namespace) -> Outcome:
@@ -134,6 +134,7 @@ def command(seed: int, options: argparse.Namespace) -> str:
     given = [f"--seed {seed}"]
     given += [f"--nodes {options.nodes}"] if options.nodes != NODES else []
     given += [f"--seconds {options.seconds:g}"] if options.seconds != SECONDS else []
+    given += ["--quotas"] if options.quotas else []
     return f'make world ARGS="{" ".join(given)}"'
 
 

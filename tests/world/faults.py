@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 
 from tests.world.machine.station import Station
-from tests.world.plan import BROKER, POSTGRES, SERVICES, Plan, PlannedFault, agents, replicas
+from tests.world.plan import BROKER, POSTGRES, Plan, PlannedFault, agents, replicas, services_of
 from tests.world.world import REPLACED_SECONDS, World
 
 MOST_SESSIONS = 100
@@ -306,7 +306,7 @@ AGENTS = "agents"
 
 
 def rolled(plan: Plan) -> Sequence[str]:
-    return [*SERVICES, AGENTS]
+    return [*services_of(plan), *([AGENTS] if plan.nodes else [])]
 
 
 def _roll(*, is_older: bool) -> Act:

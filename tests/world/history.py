@@ -7,15 +7,17 @@ from typing import Any
 
 from tests.world import versions
 from tests.world.changes import apply_change
+from tests.world.claimers import Claimer
 from tests.world.clients import Client
 from tests.world.consoles import StreamReader, build_console, consoles
 from tests.world.faults import ROLLED, fault_kinds
-from tests.world.invariants import Invariant, Violation, all_invariants
+from tests.world.invariants import Invariant, Violation, invariants_of
 from tests.world.machine.fleet import draw_sizes
 from tests.world.machine.station import Station, settings_of
 from tests.world.machine_record import recorded
 from tests.world.plan import CONSOLE, Plan, PlannedChange, PlannedFault, agents, replicas
 from tests.world.processes import Process
+from tests.world.scripted_fleet import FLEET, ScriptedFleet
 from tests.world.trace import Kind, Trace
 from tests.world.world import NOWHERE, STOP_SECONDS, World
 
@@ -42,10 +44,11 @@ class History(World):
         self._operators = self.random("operators")
         self.clients = [Client(self, f"client-{number}") for number in range(plan.clients)]
         self.stream_readers = [StreamReader(self, f"reader-{number}") for number in range(plan.consoles)]
+        self.claimers = [Claimer(self, f"claimer-{number}") for number in range(plan.claimers)]
         self.failed_step = 0
         """Of the record: that of the first violation; 0 if none, or at rest."""
         self.invariants: list[Invariant] = []
-        for invariant in all_invariants():
+        for invariant in invariants_of(plan):
             self.watch(invariant(self))
 
     def watch(self, invariant: Invariant) -> None:
@@ -70,6 +73,10 @@ class History(World):
             self.add(name, self._agent(name, number))
         for client in self.clients:
             self.add(client.name, client.run)
+        for claimer in self.claimers:
+            self.add(claimer.name, claimer.run)
+        if self.plan.scripted_nodes:
+            self.add(FLEET, ScriptedFleet(self).run)
         for name in consoles(self.plan):
             self.add(name, self.replica(CONSOLE))
         for reader in self.stream_readers:

@@ -12,6 +12,9 @@ from typing import Any
 
 SERVICES = ("ingestion", "prediction", "colocation", "ensurance")
 CONSOLE = "console"
+QUOTA = "quota"
+OUTBOXES = (*SERVICES, QUOTA)
+"""Services whose outboxes every plan has; QUOTA runs where something claims."""
 BROKER, POSTGRES = "broker", "postgres"
 
 
@@ -48,6 +51,10 @@ class Plan:
     clients: int = 1
     consoles: int = 0
     """The console costs about a fifth of a run's time: a part of the seeds has one, with a reader of its stream."""
+    claimers: int = 0
+    """Clients that claim resources; with one, the service quota runs."""
+    scripted_nodes: int = 0
+    """Nodes whose events a script publishes, instead of agents and the services but quota: a world of quotas alone."""
     fault_seconds: float = 390.0
     quiet_seconds: float = 150.0
     rest_seconds: float = 60.0
@@ -81,9 +88,14 @@ class Plan:
         return cls(**raw, faults=faults, changes=changes)
 
 
+def services_of(plan: Plan) -> Sequence[str]:
+    """The services that a plan runs, but for the console."""
+    return (*(() if plan.scripted_nodes else SERVICES), *((QUOTA,) if plan.claimers else ()))
+
+
 def replicas(plan: Plan, *services: str) -> Sequence[str]:
     """The names of the replicas of these services, or of all."""
-    return [f"{service}-{number}" for service in services or SERVICES for number in range(plan.replicas)]
+    return [f"{service}-{number}" for service in services or services_of(plan) for number in range(plan.replicas)]
 
 
 def agents(plan: Plan) -> Sequence[str]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tests.world.plan import CONSOLE, SERVICES
+from tests.world.plan import CONSOLE, OUTBOXES
 from tests.world.trace import Kind
 
 from slackwater.bus.codec.cloudevents import Message
@@ -96,7 +96,7 @@ class WorldPostgres(Server):
     def __init__(self, clock: Clock, record: Record) -> None:
         super().__init__(clock)
         self._record = record
-        for service in SERVICES:
+        for service in OUTBOXES:
             self.create(service, migrated(Schema.of(service)))
         self.create(CONSOLE, service_tables(CONSOLE))
 

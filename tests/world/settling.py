@@ -12,6 +12,8 @@ RESTORED_SECONDS = 100.0
 """From the last fault to the last step of a restore, with a report in at most ten seconds: a lease, a cool-down and the
 steps, each of which waits for a report."""
 REPORT_SECONDS = 10.0
+QUOTAS_SECONDS = 75.0
+"""Of a world of quotas alone: the longest delay, grace and backoff, one after the other."""
 OFFERED_SECONDS = 20.0
 """From the end of a window to the offer of its prediction, without faults."""
 
@@ -19,6 +21,8 @@ OFFERED_SECONDS = 20.0
 def settling_seconds(plan: Plan) -> float:
     """The quiet time that a plan needs beside its rest, so that invariants at rest may be strict. A pod that has ended
     counts to the end of its window, and a rise of an offer may begin just after the first of its windows."""
+    if plan.scripted_nodes:
+        return QUOTAS_SECONDS
     window = IngestionSettings(**plan.settings.get("ingestion", {})).window_seconds
     rise = ColocationSettings(**plan.settings.get("colocation", {})).rise_windows
     report = AgentSettings(node="node", **plan.settings.get("agent", {})).report_seconds

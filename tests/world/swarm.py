@@ -23,6 +23,7 @@ from tests.world.faults import (
 )
 from tests.world.pace import paced
 from tests.world.plan import BROKER, POSTGRES, Plan, PlannedFault, agents, replicas
+from tests.world.quotas import quotas_alone, with_quotas
 from tests.world.settling import settling_seconds
 from tests.world.storms import with_storm
 
@@ -49,8 +50,13 @@ DRAWN_APART = (
 faults do not depend on them."""
 
 
-def draw(seed: int, *, nodes: int = 10, seconds: float = 600.0) -> Plan:
-    """Returns the plan of a seed. `nodes` and `seconds` are the largest sizes."""
+def draw(seed: int, *, nodes: int = 10, seconds: float = 600.0, quotas: bool = False) -> Plan:
+    """Returns the plan of a seed. `nodes` and `seconds` are the largest sizes; `quotas`: a world of quotas alone."""
+    plan = _whole(seed, nodes=nodes, seconds=seconds)
+    return quotas_alone(plan) if quotas else with_quotas(plan)
+
+
+def _whole(seed: int, *, nodes: int, seconds: float) -> Plan:
     rng = Random(f"plan of {seed}")
     fault_seconds = seconds * 0.65
     plan = Plan(

@@ -43,6 +43,8 @@ class Kind(StrEnum):
     POD_ENDED = "machine.pod_ended"  # the pod; detail: by signal, or by itself
     APPLIED = "operator.applied"  # the document
     DELETED = "operator.deleted"
+    ASKED = "client.asked"  # the claim; detail: verb, replica
+    ANSWERED = "client.answered"  # the claim; detail: verb, what the claim is
     READ = "client.read"  # the event type; detail: stream, sequence
     LOGGED = "log.error"  # the event of the log line
     VIOLATED = "invariant.violated"  # the failure, as the last line of a record; detail: its step. Not in the hash.

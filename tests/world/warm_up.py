@@ -9,7 +9,7 @@ import importlib
 import sys
 from dataclasses import dataclass
 
-from tests.world.plan import SERVICES
+from tests.world.plan import OUTBOXES
 from tests.world.run import Child, perform
 from tests.world.swarm import draw
 
@@ -43,5 +43,5 @@ def _first_uses() -> FirstUses:
     before = set(sys.modules)
     perform(draw(SEED, nodes=NODES, seconds=SECONDS))
     modules = [name for name, module in sys.modules.items() if name not in before and hasattr(module, "__spec__")]
-    plans = {service: migrated(Schema.of(service)).catalog.plans for service in SERVICES}
+    plans = {service: migrated(Schema.of(service)).catalog.plans for service in OUTBOXES}
     return FirstUses(tuple(modules), {service: tuple(own) for service, own in plans.items()})

@@ -16,7 +16,7 @@ from tests.world.clocks import HostClock
 from tests.world.loop import sim_loop
 from tests.world.machine.station import Station
 from tests.world.network import Network, Server
-from tests.world.plan import BROKER, CONSOLE, POSTGRES, SERVICES, Plan
+from tests.world.plan import BROKER, CONSOLE, OUTBOXES, POSTGRES, QUOTA, SERVICES, Plan
 from tests.world.processes import Process, State
 from tests.world.servers import WorldBroker, WorldPostgres
 from tests.world.trace import NOTHING, Kind, Trace
@@ -32,6 +32,8 @@ from slackwater.ingestion.settings import IngestionSettings
 from slackwater.model.errors import SlackwaterError
 from slackwater.prediction.service import build as build_prediction
 from slackwater.prediction.settings import PredictionSettings
+from slackwater.quota.service import build as build_quota
+from slackwater.quota.settings import QuotaSettings
 from slackwater.runtime.ownership import Timing
 from slackwater.runtime.platform import Platform
 from slackwater.store.port import Database
@@ -46,6 +48,7 @@ BUILDS: Mapping[str, tuple[Callable[[Any, Platform], Any], type[Any]]] = {
     "prediction": (build_prediction, PredictionSettings),
     "colocation": (build_colocation, ColocationSettings),
     "ensurance": (build_ensurance, EnsuranceSettings),
+    QUOTA: (build_quota, QuotaSettings),
 }
 REPLACED_SECONDS = 0.5
 """From the end of a process to the start of another version in its place."""
@@ -199,7 +202,7 @@ class World:
 
     def queues(self) -> Mapping[str, int]:
         """What waits: by outbox, and by consumer of the services that run."""
-        waiting = {f"outbox of {name}": len(self.postgres.schemas[name].tables["outbox"].rows) for name in SERVICES}
+        waiting = {f"outbox of {name}": len(self.postgres.schemas[name].tables["outbox"].rows) for name in OUTBOXES}
         for name, count in self.broker.waiting().items():
             if name.startswith(SERVICES) or (self.plan.consoles and name.startswith(CONSOLE)):
                 waiting[f"consumer {name}"] = count

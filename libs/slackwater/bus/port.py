@@ -148,10 +148,15 @@ class Bus(Protocol):
         ...
 
     def watch(
-        self, payload: type[P], handler: Callable[[Event[P]], Awaitable[None]], *, key: str | None = None
+        self,
+        payload: type[P],
+        handler: Callable[[Event[P]], Awaitable[None]],
+        *,
+        key: str | None = None,
+        caught_up: Callable[[], None] | None = None,
     ) -> AbstractAsyncContextManager[None]:
         """Delivers the last value of every subject of the type (or below `key`), then every change;
-        survives reconnects.
+        survives reconnects. `caught_up` is called whenever all that is stored has been delivered.
 
         Without acknowledgement and redelivery: for level-triggered state, where only the newest
         value counts.

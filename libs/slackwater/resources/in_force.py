@@ -54,6 +54,8 @@ class ResourcesInForce(Generic[R, V]):
         self._hooks = hooks
         self._meter = meter
         self._found: InForce[R, V] = InForce()
+        self.is_loaded = False
+        """Whether the documents have been read at least once."""
         self._on_change: list[Callable[[], None]] = []
         self._on_read: list[Callable[[Mapping[str, str]], None]] = []
         self._turn = asyncio.Lock()
@@ -97,7 +99,7 @@ class ResourcesInForce(Generic[R, V]):
                 self._meter.policies(len(found.values.keys() - found.problems.keys()), len(found.problems))
             for notify_read in self._on_read:
                 notify_read(found.problems)
-            self._found = found
+            self._found, self.is_loaded = found, True
         if not found.is_same(before):
             for notify in self._on_change:
                 notify()

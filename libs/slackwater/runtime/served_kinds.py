@@ -62,7 +62,11 @@ class ServedKind:
     def router(self) -> APIRouter:
         from slackwater.runtime.resource_routes import resource_router
 
-        return resource_router(ChangeResources(self.kind, self._store, self.in_force, self._hooks))
+        return resource_router(self.changes())
+
+    def changes(self) -> ChangeResources[Any, Any]:
+        """Returns the use case of its routes: put and delete documents."""
+        return ChangeResources(self.kind, self._store, self.in_force, self._hooks)
 
     def check(self, service: str) -> Check:
         """Returns the number of documents that are followed, and those that cannot be used."""

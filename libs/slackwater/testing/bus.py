@@ -160,7 +160,12 @@ class MemoryBus:
 
     @asynccontextmanager
     async def watch(
-        self, payload: type[P], handler: Callable[[Event[P]], Awaitable[None]], *, key: str | None = None
+        self,
+        payload: type[P],
+        handler: Callable[[Event[P]], Awaitable[None]],
+        *,
+        key: str | None = None,
+        caught_up: Callable[[], None] | None = None,
     ) -> AsyncIterator[None]:
         wanted = None if key is None else [subject_token(part) for part in key.split("/")]
         position = 0
@@ -176,6 +181,8 @@ class MemoryBus:
                 if superseded or (wanted is not None and tokens[: len(wanted)] != wanted):
                     continue
                 await deliver_watched(payload, handler, message)
+            if caught_up is not None:
+                caught_up()
             return None
 
         async with self._running(work):

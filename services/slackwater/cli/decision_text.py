@@ -125,6 +125,8 @@ def _standing(answer: Mapping[str, Any]) -> str:
     if running["throttled"]:
         own = "none" if before is None else amount(before, "milli")
         held = f"throttled to {amount(limit, 'milli')} (its own limit: {own})"
+    if running.get("unread"):
+        held += f", as read last: its file cannot be read ({running['unread']})"
     return f"{running['tier']}, {running['qos']}, uses {amount(running['usage']['cpu_milli'], 'milli')}, {held}"
 
 

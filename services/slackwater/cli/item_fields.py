@@ -42,3 +42,8 @@ def ratio_at(*path: str) -> Callable[[Item], str]:
 def age_at(*path: str) -> Callable[[Item], str]:
     """A cell with the age of the time at a path."""
     return lambda item: age(part_of(item, *path), datetime.now(UTC))
+
+
+def unread_mark(item: Item) -> str:
+    """A mark behind a pod's CPU limit that the agent could not read: it is the one that it read last."""
+    return " (unread)" if item.get("unread") else ""

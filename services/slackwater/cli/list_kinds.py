@@ -11,7 +11,7 @@ from slackwater.cli.condition_columns import SCHEDULING
 from slackwater.cli.decision_list import DECISION, EVENT, EVENTS
 from slackwater.cli.decision_list import PATH as DECISIONS
 from slackwater.cli.guard_columns import POOL
-from slackwater.cli.item_fields import age_at, cpu_at, memory_at, part_of, ratio_at, text_at
+from slackwater.cli.item_fields import age_at, cpu_at, memory_at, part_of, ratio_at, text_at, unread_mark
 from slackwater.cli.offer_columns import OFFER
 from slackwater.cli.output import UNKNOWN, Item, TableColumn, age, cpu
 from slackwater.cli.policy_columns import PREDICTOR
@@ -53,9 +53,10 @@ def _tier(name: str) -> Callable[[Item], str]:
 
 def _limit(item: Item) -> str:
     now, before = item.get("cpu_limit_milli"), item.get("original_cpu_limit_milli")
-    if now is None:
-        return "none"
-    return f"{cpu(before) if before is not None else 'none'} -> {cpu(now)}" if item.get("throttled") else cpu(now)
+    text = "none" if now is None else cpu(now)
+    if now is not None and item.get("throttled"):
+        text = f"{cpu(before) if before is not None else 'none'} -> {text}"
+    return text + unread_mark(item)
 
 
 NODE = (

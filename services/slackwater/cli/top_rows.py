@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
-from slackwater.cli.item_fields import age_at, cpu_at, memory_at, part_of, ratio_at, text_at
+from slackwater.cli.item_fields import age_at, cpu_at, memory_at, part_of, ratio_at, text_at, unread_mark
 from slackwater.cli.output import UNKNOWN, Item, TableColumn, cpu, memory, table
 from slackwater.model.quantities import Resources
 from slackwater.offers.lent_use import LentUse, lent_use
@@ -76,7 +76,9 @@ COLUMNS: Mapping[str, tuple[TableColumn, ...]] = {
         *_USED,
         TableColumn(
             "LIMIT",
-            lambda item: "none" if item["cpu_limit_milli"] is None else cpu(item["cpu_limit_milli"]),
+            lambda item: (
+                ("none" if item["cpu_limit_milli"] is None else cpu(item["cpu_limit_milli"])) + unread_mark(item)
+            ),
             right=True,
         ),
         TableColumn("WORKLOAD", text_at("workload")),

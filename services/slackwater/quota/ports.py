@@ -30,7 +30,7 @@ class LedgerUnit(Protocol):
         """Returns the claims of a tree that have not ended, by id."""
         ...
 
-    async def all_claims(self) -> Sequence[KeptClaim]:
+    async def live(self) -> Sequence[KeptClaim]:
         """Returns the claims of all trees that have not ended, by id."""
         ...
 

@@ -42,8 +42,9 @@ class QuotaService(ReplicatedService):
         store = KeyedLedgerStore(replica.unfenced, replica.quarantine)
         history = ReleaseHistory(store)
         hooks = ElasticQuotaHooks()
-        quotas, profiles = replica.serve(ELASTIC_QUOTA, hooks).in_force, replica.serve(QUOTA_PROFILE).in_force
-        self.trees = trees = QuotaTrees(quotas, profiles, totals)
+        quotas, profiles = replica.serve(ELASTIC_QUOTA, hooks), replica.serve(QUOTA_PROFILE)
+        self.changes = {served.kind: served.changes() for served in (quotas, profiles)}
+        self.trees = trees = QuotaTrees(quotas.in_force, profiles.in_force, totals)
         self.claims = claims = ManageClaims(store, trees, history, clock, meter, settings.arbitration())
         hooks.follow(claims.counts, claims.runtime_changes)
         rounds = ArbitrationRounds(

@@ -301,6 +301,23 @@ def test_rows_are_selected_and_sorted(run: Run) -> None:
     assert "is not a column" in failure(run("get", "nodes", "--sort-by", "colour"), 2)
 
 
+@pytest.mark.parametrize(
+    ("limits", "text"),
+    [((None, None), "none (unread)"), ((2000, 2000), "2 (unread)"), ((500, None), "none -> 500m (unread)")],
+)
+def test_a_limit_that_the_agent_could_not_read_is_marked(limits: tuple[int | None, int | None], text: str) -> None:
+    """`get pods` and the pods of `describe node` are this table."""
+    now, original = limits
+    pod = {
+        "cpu_limit_milli": now,
+        "original_cpu_limit_milli": original,
+        "throttled": now is not None and now != original,
+    }
+    [column] = [column for column in list_kinds.POD if column.title == "LIMIT"]
+    assert column.text({**pod, "unread": "permission_denied"}) == text
+    assert column.text({**pod, "unread": None}) == column.text(pod) == text.removesuffix(" (unread)")
+
+
 def test_rows_are_selected_by_their_cells(run: Run) -> None:
     def pods(*where: str) -> list[list[str]]:
         options = [word for condition in where for word in ("--where", condition)]

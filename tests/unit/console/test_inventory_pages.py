@@ -5,14 +5,27 @@ from __future__ import annotations
 import html
 import re
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import httpx2
 import pytest
 
+from slackwater.console.adapters.memory import MemoryReadModel
 from slackwater.console.domain.policies import policy_state
 from slackwater.console.domain.resources import ResourceView
 from slackwater.console.domain.strategies import StrategyView
+from slackwater.console.edge.events import routes
+from slackwater.console.edge.stream import Streams
+from slackwater.console.service import routers_of
+from slackwater.console.usecases.record_events import RecordEvents
+from slackwater.events.usage_reported import UsageReported
+from slackwater.model.identifiers import new_id
+from slackwater.runtime.http import build_app
+from slackwater.runtime.settings import HttpSettings
+from slackwater.testing.bus import MemoryBus
+from slackwater.testing.clock import EPOCH, FakeClock
+from slackwater.testing.kinds import no_checks
+from slackwater.testing.story import story
 
 AT = datetime(2026, 1, 5, 9, tzinfo=UTC)
 
@@ -80,6 +93,28 @@ async def test_the_part_is_a_part_of_its_page(told_client: httpx2.AsyncClient, p
     assert "<html" in whole
     assert "<html" not in part
     assert cells(part) == cells(whole)
+
+
+async def test_a_limit_that_the_agent_could_not_read_is_marked(told_anew: MemoryReadModel) -> None:
+    now = EPOCH + timedelta(hours=10)
+    clock = FakeClock(now)
+    reports = [event for event in story(now) if isinstance(event.data, UsageReported) and event.data.node == "edge-7"]
+    newest = max(reports, key=lambda event: event.data.sampled_at)
+    [first, *others] = newest.data.pods
+    unread = newest.data.model_copy(update={"pods": (replace(first, unread="permission_denied"), *others)})
+    later = unread.model_copy(update={"sampled_at": unread.sampled_at + timedelta(seconds=5)})
+    days = timedelta(days=1)
+    recorder = RecordEvents(told_anew, clock, usage_retention=days, decision_retention=days)
+    await routes(recorder)[UsageReported]([newest.model_copy(update={"id": new_id(), "data": later})])
+    streams = Streams(MemoryBus(clock=clock), clock)
+    app = build_app(routers_of(told_anew, streams, clock), no_checks, HttpSettings(host="127.0.0.1", port=0))
+    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://127.0.0.1") as client:
+        rows = {row[0].split()[0]: row for row in cells(await get(client, "/pods?node=edge-7"))}
+        assert [name for name, row in rows.items() if row[9].endswith(" unread")] == [first.pod.name]
+        assert (await get(client, "/pods?node=edge-7")).count("(permission_denied)") == 1  # in its title
+        assert (await get(client, "/nodes/edge-7")).count(">unread</span>") == 1
+        items = (await client.get("/v1/pods?node=edge-7")).json()["items"]
+    assert {item["name"]: item["unread"] for item in items if item["unread"]} == {first.pod.name: "permission_denied"}
 
 
 def view(spec: dict[str, object], kind: str = "NodeQOS", generation: int = 2) -> ResourceView:

@@ -130,6 +130,13 @@ def test_gaps_are_what_never_came() -> None:
     assert close_windows([row("a", 2, 8, -1)], 60)[0].gaps == 1  # it filled a hole, so 1 was expected, too
 
 
+def test_a_report_that_a_clock_set_forward_has_put_into_a_later_window_is_no_gap() -> None:
+    forward = [row("a", 1, 10, 0), row("a", 2, 85, 0), row("a", 3, 20, 0), row("a", 4, 70, 0), row("a", 6, 80, 1)]
+    first = [one for one in forward if one.report.sequence in (1, 3)]
+    second = [one for one in forward if one not in first]
+    assert [window.gaps for window in (*close_windows(first, 60), *close_windows(second, 60))] == [0, 1]
+
+
 @given(st.permutations(range(1, 30)), st.integers(0, 12), st.integers(1, 29))
 def test_gaps_of_windows_closed_one_after_the_other_are_what_never_came(
     order: list[int], dropped: int, cut: int

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from importlib import import_module
+from itertools import permutations
 
 import httpx2
 import pytest
-from quota_scenes import QuotaScene, claim
+from quota_scenes import EPOCH, QuotaScene, claim, client_of, node_described
+
+from slackwater.events.envelope import event_of
+from slackwater.events.node_deleted import DeletionReason, NodeDeleted
+from slackwater.quota.service import build
+from slackwater.quota.settings import QuotaSettings
+from slackwater.quota.usecases.cluster_totals import WATCHED, ClusterTotals
+from slackwater.testing.clock import FakeClock
 
 PATH_A, PATH_B = "/v1/quotas/team-a/claims", "/v1/quotas/team-b/claims"
 
@@ -179,3 +187,40 @@ async def test_a_restart_and_a_second_replica_know_every_claim() -> None:
     async with scene.served() as client:
         assert await states(client, PATH_A) == {"a0": "admitted"}
         assert (await client.get(f"{PATH_A}/a1")).json()["reason"] == "claim_refused_above_max"
+
+
+async def test_a_node_that_is_back_counts_whichever_event_is_read_first() -> None:
+    def at(second: int) -> datetime:
+        return EPOCH + timedelta(seconds=second)
+
+    gone = NodeDeleted(node="n0", reason=DeletionReason.OPERATOR, deleted_by="mara", deleted_at=at(10))
+    back, before = node_described("n0", 8_000, at=at(20)), node_described("n0", 4_000, at=at(0))
+    for payloads in permutations((gone, back, before)):
+        totals = ClusterTotals(FakeClock(at(30)))
+        for payload in payloads:
+            await totals.receive(event_of(payload, source="test", time=at(30)))
+        assert totals.now(())[""].total["cpu"] == 8_000, [type(payload).__name__ for payload in payloads]
+
+
+async def test_nothing_is_decided_before_quotas_and_pools_are_read() -> None:
+    scene = QuotaScene()
+    service = build(QuotaSettings(), scene.scene.platform)
+    async with client_of(service) as client:
+        early = await client.post(PATH_A, json=claim("a0", 2))
+        assert (early.status_code, early.json()["code"]) == (503, "unavailable")
+    async with scene.served() as client:
+        assert (await client.post(PATH_A, json=claim("a0", 2))).status_code == 201
+    known = ClusterTotals(FakeClock(EPOCH))
+    for payload in WATCHED:
+        assert not known.is_known
+        known.caught_up(payload)
+    assert known.is_known
+
+
+async def test_a_replica_that_has_read_no_quotas_deletes_none_that_have_claims() -> None:
+    scene = QuotaScene()
+    async with scene.served() as client:
+        await client.post(PATH_A, json=claim("a0", 2))
+    async with client_of(build(QuotaSettings(), scene.scene.platform)) as client:
+        refused = await client.delete("/v1/elasticquotas/team-a")
+    assert (refused.status_code, refused.json()["code"]) == (409, "quota_in_use")

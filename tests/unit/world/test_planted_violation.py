@@ -26,7 +26,7 @@ class Planted(Invariant):
         if self.is_killed and step.kind is Kind.STORED:
             raise Violation(f"{step.process} stored {step.detail['id']} after the broker was killed")
 
-history.all_invariants = lambda: (Planted,)
+history.invariants_of = lambda _: (Planted,)
 sys.exit(main())
 """
 NEEDED = PlannedFault("broker killed", "broker", 24.0, 2.0)

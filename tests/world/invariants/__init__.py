@@ -11,8 +11,9 @@ import importlib
 import pkgutil
 from collections.abc import Sequence
 from functools import cache
-from typing import ClassVar
+from typing import ClassVar, Final
 
+from tests.world.plan import Plan
 from tests.world.trace import Kind, Step
 from tests.world.world import World
 
@@ -44,3 +45,18 @@ def all_invariants() -> Sequence[type[Invariant]]:
     for module in pkgutil.walk_packages(__path__, f"{__name__}."):
         found += getattr(importlib.import_module(module.name), "INVARIANTS", ())
     return tuple(sorted(found, key=lambda invariant: invariant.NAME))
+
+
+OF_SCRIPTED_NODES: Final = (
+    *("core.at_rest.", "core.documents.", "core.fencing.", "core.ledger.", "core.logs.", "core.publish_order."),
+    *("decisions.records.", "quota."),
+)
+"""What holds in a world of quotas alone: all else judges agents and the services that follow them."""
+
+
+def invariants_of(plan: Plan) -> Sequence[type[Invariant]]:
+    """Those that hold in this plan's world."""
+    if not plan.scripted_nodes:
+        return all_invariants()
+    names = tuple(f"{__name__}.{name}" for name in OF_SCRIPTED_NODES)
+    return [invariant for invariant in all_invariants() if f"{invariant.__module__}.".startswith(names)]

@@ -113,7 +113,7 @@ MENDED = (
         (
             Edit(
                 "ingestion.domain.windowing:gaps_of",
-                "gaps[key] += later.report.sequence - row.report.sequence - 1",
+                "gaps[key] += _missing_between(row, later)",
                 "gaps[key] += max(0, later.gap_delta)",
             ),
         ),
@@ -136,7 +136,7 @@ MENDED = (
         mended="5f3d9505",
         evicts=True,
         faults=("cut|cut answers",),
-        seed=5,
+        seed="two-writers-evict-one-pod.json",
     ),
     Mutant(
         "deaf to an owner whose clock is behind",
@@ -195,6 +195,21 @@ MENDED = (
         mended="d522e82f",
         faults=("files refuse",),
         seed="../../regressions/pods-that-cannot-be-read.json",
+    ),
+    Mutant(
+        "report of a clock set forward is a gap",
+        "a report that its agent's clock has put into a later window is missing in the one before",
+        (
+            Edit(
+                "ingestion.domain.windowing:_missing_between",
+                "absent if later.gap_delta < 0 else min(absent, later.gap_delta)",
+                "absent",
+            ),
+        ),
+        (COUNT,),
+        mended="6ffaa07d",
+        faults=("clock jump@agent",),
+        seed="../../regressions/report-of-a-clock-set-forward.json",
     ),
     Mutant(
         "lost document not declared again",

@@ -30,6 +30,8 @@ class Mutant:
     """Nodes and virtual seconds, unless the command line says others."""
     skewed: bool = False
     """Seeds in which the clocks of replicas differ by seconds are tried first."""
+    quotas: bool = False
+    """Its seeds are of a world of quotas alone."""
     evicts: bool = False
     """Seeds whose plans allow evictions are tried first."""
 

@@ -41,6 +41,7 @@ TWO_EVICTIONS = "a cycle that set a limit and evicted declared the eviction unde
 UNREAD = "a pod whose limit could not be read was taken for gone, and its limit went without a record"
 LOST = "a document that the broker lost before its agent received it was not declared again"
 CONTRADICTED = "limits that helped one rule were undone for another that they did not help, and set again, without end"
+FORWARD = "a report that its agent's clock, set forward, put into a later window counted as missing in both"
 REGRESSIONS = (
     Regression("seed-3.json", "no defect is logged", LOST_ANSWER, "48fb3d79"),
     Regression("seed-1015.json", "no busy loop", BUSY_RELAY, "a1811ab0"),
@@ -50,6 +51,7 @@ REGRESSIONS = (
     Regression("pods-that-cannot-be-read.json", "changes are recorded", UNREAD, "d522e82f"),
     Regression("document-lost-with-the-broker.json", "agents follow the newest document", LOST, "dea2a366"),
     Regression("contradicting-rules.json", "nothing changes at rest", CONTRADICTED, "863f7916"),
+    Regression("report-of-a-clock-set-forward.json", "windows count once", FORWARD, "6ffaa07d"),
 )
 
 

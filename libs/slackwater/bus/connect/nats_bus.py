@@ -220,17 +220,18 @@ class NatsBus:
 
     @asynccontextmanager
     async def watch(
-        self, payload: type[P], handler: Callable[[Event[P]], Awaitable[None]], *, key: str | None = None
-    ) -> AsyncIterator[None]:
-        filters, start = [subjects_below(payload, key)], Start(None)
-        reader = OrderedReader(
-            self._client, self._js, payload.STREAM, filters, start, WATCH_BATCH, confined=self._confined
-        )
+        self, payload: type[P], handler: Callable[[Event[P]], Awaitable[None]], *,
+        key: str | None = None, caught_up: Callable[[], None] | None = None,
+    ) -> AsyncIterator[None]:  # fmt: skip
+        stream, filters, start = payload.STREAM, [subjects_below(payload, key)], Start(None)
+        reader = OrderedReader(self._client, self._js, stream, filters, start, WATCH_BATCH, confined=self._confined)
 
         async def work() -> bool:
             messages = await reader.next()
             for message in messages:
                 await deliver_watched(payload, handler, Message(message.subject, message.headers or {}, message.data))
+            if caught_up is not None and (not messages[-1].metadata.num_pending if messages else reader.idle):
+                caught_up()
             return bool(messages)
 
         async with self._readers.reading(f"watch of {payload.TYPE}", work, reader):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from slackwater.testing.postgres_twin.syntax import ColumnDefinition, Query
+from slackwater.testing.postgres_twin.syntax import ColumnDefinition, Expression, Query
 from slackwater.testing.postgres_twin.values import cast_to
 
 
@@ -19,6 +19,8 @@ class TableDefinition:
     indexes: list[tuple[tuple[int, ...], bool]] = field(default_factory=list)
     """Positions of their columns, and whether they are unique."""
     partitioned_by: int | None = None
+    checks: list[tuple[str, Expression]] = field(default_factory=list)
+    """Constraints by name; a row for which one is false is refused."""
     places: dict[str, int] = field(default_factory=dict)
     stores: list[Callable[[Any], Any]] = field(default_factory=list)
     """Converts a value to the type of its column."""

@@ -52,7 +52,7 @@ def _returning(columns: Sequence[tuple[Expression, str]], scope: Scope) -> tuple
 
 
 class RowBuilder:
-    """Builds the values of new and changed rows: defaults, types, generated columns, NOT NULL."""
+    """Builds the values of new and changed rows: defaults, types, generated columns, NOT NULL, CHECK."""
 
     def __init__(self, definition: TableDefinition, scope: Scope) -> None:
         self._definition = definition
@@ -62,6 +62,7 @@ class RowBuilder:
         self._place = relation.place
         columns = list(enumerate(definition.columns))
         self._generated = [(n, function_of(c.generated, own)) for n, c in columns if c.generated is not None]
+        self._checks = [(name, function_of(condition, own)) for name, condition in definition.checks]
         self._required = [n for n, column in columns if column.is_required]
 
     def default_of(self, place: int, scope: Scope) -> Function | None:
@@ -75,7 +76,7 @@ class RowBuilder:
         return lambda frame: None if (found := value(frame)) is None else store(found)
 
     def finish(self, frame: Frame, values: list[Any]) -> Values:
-        """Raises NotNullViolationError, and CheckViolationError for a row that no partition takes."""
+        """Raises NotNullViolationError, and CheckViolationError for what a constraint or every partition refuses."""
         definition = self._definition
         for number, generated in self._generated:
             frame[self._place] = values
@@ -85,6 +86,12 @@ class RowBuilder:
             if values[number] is None:
                 name = definition.columns[number].name
                 raise asyncpg.NotNullViolationError(f'null value in column "{name}" violates not-null constraint')
+        if self._checks:
+            frame[self._place] = values
+        for constraint, holds in self._checks:
+            if holds(frame) is False:
+                said = f'new row for relation "{definition.name}" violates check constraint "{constraint}"'
+                raise asyncpg.CheckViolationError(said)
         if definition.partitioned_by is not None:
             _refuse_unpartitioned(frame[EXECUTION], definition, values[definition.partitioned_by])
         return tuple(values)

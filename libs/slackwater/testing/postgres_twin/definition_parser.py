@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from slackwater.testing.postgres_twin.expression_parser import ExpressionParser
+from slackwater.testing.postgres_twin.functions import STRICT
 from slackwater.testing.postgres_twin.syntax import (
     AlterTable,
     Call,
@@ -15,6 +16,7 @@ from slackwater.testing.postgres_twin.syntax import (
     CreateTable,
     CreateView,
     Drop,
+    Expression,
     LockTable,
     Nothing,
     Statement,
@@ -54,6 +56,8 @@ class DefinitionParser(ExpressionParser):
     def _create(self) -> Statement:
         is_unique = self.skip("unique")
         kind = self.next().text
+        if kind == "function":
+            return self._function()
         if_not_exists = self.skip("if", "not", "exists")
         name = self.name()
         if kind == "index":
@@ -64,6 +68,14 @@ class DefinitionParser(ExpressionParser):
         if self.skip("partition", "of"):
             return self._partition(name, if_not_exists)
         return self._columns(CreateTable(name, [], []))
+
+    def _function(self) -> Nothing:
+        """A function of a migration, which functions.py must have: the twin reads none written in SQL."""
+        name = self.name()
+        if name not in STRICT:
+            raise self.failure(f"function {name} is not in slackwater.testing.postgres_twin.functions")
+        self._skip_rest()
+        return Nothing()
 
     def _index(self, name: str, is_unique: bool) -> CreateIndex:
         self.expect("on")
@@ -93,6 +105,10 @@ class DefinitionParser(ExpressionParser):
         while True:
             if self.skip("primary", "key") or self.skip("unique"):
                 table.keys.append(self.bracketed(self.name))
+            elif self.skip("constraint"):
+                table.checks.append(self._check(self.name()))
+            elif self.at("check"):
+                table.checks.append(self._check(f"{table.table}_check"))
             else:
                 table.columns.append(self._column())
             if self.skip(")"):
@@ -102,6 +118,12 @@ class DefinitionParser(ExpressionParser):
             (table.partitioned_by,) = self.bracketed(self.name)
         self._skip_rest()
         return table
+
+    def _check(self, name: str) -> tuple[str, Expression]:
+        self.expect("check", "(")
+        condition = self.expression()
+        self.expect(")")
+        return name, condition
 
     def _column(self) -> ColumnDefinition:
         name, kind = self.name(), self.type_name()

@@ -44,7 +44,7 @@ def definition_plan(parsed: Any) -> CompiledStatement:
 
 
 def _create_table(parsed: CreateTable, execution: Execution) -> None:
-    definition = TableDefinition(parsed.table, parsed.columns)
+    definition = TableDefinition(parsed.table, parsed.columns, checks=parsed.checks)
     keys = [[column.name] for column in parsed.columns if column.is_key or column.is_unique]
     for key in [*keys, *parsed.keys]:
         definition.indexes.append((tuple(definition.places[name] for name in key), True))
@@ -85,7 +85,7 @@ def _create_index(parsed: CreateIndex, execution: Execution) -> None:
     old = execution.session.tables[parsed.table].definition
     names = parsed.columns if parsed.is_unique else parsed.columns[:1]
     added = (tuple(old.places[name] for name in names), parsed.is_unique)
-    definition = TableDefinition(old.name, old.columns, [*old.indexes, added], old.partitioned_by)
+    definition = TableDefinition(old.name, old.columns, [*old.indexes, added], old.partitioned_by, old.checks)
     _redefine(execution, definition)
     execution.session.catalog.index_names[parsed.name] = old.name, added
 
@@ -118,7 +118,7 @@ def _drop(parsed: Drop, execution: Execution) -> None:
         name, dropped = catalog.index_names.pop(parsed.table)
         old = catalog.tables[name]
         kept = [index for index in old.indexes if index is not dropped and index != dropped]
-        _redefine(execution, TableDefinition(old.name, old.columns, kept, old.partitioned_by))
+        _redefine(execution, TableDefinition(old.name, old.columns, kept, old.partitioned_by, old.checks))
     elif parsed.kind == "view":
         catalog.views.pop(parsed.table)
     elif parsed.table in catalog.tables:
@@ -168,7 +168,7 @@ def _alter(parsed: AlterTable, execution: Execution) -> None:
 
 
 def _add(execution: Execution, old: TableDefinition, _: str, column: ColumnDefinition) -> None:
-    definition = TableDefinition(old.name, [*old.columns, column], old.indexes, old.partitioned_by)
+    definition = TableDefinition(old.name, [*old.columns, column], old.indexes, old.partitioned_by, old.checks)
     scope = Scope(Statement(execution.catalog, compiled_query))
     builder = RowBuilder(definition, scope)
     default = builder.default_of(len(definition.columns) - 1, scope)
@@ -187,13 +187,13 @@ def _drop_column(execution: Execution, old: TableDefinition, name: str, _: Any) 
         (tuple(n - (n > place) for n in columns), unique) for columns, unique in old.indexes if place not in columns
     ]
     columns = [column for column in old.columns if column.name != name]
-    definition = TableDefinition(old.name, columns, moved, old.partitioned_by)
+    definition = TableDefinition(old.name, columns, moved, old.partitioned_by, old.checks)
     _redefine(execution, definition, lambda values: values[:place] + values[place + 1 :])
 
 
 def _changed_column(execution: Execution, old: TableDefinition, name: str, change: Callable[[Any], Any]) -> None:
     columns = [change(column) if column.name == name else column for column in old.columns]
-    _redefine(execution, TableDefinition(old.name, columns, old.indexes, old.partitioned_by))
+    _redefine(execution, TableDefinition(old.name, columns, old.indexes, old.partitioned_by, old.checks))
 
 
 def _copy(column: ColumnDefinition, **changed: Any) -> ColumnDefinition:
@@ -207,7 +207,7 @@ def _rename(execution: Execution, old: TableDefinition, name: str, new: str) -> 
         _copy(column, name=new if column.name == name else column.name, generated=_renamed(column.generated, name, new))
         for column in old.columns
     ]
-    _redefine(execution, TableDefinition(old.name, columns, old.indexes, old.partitioned_by))
+    _redefine(execution, TableDefinition(old.name, columns, old.indexes, old.partitioned_by, old.checks))
 
 
 def _renamed(expression: Any, name: str, new: str) -> Any:

@@ -134,6 +134,14 @@ def _sizes(value: Sequence[Any]) -> list[int]:
     return [len(value), len(value[0])] if isinstance(value[0], list | tuple) else [len(value)]
 
 
+def _is_within(used: Json, ceiling: Json) -> bool:
+    """As quota's migration 0002 defines it."""
+    most = ceiling.content
+    return not any(
+        int(value) < 0 or (name in most and int(value) > int(most[name])) for name, value in used.content.items()
+    )
+
+
 STRICT: Mapping[str, Callable[..., Any]] = {
     "split_part": _split_part,
     "convert_to": lambda value, _: value.encode(),
@@ -148,6 +156,7 @@ STRICT: Mapping[str, Callable[..., Any]] = {
     "length": len,
     "pg_get_expr": lambda bounds, _: bounds,
     "lower": str.lower,
+    "is_within": _is_within,
 }  # fmt: skip
 
 

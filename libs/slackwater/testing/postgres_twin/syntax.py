@@ -216,6 +216,8 @@ class CreateTable:
     columns: list[ColumnDefinition]
     keys: list[Sequence[str]]
     partitioned_by: str = ""
+    checks: list[tuple[str, Expression]] = field(default_factory=list)
+    """Constraints by name."""
 
 
 @dataclass(slots=True)

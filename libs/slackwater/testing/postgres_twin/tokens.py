@@ -10,6 +10,7 @@ _TOKEN = re.compile(
     r"""
     (?P<space>\s+|--[^\n]*)
   | (?P<string>'(?:[^']|'')*')
+  | (?P<dollar>\$\$[\s\S]*?\$\$)
   | (?P<quoted>"[^"]+")
   | (?P<number>\d+\.\d+(?:[eE][+-]?\d+)?|\d+)
   | (?P<position>\$\d+)
@@ -45,6 +46,8 @@ def tokens_of(sql: str) -> list[SqlToken]:
 def _token(kind: str, text: str) -> SqlToken:
     if kind == "string":
         return SqlToken("string", "", text[1:-1].replace("''", "'"))
+    if kind == "dollar":
+        return SqlToken("string", "", text[2:-2])
     if kind == "quoted":
         return SqlToken("name", text[1:-1])
     if kind == "number":

@@ -85,9 +85,14 @@ class LateBus:
         return self._connected().consume(payload, consumer, handler, batch=batch, holds=holds, read=read, worth=worth)
 
     def watch(
-        self, payload: type[P], handler: Callable[[Event[P]], Awaitable[None]], *, key: str | None = None
+        self,
+        payload: type[P],
+        handler: Callable[[Event[P]], Awaitable[None]],
+        *,
+        key: str | None = None,
+        caught_up: Callable[[], None] | None = None,
     ) -> AbstractAsyncContextManager[None]:
-        return self._connected().watch(payload, handler, key=key)
+        return self._connected().watch(payload, handler, key=key, caught_up=caught_up)
 
     async def broadcast(self, event: Event[Any]) -> None:
         await self._connected().broadcast(event)

@@ -58,7 +58,8 @@ class UsagePoint:
 
 @dataclass(frozen=True, slots=True)
 class PodView:
-    """A pod as its node last reported it: usage is the average of the report's window."""
+    """A pod as its node last reported it: usage is the average of the report's window. `unread` is why the agent could
+    not read its CPU limit; both limits are then those that it read last."""
 
     uid: str
     name: str
@@ -79,6 +80,7 @@ class PodView:
     started_at: datetime
     reported_at: datetime
     labels: Mapping[str, str] = field(default_factory=dict)
+    unread: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -116,6 +116,7 @@ def pod_views(report: UsageReported) -> list[PodView]:
             started_at=pod.pod.started_at,
             reported_at=report.sampled_at,
             labels=pod.pod.labels,
+            unread=pod.unread,
         )
         for pod in report.pods
     ]

@@ -216,8 +216,16 @@ def gaps_of(
         keys = [(row.report.node, number_of(row.report.midpoint_at, seconds, offset)) for row in own]
         gaps[keys[0]] += missing_before(own[0], before.get(agent, Before()))
         for key, (row, later) in zip(keys[1:], pairwise(own), strict=True):
-            gaps[key] += later.report.sequence - row.report.sequence - 1
+            gaps[key] += _missing_between(row, later)
     return gaps
+
+
+def _missing_between(row: HistoryRow, later: HistoryRow) -> int:
+    """Counts the reports missing between two of a window. A report that its agent's clock, set forward or back, has put
+    into another window is not missing: the later one then followed it without a gap.
+    """
+    absent = later.report.sequence - row.report.sequence - 1
+    return absent if later.gap_delta < 0 else min(absent, later.gap_delta)
 
 
 def missing_before(head: HistoryRow, before: Before) -> int:

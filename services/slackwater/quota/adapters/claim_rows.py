@@ -156,7 +156,7 @@ class KeyedLedgerUnit:
     async def claims(self, tree: str) -> Sequence[KeptClaim]:
         return list((await self._claims.read_group(tree)).values())
 
-    async def all_claims(self) -> Sequence[KeptClaim]:
+    async def live(self) -> Sequence[KeptClaim]:
         return list((await self._claims.read_all()).values())
 
     async def ended(self) -> Sequence[KeptClaim]:

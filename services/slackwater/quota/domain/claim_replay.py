@@ -13,7 +13,7 @@ from slackwater.fairshare.queue_order import QueuePolicy
 from slackwater.fairshare.tree import Quota
 from slackwater.fairshare.tree_layout import TreeLayout
 from slackwater.model.tiers import Tier
-from slackwater.quota.domain.claim_decisions import decisions_of
+from slackwater.quota.domain.claim_decisions import ClaimDecision, decisions_of
 from slackwater.quota.domain.tree_ledger import uses
 
 FUNCTION: Final = f"{__name__}:replay_claim"
@@ -30,20 +30,24 @@ def replay_arguments(snapshot: QuotaSnapshot, now_s: float, claim: str) -> dict[
 
 def replay_claim(snapshot: Mapping[str, Any], now_s: float, claim: str) -> int:
     """Decide again; returns the result of the record. Raises LookupError where the claim is not decided about."""
-    read = snapshot_of(snapshot)
-    quotas = {quota.name: quota for quota in read.quotas}
+    return decided_again(snapshot_of(snapshot), now_s, claim).result
+
+
+def decided_again(snapshot: QuotaSnapshot, now_s: float, claim: str) -> ClaimDecision:
+    """Returns the decision about a claim. Raises LookupError where it is not decided about."""
+    quotas = {quota.name: quota for quota in snapshot.quotas}
     own: dict[str, dict[str, int]] = {}
     requested: dict[str, dict[str, int]] = {}
-    for each in read.claims:
+    for each in snapshot.claims:
         for sums, amounts in ((own, each.holds), (requested, each.wants)):
             found = sums.setdefault(each.quota, {})
             for resource, amount in amounts.items():
                 found[resource] = found.get(resource, 0) + amount
-    tree = read.quotas[0].tree if read.quotas else ""
-    runtime, _ = TreeLayout(read.quotas).shares(requested, read.totals.get(tree, {}))
-    for decision in decisions_of(arbitrate(read, now_s), runtime, uses(quotas, own), {claim}):
+    tree = snapshot.quotas[0].tree if snapshot.quotas else ""
+    runtime, _ = TreeLayout(snapshot.quotas).shares(requested, snapshot.totals.get(tree, {}))
+    for decision in decisions_of(arbitrate(snapshot, now_s), runtime, uses(quotas, own), {claim}):
         if decision.claim == claim:
-            return decision.result
+            return decision
     raise LookupError(f"claim {claim} is not decided about")
 
 

@@ -4,26 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack
-from typing import Final
+from functools import partial
 
 from slackwater.bus.port import Bus
-from slackwater.events.envelope import Payload
-from slackwater.events.node_deleted import NodeDeleted
-from slackwater.events.node_described import NodeDescribed
-from slackwater.events.node_liveness_changed import NodeLivenessChanged
-from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
-from slackwater.events.resources_offered import ResourcesOffered
-from slackwater.events.usage_reported import UsageReported
-from slackwater.quota.usecases.cluster_totals import ClusterTotals
-
-WATCHED: Final[tuple[type[Payload], ...]] = (
-    NodeDescribed,
-    NodeLivenessChanged,
-    NodeSchedulingChanged,
-    ResourcesOffered,
-    UsageReported,
-    NodeDeleted,
-)
+from slackwater.quota.usecases.cluster_totals import WATCHED, ClusterTotals
 
 
 class ClusterWatch:
@@ -37,5 +21,6 @@ class ClusterWatch:
         """Read until cancelled."""
         async with AsyncExitStack() as stack:
             for payload in WATCHED:
-                await stack.enter_async_context(self._bus.watch(payload, self._totals.receive))
+                caught_up = partial(self._totals.caught_up, payload)
+                await stack.enter_async_context(self._bus.watch(payload, self._totals.receive, caught_up=caught_up))
             await asyncio.Event().wait()

@@ -91,6 +91,7 @@ class ArbitrateTree:
         Raises its error; Conflict where other replicas were faster ATTEMPTS times; Unavailable, then it may have been
         carried out: the same request again tells.
         """
+        self._trees.require_pools()
         pending = PendingRequest(request)
         self._pending.append(pending)
         async with self._turn:
@@ -103,6 +104,7 @@ class ArbitrateTree:
 
     async def round(self) -> None:
         """Decide again about what waits: time has passed, or the pool or a quota changed. Raises as `decide`."""
+        self._trees.require_pools()
         async with self._turn:
             batch, self._pending = self._pending, []
             await self._write(batch, check=True)
@@ -137,6 +139,7 @@ class ArbitrateTree:
 
     async def preview(self, request: ClaimRequest) -> KeptClaim:
         """Returns the claim as it would be, and changes nothing. Raises as `decide`."""
+        self._trees.require_pools()
         async with self._turn, self._store.unit_of_work() as unit:
             current = await self._current(unit, check=True)
             known = current.kept.get(request.id) or (await unit.find([request.id])).get(request.id)
@@ -241,6 +244,9 @@ class ArbitrateTree:
                 continue
             seconds = (self._clock.now() - began).total_seconds()
             self._meter.decided(tree_key(self.tree), [decision.reason.value for decision in decided], seconds)
+            refused = [pending for pending in batch if pending.error is not None]
+            if refused and not check and attempt == 0:  # perhaps because of what another replica has changed since
+                await self._attempts(refused, check=True)
             return
         said = f"tree {tree_key(self.tree)} changed {ATTEMPTS} times meanwhile; nothing was done, repeat the request"
         raise Conflict(said, code="quota_contended")

@@ -8,9 +8,12 @@ from typing import Any, Final
 
 from slackwater.cluster.fold import ClusterFold
 from slackwater.cluster.view import NodeColumns
-from slackwater.events.envelope import Event
+from slackwater.events.envelope import Event, Payload
 from slackwater.events.node_deleted import NodeDeleted
+from slackwater.events.node_described import NodeDescribed
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
+from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
+from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.events.usage_reported import UsageReported
 from slackwater.fairshare.documents import QuotaPool
 from slackwater.model.nodes import Liveness
@@ -34,6 +37,16 @@ class _Totals:
     at_s: float
 
 
+WATCHED: Final[tuple[type[Payload], ...]] = (
+    NodeDescribed,
+    NodeLivenessChanged,
+    NodeSchedulingChanged,
+    ResourcesOffered,
+    UsageReported,
+    NodeDeleted,
+)
+
+
 class ClusterTotals:
     """Every replica folds the whole cluster: a tree spans nodes of all partitions."""
 
@@ -44,19 +57,41 @@ class ClusterTotals:
         self._made: _Totals | None = None
         self.pods = RunningPods(clock.now().timestamp())
         self._system: dict[str, dict[str, int]] = {}
+        self._newest: dict[str, dict[type[Payload], Event[Any]]] = {}
+        """By node, the newest event of each type that is folded."""
+        self._unread = set(WATCHED)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the stored events of every type have been read once. Before, what is not known would count as an
+        empty pool: nothing would fit, and what is used would be reclaimed."""
+        return not self._unread
+
+    def caught_up(self, payload: type[Payload]) -> None:
+        """Note that all stored events of a type have been received."""
+        self._unread.discard(payload)
 
     async def receive(self, event: Event[Any]) -> None:
-        """Fold an event of a node, its offer or its agent."""
+        """Fold an event of a node, its offer or its agent. Types are read one after the other, so the deletion of a
+        node that is back comes after its new description."""
         data = event.data
         if isinstance(data, UsageReported):
             self._report(data)
         elif isinstance(data, NodeDeleted):
-            self._fold.remove(data.node, data.deleted_at)
-            self._remove(data.node)
-        else:
-            self._fold.apply(event)
+            self._delete(data)
+        elif self._fold.apply(event):
+            name = data.facts.name if isinstance(data, NodeDescribed) else data.node
+            self._newest.setdefault(name, {})[type(data)] = event
             if isinstance(data, NodeLivenessChanged) and data.liveness is Liveness.LOST:
                 self._remove(data.node)
+
+    def _delete(self, deleted: NodeDeleted) -> None:
+        self._fold.remove(deleted.node, deleted.deleted_at)
+        before = self._newest.pop(deleted.node, {})
+        if after := {kind: newest for kind, newest in before.items() if self._fold.apply(newest)}:
+            self._newest[deleted.node] = after
+        else:
+            self._remove(deleted.node)
 
     def now(self, pools: Sequence[QuotaPool]) -> Mapping[str, TreeTotals]:
         """Returns what each tree may give out; cordons that lapsed count no longer."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -56,7 +57,7 @@ class ManageClaims:
 
     async def submit(self, claim: QuotaClaim, *, dry_run: bool = False) -> tuple[ClaimStanding, bool]:
         """Returns the claim, and whether it is new. Raises NotFound for the quota, Conflict, Unavailable."""
-        declared = self._trees.declared(claim.quota)
+        declared = await self._trees.find(claim.quota)
         if declared.non_preemptible and not claim.non_preemptible:
             claim = replace(claim, non_preemptible=True)
         return await self._carry_out(Submission(claim), dry_run=dry_run)
@@ -71,7 +72,7 @@ class ManageClaims:
 
     async def claim(self, quota: str, claim: str) -> ClaimStanding:
         """Returns one claim. Raises NotFound, Unavailable."""
-        found = await self.of(self._trees.declared(quota).quota.tree).claim(claim)
+        found = await self.of(await self._tree_of(quota, claim)).claim(claim)
         if found is None or found.kept.claim.quota != quota:
             raise NotFound(f"quota {quota} has no claim {claim}", code="claim_not_found")
         return found
@@ -96,7 +97,7 @@ class ManageClaims:
 
     async def view_of(self, quota: str, tree: str = "") -> TreeView:
         """Returns the tree of a quota; of `root` the one that is named. Raises NotFound, Unavailable."""
-        return await self.of(tree if quota == ROOT else self._trees.declared(quota).quota.tree).view()
+        return await self.of(tree if quota == ROOT else (await self._trees.find(quota)).quota.tree).view()
 
     async def view_at(self, quota: str, at: datetime) -> TreeView:
         """Returns the tree of a quota as it was, without its claims. Raises NotFound, also for a moment of which
@@ -135,12 +136,10 @@ class ManageClaims:
                 await self.of(name).answer(change)
 
     async def counts(self) -> Mapping[str, int]:
-        """Returns how many claims of each quota have not ended. Raises Unavailable."""
-        counts: dict[str, int] = {}
+        """Returns how many claims of each quota have not ended, whether this replica knows their trees or not. Raises
+        Unavailable."""
         async with self._store.unit_of_work() as unit:
-            for kept in await unit.all_claims():
-                counts[kept.claim.quota] = counts.get(kept.claim.quota, 0) + 1
-        return counts
+            return Counter(kept.claim.quota for kept in await unit.live())
 
     async def runtime_changes(
         self, before: Mapping[str, DeclaredQuota], after: Mapping[str, DeclaredQuota]
@@ -165,8 +164,20 @@ class ManageClaims:
         )
         return runtime_changes(old, new, self._trees.all_totals())
 
+    async def _tree_of(self, quota: str, claim: str) -> str:
+        """The tree of a quota; that of a claim whose quota was deleted in the moment of its admission, because such a
+        claim has to be released too. Raises NotFound for the quota, Unavailable."""
+        try:
+            return (await self._trees.find(quota)).quota.tree
+        except NotFound:
+            async with self._store.unit_of_work() as unit:
+                kept = (await unit.find([claim])).get(claim)
+            if kept is None or kept.claim.quota != quota:
+                raise
+            return kept.tree
+
     async def _carry_out(self, request: ClaimRequest, *, dry_run: bool) -> tuple[ClaimStanding, bool]:
-        arbiter = self.of(self._trees.declared(request.quota).quota.tree)
+        arbiter = self.of(await self._tree_of(request.quota, request.id))
         if dry_run:
             return ClaimStanding(await arbiter.preview(request), is_tried=True), False
         done = await arbiter.decide(request)

@@ -8,7 +8,7 @@ from slackwater.fairshare.documents import DeclaredQuota, ElasticQuota, QuotaPoo
 from slackwater.fairshare.queue_order import QueuePolicy
 from slackwater.fairshare.tree import Amounts, BrokenTree
 from slackwater.fairshare.tree_layout import TreeLayout
-from slackwater.model.errors import Conflict, NotFound
+from slackwater.model.errors import Conflict, NotFound, Unavailable
 from slackwater.quota.domain.pool_totals import TreeTotals
 from slackwater.quota.domain.running_pods import RunningPods
 from slackwater.quota.usecases.cluster_totals import ClusterTotals
@@ -39,12 +39,22 @@ class QuotaTrees:
         return self._quotas.now.values
 
     def declared(self, quota: str) -> DeclaredQuota:
-        """Returns a quota. Raises NotFound."""
+        """Returns a quota. Raises NotFound; Unavailable before the documents have been read: HTTP answers before."""
+        if not self._quotas.is_loaded:
+            raise Unavailable("the quotas have not been read yet; repeat the request")
         found = self._quotas.now.values.get(quota)
         if found is None:
             said = f"elasticquota {quota!r} does not exist; GET {ELASTIC_QUOTA.path} lists all"
             raise NotFound(said, code=ELASTIC_QUOTA.code("not_found"))
         return found
+
+    async def find(self, quota: str) -> DeclaredQuota:
+        """Returns a quota, also one that was stored elsewhere a moment ago. Raises NotFound, Unavailable."""
+        try:
+            return self.declared(quota)
+        except NotFound:
+            await self._quotas.catch_up()
+        return self.declared(quota)
 
     def layout(self, tree: str) -> TreeLayout:
         """Returns the quotas of a tree, prepared for arbitrations. Raises Conflict for a tree that is none."""
@@ -65,6 +75,11 @@ class QuotaTrees:
             for name, declared in self._quotas.now.values.items()
             if declared.strict_fifo and declared.quota.tree == tree
         }
+
+    def require_pools(self) -> None:
+        """Raises Unavailable before it is known what the pools have."""
+        if not self._totals.is_known:
+            raise Unavailable("what the pools have is not known yet; repeat the request")
 
     def totals(self, tree: str) -> TreeTotals:
         """Returns what the pool of a tree has; nothing for a tree without a profile."""

@@ -6,15 +6,16 @@ from typing import Any, ClassVar
 
 from tests.world.faults import FORGETS_MESSAGE_IDS
 from tests.world.invariants import Invariant, Violation
-from tests.world.plan import SERVICES
+from tests.world.plan import OUTBOXES
 from tests.world.servers import Commit
 from tests.world.trace import Kind, Step
 from tests.world.world import World
 
 from slackwater.events.health_reported import HealthReported
+from slackwater.events.quota_accounted import QuotaAccounted
 from slackwater.events.state_quarantined import StateQuarantined
 
-BESIDE_THE_OUTBOX = (HealthReported.TYPE, StateQuarantined.TYPE)
+BESIDE_THE_OUTBOX = (HealthReported.TYPE, QuotaAccounted.TYPE, StateQuarantined.TYPE)
 """Types that a service publishes without a commit."""
 
 
@@ -39,7 +40,7 @@ class FactsAreFoundOnce(Invariant):
             self._losses += step.subject in FORGETS_MESSAGE_IDS
         elif step.kind is Kind.COMMITTED:
             self._commit(step.value)
-        elif step.value.headers.get("ce-source") in SERVICES:
+        elif step.value.headers.get("ce-source") in OUTBOXES:
             self._store(step.subject, str(step.detail["id"]))
 
     def _commit(self, commit: Commit) -> None:
@@ -64,7 +65,7 @@ class FactsAreFoundOnce(Invariant):
 
     def at_rest(self) -> None:
         waiting: set[str] = set()
-        for service in SERVICES:
+        for service in OUTBOXES:
             for row in _outbox(self.world, service):
                 if row["refused"] is not None:
                     raise Violation(f"the outbox of {service} refuses {row['subject']}: {row['refused']}")

@@ -19,6 +19,8 @@ from slackwater.offers.publish_gate import PublishGate
 from slackwater.offers.snapshot_json import snapshot_from_json
 from slackwater.offers.strategy import strategy_from_json
 from slackwater.prediction.domain.prediction_record import Reasons, explain
+from slackwater.quota.domain import claim_replay
+from slackwater.quota.usecases.claim_records import claim_record
 from slackwater.waterline import cycle_replay, decision_record
 from slackwater.waterline.cycle import Options
 from slackwater.waterline.decision_inputs import DecisionContext
@@ -122,6 +124,16 @@ def _of_autonomy(record: DecisionRecord, again: Any) -> tuple[Any, Any]:
     return (record.mode, because), (again["mode"], again["because"] or because)
 
 
+def _of_claim(record: DecisionRecord, _: Any) -> tuple[Any, Any]:
+    """The record is built again from its arguments; its id also names the generation of its tree."""
+    given = _arguments(record)
+    snapshot = claim_replay.snapshot_of(given["snapshot"])
+    decision = claim_replay.decided_again(snapshot, given["now_s"], given["claim"])
+    tree = snapshot.quotas[0].tree if snapshot.quotas else ""
+    made = claim_record(decision, snapshot, tree, 0, record.decided_at)
+    return _told(record), {**_told(made), "id": record.id}
+
+
 def _of_amount(record: DecisionRecord, again: Any) -> tuple[Any, Any]:
     return record.result, again
 
@@ -136,6 +148,7 @@ _WHOLE: Mapping[str, Callable[[DecisionRecord, Any], tuple[Any, Any]]] = Mapping
         cycle_replay.REPLAY_SCHEDULING: _of_scheduling,
         cycle_replay.REPLAY_SCHEDULING_UNDER: _of_scheduling,
         "slackwater.waterline.autonomy_record:replay": _of_autonomy,
+        claim_replay.FUNCTION: _of_claim,
     }
 )
 """By the function that a record names, what it says and what the repetition gives."""

@@ -1,0 +1,86 @@
+"""What a plan takes a pool to have is what the pool has, or had a short time ago."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, ClassVar
+
+from tests.world.invariants import Invariant, Violation
+from tests.world.invariants.payloads import payload_of
+from tests.world.invariants.quota.claim_commits import claim_commit_of
+from tests.world.trace import Kind, Step
+from tests.world.world import World
+
+from slackwater.cluster.fold import ClusterFold
+from slackwater.events.envelope import Payload, event_of
+from slackwater.events.node_deleted import NodeDeleted
+from slackwater.events.node_described import NodeDescribed
+from slackwater.events.node_liveness_changed import NodeLivenessChanged
+from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
+from slackwater.events.resources_offered import ResourcesOffered
+from slackwater.fairshare.tree import Amounts
+from slackwater.quota.domain.pool_totals import totals_of
+
+WATCHED: tuple[type[Payload], ...] = (
+    NodeDescribed,
+    NodeLivenessChanged,
+    NodeSchedulingChanged,
+    ResourcesOffered,
+    NodeDeleted,
+)
+KNOWN_SECONDS = 60.0
+"""A replica that is frozen, or cut off from the broker, decides so long on what it knew before."""
+
+
+class PlansKnowThePools(Invariant):
+    """The totals in a record of a tree over all pools are between the least and the most that was published of them
+    within KNOWN_SECONDS: a replica that has just started does not take what it has not read yet for an empty pool."""
+
+    NAME = "plans know the pools"
+    KINDS: ClassVar = (Kind.STORED, Kind.COMMITTED)
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self._fold = ClusterFold()
+        self._totals: list[tuple[float, Amounts]] = [(0.0, {})]
+        self._has_profile = any(change.kind == "QuotaProfile" for change in world.plan.changes)
+
+    def on_step(self, step: Step) -> None:
+        if self._has_profile or not self.world.plan.claimers:
+            return
+        if step.kind is Kind.STORED:
+            self._fold_event(step)
+        elif (commit := claim_commit_of(step)) is not None and commit.snapshot is not None:
+            self._check(step, commit.snapshot.totals.get("", {}))
+
+    def _fold_event(self, step: Step) -> None:
+        for payload in WATCHED:
+            found: Any = payload_of(step, payload)
+            if found is None:
+                continue
+            if isinstance(found, NodeDeleted):
+                self._fold.remove(found.node, found.deleted_at)
+            else:
+                self._fold.apply(event_of(found, source="world", time=datetime(2026, 1, 1, tzinfo=UTC)))
+            self._note(step.at)
+
+    def _note(self, at: float) -> None:
+        now = datetime.fromtimestamp(self.world.wall_seconds(), UTC)
+        self._totals.append((at, totals_of(self._fold.view(now), ())[""].total))
+
+    def _check(self, step: Step, known: Mapping[str, int]) -> None:
+        self._note(step.at)  # a cordon may have lapsed since the last event
+        later = [at for at, _ in self._totals if at > step.at - KNOWN_SECONDS]
+        first = len(self._totals) - len(later)
+        recent = [amounts for _, amounts in self._totals[max(0, first - 1) :]]
+        for key, amount in known.items():
+            values = [amounts.get(key, 0) for amounts in recent]
+            if not min(values) <= amount <= max(values):
+                raise Violation(
+                    f"{step.process} takes the pools to have {amount} {key}; within {KNOWN_SECONDS:g} s they had "
+                    f"{min(values)} to {max(values)}"
+                )
+
+
+INVARIANTS = (PlansKnowThePools,)
