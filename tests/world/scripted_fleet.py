@@ -2,14 +2,17 @@
 
 A world of quotas alone costs a tenth of the whole one, and its pools change as often as a seed wants. Each node joins,
 is cordoned, is lost, is deleted, comes back, and its offer shrinks and grows. What holds is published again after some
-seconds, because the broker may have lost it.
+seconds, because the broker may have lost it. The script also answers for ensurance whether running claims may be
+reclaimed: not always at once while there are faults, always afterwards.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, Final
 
 from tests.world.processes import Process
@@ -17,20 +20,24 @@ from tests.world.quotas import CORES_OF_A_NODE, POOLS
 from tests.world.world import World
 
 from slackwater.bus.port import Bus
-from slackwater.events.envelope import Payload, event_of
+from slackwater.events.envelope import Event, Payload, event_of
 from slackwater.events.node_deleted import DeletionReason, NodeDeleted
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
+from slackwater.events.reclaim_answered import ReclaimAnswered
+from slackwater.events.reclaim_requested import ReclaimRequested
 from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.model.errors import SlackwaterError
 from slackwater.model.nodes import CpuTopology, Liveness, NodeFacts
 from slackwater.model.quantities import Resources
+from slackwater.model.time import Clock
 
 FLEET: Final = "fleet"
 GIB: Final = 1 << 30
 AGAIN_SECONDS, PAUSE_SECONDS = 15.0, (1.0, 8.0)
 CORDONED_SECONDS = 40.0
+REFUSED_SHARE, REFUSED_SECONDS = 0.3, 10.0
 _ACTS: Final = ("offer", "offer", "offer", "offer", "cordon", "uncordon", "lose", "find", "delete", "join")
 
 
@@ -57,6 +64,7 @@ class ScriptedFleet:
     def __init__(self, world: World) -> None:
         self._world = world
         self._rng = world.random("scripted fleet")
+        self._leave = world.random("scripted leave")
         self.nodes = [
             ScriptedNode(f"node-{number:02d}", POOLS[number % len(POOLS)], self._rng.choice(CORES_OF_A_NODE))
             for number in range(world.plan.scripted_nodes)
@@ -65,7 +73,10 @@ class ScriptedFleet:
     async def run(self, process: Process) -> None:
         """Change a node after each pause, until the faults are over; then put all of them right."""
         plan, clock = self._world.plan, process.clock
-        async with self._world.bus(process) as bus:
+        async with (
+            self._world.bus(process) as bus,
+            bus.watch(ReclaimRequested, partial(self._answer, bus, clock)),
+        ):
             for node in self.nodes:
                 self._join(node, clock.now())
             is_quiet, said_at = False, self._world.loop.time()
@@ -80,6 +91,23 @@ class ScriptedFleet:
                 said_at = now if is_due else said_at
                 await self._publish(bus, clock.now(), every=is_due)
                 await clock.sleep(self._rng.uniform(*PAUSE_SECONDS))
+
+    async def _answer(self, bus: Bus, clock: Clock, event: Event[ReclaimRequested]) -> None:
+        """As ensurance answers, by the draw instead of by Autonomies. An answer that is lost is asked for again."""
+        request, now = event.data, clock.now()
+        is_faulty = self._world.loop.time() < self._world.plan.fault_seconds
+        is_refused = self._leave.random() < REFUSED_SHARE and is_faulty
+        answer = ReclaimAnswered(
+            id=request.id,
+            tree=request.tree,
+            granted=() if is_refused else tuple(each.claim for each in request.wanted),
+            because="the script refuses" if is_refused else "",
+            again_at=now + timedelta(seconds=REFUSED_SECONDS) if is_refused else None,
+            valid_until=now + timedelta(seconds=request.valid_seconds),
+            answered_at=now,
+        )
+        with suppress(SlackwaterError):
+            await bus.publish(event_of(answer, source=FLEET, time=now, causedby=event))
 
     def _act(self, now: datetime) -> None:
         node, act = self._rng.choice(self.nodes), self._rng.choice(_ACTS)
