@@ -166,6 +166,13 @@ def test_a_claim_larger_than_its_share_drains_the_tree_in_the_end() -> None:
     assert seconds_until_admitted(claim("a0", 8), "b", quotas, late) == 0
 
 
+def test_the_tree_is_not_drained_for_a_claim_that_a_max_never_lets_in_whole() -> None:
+    quotas = [Quota("a", maximum={"cpu": 3}), EQUALS[1]]
+    late = claim("a0", 4, partial_minimum={"cpu": 2})
+    found = plan(quotas, [late, claim("b0", 7, 1.0)], settings=ArbitrationSettings(drain_s=0.0))
+    assert {each.claim: dict(each.amounts) for each in found.admissions} == {"a0": {"cpu": 3}, "b0": {"cpu": 7}}
+
+
 def test_a_workload_that_was_reclaimed_borrows_again_later_each_time() -> None:
     claims = [running("b0", 5, 0.0), claim("a0", 5, 40.0, reclaims=1), claim("b1", 5, 99.0)]
     early, late = plan(EQUALS, [claims[1]], 99.0), plan(EQUALS, [claims[1]], 101.0)
