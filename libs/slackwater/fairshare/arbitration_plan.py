@@ -85,7 +85,7 @@ class RefusalReason(StrEnum):
     UNKNOWN_QUOTA = "unknown_quota"
     PARENT_QUOTA = "parent_quota"
     ABOVE_MAX = "above_max"
-    """It requests more than the max of its quota, or of one above."""
+    """It requests more than the max of its quota, or than one above leaves beside what others do not lend."""
     ABOVE_MIN = "above_min"
     """It is not preemptible and requests more than the min."""
 
@@ -98,7 +98,7 @@ class ClaimRefusal:
     quota: str
     reason: RefusalReason
     excesses: Sequence[LimitExcess]
-    """Used is 0 in these: the request alone is too large."""
+    """Used is what others do not lend, 0 else: the request alone is too large."""
 
 
 class WaitReason(StrEnum):

@@ -9,6 +9,7 @@ from slackwater.fairshare.admission import LimitExcess, QuotaLimit
 from slackwater.fairshare.arbitration_plan import ClaimRefusal, RefusalReason
 from slackwater.fairshare.claim_index import ClaimIndex
 from slackwater.fairshare.claims import QuotaClaim
+from slackwater.fairshare.occupancy import Occupancy, entitlements
 from slackwater.fairshare.tree import Amounts
 from slackwater.fairshare.tree_layout import TreeLayout
 from slackwater.fairshare.waiting_queue import Shape
@@ -22,9 +23,10 @@ class ClaimIntake:
         """What may be admitted, by quota; each list in order."""
         self.beyond_pool: dict[str, dict[Shape, list[QuotaClaim]]] = {}
         self.refusals: list[ClaimRefusal] = []
+        unlent = _unlent(layout)
         for quota in sorted(index.queues.keys() & layout.quotas.keys()):
             for shape, claims in index.queues[quota].shapes(aging_s).items():
-                refusal = refusal_of(layout, claims[0])
+                refusal = refusal_of(layout, claims[0], unlent)
                 if refusal is not None:
                     self.refusals += [replace(refusal, claim=claim.id) for claim in claims]
                 else:
@@ -38,14 +40,19 @@ class ClaimIntake:
         return [claim for shapes in self.beyond_pool.values() for claims in shapes.values() for claim in claims]
 
 
-def refusal_of(layout: TreeLayout, claim: QuotaClaim) -> ClaimRefusal | None:
-    """Returns why the claim can never be admitted as the quotas are declared; None if it can."""
+def refusal_of(layout: TreeLayout, claim: QuotaClaim, unlent: Occupancy | None) -> ClaimRefusal | None:
+    """Returns why the claim can never be admitted as the quotas are declared; None if it can.
+
+    `unlent`: what other quotas keep for themselves below a max above the claim is never free for it.
+    """
     if claim.quota not in layout.quotas:
         return ClaimRefusal(claim.id, claim.quota, RefusalReason.UNKNOWN_QUOTA, ())
     if claim.quota in layout.with_children or layout.quotas[claim.quota].is_parent:
         return ClaimRefusal(claim.id, claim.quota, RefusalReason.PARENT_QUOTA, ())
     least = _least(claim)
     above_max = _above(layout, claim.quota, least, QuotaLimit.MAX)
+    if unlent is not None and not above_max:
+        above_max = [each for each in unlent.excesses(claim.quota, least) if each.limit is QuotaLimit.MAX]
     above_min = _above(layout, claim.quota, least, QuotaLimit.MIN) if claim.non_preemptible else []
     if above_max:
         return ClaimRefusal(claim.id, claim.quota, RefusalReason.ABOVE_MAX, (*above_max, *above_min))
@@ -79,5 +86,19 @@ def _above(layout: TreeLayout, quota: str, amounts: Amounts, limit: QuotaLimit) 
     return found
 
 
+def _unlent(layout: TreeLayout) -> Occupancy | None:
+    """Returns the tree with nothing used but what its quotas keep for themselves; None where all lend."""
+    if layout.all_lend:
+        return None
+    return Occupancy(layout, entitlements(layout, {quota.name: quota.minimum for quota in layout.order}), {}, {})
+
+
 def _least(claim: QuotaClaim) -> Amounts:
-    return claim.request if claim.partial_minimum is None else claim.partial_minimum
+    """Returns the least that the claim may be admitted with; nothing at all is no admission.
+
+    Resources are cut in one proportion: where no minimum is above 0, a resource without room leaves nothing of any.
+    """
+    if claim.partial_minimum is None:
+        return claim.request
+    found = {key: min(amount, claim.partial_minimum.get(key, 0)) for key, amount in claim.request.items()}
+    return found if any(found.values()) else {key: min(amount, 1) for key, amount in claim.request.items()}

@@ -17,6 +17,7 @@ from slackwater.fairshare.arbitration_plan import (
 from slackwater.fairshare.claim_index import ClaimIndex
 from slackwater.fairshare.claim_intake import ClaimIntake
 from slackwater.fairshare.claims import QuotaClaim, ReclaimReason
+from slackwater.fairshare.occupancy import Occupancy
 from slackwater.fairshare.queue_order import QueuePolicy, in_order
 from slackwater.fairshare.queue_places import queue_places
 from slackwater.fairshare.tree import ROOT, Amounts, added
@@ -247,12 +248,12 @@ class TreeRounds:
     def _can_drain(self, claim: QuotaClaim) -> bool:
         """Returns whether the claim fits once the others use no more than they are entitled to."""
         state = self._state
-        stays = dict.fromkeys(claim.request, 0)
-        for quota, used in self._index.used.items():
-            if quota != claim.quota and quota in self._layout.quotas:
-                for resource in stays:
-                    stays[resource] += min(used.get(resource, 0), state.entitled[quota].get(resource, 0))
-        return all(amount <= state.total.get(key, 0) - stays[key] for key, amount in claim.request.items())
+        stays = {
+            quota: {key: min(amount, state.entitled[quota].get(key, 0)) for key, amount in used.items()}
+            for quota, used in self._index.used.items()
+            if quota != claim.quota and quota in self._layout.quotas
+        }
+        return Occupancy(self._layout, state.entitled, state.total, stays).fits(claim.quota, claim.request)
 
     # Reclaim
 

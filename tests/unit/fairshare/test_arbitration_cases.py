@@ -166,6 +166,13 @@ def test_a_claim_larger_than_its_share_drains_the_tree_in_the_end() -> None:
     assert seconds_until_admitted(claim("a0", 8), "b", quotas, late) == 0
 
 
+def test_the_tree_is_not_drained_for_a_claim_that_a_max_never_lets_in_whole() -> None:
+    quotas = [Quota("a", maximum={"cpu": 3}), EQUALS[1]]
+    late = claim("a0", 4, partial_minimum={"cpu": 2})
+    found = plan(quotas, [late, claim("b0", 7, 1.0)], settings=ArbitrationSettings(drain_s=0.0))
+    assert {each.claim: dict(each.amounts) for each in found.admissions} == {"a0": {"cpu": 3}, "b0": {"cpu": 7}}
+
+
 def test_a_workload_that_was_reclaimed_borrows_again_later_each_time() -> None:
     claims = [running("b0", 5, 0.0), claim("a0", 5, 40.0, reclaims=1), claim("b1", 5, 99.0)]
     early, late = plan(EQUALS, [claims[1]], 99.0), plan(EQUALS, [claims[1]], 101.0)
@@ -205,6 +212,29 @@ def test_a_claim_that_can_never_fit_is_refused_with_the_numbers() -> None:
         ("b0", RefusalReason.ABOVE_MIN, (LimitExcess("b", QuotaLimit.MIN, "cpu", 0, 6, 5),)),
         ("c0", RefusalReason.UNKNOWN_QUOTA, ()),
     ]
+
+
+def test_a_claim_of_which_no_part_can_ever_fit_is_refused() -> None:
+    quotas = [Quota("a", minimum={"cpu": 0}, maximum={"cpu": 10}), replace(EQUALS[1], minimum={"cpu": 1})]
+    parts = [claim(f"{quota}0", 6, non_preemptible=True, partial_minimum={"cpu": 0}) for quota in "ab"]
+    found = plan(quotas, [*parts, claim("a1", 2, 1.0)], settings=STRICT)
+    assert [(each.claim, each.reason, each.excesses) for each in found.refusals] == [
+        ("a0", RefusalReason.ABOVE_MIN, (LimitExcess("a", QuotaLimit.MIN, "cpu", 0, 1, 0),))
+    ]
+    assert {each.claim: dict(each.amounts) for each in found.admissions} == {"a1": {"cpu": 2}, "b0": {"cpu": 1}}
+
+
+def test_a_claim_that_others_leave_no_room_for_under_a_max_is_refused() -> None:
+    parent = Quota("p", minimum={"cpu": 4}, maximum={"cpu": 8}, is_parent=True)
+    below = [replace(quota, parent="p") for quota in EQUALS]
+    keeps = [parent, below[0], replace(below[1], minimum={"cpu": 4}, lends=False)]
+    found = plan(keeps, [claim("a0", 5), claim("a1", 4, 1.0)], settings=STRICT)
+    assert [(each.claim, each.reason, each.excesses) for each in found.refusals] == [
+        ("a0", RefusalReason.ABOVE_MAX, (LimitExcess("p", QuotaLimit.MAX, "cpu", 4, 5, 8),))
+    ]
+    assert admitted(found) == ["a1"], "it does not wait behind what never starts"
+    lent = [parent, below[0], replace(keeps[2], lends=True)]
+    assert admitted(plan(lent, [claim("a0", 5)])) == ["a0"]
 
 
 def test_a_parent_takes_no_claims() -> None:

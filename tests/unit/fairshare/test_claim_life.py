@@ -135,6 +135,8 @@ class ClaimLife(RuleBasedStateMachine):
             return
         self.total = dict.fromkeys(RESOURCES, 200)
         for _ in range(3 * len(self.claims) + 3):
+            if all(claim.state in ENDED for claim in self.claims.values()):
+                break
             self.arbitrate()
             self.now_s += 1000.0
             for claim in list(self.claims.values()):
