@@ -153,9 +153,9 @@ def _of_finding(record: DecisionRecord, again: Any) -> tuple[Any, Any]:
 
 def _found_again(record: DecisionRecord, since_s: int, now_s: float) -> ClaimDecision:
     if record.reason in (Reason.CLAIM_FOUND_NEVER_CLAIMED, Reason.CLAIM_FOUND_AFTER_END):
-        figures = {one.name: int(one.value) for one in record.inputs if one.name != "since"}
-        claim = "ended" if record.reason is Reason.CLAIM_FOUND_AFTER_END else ""
-        found = UnclaimedWorkload(record.subject, claim, "", figures.pop("pods"), since_s, figures)
+        figures = {one.name: one.value for one in record.inputs if isinstance(one.value, int)}
+        ended = "ended" if record.reason is Reason.CLAIM_FOUND_AFTER_END else ""
+        found = UnclaimedWorkload(record.subject, ended, "", figures.pop("pods"), since_s, figures)
         return claim_runs.unclaimed_decision(found, now_s)
     has_ended = record.reason is Reason.CLAIM_FOUND_ENDED
     finding = None if has_ended else RunFinding(record.reason.value.removeprefix("claim_found_"))
