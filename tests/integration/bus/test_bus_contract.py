@@ -325,6 +325,23 @@ async def test_watch_gives_the_last_values_and_then_every_change(given: Any) -> 
     assert got == [("b", 1), ("a", 2), ("b", 10)]
 
 
+async def test_a_watch_says_at_once_that_nothing_is_stored_and_when_all_that_is_was_delivered(given: Any) -> None:
+    seen: list[str] = []
+
+    async def note(event: Event[NodeLivenessChanged]) -> None:
+        seen.append(event.data.node)
+
+    async with given.process() as bus:
+        async with bus.watch(NodeLivenessChanged, note, caught_up=lambda: seen.append("all")):
+            await until(lambda: _true(seen == ["all"]))
+        seen.clear()
+        for node in ("a", "b"):
+            await bus.publish(changed(node))
+        async with bus.watch(NodeLivenessChanged, note, caught_up=lambda: seen.append("all")):
+            await until(lambda: _true("all" in seen))
+    assert sorted(seen[: seen.index("all")]) == ["a", "b"]
+
+
 async def test_watch_of_a_key_sees_that_key_and_what_is_below_it(given: Any) -> None:
     got: list[str] = []
 

@@ -17,7 +17,7 @@ from quota_scenes import TEAMS, document, node_described
 from slackwater.bus.connect.nats_bus import NatsBus, connect_bus
 from slackwater.events.envelope import event_of
 from slackwater.fairshare.claims import ENDED, ClaimState, QuotaClaim
-from slackwater.model.errors import Conflict
+from slackwater.model.errors import Conflict, Unavailable
 from slackwater.model.identifiers import new_id
 from slackwater.model.tiers import Tier
 from slackwater.model.time import SystemClock
@@ -59,8 +59,16 @@ async def store_quotas(service: QuotaService) -> None:
 
 async def until_known(service: QuotaService) -> None:
     """Wait until the replica follows quotas and node."""
-    while "team-b" not in service.trees.quotas() or service.trees.totals("").total.get("cpu", 0) < MOST:
+    while "team-b" not in service.trees.quotas() or not _knows_pools(service):
         await asyncio.sleep(0.02)
+
+
+def _knows_pools(service: QuotaService) -> bool:
+    try:
+        service.trees.require_pools()
+    except Unavailable:
+        return False
+    return service.trees.totals("").total.get("cpu", 0) >= MOST
 
 
 async def write(service: QuotaService, writer: int, chance: random.Random) -> list[str]:

@@ -21,6 +21,7 @@ NEVER_ANSWERED = frozenset(
         "write_refused",
         "cgroups_not_writable",
         "cgroup_not_entered",
+        "no_kubepods",
         # of prediction's own snapshots
         "snapshot_corrupt",
         "model_state_unusable",

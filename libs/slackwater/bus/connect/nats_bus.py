@@ -227,6 +227,8 @@ class NatsBus:
         reader = OrderedReader(self._client, self._js, stream, filters, start, WATCH_BATCH, confined=self._confined)
 
         async def work() -> bool:
+            if caught_up is not None and await reader.had_none():
+                caught_up()
             messages = await reader.next()
             for message in messages:
                 await deliver_watched(payload, handler, Message(message.subject, message.headers or {}, message.data))
@@ -417,10 +419,9 @@ async def connect_bus(
     wait_seconds: float = CONNECT_SECONDS,
     access: NatsAccess | None = None,
 ) -> AsyncIterator[NatsBus]:
-    """Yields a connected bus. Raises Unavailable if there is no broker within `wait_seconds`; once
-    connected it reconnects without limit. `declares=False` where another process declares the
-    streams (an agent). Raises Misconfigured for unusable credentials.
-    """
+    """Yields a connected bus. Raises Unavailable if there is no broker within `wait_seconds`; once connected it
+    reconnects without limit. `declares=False` where another process declares the streams (an agent). Raises
+    Misconfigured for unusable credentials."""
     dialer = Connector(url, name, access.options(url) if access is not None else {}, wait_seconds)
     async with open_bus(dialer, name=name, topology=topology or load(), declares=declares, access=access) as bus:
         yield bus

@@ -96,6 +96,15 @@ class OrderedReader:
         the call.
         """
         self._anew: int | None = None
+        self._pending = 0
+        """Messages that were stored for the consumer when it was created."""
+
+    async def had_none(self) -> bool:
+        """Returns whether the subjects had no message when reading began; begins it if need be. Without this, a reader
+        of an empty subject knows only after a whole request. Raises nats errors."""
+        if self._puller is None:
+            self._puller = await self._open()
+        return self._pending == 0 and self._consumer_sequence == 0
 
     async def next(self) -> list[Msg]:
         """Returns at least one message, or none after a wait without any. Raises nats errors,
@@ -169,7 +178,7 @@ class OrderedReader:
             headers_only=self._headers_only or None,
         )
         info = await self._js.add_consumer(self._stream, config)
-        self._consumer_sequence = 0
+        self._consumer_sequence, self._pending = 0, info.num_pending or 0
         puller = Puller(self._client, self._stream, info.name, self._batch)
         await puller.open()
         self.opens += 1
@@ -190,8 +199,8 @@ class OrderedReader:
             inactive_threshold=2 * EXPIRES_SECONDS,
             deliver_policy=DeliverPolicy.LAST_PER_SUBJECT,
         )
-        await self._js.add_consumer(self._stream, config)
-        self._consumer_sequence = 0
+        info = await self._js.add_consumer(self._stream, config)
+        self._consumer_sequence, self._pending = 0, info.num_pending or 0
         puller = Puller(self._client, self._stream, confined.consumer, self._batch, confined.api_prefix)
         await puller.open()
         return puller

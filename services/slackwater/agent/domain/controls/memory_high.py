@@ -70,7 +70,7 @@ def usage_v2(files: CgroupFiles) -> tuple[int, int]:
     try:
         cache = int(counters["inactive_file"]) + int(counters["active_file"])
     except (KeyError, ValueError) as error:
-        raise Misconfigured("memory.stat has no page cache", code="read_refused", field="memory.stat") from error
+        raise Misconfigured("memory.stat has no page cache", code=READ_REFUSED, field="memory.stat") from error
     return int(files.read("memory.current")), cache
 
 
