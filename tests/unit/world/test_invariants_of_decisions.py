@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -24,6 +25,10 @@ from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.intent_declared import CpuThrottle, IntentDeclared
 from slackwater.events.intent_observed import READ_REFUSED, IntentObserved, ObservedLimit
 from slackwater.events.serialized import type_of
+from slackwater.fairshare.claims import ClaimRun, QuotaClaim, RunFinding
+from slackwater.model.tiers import Tier
+from slackwater.quota.domain.claim_runs import FINDINGS, UnclaimedWorkload, finding_decision, unclaimed_decision
+from slackwater.quota.usecases.claim_records import finding_record
 from slackwater.waterline.analysis.demands import ActionKind
 from slackwater.waterline.cycle import Options
 from slackwater.waterline.decision_inputs import DecisionContext
@@ -61,6 +66,40 @@ def test_a_record_that_the_world_cannot_repeat_is_found() -> None:
     replay = record.replay.model_copy(update={"function": "builtins:dict", "arguments": {}})
     with pytest.raises(Violation, match="cannot repeat"):
         check_repeats(record.model_copy(update={"replay": replay}))
+
+
+def finding_records(tree: str) -> list[DecisionRecord]:
+    """One record of each thing that reports can show of a claim, and of workloads without one."""
+    now_s = NOW.timestamp()
+    claim = QuotaClaim("claim", "quota", Tier.BATCH, {"cpu": 1}, now_s - 90.5, started_s=now_s - 60.5)
+    runs = [ClaimRun(2, now_s - 60.5, finding, now_s - 30.5) for finding in FINDINGS.values()]
+    runs.append(ClaimRun(2, now_s - 60.5, RunFinding.RECLAIM_WITHOUT_EFFECT, now_s - 30.5))
+    decisions = [finding_decision(claim, replace(claim, run=run), now_s, has_ended=False) for run in runs]
+    decisions.append(finding_decision(claim, claim, now_s, has_ended=True))
+    for ended in ("", "claim"):
+        found = UnclaimedWorkload("site/workload", ended, "quota", 3, now_s - 7.5, {"cpu": 500, "memory": 1 << 30})
+        decisions.append(unclaimed_decision(found, now_s))
+    return [finding_record(decision, tree, NOW) for decision in decisions if decision is not None]
+
+
+@pytest.mark.parametrize("tree", ["", "default", "east"])
+def test_a_finding_about_a_claim_is_repeated_and_a_wrong_one_is_found(tree: str) -> None:
+    records = finding_records(tree)
+    assert {record.reason for record in records} == {reason for reason in Reason if "claim_found_" in reason}
+    for record in records:
+        check_repeats(record)
+        since_s = record.replay.arguments["since_s"]
+        later = record.replay.model_copy(update={"arguments": {**record.replay.arguments, "since_s": since_s + 1}})
+        wrong: list[dict[str, Any]] = [
+            {"replay": later},
+            {"result": record.result + 1},
+            {"decided_at": NOW + timedelta(seconds=1)},
+            {"id": "another"},
+            {"remaining_because": "for another reason"},
+        ]
+        for update in wrong:
+            with pytest.raises(Violation, match="repeats with another result"):
+                check_repeats(record.model_copy(update=update))
 
 
 def document(*limits: int, generation: int = 1) -> IntentDeclared:

@@ -11,7 +11,7 @@ from tests.world.changes import OPERATOR, Confirmed
 from tests.world.invariants import Invariant, Violation
 from tests.world.invariants.core.documents import HISTORY, DocumentsAreFoundOnce
 from tests.world.invariants.core.ledger import FactsAreFoundOnce
-from tests.world.plan import SERVICES, Plan, PlannedChange
+from tests.world.plan import OUTBOXES, Plan, PlannedChange
 from tests.world.servers import Commit
 from tests.world.trace import Kind, Step
 
@@ -40,7 +40,7 @@ def _schemas() -> dict[str, Any]:
     columns = {"outbox": OUTBOX, HISTORY: GENERATIONS, "autonomies": AUTONOMIES}
     return {
         service: SimpleNamespace(tables={name: Table(*of_table) for name, of_table in columns.items()})
-        for service in SERVICES
+        for service in OUTBOXES
     }
 
 

@@ -54,7 +54,7 @@ AGENT = (
         "an agent that stops leaves its limits",
         (
             Edit(
-                "agent.usecases.actuate:Actuator.restore_all",
+                "agent.usecases.actuate:Actuator._refused",
                 "self.driver.write(knob, claim.previous)",
                 "pass",
             ),

@@ -77,7 +77,13 @@ MENDED = (
     Mutant(
         "refused restore is forgotten",
         "a file that refuses its restore is dropped from the journal, and its limit stays",
-        (Edit("agent.usecases.actuate:Actuator.restore_all", "left[knob] = claim", "pass"),),
+        (
+            Edit(
+                "agent.usecases.actuate:Actuator.restore_all",
+                "Journal({knob: left[knob] for knob in reversed(left)})",
+                "Journal()",
+            ),
+        ),
         (RESTORED,),
         mended="fd720a59",
         faults=("files refuse", "stop@agent|crash@agent"),

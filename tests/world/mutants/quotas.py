@@ -150,7 +150,7 @@ QUOTAS = (
         "a replica that starts drops every node that was ever deleted",
         (
             Edit(
-                "quota.usecases.cluster_totals:ClusterTotals.receive",
+                "quota.usecases.cluster_totals:ClusterTotals._delete",
                 "if self._fold.apply(newest)",
                 "if False",
             ),
