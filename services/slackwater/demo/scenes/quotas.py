@@ -1,8 +1,8 @@
 """The scene quotas: two teams share a machine, one borrows what the other leaves idle, and gives it back.
 
-Real jobs start through `slackwater exec` with `--quota`. First each team's max is its min, so that half of the machine stays
-idle; then the max is raised to all of it, and team-b borrows; then team-a asks for its min, and the newest jobs of
-team-b end with grace. The stages of a round follow from each other, so they are not interleaved: more turns are more
+Real jobs start through `slackwater exec` with `--quota`. First each team's max is its min, so that half of the machine
+stays idle; then the max is raised to all of it, and team-b borrows; then team-a asks for its min, and the newest jobs
+of team-b end with grace. The stages of a round follow from each other, so they are not interleaved: more turns are more
 rounds.
 The quotas count prod's CPU, because that of batch follows the offer, which other scenes have changed.
 """
