@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slackwater.demo.scenes import other_work as module
 from slackwater.demo.scenes.other_work import MachineReading, ProcessUse, other_work, read_machine
 
 uses = st.floats(0, 100)
@@ -59,3 +62,28 @@ def test_a_name_with_spaces_and_brackets_is_read(tmp_path: Path) -> None:
     assert found.processes[77].name == "a (b) c"
     assert found.processes[77].parent == 5
     assert found.processes[77].whole == 4.3
+
+
+def test_a_process_that_ends_during_a_reading_keeps_its_cpu_in_the_demo(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its parent was read before it took over the time."""
+
+    def write(pid: int, parent: int, own: int, children: int) -> None:
+        (tmp_path / str(pid)).mkdir(exist_ok=True)
+        times = f"{own} 0 {children} 0 0 0"
+        (tmp_path / str(pid) / "stat").write_text(f"{pid} (x) S {parent} " + " ".join(["0"] * 9) + f" {times}\n")
+
+    def ends_when_read(folder: Path, tick: int) -> ProcessUse | None:
+        if folder.name == "71":
+            shutil.rmtree(folder)
+            write(70, 1, 100, 300)
+        return as_it_is(folder, tick)
+
+    as_it_is = module._process
+    (tmp_path / "stat").write_text("cpu  400 0 0 9 9 9 9 7 0 0\n")
+    write(70, 1, 100, 0)
+    write(71, 70, 300, 0)
+    monkeypatch.setattr(module, "_process", ends_when_read)
+    found = read_machine(tmp_path)
+    assert found.seconds(found.tree(70)) == found.busy
