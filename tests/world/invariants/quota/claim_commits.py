@@ -57,12 +57,13 @@ class ClaimCommit:
 
     @cached_property
     def snapshot(self) -> Any:
-        """The snapshot of its plan, from a record that can be replayed; None without one."""
-        whole = (body for body in self.bodies if not body["record"].get("compact"))
-        first = next(whole, None)
-        if first is None:
-            return None
-        return snapshot_of(DecisionRecorded.model_validate(first).record.replay.arguments["snapshot"])
+        """The snapshot of its plan, from a record that can be replayed; None without one. Findings have none."""
+        for body in self.bodies:
+            if not body["record"].get("compact"):
+                arguments = DecisionRecorded.model_validate(body).record.replay.arguments
+                if "snapshot" in arguments:
+                    return snapshot_of(arguments["snapshot"])
+        return None
 
     def records_of(self, prefix: str) -> dict[str, Mapping[str, Any]]:
         """The records whose reason begins so, by claim."""
