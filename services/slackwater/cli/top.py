@@ -138,7 +138,7 @@ def _refresh(reader: Reader, view: TopView, interval: float) -> None:
     from slackwater.model.time import SystemClock
 
     clock, head, items = SystemClock(), "", _items(reader, view)
-    with _terminal(), contextlib.suppress(KeyboardInterrupt):
+    with _terminal(), contextlib.suppress(KeyboardInterrupt), _interrupts() as interrupts:
         while True:
             try:
                 items = _items(reader, view)
@@ -148,7 +148,7 @@ def _refresh(reader: Reader, view: TopView, interval: float) -> None:
                 head = f"{clock.now():%H:%M:%SZ}  {error.message}"
             size = os.get_terminal_size(sys.stdout.fileno())  # not COLUMNS, which an exporting shell leaves behind
             _draw(screen(head, items, COLUMNS[view.kind], size.columns, size.lines))
-            if _wants_to_quit(interval):
+            if _wants_to_quit(interval, interrupts):
                 return
 
 
@@ -178,8 +178,31 @@ def _terminal() -> Iterator[None]:
         sys.stdout.flush()
 
 
-def _wants_to_quit(seconds: float) -> bool:
-    """Wait this long for a key; returns whether it was `q`. Other keys refresh at once.
+class _Interrupts:
+    """Whether Ctrl-C was pressed: an exception alone may be lost, where it is raised in a finalizer."""
+
+    def __init__(self) -> None:
+        self.asked = False
+
+    def __call__(self, _signal: int, _frame: object) -> None:
+        self.asked = True
+        raise KeyboardInterrupt
+
+
+@contextlib.contextmanager
+def _interrupts() -> Iterator[_Interrupts]:
+    import signal
+
+    interrupts = _Interrupts()
+    before = signal.signal(signal.SIGINT, interrupts)
+    try:
+        yield interrupts
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _wants_to_quit(seconds: float, interrupts: _Interrupts) -> bool:
+    """Wait this long for a key; returns whether it was `q`, or Ctrl-C. Other keys refresh at once.
 
     Waits in slices, because a Ctrl-C that arrives just before `select` blocks is only noticed after it.
     """
@@ -188,6 +211,8 @@ def _wants_to_quit(seconds: float) -> bool:
     until = time.monotonic() + seconds
     has_keys = sys.stdin.isatty()
     while (left := until - time.monotonic()) > 0:
+        if interrupts.asked:
+            return True
         if not has_keys:
             time.sleep(min(left, _SLICE_SECONDS))
             continue
