@@ -143,12 +143,12 @@ async def test_the_page_cache_of_a_streaming_pod_is_held_to_its_limit(machine: M
                 one
                 for report in machine.published(UsageReported)
                 for one in report.data.pods
-                if one.memory_high_bytes == 128 * MIB
+                # A write of memory.high may reclaim far below it; the cache fills again.
+                if one.memory_high_bytes == 128 * MIB and (one.reclaimable_bytes or 0) > 32 * MIB
             ]
         )
         original = before.strip()
         assert usage[-1].original_memory_high_bytes == (None if original == "max" else int(original))
-        assert (usage[-1].reclaimable_bytes or 0) > 32 * MIB
         await machine.declare()
         await until(lambda: file.read_text() == before)
     assert service.restored_exactly
