@@ -144,7 +144,7 @@ async def test_the_page_cache_of_a_streaming_pod_is_held_to_its_limit(machine: M
                 for report in machine.published(UsageReported)
                 for one in report.data.pods
                 # A write of memory.high may reclaim far below it; the cache fills again.
-                if one.memory_high_bytes == 128 * MIB and (one.reclaimable_bytes or 0) > 32 * MIB
+                if one.memory_high_bytes == 128 * MIB and (one.reclaimable_bytes or 0) > 64 * MIB
             ]
         )
         original = before.strip()
@@ -162,7 +162,7 @@ async def test_a_pod_that_grows_under_its_limit_is_slowed_down_and_never_ended(
 ) -> None:
     """Nor does it stand still: without the raised level, Linux 6.1 let it grow by 12 MiB in 57 s on cgroup v2."""
     go = tmp_path / "go"
-    job = machine.execute(sys.executable, "-c", WAIT + GROW, "300", str(go), flags=("--memory", "800Mi"))
+    job = machine.execute(sys.executable, "-c", WAIT + GROW, "500", str(go), flags=("--memory", "800Mi"))
     async with machine.agent() as service:
         [pod] = await machine.pod(service)
         root_file(service)
@@ -171,7 +171,7 @@ async def test_a_pod_that_grows_under_its_limit_is_slowed_down_and_never_ended(
         await machine.declare(memory_throttles=[throttle(pod.uid, 64 * MIB)])
         await until(lambda: file.read_text() != before)
         go.touch()
-        await until(lambda: used(file) > 300 * MIB)
+        await until(lambda: used(file) > 500 * MIB)
         assert service.driver.alive(pod.uid)
         assert job.poll() is None
     assert service.restored_exactly
