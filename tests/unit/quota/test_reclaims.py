@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from slackwater.events.usage_reported import UsageReported
 from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import QoSClass, Tier
+from slackwater.quota.domain.finding_replay import replay_observation
 from slackwater.testing.reports import usage
 
 PATH_A, PATH_B = "/v1/quotas/team-a/claims", "/v1/quotas/team-b/claims"
@@ -190,6 +192,10 @@ async def test_what_differs_from_the_reports_is_found_and_told_once() -> None:
         await both.node.report(64)
         assert (await of(client, "b1"))["state"] == "released"
         assert [record.subject for record in records(both.scene, "claim_found_ended")] == ["b1"]
+        for reason in ("never_claimed", "never_started", "beyond_claim", "ended"):
+            (record,) = records(both.scene, f"claim_found_{reason}")
+            found = replay_observation(**json.loads(record.model_dump_json())["replay"]["arguments"])
+            assert found == {"reason": record.reason.value, "seconds": record.result}
 
 
 async def test_pods_of_the_system_come_off_the_total_once() -> None:

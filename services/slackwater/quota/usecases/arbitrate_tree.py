@@ -54,6 +54,9 @@ class PendingRequest:
     result: KeptClaim | None = None
     error: Exception | None = None
     is_new: bool = False
+    before: QuotaClaim | None = None
+    after: QuotaClaim | None = None
+    """The claim that the request found, and what it made of it; None if it changed nothing."""
 
     @property
     def is_done(self) -> bool:
@@ -276,7 +279,7 @@ class ArbitrateTree:
         records = self._records(decisions, snapshot, current.stored.generation + 1, now)
         self._places = {place.claim: place for place in plan.places}
         after = {**changed, **apply_plan(plan, index.by_id, now.timestamp())}
-        found = self._findings(batch, current, after, now)
+        found = self._findings(batch, now)
         reasons = {**found, **records}
 
         def decision_of(claim: str) -> str:
@@ -315,20 +318,16 @@ class ArbitrateTree:
             late = now.timestamp() > order.deadline_s
             self._meter.reclaimed(tree_key(self.tree), now.timestamp() - order.since_s, late=late)
 
-    def _findings(
-        self, batch: Sequence[PendingRequest], current: TreeLedger, after: Mapping[str, QuotaClaim], now: datetime
-    ) -> dict[str, DecisionRecord]:
+    def _findings(self, batch: Sequence[PendingRequest], now: datetime) -> dict[str, DecisionRecord]:
         """The records of what agents' reports say of claims, by claim."""
         records = {}
         for pending in batch:
-            notice, claim = pending.request, after.get(pending.request.id)
-            if not isinstance(notice, RunNotice) or claim is None or pending.error is not None:
-                continue
-            known = current.kept.get(claim.id)
-            before = None if known is None else known.claim
-            found = finding_decision(before, claim, now.timestamp(), has_ended=notice.has_ended)
-            if found is not None:
-                records[claim.id] = finding_record(found, self.tree, now)
+            notice, before, after = pending.request, pending.before, pending.after
+            if isinstance(notice, RunNotice) and after is not None:
+                found = finding_decision(before, after, now.timestamp(), has_ended=notice.has_ended)
+                if found is not None:
+                    record = finding_record(found, notice.evidence, self.tree, now, notice.id, before)
+                    records[notice.id] = record
         return records
 
     def _records(
@@ -388,8 +387,9 @@ class ArbitrateTree:
             name = pending.request.id
             other = others.get(name)
             found = changed.get(name) or current.claims.get(name) or (None if other is None else other.claim)
+            pending.before, pending.after = found, None
             try:
-                claim = pending.request.applied(found, now_s)
+                pending.after = claim = pending.request.applied(found, now_s)
             except SlackwaterError as error:
                 pending.error = error
                 continue
