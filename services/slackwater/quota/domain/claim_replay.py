@@ -25,6 +25,7 @@ def replay_arguments(snapshot: QuotaSnapshot, now_s: float, claim: str) -> dict[
     for quota in document["quotas"]:
         del quota["own_request"], quota["own_used"]
     document["granted"] = None if snapshot.granted is None else sorted(snapshot.granted)
+    document["refused"] = None if snapshot.refused is None else sorted(snapshot.refused)
     return {"snapshot": document, "now_s": now_s, "claim": claim}
 
 
@@ -64,6 +65,7 @@ def snapshot_of(document: Mapping[str, Any]) -> QuotaSnapshot:
         over_since_s=document["over_since_s"],
         evictions_allowed=document["evictions_allowed"],
         granted=document.get("granted"),
+        refused=document.get("refused"),
     )
 
 

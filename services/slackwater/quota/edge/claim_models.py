@@ -11,7 +11,6 @@ from slackwater.fairshare.claims import ClaimState, QuotaClaim, ReclaimReason, R
 from slackwater.fairshare.documents import ResourceName, amounts_of
 from slackwater.model.errors import InvalidInput
 from slackwater.model.tiers import Tier
-from slackwater.quota.domain.claim_decisions import wait_text
 from slackwater.quota.usecases.tree_view import ClaimStanding
 from slackwater.waterline.policies.quantity import Written
 
@@ -139,8 +138,7 @@ class ClaimView(BaseModel):
         claim, because = kept.claim, kept.because
         reason, message = ("", "") if because is None else (because.reason, because.message)
         if place is not None:
-            note = f": {standing.leave}" if standing.leave else ""
-            reason, message = f"claim_queued_{place.reason.value}", f"{wait_text(place)}{note}"
+            reason, message = f"claim_queued_{place.reason.value}", standing.wait
         return cls(
             id=claim.id,
             quota=claim.quota,

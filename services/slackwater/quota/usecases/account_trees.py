@@ -14,7 +14,6 @@ from slackwater.fairshare.tree import Amounts, Quota
 from slackwater.model.bounds import MOST_COUNT, MOST_SECONDS
 from slackwater.model.errors import Conflict
 from slackwater.model.time import Clock
-from slackwater.quota.domain.claim_decisions import wait_text
 from slackwater.quota.domain.ledger_records import tree_key
 from slackwater.quota.domain.reclaim_candidates import reclaim_candidates
 from slackwater.quota.usecases.claim_records import SERVICE
@@ -136,7 +135,7 @@ def _waiting(standing: ClaimStanding) -> WaitingClaim:
         request=_sums(claim.request),
         priority=claim.priority,
         reason="" if place is None else place.reason.value,
-        message="" if place is None else wait_text(place),
+        message=standing.wait,
         submitted_at=datetime.fromtimestamp(claim.submitted_s, UTC),
         p50_seconds=None if estimate is None else _seconds(estimate.p50_s),
         p90_seconds=None if estimate is None else _seconds(estimate.p90_s),

@@ -33,6 +33,7 @@ from slackwater.quota.domain.claim_decisions import ClaimDecision, decisions_of
 from slackwater.quota.domain.claim_requests import ClaimRequest
 from slackwater.quota.domain.claim_runs import RunNotice, finding_decision
 from slackwater.quota.domain.ledger_records import ClaimReasoning, KeptClaim, StoredTree, tree_key
+from slackwater.quota.domain.reclaim_counts import count_reclaims, with_reclaims
 from slackwater.quota.domain.reclaim_leave import ReclaimLeave
 from slackwater.quota.domain.tree_ledger import TreeLedger, Uses, uses, uses_to_write
 from slackwater.quota.ports import LedgerStore, LedgerUnit, QuotaMeter
@@ -40,7 +41,7 @@ from slackwater.quota.usecases.ask_reclaims import reclaim_requests
 from slackwater.quota.usecases.claim_records import SERVICE, claim_event, claim_record, finding_record
 from slackwater.quota.usecases.quota_trees import QuotaTrees
 from slackwater.quota.usecases.release_history import ReleaseHistory
-from slackwater.quota.usecases.tree_view import ClaimStanding, TreeView
+from slackwater.quota.usecases.tree_view import ClaimStanding, TreeView, wait_note
 
 ATTEMPTS: Final = 8
 """Each fails only if another writer succeeded meanwhile."""
@@ -151,6 +152,8 @@ class ArbitrateTree:
             if wanted is None:
                 assert known is not None  # noqa: S101 - a request without a claim raises
                 return known
+            if known is None:
+                wanted = with_reclaims(wanted, current.stored.reclaims, now_s)
             index = ClaimIndex([*current.claims.values(), wanted])
             plan = arbitrate(self._snapshot(index, current.stored, now_s), now_s)
             after = apply_plan(plan, index.by_id, now_s).get(request.id, wanted)
@@ -199,14 +202,13 @@ class ArbitrateTree:
 
     def _standing(self, kept: KeptClaim, current: TreeLedger | None) -> ClaimStanding:
         place = None if current is None else self._places_of(current).get(kept.claim.id)
-        estimate = None
+        estimate, note = None, ""
         if current is not None and place is not None:
             layout, total = self._trees.layout(self.tree), self._trees.totals(self.tree).total
             now_s = self._clock.now().timestamp()
             estimate = self._history.estimate(kept.claim, place, current.index, layout, total, now_s)
-        waits = place is not None and place.reason is WaitReason.BUDGET
-        leave = current.stored.leave.text(self._clock.now().timestamp()) if waits and current is not None else ""
-        return ClaimStanding(kept, place, estimate, self._history.hit_rate(kept.claim.quota), leave)
+            note = wait_note(kept.claim, place, current.stored.leave, self._settings)
+        return ClaimStanding(kept, place, estimate, self._history.hit_rate(kept.claim.quota), note)
 
     def _places_of(self, current: TreeLedger) -> Mapping[str, QueuePlace]:
         """The places of the last plan; planned again where another replica made that."""
@@ -290,7 +292,8 @@ class ArbitrateTree:
         leave, requests = reclaim_requests(self.tree, plan, after, current, self._trees, decision_of, now)
         is_older = current.stored.leave is not leave or plan.over_since_s.keys() != current.stored.over_since_s.keys()
         if after or is_older:
-            tree = replace(current.stored, over_since_s=dict(plan.over_since_s), leave=leave)
+            counts = count_reclaims(current.stored.reclaims, after.values(), now.timestamp())
+            tree = replace(current.stored, over_since_s=dict(plan.over_since_s), leave=leave, reclaims=counts)
             stored = await unit.advance(tree)
             kept = [self._kept(claim, current, reasons, now) for claim in after.values()]
             await self._save(unit, current, kept, before)
@@ -344,6 +347,7 @@ class ArbitrateTree:
             queue_policies=snapshot.queue_policies,
             over_since_s=snapshot.over_since_s,
             granted=snapshot.granted,
+            refused=snapshot.refused,
         )
         return {each.claim: claim_record(each, plain, self.tree, generation, now) for each in decisions}
 
@@ -397,6 +401,8 @@ class ArbitrateTree:
                 pending.result = current.kept.get(name) or other
             else:
                 pending.is_new = found is None
+                if found is None:
+                    claim = with_reclaims(claim, current.stored.reclaims, now_s)
                 changed[name] = claim
                 current.index.put(claim)
         return changed
@@ -416,6 +422,7 @@ class ArbitrateTree:
             over_since_s=stored.over_since_s,
             evictions_allowed={},
             granted=stored.leave.usable(now_s),
+            refused=stored.leave.refused,
         )
 
     def _decisions(self, plan: ArbitrationPlan, index: ClaimIndex, told: set[str]) -> Sequence[ClaimDecision]:
