@@ -173,6 +173,28 @@ class ClaimList(BaseModel):
     items: list[ClaimView]
 
 
+class ReclaimableView(BaseModel):
+    """A claim that has to end, or would have to next."""
+
+    claim: str
+    quota: str
+    amounts: dict[str, int]
+    priority: int
+    workload: str
+    reclaim: ReclaimView | None = Field(description="Null: nobody asks for what it uses yet.")
+
+    @classmethod
+    def of(cls, claim: QuotaClaim) -> ReclaimableView:
+        return cls(
+            claim=claim.id,
+            quota=claim.quota,
+            amounts=dict(claim.holds),
+            priority=claim.priority,
+            workload=claim.workload,
+            reclaim=_reclaim(claim),
+        )
+
+
 def _moment(seconds: float | None) -> datetime | None:
     return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
 

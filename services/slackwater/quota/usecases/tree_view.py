@@ -15,6 +15,7 @@ from slackwater.quota.domain.claim_decisions import wait_text
 from slackwater.quota.domain.ledger_records import KeptClaim, tree_key
 from slackwater.quota.domain.past_trees import PastTree
 from slackwater.quota.domain.pool_totals import TreeTotals
+from slackwater.quota.domain.reclaim_candidates import reclaim_candidates
 from slackwater.quota.domain.reclaim_leave import ReclaimLeave
 from slackwater.quota.domain.tree_figures import tree_figures
 from slackwater.quota.ports import QuotaMeter
@@ -35,6 +36,18 @@ class TreeView:
     places: dict[str, QueuePlace]
     at_s: float | None = None
     """Of a past state, without claims: since when it was so."""
+
+    def candidates(self) -> Sequence[QuotaClaim]:
+        """Returns the claims that would be reclaimed next, in their order."""
+        claims = [kept.claim for kept in self.claims]
+        return reclaim_candidates(self.quotas.values(), claims, self.accounts, self.totals.total)
+
+    def reclaiming(self) -> Sequence[QuotaClaim]:
+        """Returns the claims that have to end, in the order of their deadlines."""
+        found = [
+            (kept.claim.reclaim.deadline_s, kept.claim.id, kept.claim) for kept in self.claims if kept.claim.reclaim
+        ]
+        return [claim for _, _, claim in sorted(found, key=lambda each: each[:2])]
 
     def past(self, now_s: float) -> PastTree:
         """Returns what is remembered of it."""
