@@ -136,7 +136,7 @@ class WaitReason(StrEnum):
     BACKOFF = "backoff"
     """It was reclaimed before, and does not borrow again yet."""
     BEYOND_POOL = "beyond_pool"
-    """The whole pool is too small; it does not block others meanwhile."""
+    """The whole pool is too small, by itself or beside what others do not lend; it does not block others meanwhile."""
 
 
 @record(frozen=True, slots=True)

@@ -67,7 +67,7 @@ class TreeRounds:
         self._reserved: set[str] = set()
         self._kept: set[str] = set()
         """Claims that what is free is kept for; they are not tried again."""
-        self._reasons: dict[str, WaitReason] = {claim.id: WaitReason.BEYOND_POOL for claim in aside}
+        self._reasons: dict[str, WaitReason] = {}
         self._draining: QuotaClaim | None = None
         self._victims: set[str] = set()
         self._candidates: dict[bool, list[QuotaClaim]] = {}
@@ -91,6 +91,7 @@ class TreeRounds:
                 blocks=self._blocks,
                 reasons=self._reasons,
                 reserved=self._reserved,
+                beyond_pool=self._intake.excesses,
             )
         return ArbitrationPlan(
             admissions=self._admissions,

@@ -39,15 +39,15 @@ class TreeView:
 
     def candidates(self) -> Sequence[QuotaClaim]:
         """Returns the claims that would be reclaimed next, in their order."""
-        claims = [kept.claim for kept in self.claims]
-        return reclaim_candidates(self.quotas.values(), claims, self.accounts, self.totals.total)
+        return reclaim_candidates(self.quotas.values(), self._live(), self.accounts, self.totals.total)
 
     def reclaiming(self) -> Sequence[QuotaClaim]:
         """Returns the claims that have to end, in the order of their deadlines."""
-        found = [
-            (kept.claim.reclaim.deadline_s, kept.claim.id, kept.claim) for kept in self.claims if kept.claim.reclaim
-        ]
+        found = [(claim.reclaim.deadline_s, claim.id, claim) for claim in self._live() if claim.reclaim is not None]
         return [claim for _, _, claim in sorted(found, key=lambda each: each[:2])]
+
+    def _live(self) -> list[QuotaClaim]:
+        return [kept.claim for kept in self.claims]
 
     def past(self, now_s: float) -> PastTree:
         """Returns what is remembered of it."""
