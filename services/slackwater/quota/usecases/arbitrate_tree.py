@@ -43,6 +43,8 @@ from slackwater.quota.usecases.quota_trees import QuotaTrees
 from slackwater.quota.usecases.release_history import ReleaseHistory
 from slackwater.quota.usecases.tree_view import ClaimStanding, TreeView, wait_note
 
+MOST_TOGETHER: Final = 512
+"""Requests of one transaction: more would hold up all others of this process, and the writers of other replicas."""
 ATTEMPTS: Final = 8
 """Each fails only if another writer succeeded meanwhile."""
 
@@ -99,9 +101,8 @@ class ArbitrateTree:
         pending = PendingRequest(request)
         self._pending.append(pending)
         async with self._turn:
-            if not pending.is_done:
-                batch, self._pending = self._pending, []
-                await self._write(batch)
+            while not pending.is_done:
+                await self._write(self._batch())
         if pending.error is not None:
             raise pending.error
         return pending
@@ -110,18 +111,20 @@ class ArbitrateTree:
         """Decide again about what waits: time has passed, or the pool or a quota changed. Raises as `decide`."""
         self._trees.require_pools()
         async with self._turn:
-            batch, self._pending = self._pending, []
-            await self._write(batch, check=True)
+            await self._write(self._batch(), check=True)
 
     async def note(self, requests: Sequence[ClaimRequest]) -> Sequence[PendingRequest]:
         """Carry out requests together; errors stay with their request. Raises as `decide` if nothing was written."""
         noted = [PendingRequest(request) for request in requests]
         self._pending += noted
         async with self._turn:
-            if not all(pending.is_done for pending in noted):
-                batch, self._pending = self._pending, []
-                await self._write(batch)
+            while not all(pending.is_done for pending in noted):
+                await self._write(self._batch())
         return noted
+
+    def _batch(self) -> Sequence[PendingRequest]:
+        batch, self._pending = self._pending[:MOST_TOGETHER], self._pending[MOST_TOGETHER:]
+        return batch
 
     async def answer(self, change: Callable[[ReclaimLeave], ReclaimLeave]) -> None:
         """Take an answer to a request for leave, and decide with it. Raises Conflict, Unavailable."""
