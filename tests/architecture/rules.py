@@ -104,6 +104,8 @@ PURE_PACKAGES = (
     *("slackwater.resources.metadata", "slackwater.resources.names", "slackwater.resources.selectors"),
     *("slackwater.apiserver.resource_names", "slackwater.apiserver.records"),
     *("slackwater.apiserver.node_pods", "slackwater.apiserver.workloads"),
+    "slackwater.descheduling.placement",  # a snapshot
+    "slackwater.reservations",
     "slackwater.cluster.view",  # a snapshot; what folds it reads events
 )
 IMPURE_STANDARD = frozenset(

@@ -68,7 +68,7 @@ class RoomIndex:
         shares = np.where(self._counts, after / self._capacity, 1.0).min(axis=0, initial=1.0)
         columns = np.flatnonzero(candidates)
         column = int(columns[np.argmax(shares[columns])])
-        self._take(column, reservation)
+        self._allocate(column, reservation)
         return ReservationPlacement(reservation.name, self._rooms[column].node.name, has_room=has_room)
 
     def _rows(self, columns: Sequence[Sequence[int]]) -> NDArray[np.int64]:
@@ -106,7 +106,7 @@ class RoomIndex:
             self._admitting[demand] = np.array([admits(room.node, pod) for room in self._rooms], dtype=np.bool_)
         return self._admitting[demand]
 
-    def _take(self, column: int, reservation: Reservation) -> None:
+    def _allocate(self, column: int, reservation: Reservation) -> None:
         room = without(self._rooms[column], reservation)
         self._rooms[column] = room
         self._free[:, column] = [room.free.get(name, _ABSENT) for name in self._requested]
