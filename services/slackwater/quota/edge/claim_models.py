@@ -181,7 +181,7 @@ class ReclaimableView(BaseModel):
     amounts: dict[str, int]
     priority: int
     workload: str
-    reclaim: ReclaimView | None = Field(description="Null: nobody asks for what it uses yet.")
+    reclaim: ReclaimView | None = Field(description="Null: no lender asks for what it uses yet.")
 
     @classmethod
     def of(cls, claim: QuotaClaim) -> ReclaimableView:
