@@ -18,8 +18,10 @@ from slackwater.events.node_deleted import NodeDeleted
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
+from slackwater.events.quota_accounted import QuotaAccounted
 from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.fairshare.tree import Amounts
+from slackwater.quota.domain.ledger_records import tree_key
 from slackwater.quota.domain.pool_totals import totals_of
 
 WATCHED: tuple[type[Payload], ...] = (
@@ -34,8 +36,9 @@ KNOWN_SECONDS = 60.0
 
 
 class PlansKnowThePools(Invariant):
-    """The totals in a record of a tree over all pools are between the least and the most that was published of them
-    within KNOWN_SECONDS: a replica that has just started does not take what it has not read yet for an empty pool."""
+    """The totals in a record and in the published ledger of a tree over all pools are between the least and the most
+    that was published of them within KNOWN_SECONDS: a replica that has just started does not take what it has not read
+    yet for an empty pool."""
 
     NAME = "plans know the pools"
     KINDS: ClassVar = (Kind.STORED, Kind.COMMITTED)
@@ -50,7 +53,11 @@ class PlansKnowThePools(Invariant):
         if self._has_profile or not self.world.plan.claimers:
             return
         if step.kind is Kind.STORED:
-            self._fold_event(step)
+            ledger = payload_of(step, QuotaAccounted)
+            if ledger is None:
+                self._fold_event(step)
+            elif ledger.tree == tree_key(""):
+                self._check(step, ledger.total)
         elif (commit := claim_commit_of(step)) is not None and commit.snapshot is not None:
             self._check(step, commit.snapshot.totals.get("", {}))
 
