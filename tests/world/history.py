@@ -105,7 +105,9 @@ class History(World):
             return build_console(self.console_model), ConsoleSettings
         return super()._build(service)
 
-    def _rest_of_machines(self) -> None:
+    def _rest(self) -> None:
+        """End what faults left for later: answers of commits that would be lost while there are none to commit."""
+        self.postgres.lost_answers = 0
         for station in self.stations.values():
             station.rest()
 
@@ -123,7 +125,7 @@ class History(World):
         self.record(Kind.PHASE, "faults")
         self.loop.call_at(PACE_SECONDS, self._check_pace, 0)
         self.loop.call_at(plan.fault_seconds, self.record, Kind.PHASE, "quiet")
-        self.loop.call_at(plan.fault_seconds, self._rest_of_machines)
+        self.loop.call_at(plan.fault_seconds, self._rest)
         self.loop.call_at(plan.fault_seconds + plan.quiet_seconds, self.record, Kind.PHASE, "rest")
         self.loop.run(plan.seconds)
         for place in self.places.values():
