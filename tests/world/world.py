@@ -93,6 +93,8 @@ class World:
         self.console_model = MemoryReadModel()
         """The read model of the console, if the plan has one."""
         self.stream_readers: Sequence[Any] = ()
+        self.changes = list(plan.changes)
+        """What operators ask for, with what they add to the plan."""
         self._last_step: int | None = None
         self._restarts = self.random("restarts")
         self._clocks: dict[str, HostClock] = {}

@@ -227,11 +227,10 @@ class ReclaimsTakeWhatIsNeeded(OfQuota):
             if len({victim.quota for victim, _ in victims}) == 1:
                 self._check_needed(wanted, victims)
 
-    @staticmethod
-    def _check_needed(wanted: str, victims: list[tuple[QuotaClaim, Mapping[str, Any]]]) -> None:
-        """The record says what was needed in one resource, which decides where the claims are of one resource."""
+    def _check_needed(self, wanted: str, victims: list[tuple[QuotaClaim, Mapping[str, Any]]]) -> None:
+        """A record says what was needed in one resource, which decides where that is all the claim asks for."""
         needed = {_resource(record): int(record["terms"][0]["value"]) for _, record in victims}
-        if any(len(victim.admitted) > 1 for victim, _ in victims):
+        if wanted not in self.books.claims or not self.books.claims[wanted].claim.request.keys() <= needed.keys():
             return
         for spared, _ in victims:
             rest = summed(victim for victim, _ in victims if victim.id != spared.id)

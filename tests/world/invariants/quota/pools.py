@@ -9,6 +9,8 @@ from typing import Any, ClassVar
 from tests.world.invariants import Invariant, Violation
 from tests.world.invariants.payloads import payload_of
 from tests.world.invariants.quota.claim_commits import claim_commit_of
+from tests.world.plan import QUOTA, replicas
+from tests.world.settling import has_settled
 from tests.world.trace import Kind, Step
 from tests.world.world import World
 
@@ -38,7 +40,7 @@ KNOWN_SECONDS = 60.0
 class PlansKnowThePools(Invariant):
     """The totals in a record and in the published ledger of a tree over all pools are between the least and the most
     that was published of them within KNOWN_SECONDS: a replica that has just started does not take what it has not read
-    yet for an empty pool."""
+    yet for an empty pool. At rest, where scripted nodes stay as they are, each replica knows what was published."""
 
     NAME = "plans know the pools"
     KINDS: ClassVar = (Kind.STORED, Kind.COMMITTED)
@@ -88,6 +90,18 @@ class PlansKnowThePools(Invariant):
                     f"{step.process} takes the pools to have {amount} {key}; within {KNOWN_SECONDS:g} s they had "
                     f"{min(values)} to {max(values)}"
                 )
+
+
+    def at_rest(self) -> None:
+        plan = self.world.plan
+        if self._has_profile or not plan.scripted_nodes or not has_settled(plan):
+            return
+        now = datetime.fromtimestamp(self.world.wall_seconds(), UTC)
+        published = totals_of(self._fold.view(now), ())[""].total
+        for name in replicas(plan, QUOTA):
+            known = self.world.places[name].service.trees.totals("").total
+            if known != published:
+                raise Violation(f"{name} takes the pools to have {known}; published: {published}")
 
 
 INVARIANTS = (PlansKnowThePools,)
