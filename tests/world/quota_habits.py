@@ -76,8 +76,8 @@ def _taken_back(plan: Plan, rng: Random) -> Plan:
     changes = [change for change in plan.changes if change.verb == "put" and change.kind != "QuotaProfile"]
     changes = [change for change in changes if change.at < 10.0 and not change.spec.get("tree")]
     specs = {
-        **dict.fromkeys(TEAMS, {"isParent": True, **_amounts(cores, 0.0, 3.0)}),
         "team-a": {"isParent": True, **_amounts(cores, 0.8, 3.0)},
+        "team-b": {"isParent": True, **_amounts(cores, 0.0, 3.0)},
         **{name: {"parent": "team-a", **_amounts(cores, 0.4, 3.0)} for name in LENDERS},
         "b-batch": {"parent": "team-b", **_amounts(cores, 0.0, 3.0)},
         "solo": _amounts(cores, 0.0, 3.0),

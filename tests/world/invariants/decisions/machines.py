@@ -132,7 +132,7 @@ def _raised(station: Station, write: Write) -> int:
 
 def _waiting(station: Station) -> set[str]:
     """The agent's own decisions that its next record will list."""
-    running = None if station.service is None else station.service._running
+    running = getattr(station.service, "_running", None)
     records = None if running is None else running.disconnected._records
     return set() if records is None else {one.id for one in records.account.waiting}
 

@@ -228,9 +228,11 @@ class ReclaimsTakeWhatIsNeeded(OfQuota):
                 self._check_needed(wanted, victims)
 
     def _check_needed(self, wanted: str, victims: list[tuple[QuotaClaim, Mapping[str, Any]]]) -> None:
-        """A record says what was needed in one resource, which decides where that is all the claim asks for."""
+        """A record says what was needed in one resource, which decides where that is all that is asked for or given."""
         needed = {_resource(record): int(record["terms"][0]["value"]) for _, record in victims}
-        if wanted not in self.books.claims or not self.books.claims[wanted].claim.request.keys() <= needed.keys():
+        kept = self.books.claims.get(wanted)
+        asks_for_more = kept is None or not kept.claim.request.keys() <= needed.keys()
+        if asks_for_more and any(len(victim.admitted) > 1 for victim, _ in victims):
             return
         for spared, _ in victims:
             rest = summed(victim for victim, _ in victims if victim.id != spared.id)

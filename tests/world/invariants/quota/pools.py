@@ -91,7 +91,6 @@ class PlansKnowThePools(Invariant):
                     f"{min(values)} to {max(values)}"
                 )
 
-
     def at_rest(self) -> None:
         plan = self.world.plan
         if self._has_profile or not plan.scripted_nodes or not has_settled(plan):
