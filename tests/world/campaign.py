@@ -67,7 +67,7 @@ def prepare(*, runs: int = 1) -> None:
         warm_up()
         modules_that_ask_for_now.cache_clear()
         modules_that_ask_for_now()
-    nats.js.api.fields = _quick_fields  # type: ignore[attr-defined]  # one request of nats-py asks for them six times
+    nats.js.api.fields = _quick_fields  # type: ignore[assignment]  # one request of nats-py asks for them six times
     gc.collect()
     gc.freeze()
 

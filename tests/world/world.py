@@ -77,7 +77,7 @@ class Place:
     """What the composition root of a replica has built; None before its first start."""
 
 
-def settings_from(model: type[Any], values: Mapping[str, Any]) -> Any:
+def settings_from(model: Any, values: Mapping[str, Any]) -> Any:
     """Validated settings of these values alone: their constructor looks at the environment too."""
     return model.__pydantic_validator__.validate_python(dict(values), self_instance=model.__new__(model))
 
