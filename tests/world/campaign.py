@@ -67,7 +67,8 @@ def prepare(*, runs: int = 1) -> None:
         warm_up()
         modules_that_ask_for_now.cache_clear()
         modules_that_ask_for_now()
-    nats.js.api.fields = _quick_fields  # type: ignore[assignment]  # one request of nats-py asks for them six times
+    api: Any = nats.js.api
+    api.fields = _quick_fields  # one request of nats-py asks for them six times
     gc.collect()
     gc.freeze()
 

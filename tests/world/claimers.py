@@ -103,6 +103,7 @@ class Claimer:
             request=request,
             priority=rng.choice((0, 0, 0, 3)),
             grace_seconds=rng.choice((0.0, 3.0)),
+            non_preemptible=not borrows and rng.random() < 0.3,
         )
         return wanted.claim(rng.choice(BORROWERS if borrows else LENDERS))
 

@@ -80,7 +80,7 @@ QUOTAS = (
             ),
         ),
         (ORDER,),
-        seed=6,
+        seed=7,
     ),
     _mutant(
         "ended claims are forgotten",
@@ -111,6 +111,7 @@ QUOTAS = (
             ),
         ),
         (LIMITS,),
+        seed=2,
     ),
     _mutant(
         "admission without a record",
@@ -123,20 +124,21 @@ QUOTAS = (
             ),
         ),
         (PLANS,),
+        seed=1,
     ),
     _mutant(
         "claims that are never reclaimed are victims",
         "a claim that is not preemptible is asked to end like others",
         (Edit("fairshare.victims:in_reclaim_order", "if not claim.non_preemptible and", "if"),),
         (NEEDED,),
-        seed=8,
+        seed=15,
     ),
     _mutant(
         "quotas in force are not followed",
         "a replica keeps the first layout of a tree for good",
         (Edit("quota.usecases.quota_trees:QuotaTrees.__init__", "quotas.on_change(self._layouts.clear)", "pass"),),
         (SETTLED, LIMITS, "records can be repeated"),
-        seed=1,
+        seed=4,
     ),
     _mutant(
         "pools that are not read yet are empty",
@@ -145,7 +147,7 @@ QUOTAS = (
         (POOLS,),
         mended="a2033dd7",
         faults=("crash@quota|stop@quota",),
-        seed=2,
+        seed=7,
     ),
     _mutant(
         "node that is back stays deleted",
