@@ -19,7 +19,11 @@ class ClusterRight:
     is_namespaced: bool = False
 
     def title(self, verb: str) -> str:
-        return f"{verb} {self.resource}" + (f".{self.group}" if self.group else "") + (f" {self.name}" if self.name else "")
+        return (
+            f"{verb} {self.resource}"
+            + (f".{self.group}" if self.group else "")
+            + (f" {self.name}" if self.name else "")
+        )
 
 
 _READ = ("list", "watch")

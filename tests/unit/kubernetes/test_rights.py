@@ -33,9 +33,7 @@ def test_the_rights_are_exactly_those_that_are_used() -> None:
 
 def test_rights_on_what_a_webhook_needs_are_for_its_objects_only() -> None:
     named = {
-        (rule["resources"][0], name)
-        for rule in (*rules(), *rules("Role"))
-        for name in rule.get("resourceNames", ())
+        (rule["resources"][0], name) for rule in (*rules(), *rules("Role")) for name in rule.get("resourceNames", ())
     }
     assert named == {(WEBHOOKS.plural, WEBHOOK), (SECRETS.plural, SERVICE)}
 
@@ -48,7 +46,9 @@ def test_the_service_and_the_secret_are_those_that_the_webhook_names() -> None:
     (port,) = service["spec"]["ports"]
     assert (port["port"], port["targetPort"]) == (address.port, KubernetesSettings().webhook_port)
     policy = next(yaml.safe_load_all((ADAPTER / "networkpolicy.yaml").read_text()))
-    assert any(rule["ports"][0]["port"] == port["targetPort"] for rule in policy["spec"]["ingress"] if "from" not in rule)
+    assert any(
+        rule["ports"][0]["port"] == port["targetPort"] for rule in policy["spec"]["ingress"] if "from" not in rule
+    )
 
 
 def test_every_service_that_owns_documents_can_be_reached_by_its_name() -> None:

@@ -28,7 +28,7 @@ from slackwater.telemetry.logs import get_logger
 log = get_logger(__name__)
 
 READ_SECONDS: Final = 10.0
-"""How often a replica reads the Secret, at least; within the settle time all of them have read a step."""
+"""How often a replica reads the Secret at least, or four times within the settle time: then all have read a step."""
 RETRY_SECONDS: Final = 5.0
 IDLE_SECONDS: Final = 1.0
 
@@ -62,6 +62,7 @@ class KeepCertificate:
         self._policy = policy
         self._on_bundle = on_bundle
         self._trusted_since = trusted_since
+        self._read_seconds = min(READ_SECONDS, policy.settle.total_seconds() / 4)
         self._state: CertificateState | None = None
         self.problem = "no certificate was read yet"
         """Why the webhook does not serve; empty if it does."""
@@ -79,7 +80,7 @@ class KeepCertificate:
                 continue
             try:
                 again_at = await self.keep()
-                seconds = min(READ_SECONDS, max(0.0, (again_at - self._clock.now()).total_seconds()))
+                seconds = min(self._read_seconds, max(0.0, (again_at - self._clock.now()).total_seconds()))
                 self.problem = "" if self._state is not None else "no replica has made a certificate yet"
             except Conflict:  # another replica wrote
                 seconds = 0.0
@@ -100,7 +101,7 @@ class KeepCertificate:
         now = self._clock.now()
         await self._use(read_state(secret.data))
         if PARTITION not in self._owned():
-            return now + timedelta(seconds=READ_SECONDS)
+            return now + timedelta(seconds=self._read_seconds)
         state, host = self._state, self._address.host
         plan = plan_certificates(state, host, self._trusted_since(self.bundle), self._policy, now)
         if plan.step is None:
