@@ -10,6 +10,7 @@ import ssl
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -143,9 +144,7 @@ def compare(rest: Rest, profiles: list[ClusterColocationProfile], address: Webho
     rest.ensure(WEBHOOKS, {**configuration, "webhooks": [{**configuration["webhooks"][0], "failurePolicy": "Fail"}]})
     asked = pod_of("beacon")
     for way in ("policy", "webhook"):
-        wait_until(
-            lambda way=way: "seen" in created(rest, f"{way}-plain", asked)["metadata"]["labels"], f"{way} in force"
-        )  # type: ignore[misc]
+        wait_until(partial(is_seen, rest, f"{way}-plain", asked), f"{way} in force")
     changed = 0
 
     @settings(max_examples=60, suppress_health_check=list(HealthCheck))
@@ -158,6 +157,10 @@ def compare(rest: Rest, profiles: list[ClusterColocationProfile], address: Webho
 
     agree()
     assert changed > 15
+
+
+def is_seen(rest: Rest, namespace: str, pod: dict[str, Any]) -> bool:
+    return "seen" in created(rest, namespace, pod)["metadata"]["labels"]
 
 
 def strict(document: dict[str, Any]) -> dict[str, Any]:
@@ -220,10 +223,7 @@ class WebhookSite(Site):
         while True:
             secret = await self.cluster.api.read_object(SECRETS, f"slackwater/{SERVICE}")
             assert secret is not None
-            times = {
-                name: (datetime.fromisoformat(secret.data[name]) - by).isoformat()
-                for name in TIMES
-            }
+            times = {name: (datetime.fromisoformat(secret.data[name]) - by).isoformat() for name in TIMES}
             with suppress(Conflict):
                 await self.cluster.api.write_secret(secret, {**secret.data, **times})
                 return secret.data["tls.crt"]

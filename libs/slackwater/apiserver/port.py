@@ -91,7 +91,9 @@ class ObjectReader(Protocol):
         ...
 
     def watch(self, kind: WatchedKind[T], version: str) -> AsyncIterator[WatchEvent[T]]:
-        """Every change after `version`, in order. Ends when the server ends it, which it does every few minutes.
+        """First a bookmark of `version`: the server has answered. Then every change after it, in order. Ends when the
+        server ends it, which it does every few minutes.
+
         Raises VersionExpired, also in the middle."""
         ...
 

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from slackwater.apiserver.answers import answered
 from slackwater.apiserver.objects import SECRETS, SecretRecord, parse_secret, secret_patch
 from slackwater.apiserver.port import (
     BudgetRefused,
@@ -100,6 +101,7 @@ class MemoryApiServer:
         self._refuse_if_down(kind)
         self.watches += 1
         cuts, position = self._cuts, int(version)
+        yield answered(version)
         while True:
             if position < self._oldest:
                 raise VersionExpired(f"version {version} is too old")

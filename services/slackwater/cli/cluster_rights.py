@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ClusterRight:
-    """Verbs on one resource, and why. `resource` may name a subresource; the group of core objects is empty. `name`: only
-    of this object; `is_namespaced`: only in the namespace of the services."""
+    """Verbs on one resource, and why. `resource` may name a subresource; the group of core objects is empty.
+
+    `name`: only of this object; `is_namespaced`: only in the namespace of the services."""
 
     group: str
     resource: str

@@ -120,7 +120,8 @@ class DocumentApi(Protocol):
         ...
 
     async def delete(self, kind: Kind, name: str) -> None:
-        """Delete a document. Raises NotFound, and Conflict for one that is always there."""
+        """Delete a document. One that is always there becomes what the service's settings make. Raises NotFound,
+        InvalidInput if others could not be used without it, and Conflict from a service of an older version."""
         ...
 
 

@@ -20,7 +20,7 @@ from lightkube.config.client_adapter import AsyncClient, ConnectionParams
 from lightkube.config.kubeconfig import KubeConfig
 from lightkube.core.exceptions import ConfigError
 
-from slackwater.apiserver.answers import SILENT_SECONDS, read_event, read_page, refusal, watch_query
+from slackwater.apiserver.answers import SILENT_SECONDS, answered, read_event, read_page, refusal, watch_query
 from slackwater.apiserver.objects import SECRETS, SecretRecord, parse_secret, secret_patch
 from slackwater.apiserver.port import KindNotServed, Page, WatchEvent
 from slackwater.apiserver.records import (
@@ -92,6 +92,7 @@ class HttpApiServer:
             ) as response:
                 if response.status_code != httpx2.codes.OK:
                     raise refusal(response.status_code, await response.aread())
+                yield answered(version)
                 async for line in response.aiter_lines():
                     if line:
                         yield read_event(kind, line)
