@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import httpx2
+import pytest
 from quota_scenes import TEAMS, QuotaScene, claim, client_of, document
 
 from slackwater.ensurance.service import build as build_ensurance
@@ -20,6 +21,7 @@ from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import QoSClass, Tier
 from slackwater.quota.domain.finding_replay import replay_observation
+from slackwater.quota.domain.reclaim_leave import REFUSED_S, UNANSWERED_S, ReclaimLeave, answered, asked
 from slackwater.testing.reports import usage
 
 PATH_A, PATH_B = "/v1/quotas/team-a/claims", "/v1/quotas/team-b/claims"
@@ -268,6 +270,21 @@ async def test_pods_of_the_system_come_off_the_total_once() -> None:
         assert (taken.status_code, taken.json()["code"]) == (422, "quota_refused")
         refused = await client.post("/v1/quotas/system/claims", json=claim("s0", 1))
         assert refused.status_code == 404
+
+
+@pytest.mark.parametrize("ahead_s", [300.0, 3600.0])
+def test_a_request_of_a_clock_that_was_ahead_holds_no_later_one_back(ahead_s: float) -> None:
+    unanswered = asked(ReclaimLeave(), "default-1", (), 1000.0 + ahead_s)
+    granted = answered(unanswered, "default-1", (), 0.0, "", None)
+    refused = answered(unanswered, "default-1", (), 0.0, "no more evictions", None)
+    for leave, pause_s in ((unanswered, UNANSWERED_S), (granted, 0.0), (refused, REFUSED_S)):
+        assert leave.may_ask(1000.0)
+        now_s = leave.asked_s + pause_s
+        assert leave.may_ask(now_s)
+        assert pause_s == 0.0 or not leave.may_ask(now_s - 1.0)
+        assert pause_s == 0.0 or not leave.may_ask(leave.asked_s - 1.0), "replicas' clocks differ by seconds"
+    again = ReclaimLeave(evicting={"pod": 1000.0 + ahead_s})
+    assert again.is_evicting("pod", 1000.0) is (ahead_s < 600.0)
 
 
 def records(scene: QuotaScene, reason: str) -> Sequence[Any]:

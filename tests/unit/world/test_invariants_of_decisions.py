@@ -17,10 +17,11 @@ from tests.world.invariants.differences import difference
 from tests.world.machine.kernel import AGENT
 from tests.world.trace import Kind, Step
 
-from slackwater.agent.domain.desired_state import DesiredState, Throttle
+from slackwater.agent.domain.desired_state import DesiredState, MemoryLevel, Throttle
 from slackwater.agent.domain.weights import Policy
 from slackwater.decisions.reasons import DecisionKind, Mode, Reason
 from slackwater.decisions.record import Action, DecisionRecord
+from slackwater.decisions.record_budget import RecordAccount, summary_of
 from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.intent_declared import CpuThrottle, IntentDeclared
 from slackwater.events.intent_observed import READ_REFUSED, IntentObserved, ObservedLimit
@@ -183,14 +184,18 @@ def test_the_limit_of_a_pod_that_has_ended_goes_without_a_record() -> None:
     commits.commit(document(generation=2))
 
 
+def ready(made: Any) -> Any:
+    made.pod("a")
+    for place in made.world.places.values():
+        place.task = SimpleNamespace(cancelling=lambda: 0)
+    return made
+
+
 @pytest.fixture
 def site() -> Any:
-    from test_invariants_of_machines import NAME, Site
+    from test_invariants_of_machines import Site
 
-    made = Site()
-    made.pod("a")
-    made.world.places[NAME].task = SimpleNamespace(cancelling=lambda: 0)
-    return made
+    return ready(Site())
 
 
 def wanting(writer: str, limit: int, decision: str = "d", lease_seconds: float = 60.0) -> DesiredState:
@@ -221,8 +226,30 @@ def test_what_an_agent_decides_alone_needs_a_record_unless_its_process_has_ended
     invariant.at_rest()
     site.states = (wanting("agent", 200, "d-2", float("inf")),)
     site.limit("a")
+    account = RecordAccount(waiting=(summary_of(throttle(200).record.model_copy(update={"id": "d-2"})),))
+    disconnected = SimpleNamespace(_records=SimpleNamespace(account=account))
+    site.station.service._running = SimpleNamespace(disconnected=disconnected)
+    invariant.at_rest()  # the next record will list it
+    del site.station.service._running
+    with pytest.raises(Violation, match="did cpu to a by its decision d-2"):
+        invariant.at_rest()
     site.step(Kind.STARTED, "agent-00/2")
     invariant.at_rest()
+
+
+def test_a_level_of_memory_may_be_raised_for_what_a_pod_cannot_drop_and_no_higher() -> None:
+    from test_invariants_of_machines import Site
+
+    site = ready(next(made for made in (Site(seed=seed) for seed in range(20)) if made.station.machine.kernel.pure_v2))
+    site.watch(MachinesFollowDecisions)
+    memory = (MemoryLevel("a", 32 << 20, "d"),)
+    site.states = (replace(wanting("ensurance", 200), throttles=(), memory_throttles=memory),)
+    kernel = site.station.machine.kernel
+    path = next(path for path in kernel.writable() if path.endswith("a/memory.high"))
+    kernel.group_at(path).anonymous = 100 << 20
+    kernel.write_as(AGENT, path, str(112 << 20))
+    with pytest.raises(Violation, match=r"memory\.high was set to"):
+        kernel.write_as(AGENT, path, str(128 << 20))
 
 
 def test_a_difference_shows_the_parts_that_differ_and_clips_them() -> None:

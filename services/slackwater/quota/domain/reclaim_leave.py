@@ -58,14 +58,15 @@ class ReclaimLeave:
 
     def is_evicting(self, uid: str, now_s: float) -> bool:
         """Returns whether the eviction of a pod is under way."""
-        return now_s - self.evicting.get(uid, float("-inf")) < EVICTED_AGAIN_S
+        return abs(now_s - self.evicting.get(uid, float("-inf"))) < EVICTED_AGAIN_S
 
     def may_ask(self, now_s: float) -> bool:
-        """Returns whether it is time for a request."""
+        """Returns whether it is time for a request. A time further ahead than the pause is of a clock that was wrong:
+        waiting for it would hold all reclaims back."""
         if not self.request:
             return True
         pause = UNANSWERED_S if not self.is_answered else REFUSED_S if self.because else 0.0
-        return now_s - self.asked_s >= pause
+        return abs(now_s - self.asked_s) >= pause
 
     def text(self) -> str:
         """Returns what the claims that wait for leave wait for."""
@@ -135,7 +136,7 @@ def asked(leave: ReclaimLeave, request: str, wanted: Sequence[WantedLeave], now_
         granted={claim: until_s for claim, until_s in leave.granted.items() if claim in usable},
         pods={**kept, **{each.claim: each.pods for each in wanted}},
         refused=leave.refused.intersection(each.claim for each in wanted),
-        evicting={uid: at for uid, at in leave.evicting.items() if now_s - at < EVICTED_AGAIN_S},
+        evicting={uid: at for uid, at in leave.evicting.items() if abs(now_s - at) < EVICTED_AGAIN_S},
     )
 
 

@@ -115,6 +115,7 @@ class ArbitrateTree:
 
     async def note(self, requests: Sequence[ClaimRequest]) -> Sequence[PendingRequest]:
         """Carry out requests together; errors stay with their request. Raises as `decide` if nothing was written."""
+        self._trees.require_pools()
         noted = [PendingRequest(request) for request in requests]
         self._pending += noted
         async with self._turn:
@@ -166,6 +167,7 @@ class ArbitrateTree:
 
     async def view(self) -> TreeView:
         """Returns the tree as it is stored now. Raises Unavailable, BrokenTree."""
+        self._trees.require_pools()
         async with self._turn, self._store.unit_of_work() as unit:
             current = await self._current(unit, check=True)
             layout, totals = self._trees.layout(self.tree), self._trees.totals(self.tree)
