@@ -228,8 +228,8 @@ async def test_nothing_is_decided_before_quotas_and_pools_are_read() -> None:
         early = await client.post(PATH_A, json=claim("a0", 2))
         assert (early.status_code, early.json()["code"]) == (503, "unavailable")
         assert (await client.get("/v1/quotas/root/tree")).status_code == 503, "its totals would be those of no node"
+        evidence = WorkloadEvidence("job", (), (), (), (), 0.0, 0.0, ReconciliationSettings())
         with pytest.raises(Unavailable):  # what agents report is compared later too
-            evidence = WorkloadEvidence("job", (), (), (), (), 0.0, 0.0, ReconciliationSettings())
             await service.claims.of("").note([RunNotice("a0", "team-a", None, evidence)])
     async with scene.served() as client:
         assert (await client.post(PATH_A, json=claim("a0", 2))).status_code == 201
