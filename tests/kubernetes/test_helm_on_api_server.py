@@ -113,8 +113,8 @@ def admin(plane: ControlPlane) -> Iterator[Rest]:
 @pytest.fixture
 def previous(tmp_path: Path) -> Path:
     """The chart of an earlier state, as version 0.0.9: what contracts/helm_chart.py of commit 3ff9beff makes of the
-    manifests of that commit and the definitions of 941ed2d3 and ad1591c0, without dashboards. It has no webhook and no quotas, an
-    agent without rights, an older NodeQOS and older admission policies."""
+    manifests of that commit and the definitions of 941ed2d3 and ad1591c0, without dashboards. It has no webhook and no
+    quotas, an agent without rights, an older NodeQOS and older admission policies."""
     with tarfile.open(Path(__file__).parent / "previous" / "slackwater-0.0.9.tar.gz") as archive:
         archive.extractall(tmp_path, filter="data")
     return tmp_path / "slackwater"
