@@ -6,8 +6,8 @@ kwok plays the kubelets: it runs no container, and completes the pods of jobs.
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
+import tarfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,13 @@ import pytest
 import yaml
 from tests.kubernetes.build import this_build
 from tests.kubernetes.control_plane import ControlPlane, running
+from tests.kubernetes.definitions import document_of, path_of
 from tests.kubernetes.helm import CHART, IS_THERE, WHY_NOT, HelmRefused, call, rendered
-from tests.kubernetes.rest import Rest, wait_until
+from tests.kubernetes.rest import TRIED, Rest, wait_until
+
+from slackwater.cli.cluster_snapshot import installed_kinds
+from slackwater.resources import catalog
+from slackwater.resources.kind import Kind
 
 MANIFESTS = CHART.parents[1] / "kubernetes"
 HOW_TO = CHART.parents[2] / "docs" / "how-to" / "install-on-kubernetes.md"
@@ -69,6 +74,17 @@ class Site:
         containers = (one["spec"]["template"]["spec"]["containers"] for one in self.deployments().values())
         return {found[0]["image"] for found in containers}
 
+    def document(self, kind: Kind) -> dict[str, Any]:
+        """Creates the example of a kind; returns it."""
+        wait_until(lambda: self.admin.client.get(path_of(kind)).is_success, f"{kind.name} is served")
+        return self.admin.ensure(path_of(kind), document_of(kind, kind.example))
+
+    def kinds(self) -> Mapping[str, bool]:
+        """The installed definitions, and whether each is of this version, as `slackwater doctor` judges."""
+        found, _ = installed_kinds(self.get("/apis/apiextensions.k8s.io/v1/customresourcedefinitions")["items"])
+        assert found is not None
+        return {name: kind.is_current for name, kind in found.items()}
+
     def migrated(self) -> str:
         """When the job migrate succeeded; empty if it has not."""
         job = self.get(f"/apis/batch/v1/namespaces/{self.namespace}/jobs/migrate")
@@ -96,12 +112,12 @@ def admin(plane: ControlPlane) -> Iterator[Rest]:
 
 @pytest.fixture
 def previous(tmp_path: Path) -> Path:
-    """The chart as of an earlier version. Until one is released it is this one under another number."""
-    copy = tmp_path / "slackwater"
-    shutil.copytree(CHART, copy)
-    chart = yaml.safe_load((copy / "Chart.yaml").read_text())
-    (copy / "Chart.yaml").write_text(yaml.safe_dump({**chart, "version": "0.0.9", "appVersion": "0.0.9"}))
-    return copy
+    """The chart of an earlier state, as version 0.0.9: what contracts/helm_chart.py of commit 3ff9beff makes of the
+    manifests of that commit and the definitions of 941ed2d3 and ad1591c0, without dashboards. It has no webhook and no
+    quotas, an agent without rights, an older NodeQOS and older admission policies."""
+    with tarfile.open(Path(__file__).parent / "previous" / "slackwater-0.0.9.tar.gz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    return tmp_path / "slackwater"
 
 
 def test_a_release_is_installed_refused_upgraded_and_removed(
@@ -114,6 +130,11 @@ def test_a_release_is_installed_refused_upgraded_and_removed(
     site.helm("install", previous, timeout=ROLL_SECONDS)
     assert site.images() == {"slackwater:0.0.9"}
     wait_until(lambda: bool(site.migrated()), "the first migration", ROLL_SECONDS)
+    documents = {
+        kind: site.document(kind) for kind in map(catalog.kind_named, ("AvoidanceAction", "NodeQOS", "Autonomy"))
+    }
+    assert {kind.plural for kind in catalog.KINDS} - site.kinds().keys() == {"elasticquotas", "quotaprofiles"}
+    assert [name for name, is_current in site.kinds().items() if not is_current] == ["nodeqos"]
 
     with pytest.raises(HelmRefused, match="migrate"):
         site.helm("upgrade", values=NEVER, timeout=3)
@@ -127,6 +148,13 @@ def test_a_release_is_installed_refused_upgraded_and_removed(
     new = [one for one in sets if one["spec"]["template"]["spec"]["containers"][0]["image"].endswith(version)]
     assert len(new) == len(site.deployments())
     assert min(one["metadata"]["creationTimestamp"] for one in new) >= migrated != ""
+
+    assert site.kinds() == {kind.plural: True for kind in catalog.KINDS}, "definitions are upgraded with the chart"
+    for kind, before in documents.items():
+        path = f"{path_of(kind)}/gold"
+        assert site.get(path) == before, "documents of the older version stay"
+        answer = admin.client.put(path, json=before, params=TRIED)
+        assert answer.is_success, answer.text
 
     strict = tmp_path / "all.yaml"
     strict.write_text(yaml.safe_dump_all(rendered({**site.values, **CLUSTER})[0]))
