@@ -30,30 +30,35 @@ class EvictingSite(Site):
         super().__init__(cluster, **settings)
         self._documents = 0
 
-    async def want(self, victim: PodRecord) -> None:
+    async def want(self, *victims: PodRecord, seconds: float = 120.0) -> None:
+        """Declare the evictions of pods of one node, in this order, until the deadline in so many seconds."""
         self._documents += 1
+        node = victims[0].node
         size, now = Resources(8_000, 16 << 30), self.clock.now()
         facts = NodeFacts(
-            *(victim.node, "default", size, Resources(0, 0), CpuTopology(8, 4, 1, 1), "6.1", "v2", "simulated", "1"),
+            *(node, "default", size, Resources(0, 0), CpuTopology(8, 4, 1, 1), "6.1", "v2", "simulated", "1"),
             annotations={EVICTIONS_BY: API_SERVER},
         )
         described = NodeDescribed(facts=facts, boot_epoch="b", described_at=now)
-        await self.bus.publish(event_of(described, source=victim.node, time=now))
-        eviction = Eviction(
-            id=f"d-{victim.uid}",
-            pod_uid=victim.uid,
-            grace_seconds=30,
-            deadline=now + timedelta(minutes=2),
-            reason="pressure",
-            decision_id="d",
+        await self.bus.publish(event_of(described, source=node, time=now))
+        evictions = tuple(
+            Eviction(
+                id=f"d-{victim.uid}",
+                pod_uid=victim.uid,
+                grace_seconds=30,
+                deadline=now + timedelta(seconds=seconds),
+                reason="pressure",
+                decision_id="d",
+            )
+            for victim in victims
         )
         document = IntentDeclared(
-            node=victim.node,
+            node=node,
             writer="ensurance",
             generation=self._documents,
             declared_at=now,
             lease_seconds=15,
-            evictions=(eviction,),
+            evictions=evictions,
         )
         await self.bus.publish(event_of(document, source="ensurance", time=now))
 
