@@ -118,11 +118,15 @@ class KwokCluster:
         answer = await self.admin.delete(f"api/v1/namespaces/{NAMESPACE}/pods/{name}")
         assert answer.is_success, answer.text
 
-    async def add_budget(self, app: str, keep: int) -> None:
+    async def set_budget(self, app: str, keep: int) -> None:
         """A budget that keeps so many pods with this value of the label `app`."""
         spec = {"minAvailable": keep, "selector": {"matchLabels": {"app": app}}}
-        path = f"apis/policy/v1/namespaces/{NAMESPACE}/poddisruptionbudgets"
-        await self._post(path, {"metadata": {"name": app}, "spec": spec})
+        path = f"apis/policy/v1/namespaces/{NAMESPACE}/poddisruptionbudgets/{app}"
+        document = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": app}, "spec": spec}
+        query = {"fieldManager": "tests", "force": "true"}
+        headers = {"Content-Type": "application/apply-patch+yaml"}
+        answer = await self.admin.patch(path, params=query, json=document, headers=headers)
+        assert answer.is_success, answer.text
 
     async def allowed(self, app: str) -> int:
         """How many disruptions the controller allows now."""
@@ -148,16 +152,17 @@ class KwokCluster:
                 return str(condition.get("message", ""))
         return ""
 
-    async def writes(self) -> Mapping[str, float]:
+    async def writes(self) -> Mapping[str, int]:
         """Writes that only Slackwater makes here, as the API server counts them."""
-        text = (await self.admin.get("metrics")).text
-        found = {"node status": 0.0, "evictions": 0.0}
-        for line in text.splitlines():
-            if line.startswith("apiserver_request_total{"):
-                if all(part in line for part in ('resource="nodes"', 'subresource="status"', 'verb="APPLY"')):
-                    found["node status"] += float(line.rpartition(" ")[2])
-                if all(part in line for part in ('resource="pods"', 'subresource="eviction"', 'verb="POST"')):
-                    found["evictions"] += float(line.rpartition(" ")[2])
+        found = {"node status": 0, "evictions": 0, "evictions refused": 0}
+        for line in (await self.admin.get("metrics")).text.splitlines():
+            if not line.startswith("apiserver_request_total{"):
+                continue
+            count = int(float(line.rpartition(" ")[2]))
+            if all(part in line for part in ('resource="nodes"', 'subresource="status"', 'verb="APPLY"')):
+                found["node status"] += count
+            if all(part in line for part in ('resource="pods"', 'subresource="eviction"')):
+                found["evictions" if 'code="201"' in line else "evictions refused"] += count
         return found
 
     async def follow(self) -> None:

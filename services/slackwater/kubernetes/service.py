@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from slackwater.apiserver.inventory import Inventory
-from slackwater.apiserver.kind_follower import KindFollower
+from slackwater.apiserver.kind_follower import KindFollower, ServerVersions
 from slackwater.apiserver.port import ApiServer
 from slackwater.apiserver.records import KINDS, WatchedKind
 from slackwater.bus.port import Bus
@@ -102,6 +102,7 @@ class ResourceParts:
         server: ApiServer,
         meter: KubernetesMetrics,
         documents: DocumentApi | None,
+        versions: ServerVersions,
     ) -> None:
         clock, owned = replica.clock, replica.partitions.working
         self._following, self._applying = asyncio.Event(), asyncio.Event()
@@ -109,7 +110,8 @@ class ResourceParts:
         self.profiles = ApplyProfiles(server, self.resources, clock, owned, self._applying, self._following.set)
         watched = watched_kinds(documents=documents is not None, profiles=settings.profiles)
         self.readers: list[KindFollower[Any]] = [
-            KindFollower(server, kind, self.resources, clock, meter, settings.pace()) for kind in watched
+            KindFollower(server, kind, self.resources, clock, meter, settings.pace(), versions=versions)
+            for kind in watched
         ]
         self.refusals: Mapping[str, str] = {}
         self.loops: dict[str, Loop] = {reader.kind.plural: reader for reader in self.readers}
@@ -152,7 +154,7 @@ class KubernetesService(ReplicatedService):
         replica = Replica("kubernetes", platform)
         clock, meter = replica.clock, KubernetesMetrics(process_meters())
         changed, evicting, cordoning = asyncio.Event(), asyncio.Event(), asyncio.Event()
-        owned = replica.partitions.working
+        owned, versions = replica.partitions.working, ServerVersions()
 
         def nodes_changed() -> None:
             changed.set()
@@ -162,7 +164,7 @@ class KubernetesService(ReplicatedService):
         self.offers = offers = OffersRead(clock, changed.set)
         decisions = OutboxDecisions(replica.database, replica.name)
         followers: list[KindFollower[Any]] = [
-            KindFollower(server, kind, inventory, clock, meter, settings.pace()) for kind in KINDS
+            KindFollower(server, kind, inventory, clock, meter, settings.pace(), versions=versions) for kind in KINDS
         ]
         self.status = status = WriteStatus(
             server,
@@ -178,7 +180,7 @@ class KubernetesService(ReplicatedService):
         )
         ensured = EnsuranceParts(settings, replica, server, inventory, evicting, cordoning)
         self.evictions, self.cordons = evictions, cordons = ensured.evictions, ensured.cordons
-        self.parts = parts = ResourceParts(settings, replica, server, meter, documents)
+        self.parts = parts = ResourceParts(settings, replica, server, meter, documents, versions)
 
         def partitions_changed() -> None:
             nodes_changed()

@@ -1,6 +1,6 @@
 """Agents of the nodes of a real cluster, simulated: they report usage for the pods that run there, on schedule.
 
-A node's usage is the sum over its pods and the system. It changes every `period_seconds`, each node at its own time. A
+A node's usage is the sum over its pods and the system. It rises every `period_seconds`, each node at its own time. A
 surge raises what the prod pods of a node use; it ends with nothing but the pods that are evicted.
 """
 
@@ -32,7 +32,9 @@ BOOT = "boot-1"
 CORES = 64
 SIZE = Resources(1000 * CORES, 256 * GIB)
 POOL = "bench"
-LEVELS = (0.5, 0.8)
+SYSTEM_BYTES = 8 * GIB
+LOWEST, RISE, STEPS = 0.3, 0.04, 14
+"""The load of a node rises with every period, so that each window lowers the offer; then it begins anew."""
 _TICK_SECONDS = 0.01
 
 
@@ -49,6 +51,7 @@ class SimulatedAgents:
     sent_at: array[float] = field(default_factory=lambda: array("d"))
     sampled_at: array[float] = field(default_factory=lambda: array("d"))
     worst_lag_seconds: float = 0.0
+    _began_at: float = 0.0
 
     async def describe(self) -> None:
         """Publish what agents publish when they start."""
@@ -65,6 +68,7 @@ class SimulatedAgents:
     async def report(self) -> None:
         """Report until cancelled. Report number n is of node n % nodes."""
         began, began_at, count = time.monotonic(), time.time(), len(self.nodes)
+        self._began_at = began_at
         async with self.bus.watch(IntentDeclared, self._observe):
             while True:
                 due = int((time.monotonic() - began) * count / self.interval_seconds) + 1
@@ -82,10 +86,11 @@ class SimulatedAgents:
     def _event(self, node: str, number: int, moment: float, pods: Sequence[PodRecord]) -> Event[Any]:
         count, when = len(self.nodes), datetime.fromtimestamp(moment, UTC)
         place = number % count
-        level = LEVELS[int((moment + place * self.period_seconds / count) // self.period_seconds) % 2]
+        periods = int((moment - self._began_at) / self.period_seconds + place / count)
+        level = LOWEST + RISE * (periods % STEPS)
         prod = [pod for pod in pods if tier_of_priority(pod.priority) is Tier.PROD]
         surge = self.surging.get(node, 0) // max(1, len(prod))
-        system = Resources(int(6_000 * level), int(12 * GIB * level))
+        system = Resources(int(6_000 * level), SYSTEM_BYTES)
         used = {pod.uid: _used(pod, level, surge if pod in prod else 0) for pod in pods}
         cpu = system.cpu_milli + sum(one.cpu_milli for one in used.values())
         memory = system.memory_bytes + sum(one.memory_bytes for one in used.values())

@@ -7,9 +7,9 @@ from collections.abc import Callable, Collection, Iterable
 from datetime import datetime, timedelta
 from typing import Final
 
-from slackwater.apiserver.inventory import Inventory, is_newer
+from slackwater.apiserver.inventory import Inventory
 from slackwater.apiserver.port import ApiServer, FieldsOwned
-from slackwater.apiserver.records import ClusterNode
+from slackwater.apiserver.records import ClusterNode, is_newer
 from slackwater.kubernetes.domain.status_plan import (
     NodeStatusFacts,
     StatusPatch,
