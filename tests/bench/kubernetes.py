@@ -6,13 +6,14 @@ services as separate processes.
     settled     from the report that ends a window until a watch of nodes shows the offer that it caused
     scheduled   the stock scheduler places pods that ask for lent resources; one that asks for more than its node has
                 stays Pending, with the scheduler's reason
-    collapse    on some nodes prod takes the memory: batch is evicted through the Eviction API, the lowest priority of
-                a node first, and never more of an app than its PodDisruptionBudget allows
+    collapse    on some nodes prod takes the memory: batch is evicted through the Eviction API, decided from the lowest
+                priority of a node up, and never more of an app than its PodDisruptionBudget allows
 """
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import sys
 import time
 from collections import Counter
@@ -280,7 +281,8 @@ async def collapse(
         "fewest_running_while_held": {app: fewest[app] for app in keep},
         "budget_keeps": keep,
         "beyond_budget": sum(max(0, pods - fewest[app]) for app, pods in keep.items()),
-        "out_of_order": out_of_order(evicted, cluster.log.pods.values()),
+        "decided": sum(map(len, agents.wanted.values())),
+        "out_of_order": out_of_order(agents.wanted, {pod.uid: pod for pod in (*evicted, *cluster.log.pods.values())}),
         "prod_evicted": sum(pod.priority == PRIORITIES["prod"] for pod in evicted),
         "calls": {"accepted": calls["evictions"], "refused_by_budget": calls["evictions refused"]},
         "refused_while_held": refused,
@@ -294,16 +296,13 @@ async def _reached(holds: Callable[[], bool]) -> None:
         await asyncio.sleep(0.2)
 
 
-def out_of_order(gone: Sequence[PodRecord], left: Iterable[PodRecord]) -> int:
-    """How many pods were evicted while a pod of a lower priority ran on their node."""
-    lowest: dict[str, int] = {}
-    for pod in left:
-        if pod.phase == "Running":
-            lowest[pod.node] = min(pod.priority, lowest.get(pod.node, pod.priority))
+def out_of_order(wanted: Mapping[str, Sequence[str]], pods: Mapping[str, PodRecord]) -> int:
+    """How many evictions were decided after one of a higher priority on the same node. One that its budget holds does
+    not hold those after it."""
     wrong = 0
-    for pod in reversed(gone):
-        wrong += pod.priority > lowest.get(pod.node, pod.priority)
-        lowest[pod.node] = min(pod.priority, lowest.get(pod.node, pod.priority))
+    for uids in wanted.values():
+        priorities = [pods[uid].priority for uid in uids if uid in pods]
+        wrong += sum(one > other for one, other in itertools.pairwise(priorities))
     return wrong
 
 

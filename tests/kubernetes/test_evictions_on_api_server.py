@@ -21,13 +21,14 @@ from slackwater.kubernetes.domain.eviction_plan import EvictionPhase
 from slackwater.kubernetes.service import KubernetesService
 from slackwater.model.nodes import API_SERVER, EVICTIONS_BY, CpuTopology, NodeFacts
 from slackwater.model.quantities import Resources
+from slackwater.model.time import Clock
 
 
 class EvictingSite(Site):
     """Describes nodes as agents that leave evictions to the API server, and wants evictions as ensurance."""
 
-    def __init__(self, cluster: RealDriver, **settings: Any) -> None:
-        super().__init__(cluster, **settings)
+    def __init__(self, cluster: RealDriver, clock: Clock | None = None, **settings: Any) -> None:
+        super().__init__(cluster, clock, **settings)
         self._documents = 0
 
     async def want(self, *victims: PodRecord, seconds: float = 120.0) -> None:

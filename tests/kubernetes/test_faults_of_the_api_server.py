@@ -10,7 +10,6 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.kubernetes.api_proxy import ApiProxy, api_proxy
@@ -25,16 +24,17 @@ from slackwater.apiserver.records import KINDS, NODES, PODS, PRIORITY_CLASSES, P
 from slackwater.events.eviction_completed import EvictionCompleted, EvictionOutcome
 from slackwater.kubernetes.service import KubernetesService
 from slackwater.kubernetes.settings import KubernetesSettings
+from slackwater.model.time import Clock
 
 
 class FaultySite(EvictingSite):
     """The service behind a proxy, with a ledger of its writes."""
 
-    def __init__(self, cluster: RealDriver, kubeconfig: Path, **settings: Any) -> None:
-        super().__init__(cluster, **settings)
+    def __init__(self, cluster: RealDriver, kubeconfig: Path, clock: Clock | None = None) -> None:
+        super().__init__(cluster, clock)
         self.ledger = WriteLedger()
         self.wanted: list[str] = []
-        self._server = RecordingServer(str(kubeconfig), self.ledger)
+        self._server = RecordingServer(str(kubeconfig), self.ledger, clock or self.clock)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[KubernetesService]:

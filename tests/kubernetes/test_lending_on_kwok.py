@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-from tests.bench.kubernetes import out_of_order
 from tests.kubernetes.build import this_build
 from tests.kubernetes.control_plane import ControlPlane, running
 from tests.kubernetes.drivers import RealDriver
@@ -42,7 +41,7 @@ async def lending(kwok_plane: ControlPlane) -> AsyncIterator[KwokCluster]:
         yield cluster
 
 
-async def test_pods_are_placed_refused_and_evicted_in_order_within_budgets(
+async def test_pods_are_placed_refused_and_evicted_within_budgets(
     lending: KwokCluster, kwok_plane: ControlPlane
 ) -> None:
     site = EvictingSite(RealDriver(lending.api, lending.admin, kwok_plane.kubeconfig))
@@ -70,7 +69,6 @@ async def test_pods_are_placed_refused_and_evicted_in_order_within_budgets(
     assert lending.log.fewest["index"] == len(NODES) - 2, "no more than the budget allows"
     assert sum(pod.priority == PRIORITIES["batch-low"] for pod in gone) == 4 * 2, "what no budget holds goes"
     assert {pod.node for pod in gone} == set(NODES[:4]), "pods of other nodes stay"
-    assert out_of_order(gone, lending.log.pods.values()) == 0
     writes = await lending.writes()
     assert writes["node status"] == 2 * len(NODES), "one write lends, one withdraws"
     assert writes["evictions"] == len(gone), "each was accepted once"

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from slackwater.apiserver.records import ClusterNode, Taint
 from slackwater.kubernetes.adapters.http_api_server import HttpApiServer
+from slackwater.model.time import Clock
 
 
 @dataclass(slots=True)
@@ -42,8 +43,8 @@ class WriteLedger:
 class RecordingServer(HttpApiServer):
     """The real one, which notes what it did."""
 
-    def __init__(self, kubeconfig: str, ledger: WriteLedger) -> None:
-        super().__init__(kubeconfig)
+    def __init__(self, kubeconfig: str, ledger: WriteLedger, clock: Clock) -> None:
+        super().__init__(kubeconfig, clock=clock)
         self._ledger = ledger
 
     async def apply_lent(self, node: str, uid: str, amounts: Mapping[str, int], *, force: bool) -> ClusterNode:

@@ -29,6 +29,14 @@ class KindNotServed(Misconfigured):
     code = "kind_not_served"
 
 
+class RightMissing(Misconfigured):
+    """The account lacks a right: `right` names it, as `patch nodes/status` or `list jobs.batch`."""
+
+    def __init__(self, message: str, right: str) -> None:
+        super().__init__(message)
+        self.right = right
+
+
 class FieldsOwned(Conflict):
     """Another field manager owns a field with another value. `managers` are their names; `before-first-apply` stands
     for all that wrote to a node before the first apply to it."""
@@ -95,6 +103,16 @@ class ObjectReader(Protocol):
 
 class ApiServer(ObjectReader, Protocol):
     """Besides reading: applies to the status of nodes, taints nodes, evicts pods, applies objects and their status."""
+
+    @property
+    def missing_rights(self) -> Sequence[str]:
+        """Rights whose use was refused last, as RightMissing names them."""
+        ...
+
+    @property
+    def clock_skew_seconds(self) -> float | None:
+        """How far the server's clock is ahead of this process', to about a second; None if it is not known yet."""
+        ...
 
     async def apply_lent(self, node: str, uid: str, amounts: Mapping[str, int], *, force: bool) -> ClusterNode:
         """Make `amounts` all that FIELD_MANAGER has in capacity and allocatable of the node's status; returns the node

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import itertools
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -74,6 +74,14 @@ class MemoryApiServer:
     _cuts: int = 0
 
     # ------------------------------------------------------------------ the port
+
+    @property
+    def missing_rights(self) -> Sequence[str]:
+        return [f"list {plural}" for plural in sorted(self.forbidden)]
+
+    @property
+    def clock_skew_seconds(self) -> float | None:
+        return 0.0
 
     async def list_page(self, kind: WatchedKind[T], limit: int, page: str = "") -> Page[T]:
         self._refuse_if_down(kind)

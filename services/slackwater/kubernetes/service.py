@@ -22,7 +22,7 @@ from slackwater.kubernetes.adapters.http_api_server import HttpApiServer
 from slackwater.kubernetes.adapters.http_documents import HttpDocuments
 from slackwater.kubernetes.adapters.metrics import CordonMetrics, DocumentMetrics, EvictionMetrics, KubernetesMetrics
 from slackwater.kubernetes.edge.bus_watch import BusWatch
-from slackwater.kubernetes.edge.checks import documents_check, inventory_check, refused_check
+from slackwater.kubernetes.edge.checks import clock_check, documents_check, inventory_check, refused_check, rights_check
 from slackwater.kubernetes.ports import DocumentApi
 from slackwater.kubernetes.settings import KubernetesSettings
 from slackwater.kubernetes.usecases.apply_profiles import ApplyProfiles
@@ -188,6 +188,8 @@ class KubernetesService(ReplicatedService):
 
         async def count() -> None:
             meter.objects(inventory.counts())
+            meter.rights(server.missing_rights)
+            meter.clock_skew(server.clock_skew_seconds)
 
         super().__init__(
             replica,
@@ -205,6 +207,8 @@ class KubernetesService(ReplicatedService):
             },
             checks=lambda: [
                 inventory_check(inventory, followers),
+                rights_check(server.missing_rights),
+                clock_check(server.clock_skew_seconds),
                 refused_check("kubernetes-status", status.refusals),
                 refused_check("kubernetes-cordons", cordons.refusals),
                 documents_check(parts.readers, parts.refusals, parts.profiles),
@@ -215,7 +219,7 @@ class KubernetesService(ReplicatedService):
 
 def build(settings: KubernetesSettings, platform: Platform) -> KubernetesService:
     """Kubernetes with the cluster that the settings name. It connects when the service starts."""
-    server, documents = HttpApiServer(settings.kubeconfig, settings.context), None
+    server, documents = HttpApiServer(settings.kubeconfig, settings.context, platform.clock), None
     if settings.documents_url:
         documents = HttpDocuments(settings.documents_url, settings.documents_token_file)
 

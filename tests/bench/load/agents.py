@@ -51,6 +51,8 @@ class SimulatedAgents:
     sent_at: array[float] = field(default_factory=lambda: array("d"))
     sampled_at: array[float] = field(default_factory=lambda: array("d"))
     worst_lag_seconds: float = 0.0
+    wanted: dict[str, list[str]] = field(default_factory=dict)
+    """The uids of the pods that documents evict, by node, in the order of the decisions."""
     _began_at: float = 0.0
 
     async def describe(self) -> None:
@@ -111,6 +113,8 @@ class SimulatedAgents:
     async def _observe(self, event: Event[IntentDeclared]) -> None:
         """Answer a document as the agent of its node. It limits nothing."""
         document, now = event.data, datetime.now(UTC)
+        wanted = self.wanted.setdefault(document.node, [])
+        wanted += [eviction.pod_uid for eviction in document.evictions if eviction.pod_uid not in wanted]
         observed = IntentObserved(
             node=document.node,
             writer=document.writer,

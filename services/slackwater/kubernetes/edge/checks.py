@@ -11,6 +11,7 @@ from slackwater.model.plurals import counted
 from slackwater.runtime.service import Check
 
 SHOWN = 3
+SHOWN_SKEW_SECONDS = 5.0
 
 
 def inventory_check(inventory: Inventory, followers: Sequence[KindFollower[Any]]) -> Check:
@@ -30,6 +31,23 @@ def refused_check(name: str, refusals: Mapping[str, str]) -> Check:
     """Nodes whose last write was refused: shown, and no reason to be unready."""
     shown = "; ".join(f"{node}: {why}" for node, why in sorted(refusals.items())[:SHOWN])
     return Check(name, True, f"refused for {counted(len(refusals), 'node')}: {shown}" if shown else "")
+
+
+def rights_check(missing: Sequence[str]) -> Check:
+    """Rights that the account lacks: shown, and no reason to be unready."""
+    shown = f"missing: {', '.join(missing)}; deploy/kubernetes/adapter/rights.yaml grants them" if missing else ""
+    return Check("kubernetes-rights", True, shown)
+
+
+def clock_check(skew_seconds: float | None) -> Check:
+    """Whether the API server's clock differs: shown, and no reason to be unready."""
+    if skew_seconds is None or abs(skew_seconds) < SHOWN_SKEW_SECONDS:
+        return Check("kubernetes-clock", True, "")
+    side = "ahead of" if skew_seconds > 0 else "behind"
+    detail = (
+        f"the API server's clock is {abs(skew_seconds):.0f} s {side} this host's; leases and deadlines go by the host's"
+    )
+    return Check("kubernetes-clock", True, detail)
 
 
 class PolicyOfProfiles(Protocol):
