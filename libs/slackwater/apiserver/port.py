@@ -29,6 +29,12 @@ class KindNotServed(Misconfigured):
     code = "kind_not_served"
 
 
+class DefinitionOutdated(Misconfigured):
+    """The custom resource definition in the cluster lacks what this version writes: it is of an older one."""
+
+    code = "definition_outdated"
+
+
 class RightMissing(Misconfigured):
     """The account lacks a right: `right` names it, as `patch nodes/status` or `list jobs.batch`."""
 
@@ -145,7 +151,7 @@ class ApiServer(ObjectReader, Protocol):
 
     async def apply_status(self, kind: WatchedKind[T], key: str, uid: str, status: Mapping[str, Any]) -> T:
         """Make `status` all that FIELD_MANAGER has in the status of a custom resource; conditions of others stay.
-        Returns it after that. Raises NotFound, Conflict for another uid, InvalidInput."""
+        Returns it after that. Raises NotFound, Conflict for another uid, InvalidInput, and DefinitionOutdated."""
         ...
 
     async def delete_object(self, kind: WatchedKind[T], key: str, uid: str) -> None:

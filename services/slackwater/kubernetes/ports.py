@@ -148,3 +148,7 @@ class DocumentMeter(Protocol):
     def status_written(self, kind: str) -> None:
         """The status of a resource was written."""
         ...
+
+    def status_refused(self, kind: str, reason: str) -> None:
+        """A write of a status failed: the code of the error."""
+        ...

@@ -114,6 +114,7 @@ class ResourceParts:
             for kind in watched
         ]
         self.refusals: Mapping[str, str] = {}
+        self.unwritten: Mapping[str, str] = {}
         self.loops: dict[str, Loop] = {reader.kind.plural: reader for reader in self.readers}
         if settings.profiles:
             self.loops["profiles"] = self.profiles
@@ -130,7 +131,7 @@ class ResourceParts:
                 self._following,
                 self.profiles.hinders,
             )
-            self.refusals = following.refusals
+            self.refusals, self.unwritten = following.refusals, following.unwritten
 
     def notify(self) -> None:
         """Resources or partitions have changed."""
@@ -211,7 +212,7 @@ class KubernetesService(ReplicatedService):
                 clock_check(server.clock_skew_seconds),
                 refused_check("kubernetes-status", status.refusals),
                 refused_check("kubernetes-cordons", cordons.refusals),
-                documents_check(parts.readers, parts.refusals, parts.profiles),
+                documents_check(parts.readers, parts.refusals, parts.unwritten, parts.profiles),
             ],
             close=close,
         )

@@ -23,7 +23,7 @@ from lightkube.config.kubeconfig import KubeConfig
 from lightkube.core.exceptions import ConfigError
 
 from slackwater.apiserver.answers import SILENT_SECONDS, read_event, read_page, refusal, watch_query
-from slackwater.apiserver.port import KindNotServed, Page, RightMissing, WatchEvent
+from slackwater.apiserver.port import DefinitionOutdated, KindNotServed, Page, RightMissing, WatchEvent
 from slackwater.apiserver.records import (
     FIELD_MANAGER,
     ApiRecord,
@@ -45,6 +45,8 @@ PROMPT_SECONDS: Final = 2.0
 APPLY: Final = "application/apply-patch+yaml"
 MERGE: Final = "application/merge-patch+json"
 JSON: Final = "application/json"
+_OUTDATED: Final = "field not declared in schema"
+"""How the server refuses a status with a field that its definition lacks."""
 _UNUSABLE: Final = (ConfigError, OSError, ValueError, KeyError, TypeError, AttributeError, yaml.YAMLError)
 """What lightkube raises for a kubeconfig that is missing, malformed or incomplete; msgspec's errors are ValueErrors."""
 
@@ -156,7 +158,15 @@ class HttpApiServer:
             "status": status,
         }
         query = {"fieldManager": FIELD_MANAGER, "force": "true"}
-        return kind.parse(await self._request("PATCH", f"{kind.path}/{key}/status", query, body))
+        try:
+            return kind.parse(await self._request("PATCH", f"{kind.path}/{key}/status", query, body))
+        except SlackwaterError as error:
+            if _OUTDATED in error.message:
+                raise DefinitionOutdated(
+                    f"the definition of {kind.kind} in the cluster is of another version ({error.message}):"
+                    " kubectl apply --server-side -k deploy/kubernetes/crds"
+                ) from error
+            raise
 
     async def delete_object(self, kind: WatchedKind[T], key: str, uid: str) -> None:
         body = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}}

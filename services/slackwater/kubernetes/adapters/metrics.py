@@ -172,8 +172,18 @@ class DocumentMetrics:
             look="Some per minute and resource: what its kind counts swings.",
         )
 
+        self._refusals = meters.counter(
+            "slackwater_kubernetes_document_status_refusals_total",
+            "Writes to the status of custom resources that failed, by the error's code.",
+            ["kind", "reason"],
+            look="definition_outdated: apply deploy/kubernetes/crds; misconfigured: a right is missing.",
+        )
+
     def answered(self, kind: str, result: str) -> None:
         self._answers.labels(kind, result).inc()
 
     def status_written(self, kind: str) -> None:
         self._statuses.labels(kind).inc()
+
+    def status_refused(self, kind: str, reason: str) -> None:
+        self._refusals.labels(kind, reason).inc()

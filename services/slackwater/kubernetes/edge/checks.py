@@ -58,11 +58,15 @@ class PolicyOfProfiles(Protocol):
 
 
 def documents_check(
-    readers: Sequence[KindFollower[Any]], refusals: Mapping[str, str], profiles: PolicyOfProfiles
+    readers: Sequence[KindFollower[Any]],
+    refusals: Mapping[str, str],
+    unwritten: Mapping[str, str],
+    profiles: PolicyOfProfiles,
 ) -> Check:
-    """Custom resources that are not read or not followed: shown, and no reason to be unready."""
+    """Custom resources that are not read or followed, or whose status is not written: no reason to be unready."""
     problems = [f"{reader.kind.plural}: {reader.error}" for reader in readers if reader.error]
     problems += [f"{key}: {why}" for key, why in sorted(refusals.items())]
+    problems += [f"status of {plural}: {why}" for plural, why in sorted(unwritten.items())]
     problems += [f"policy of profiles: {profiles.refusal}"] if profiles.refusal else []
     more = f"; and {len(problems) - SHOWN} more" if len(problems) > SHOWN else ""
     return Check("kubernetes-documents", True, "; ".join(problems[:SHOWN]) + more)
