@@ -180,7 +180,7 @@ class KwokCluster:
                     if event.item is not None:
                         self.log.note(event.change, event.item)
 
-    async def until(self, holds: Any, what: str, seconds: float = 240.0) -> None:
+    async def until(self, holds: Any, what: str, seconds: float = 600.0) -> None:
         """Wait for a condition, which may be a coroutine function. Raises AssertionError after so long."""
         deadline = time.monotonic() + seconds
         while True:
