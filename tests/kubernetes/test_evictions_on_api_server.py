@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
-from tests.kubernetes.control_plane import ControlPlane
-from tests.kubernetes.drivers import RealDriver, real_driver
+from tests.kubernetes.drivers import RealDriver
 from tests.kubernetes.test_api_server_port import budget, pod
 from tests.kubernetes.test_service_on_api_server import Site, until
 
@@ -102,19 +99,3 @@ async def test_a_dry_run_changes_nothing(real: RealDriver) -> None:
         await until(lambda: bool(site.outcomes()))
     assert site.outcomes() == [EvictionOutcome.REFUSED]
     assert not await site.is_deleting(victim)
-
-
-async def test_an_api_server_that_is_killed_delays_an_eviction(control_plane: ControlPlane, tmp_path: Path) -> None:
-    async with real_driver(control_plane.kubeconfig, tmp_path) as real:
-        site = EvictingSite(real)
-        victim = await pod(real, "outlives")
-        async with site.running() as service:
-            control_plane.kill("kube-apiserver")
-            await site.want(victim)
-            await until(lambda: bool(refusals(service)))
-            control_plane.restart("kube-apiserver")
-            await asyncio.to_thread(control_plane.wait_ready)
-            await until(lambda: service.inventory.pods[victim.key].deleting)
-            await real.delete(PODS, victim.key)
-            await until(lambda: bool(site.outcomes()))
-        assert site.outcomes() == [EvictionOutcome.TERMINATED]

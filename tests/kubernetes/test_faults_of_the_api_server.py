@@ -16,7 +16,7 @@ from tests.kubernetes.api_proxy import ApiProxy, api_proxy
 from tests.kubernetes.control_plane import ControlPlane
 from tests.kubernetes.drivers import RealDriver, real_driver
 from tests.kubernetes.test_api_server_port import pod
-from tests.kubernetes.test_evictions_on_api_server import EvictingSite
+from tests.kubernetes.test_evictions_on_api_server import EvictingSite, refusals
 from tests.kubernetes.test_service_on_api_server import CPU, GIB, MEMORY, until
 from tests.kubernetes.write_ledger import RecordingServer, WriteLedger
 
@@ -137,6 +137,25 @@ async def test_watches_cut_after_every_event_lose_nothing_and_list_nothing_again
         await site.end(victim)
     assert proxy.cuts >= len(classes) + 3 + 1
     assert all(proxy.lists(kind.path) == 1 for kind in KINDS), "resumed, never listed again"
+    assert site.complaints() == []
+
+
+async def test_an_api_server_that_is_killed_delays_an_eviction_and_a_write(
+    site: FaultySite, control_plane: ControlPlane
+) -> None:
+    victim, node = await pod(site.cluster, "outlives"), await site.node("outlives")
+    async with site.running() as service:
+        control_plane.kill("kube-apiserver")
+        await site.want(victim)
+        await site.offer(node, 9_000, GIB)
+        await until(lambda: bool(refusals(service)) and node in service.status.refusals)
+        await site.offer(node, 8_000, GIB)
+        control_plane.restart("kube-apiserver")
+        await asyncio.to_thread(control_plane.wait_ready)
+        await until(lambda: service.inventory.pods[victim.key].deleting)
+        await site.until_lent(node, {CPU: 8_000, MEMORY: GIB})
+        await site.end(victim)
+    assert site.outcomes() == [EvictionOutcome.TERMINATED]
     assert site.complaints() == []
 
 

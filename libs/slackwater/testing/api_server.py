@@ -112,7 +112,7 @@ class MemoryApiServer:
                 yield WatchEvent(WatchChange.BOOKMARK, str(position), None)
             if cuts != self._cuts:
                 raise Unavailable("the watch was cut")
-            if position == self._version:
+            if position >= self._version:  # a version that is not reached yet is waited for
                 changed = self._changed
                 await changed.wait()
 
