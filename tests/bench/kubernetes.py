@@ -89,8 +89,8 @@ EVICTING: Mapping[str, tuple[str, Mapping[str, Any]]] = {
         },
     ),
 }
-"""What lets the pool evict batch for memory (docs/how-to/allow-evictions.md). An eviction that waits for its budget relieves
-nothing, so the guard on missed reliefs is wide."""
+"""What lets the pool evict batch for memory (docs/how-to/allow-evictions.md). An eviction that waits for its budget
+relieves nothing, so the guard on missed reliefs is wide."""
 
 
 @dataclass(slots=True)
