@@ -34,8 +34,8 @@ AT_ONCE: Final = 8
 SETTLE_SECONDS: Final = 10.0
 """After this long without the watch showing a write, the node is decided about anyway."""
 KUBELET: Final = frozenset({"kubelet", "kwok"})
-"""Field managers of kubelets, simulated ones too. They set extended resources to 0, or to what they have read, when they
-register their node again. Their amounts are taken over, others' are not."""
+"""Field managers of kubelets, simulated ones too. They set extended resources to 0, or to what they have read, when
+they register their node again. Their amounts are taken over, others' are not."""
 RETRY_SECONDS: Final = 1.0
 GATHER_SECONDS: Final = 0.05
 """What changes within this time is planned together: a plan looks at all nodes of the replica."""
