@@ -174,30 +174,17 @@ async def _measure(directory: Path, kubeconfig: Path, count: int, pods: int, sec
             await asyncio.sleep(seconds)
             after, span, written = plane.read(), time.monotonic() - start, await cluster.writes()
             await asyncio.sleep(_LAST_OFFERS_SECONDS)
-        judged = JudgedReports(
-            {"sampled_at": agents.sampled_at, "sent_at": agents.sent_at},
-            count,
-            agents.interval_seconds,
-            start_at,
-            start_at + span - TARGET_P99_SECONDS,
-        )
-        unchanged = lent.settle(seen)
-        settled, predicted, without = delays(seen, judged)
-        stages = stages_of(seen, judged)
+        latencies = latencies_of(agents, seen, lent, start_at, start_at + span - TARGET_P99_SECONDS)
         collapsed = await collapse(cluster, plane, agents, lent, names[: max(2, int(count * _COLLAPSE_SHARE))])
         if reporting.done():
             reporting.result()
     memory = {name: round(reading.memory_mb) for name, reading in after.items()}
-    settled_spread = spread(settled)
+    p99 = latencies["settled"]["p99"]
     return {
         "nodes": count,
         "pods": pods,
         "reports_per_second": round(count / agents.interval_seconds),
-        "settled": settled_spread,
-        "predicted": spread(predicted),
-        "stages": stages,
-        "windows_without_a_write": without,
-        "offers_without_a_write": unchanged,
+        **latencies,
         "status_writes_per_minute": round((written["node status"] - writes["node status"]) / span * 60),
         "scheduling": scheduling,
         "collapse": collapsed,
@@ -205,13 +192,28 @@ async def _measure(directory: Path, kubeconfig: Path, count: int, pods: int, sec
         "memory_mb": memory,
         "worst_lag_seconds": round(agents.worst_lag_seconds, 3),
         "targets": (
-            Target("usage to node status p99", settled_spread["p99"], TARGET_P99_SECONDS, "s", Scale.TIME),
+            Target("usage to node status p99", p99, TARGET_P99_SECONDS, "s", Scale.TIME),
             Target("memory of kubernetes", after["kubernetes"].memory_mb, TARGET_MEMORY_MB, "MB"),
             Target("evictions beyond a budget", collapsed["beyond_budget"], 0),
             Target("evictions out of order", collapsed["out_of_order"], 0),
             Target("prod pods evicted", collapsed["prod_evicted"], 0),
             Target("nodes relieved", collapsed["relieved"], collapsed["nodes"], at_least=True),
         ),
+    }
+
+
+def latencies_of(agents: SimulatedAgents, seen: Seen, lent: Lent, since: float, until: float) -> dict[str, Any]:
+    """Seconds from the reports that ended a window in this span to node status, in all and by step."""
+    ledger = {"sampled_at": agents.sampled_at, "sent_at": agents.sent_at}
+    judged = JudgedReports(ledger, len(agents.nodes), agents.interval_seconds, since, until)
+    unchanged = lent.settle(seen)
+    settled, predicted, without = delays(seen, judged)
+    return {
+        "settled": spread(settled),
+        "predicted": spread(predicted),
+        "stages": stages_of(seen, judged),
+        "windows_without_a_write": without,
+        "offers_without_a_write": unchanged,
     }
 
 

@@ -33,6 +33,7 @@ from slackwater.kubernetes.usecases.offers_read import OffersRead
 from slackwater.kubernetes.usecases.resources_read import DOCUMENT_KINDS, POLICY_KINDS, ResourcesRead
 from slackwater.kubernetes.usecases.write_cordons import WriteCordons
 from slackwater.kubernetes.usecases.write_status import WriteStatus
+from slackwater.model.time import Clock
 from slackwater.resources.kinds.cluster_colocation_profile import CLUSTER_COLOCATION_PROFILE
 from slackwater.runtime.loops import Repeat
 from slackwater.runtime.ownership import Lease
@@ -187,11 +188,6 @@ class KubernetesService(ReplicatedService):
             nodes_changed()
             parts.notify()
 
-        async def count() -> None:
-            meter.objects(inventory.counts())
-            meter.rights(server.missing_rights)
-            meter.clock_skew(server.clock_skew_seconds)
-
         super().__init__(
             replica,
             load=[connect],
@@ -204,7 +200,7 @@ class KubernetesService(ReplicatedService):
                 "status": status,
                 "cordons": cordons,
                 "evictions": evictions,
-                "counts": Repeat(work=count, clock=clock, seconds=COUNT_SECONDS, missed="objects are not counted"),
+                "counts": counts(meter, inventory, server, clock),
             },
             checks=lambda: [
                 inventory_check(inventory, followers),
@@ -216,6 +212,17 @@ class KubernetesService(ReplicatedService):
             ],
             close=close,
         )
+
+
+def counts(meter: KubernetesMetrics, inventory: Inventory, server: ApiServer, clock: Clock) -> Loop:
+    """Sets the gauges every few seconds."""
+
+    async def count() -> None:
+        meter.objects(inventory.counts())
+        meter.rights(server.missing_rights)
+        meter.clock_skew(server.clock_skew_seconds)
+
+    return Repeat(work=count, clock=clock, seconds=COUNT_SECONDS, missed="objects are not counted")
 
 
 def build(settings: KubernetesSettings, platform: Platform) -> KubernetesService:
