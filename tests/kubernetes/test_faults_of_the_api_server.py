@@ -24,6 +24,7 @@ from slackwater.apiserver.records import KINDS, NODES, PODS, PRIORITY_CLASSES, P
 from slackwater.events.eviction_completed import EvictionCompleted, EvictionOutcome
 from slackwater.kubernetes.service import KubernetesService
 from slackwater.kubernetes.settings import KubernetesSettings
+from slackwater.kubernetes.usecases.choose_admission import ProfileMode
 from slackwater.model.time import Clock
 
 
@@ -39,7 +40,7 @@ class FaultySite(EvictingSite):
     @asynccontextmanager
     async def running(self) -> AsyncIterator[KubernetesService]:
         service = KubernetesService(
-            KubernetesSettings(profiles=False), self._platform, self._server, self._server.connect, self._server.close
+            KubernetesSettings(profiles=ProfileMode.OFF), self._platform, self._server, self._server.connect, self._server.close
         )
         async with self.started(service) as running:
             yield running

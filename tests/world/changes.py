@@ -99,21 +99,23 @@ class Confirmed:
     is_done: bool = False
     generation: int = 0
     spec: Spec | None = None
+    asked_at: float = 0.0
 
 
 async def apply_change(world: World, changes: Mapping[Kind, Any], planned: PlannedChange) -> None:
     """Do one change by the use case of a replica, as its route would."""
     kind = kind_named(planned.kind)
-    result, confirmed = "done", Confirmed(planned)
+    asked_at = world.loop.time()
+    result, confirmed = "done", Confirmed(planned, asked_at=asked_at)
     try:
         if planned.verb == "delete":
             await changes[kind].delete(planned.name, by=OPERATOR)
-            confirmed = Confirmed(planned, is_done=True)
+            confirmed = Confirmed(planned, is_done=True, asked_at=asked_at)
         else:
             document = kind.model_of(planned.name).parse({"metadata": {"name": planned.name}, "spec": planned.spec})
             change = await changes[kind].put(document, by=OPERATOR)
             stored = change.document
-            confirmed = Confirmed(planned, True, stored.metadata.generation, stored.stored()["spec"])
+            confirmed = Confirmed(planned, True, stored.metadata.generation, stored.stored()["spec"], asked_at)
     except (InvalidInput, Conflict, NotFound, Unavailable) as refusal:
         result = f"{type(refusal).__name__}: {refusal.code}"
     step = StepKind.DELETED if planned.verb == "delete" else StepKind.APPLIED

@@ -14,6 +14,7 @@ from typing import Final
 
 from tests.world.plan import QUOTA
 from tests.world.processes import Process
+from tests.world.quota_habits import BORROW_SECONDS, BORROWERS, LENDERS, PERIOD_SECONDS, TAKES_BACK
 from tests.world.quotas import cores_of, quota_names
 from tests.world.trace import Kind
 from tests.world.world import Place, World
@@ -68,6 +69,8 @@ class Claimer:
         """Few, so that claims queue up behind each other."""
         self._hold_seconds = self._rng.choice((4.0, 15.0, 60.0))
         self._numbers = 0
+        if TAKES_BACK in world.plan.habits:  # enough of them to fill a pool
+            self._workloads, self._hold_seconds = 12, 20.0
 
     async def run(self, process: Process) -> None:
         """Work until the world ends."""
@@ -86,10 +89,30 @@ class Claimer:
             await self._live(process, rng, self._drawn(rng))
         await asyncio.Event().wait()
 
+    def _taking_back(self, rng: Random, cores: int) -> QuotaClaim:
+        """Small claims of borrowers first, then larger ones of lenders: each takes several of them back."""
+        borrows = self._world.loop.time() % PERIOD_SECONDS < BORROW_SECONDS
+        small = ({"cpu": "500m"}, {"cpu": "1"}, {"cpu": f"{max(1, cores // 10)}"}, {"cpu": f"{max(1, cores // 6)}"})
+        large = ({"cpu": "1500m"}, {"cpu": f"{max(2, cores // 6)}"}, {"cpu": f"{max(2, cores // 4)}"})
+        request = rng.choice(small if borrows else large)
+        if rng.random() < 0.3:
+            request = {**request, "memory": rng.choice(("256Mi", "1Gi"))}
+        wanted = WantedClaim(
+            id=f"{self.name}-{self._numbers}",
+            tier="prod" if rng.random() < 0.85 else "batch",
+            request=request,
+            priority=rng.choice((0, 0, 0, 3)),
+            grace_seconds=rng.choice((0.0, 3.0)),
+            non_preemptible=not borrows and rng.random() < 0.3,
+        )
+        return wanted.claim(rng.choice(BORROWERS if borrows else LENDERS))
+
     def _drawn(self, rng: Random) -> QuotaClaim:
         """A claim of a few shapes, so that equal ones meet in a queue."""
         self._numbers += 1
         cores = cores_of(self._world.plan)
+        if TAKES_BACK in self._world.plan.habits:
+            return self._taking_back(rng, cores)
         request = rng.choice(({"cpu": "500m"}, {"cpu": "1"}, {"cpu": "2"}, {"cpu": f"{max(1, cores // 4)}"}))
         if rng.random() < 0.2:
             request = {**request, "memory": rng.choice(("256Mi", "1Gi"))}

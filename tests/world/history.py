@@ -10,6 +10,7 @@ from tests.world.changes import apply_change
 from tests.world.claimers import Claimer
 from tests.world.clients import Client
 from tests.world.consoles import StreamReader, build_console, consoles
+from tests.world.eager_operators import EagerOperators
 from tests.world.faults import ROLLED, fault_kinds
 from tests.world.invariants import Invariant, Violation, invariants_of
 from tests.world.machine.fleet import draw_sizes
@@ -17,6 +18,7 @@ from tests.world.machine.station import Station, settings_of
 from tests.world.machine_record import recorded
 from tests.world.plan import CONSOLE, Plan, PlannedChange, PlannedFault, agents, replicas
 from tests.world.processes import Process
+from tests.world.quota_habits import EAGER
 from tests.world.scripted_fleet import FLEET, ScriptedFleet
 from tests.world.trace import Kind, Trace
 from tests.world.world import NOWHERE, STOP_SECONDS, World
@@ -45,6 +47,8 @@ class History(World):
         self.clients = [Client(self, f"client-{number}") for number in range(plan.clients)]
         self.stream_readers = [StreamReader(self, f"reader-{number}") for number in range(plan.consoles)]
         self.claimers = [Claimer(self, f"claimer-{number}") for number in range(plan.claimers)]
+        if EAGER in plan.habits:
+            EagerOperators(self)
         self.failed_step = 0
         """Of the record: that of the first violation; 0 if none, or at rest."""
         self.invariants: list[Invariant] = []
@@ -105,7 +109,9 @@ class History(World):
             return build_console(self.console_model), ConsoleSettings
         return super()._build(service)
 
-    def _rest_of_machines(self) -> None:
+    def _rest(self) -> None:
+        """End what faults left for later: answers of commits that would be lost while there are none to commit."""
+        self.postgres.lost_answers = 0
         for station in self.stations.values():
             station.rest()
 
@@ -123,7 +129,7 @@ class History(World):
         self.record(Kind.PHASE, "faults")
         self.loop.call_at(PACE_SECONDS, self._check_pace, 0)
         self.loop.call_at(plan.fault_seconds, self.record, Kind.PHASE, "quiet")
-        self.loop.call_at(plan.fault_seconds, self._rest_of_machines)
+        self.loop.call_at(plan.fault_seconds, self._rest)
         self.loop.call_at(plan.fault_seconds + plan.quiet_seconds, self.record, Kind.PHASE, "rest")
         self.loop.run(plan.seconds)
         for place in self.places.values():

@@ -55,6 +55,8 @@ class Plan:
     """Clients that claim resources; with one, the service quota runs."""
     scripted_nodes: int = 0
     """Nodes whose events a script publishes, instead of agents and the services but quota: a world of quotas alone."""
+    habits: tuple[str, ...] = ()
+    """Of a world of quotas alone (tests.world.quota_habits)."""
     fault_seconds: float = 390.0
     quiet_seconds: float = 150.0
     rest_seconds: float = 60.0
@@ -85,7 +87,8 @@ class Plan:
         raw = json.loads(text)
         faults = tuple(PlannedFault(**fault) for fault in raw.pop("faults"))
         changes = tuple(PlannedChange(**change) for change in raw.pop("changes"))
-        return cls(**raw, faults=faults, changes=changes)
+        habits = tuple(raw.pop("habits", ()))
+        return cls(**raw, habits=habits, faults=faults, changes=changes)
 
 
 def services_of(plan: Plan) -> Sequence[str]:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from tests.world.faults import FaultKind, fault_kinds
 from tests.world.plan import BROKER, POSTGRES, QUOTA, Plan, PlannedChange, PlannedFault, replicas
+from tests.world.quota_habits import with_habits
 from tests.world.settling import QUOTAS_SECONDS
 
 SHARE = 0.05
@@ -63,7 +64,7 @@ def quotas_alone(plan: Plan) -> Plan:
         faults=(),
         changes=(),
     )
-    return _with_claims(narrow, rng)
+    return with_habits(_with_claims(narrow, rng))
 
 
 def _with_claims(plan: Plan, rng: Random) -> Plan:

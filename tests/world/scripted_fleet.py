@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any, Final
 
 from tests.world.processes import Process
+from tests.world.quota_habits import RETURNS
 from tests.world.quotas import CORES_OF_A_NODE, POOLS
 from tests.world.world import World
 
@@ -39,6 +40,8 @@ AGAIN_SECONDS, PAUSE_SECONDS = 15.0, (1.0, 8.0)
 CORDONED_SECONDS = 40.0
 REFUSED_SHARE, REFUSED_SECONDS = 0.3, 10.0
 _ACTS: Final = ("offer", "offer", "offer", "offer", "cordon", "uncordon", "lose", "find", "delete", "join")
+_RETURNING: Final = (*_ACTS, "delete", "delete", "delete")
+"""Where deleted nodes come back at once, more of them are deleted."""
 
 
 @dataclass(slots=True)
@@ -110,9 +113,10 @@ class ScriptedFleet:
             await bus.publish(event_of(answer, source=FLEET, time=now, causedby=event))
 
     def _act(self, now: datetime) -> None:
-        node, act = self._rng.choice(self.nodes), self._rng.choice(_ACTS)
+        returns = RETURNS in self._world.plan.habits
+        node, act = self._rng.choice(self.nodes), self._rng.choice(_RETURNING if returns else _ACTS)
         if NodeDescribed not in node.events:
-            if act == "join":
+            if act == "join" or returns:
                 self._join(node, now)
         elif act == "offer":
             self._offer(node, now, self._rng.choice((0.0, 0.2, 0.5, 0.8)))

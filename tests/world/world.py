@@ -77,6 +77,11 @@ class Place:
     """What the composition root of a replica has built; None before its first start."""
 
 
+def settings_from(model: Any, values: Mapping[str, Any]) -> Any:
+    """Validated settings of these values alone: their constructor looks at the environment too."""
+    return model.__pydantic_validator__.validate_python(dict(values), self_instance=model.__new__(model))
+
+
 class World:
     """Servers, machines and processes on one loop. tests.world.history performs a plan in it."""
 
@@ -93,6 +98,8 @@ class World:
         self.console_model = MemoryReadModel()
         """The read model of the console, if the plan has one."""
         self.stream_readers: Sequence[Any] = ()
+        self.changes = list(plan.changes)
+        """What operators ask for, with what they add to the plan."""
         self._last_step: int | None = None
         self._restarts = self.random("restarts")
         self._clocks: dict[str, HostClock] = {}
@@ -212,7 +219,7 @@ class World:
 
     def replica(self, service: str) -> Callable[[Process], Any]:
         build, settings = self._build(service)
-        given = settings(**self.plan.settings.get(service, {}))
+        given = settings_from(settings, self.plan.settings.get(service, {}))
         timing = Timing(**self.plan.settings.get("ownership", {}))
 
         async def main(process: Process) -> None:

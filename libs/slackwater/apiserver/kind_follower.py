@@ -121,7 +121,9 @@ class KindFollower(Generic[T]):
                     async for event in events:
                         self._sink.apply(self.kind, event)
                         self._versions.note(event.version)
-                        version, self.error, self._failures = event.version, "", 0
+                        self.error = ""
+                        if event.version != version:  # not by the answer alone: a watch may be cut at once every time
+                            version, self._failures = event.version, 0
             except VersionExpired:
                 version, self._reason = None, "expired"
                 self._failures += 1

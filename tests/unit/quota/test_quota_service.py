@@ -12,6 +12,8 @@ from quota_scenes import EPOCH, QuotaScene, claim, client_of, node_described
 
 from slackwater.events.envelope import event_of
 from slackwater.events.node_deleted import DeletionReason, NodeDeleted
+from slackwater.model.errors import Unavailable
+from slackwater.quota.domain.claim_runs import RunNotice
 from slackwater.quota.service import build
 from slackwater.quota.settings import QuotaSettings
 from slackwater.quota.usecases.cluster_totals import WATCHED, ClusterTotals
@@ -108,6 +110,22 @@ async def test_a_dry_run_says_what_would_be_and_changes_nothing() -> None:
         assert (change["quota"], change["before"], change["after"], change["owed"]) == ("team-a", 2_000, 1_000, 1_000)
         refused = await client.delete("/v1/elasticquotas/team-a")
         assert (refused.status_code, refused.json()["code"]) == (409, "quota_in_use")
+
+
+async def test_a_claim_says_what_others_do_not_lend_where_the_pool_is_too_small_beside_it() -> None:
+    scene = QuotaScene()
+    keeps = {"min": {"cpu": 6}, "max": {"cpu": 10}, "allowLentResource": False}
+    async with scene.served(team_a=keeps, team_b={"max": {"cpu": 10}, "queuePolicy": "StrictFIFO"}) as client:
+        waiting = (await client.post(PATH_B, json=claim("b0", 5))).json()
+        assert (waiting["state"], waiting["reason"]) == ("queued", "claim_queued_beyond_pool")
+        said = "the whole pool is too small for it; cpu: 10 in all, of which other quotas do not lend 6; it requests 5"
+        assert waiting["message"] == said
+        assert (await client.post(PATH_B, json=claim("b1", 4))).json()["state"] == "admitted"
+        await scene.describe("n1", 1_000)
+        await scene.scene.advance(2)
+        assert (await client.get(f"{PATH_B}/b0")).json()["state"] == "queued", "4 of the 5 that are lent are used"
+        await client.delete(f"{PATH_B}/b1")
+        assert (await client.get(f"{PATH_B}/b0")).json()["state"] == "admitted"
 
 
 async def test_the_sum_behind_a_runtime_adds_up() -> None:
@@ -208,6 +226,9 @@ async def test_nothing_is_decided_before_quotas_and_pools_are_read() -> None:
     async with client_of(service) as client:
         early = await client.post(PATH_A, json=claim("a0", 2))
         assert (early.status_code, early.json()["code"]) == (503, "unavailable")
+        assert (await client.get("/v1/quotas/root/tree")).status_code == 503, "its totals would be those of no node"
+        with pytest.raises(Unavailable):  # what agents report is compared later too
+            await service.claims.of("").note([RunNotice("a0", "team-a", None)])
     async with scene.served() as client:
         assert (await client.post(PATH_A, json=claim("a0", 2))).status_code == 201
     known = ClusterTotals(FakeClock(EPOCH))

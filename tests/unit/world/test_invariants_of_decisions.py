@@ -17,17 +17,31 @@ from tests.world.invariants.differences import difference
 from tests.world.machine.kernel import AGENT
 from tests.world.trace import Kind, Step
 
-from slackwater.agent.domain.desired_state import DesiredState, Throttle
+from slackwater.agent.domain.desired_state import DesiredState, MemoryLevel, Throttle
 from slackwater.agent.domain.weights import Policy
 from slackwater.decisions.reasons import DecisionKind, Mode, Reason
 from slackwater.decisions.record import Action, DecisionRecord
+from slackwater.decisions.record_budget import RecordAccount, summary_of
 from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.intent_declared import CpuThrottle, IntentDeclared
 from slackwater.events.intent_observed import READ_REFUSED, IntentObserved, ObservedLimit
 from slackwater.events.serialized import type_of
-from slackwater.fairshare.claims import ClaimRun, QuotaClaim, RunFinding
+from slackwater.fairshare.claims import (
+    ClaimRun,
+    ClaimState,
+    QuotaClaim,
+    ReclaimOrder,
+    ReclaimReason,
+    admit,
+    end,
+    order_reclaim,
+    start,
+)
+from slackwater.fairshare.reconciliation import ReconciliationSettings
 from slackwater.model.tiers import Tier
-from slackwater.quota.domain.claim_runs import FINDINGS, UnclaimedWorkload, finding_decision, unclaimed_decision
+from slackwater.quota.domain.claim_runs import WorkloadEvidence
+from slackwater.quota.domain.finding_replay import observed_again
+from slackwater.quota.domain.running_pods import RunningPod
 from slackwater.quota.usecases.claim_records import finding_record
 from slackwater.waterline.analysis.demands import ActionKind
 from slackwater.waterline.cycle import Options
@@ -39,6 +53,7 @@ from slackwater.waterline.policies.values import Policies
 from slackwater.waterline.rulebook import Rulebook
 
 NOW = datetime(2026, 1, 5, tzinfo=UTC)
+RULES = ReconciliationSettings()
 
 
 def release_record() -> DecisionRecord:
@@ -71,15 +86,24 @@ def test_a_record_that_the_world_cannot_repeat_is_found() -> None:
 def finding_records(tree: str) -> list[DecisionRecord]:
     """One record of each thing that reports can show of a claim, and of workloads without one."""
     now_s = NOW.timestamp()
-    claim = QuotaClaim("claim", "quota", Tier.BATCH, {"cpu": 1}, now_s - 90.5, started_s=now_s - 60.5)
-    runs = [ClaimRun(2, now_s - 60.5, finding, now_s - 30.5) for finding in FINDINGS.values()]
-    runs.append(ClaimRun(2, now_s - 60.5, RunFinding.RECLAIM_WITHOUT_EFFECT, now_s - 30.5))
-    decisions = [finding_decision(claim, replace(claim, run=run), now_s, has_ended=False) for run in runs]
-    decisions.append(finding_decision(claim, claim, now_s, has_ended=True))
-    for ended in ("", "claim"):
-        found = UnclaimedWorkload("site/workload", ended, "quota", 3, now_s - 7.5, {"cpu": 500, "memory": 1 << 30})
-        decisions.append(unclaimed_decision(found, now_s))
-    return [finding_record(decision, tree, NOW) for decision in decisions if decision is not None]
+    asked = QuotaClaim("claim", "quota", Tier.BATCH, {"batch-cpu": 1}, now_s - 900.5, workload="job")
+    admitted = admit(asked, {"batch-cpu": 1}, now_s - 900.5)
+    runs = start(admitted, now_s - 800.5)
+    overdue = order_reclaim(runs, ReclaimOrder(ReclaimReason.LENDER_MIN, now_s - 99.5, now_s - 40.5, "a", "a0"))
+    ended = end(runs, ClaimState.RELEASED, now_s - 100.5)
+    seen = replace(runs, run=ClaimRun(1, now_s - 800.5))
+    pod = RunningPod("uid", "pod", "node-00", "job", "job", {"batch-cpu": 500}, False, now_s - 700.5)
+    records = []
+    for live, over, pods in (
+        ([admitted], [], []), ([asked], [], [pod]), ([runs], [], [pod]), ([overdue], [], [pod]), ([seen], [], []),
+        ([], [], [pod]), ([], [ended], [pod]),
+    ):  # fmt: skip
+        evidence = WorkloadEvidence("job", live, over, pods, ["node-00"], now_s - 300.5, now_s, RULES)
+        for claim in [*live, None]:
+            decision = observed_again(evidence, now_s, "" if claim is None else claim.id, claim)
+            if decision is not None:
+                records.append(finding_record(decision, evidence, tree, NOW, "" if claim is None else claim.id, claim))
+    return records
 
 
 @pytest.mark.parametrize("tree", ["", "default", "east"])
@@ -88,8 +112,8 @@ def test_a_finding_about_a_claim_is_repeated_and_a_wrong_one_is_found(tree: str)
     assert {record.reason for record in records} == {reason for reason in Reason if "claim_found_" in reason}
     for record in records:
         check_repeats(record)
-        since_s = record.replay.arguments["since_s"]
-        later = record.replay.model_copy(update={"arguments": {**record.replay.arguments, "since_s": since_s + 1}})
+        later_s = record.replay.arguments["now_s"] + 1
+        later = record.replay.model_copy(update={"arguments": {**record.replay.arguments, "now_s": later_s}})
         wrong: list[dict[str, Any]] = [
             {"replay": later},
             {"result": record.result + 1},
@@ -160,14 +184,18 @@ def test_the_limit_of_a_pod_that_has_ended_goes_without_a_record() -> None:
     commits.commit(document(generation=2))
 
 
+def ready(made: Any) -> Any:
+    made.pod("a")
+    for place in made.world.places.values():
+        place.task = SimpleNamespace(cancelling=lambda: 0)
+    return made
+
+
 @pytest.fixture
 def site() -> Any:
-    from test_invariants_of_machines import NAME, Site
+    from test_invariants_of_machines import Site
 
-    made = Site()
-    made.pod("a")
-    made.world.places[NAME].task = SimpleNamespace(cancelling=lambda: 0)
-    return made
+    return ready(Site())
 
 
 def wanting(writer: str, limit: int, decision: str = "d", lease_seconds: float = 60.0) -> DesiredState:
@@ -198,8 +226,30 @@ def test_what_an_agent_decides_alone_needs_a_record_unless_its_process_has_ended
     invariant.at_rest()
     site.states = (wanting("agent", 200, "d-2", float("inf")),)
     site.limit("a")
+    account = RecordAccount(waiting=(summary_of(throttle(200).record.model_copy(update={"id": "d-2"})),))
+    disconnected = SimpleNamespace(_records=SimpleNamespace(account=account))
+    site.station.service._running = SimpleNamespace(disconnected=disconnected)
+    invariant.at_rest()  # the next record will list it
+    del site.station.service._running
+    with pytest.raises(Violation, match="did cpu to a by its decision d-2"):
+        invariant.at_rest()
     site.step(Kind.STARTED, "agent-00/2")
     invariant.at_rest()
+
+
+def test_a_level_of_memory_may_be_raised_for_what_a_pod_cannot_drop_and_no_higher() -> None:
+    from test_invariants_of_machines import Site
+
+    site = ready(next(made for made in (Site(seed=seed) for seed in range(20)) if made.station.machine.kernel.pure_v2))
+    site.watch(MachinesFollowDecisions)
+    memory = (MemoryLevel("a", 32 << 20, "d"),)
+    site.states = (replace(wanting("ensurance", 200), throttles=(), memory_throttles=memory),)
+    kernel = site.station.machine.kernel
+    path = next(path for path in kernel.writable() if path.endswith("a/memory.high"))
+    kernel.group_at(path).anonymous = 100 << 20
+    kernel.write_as(AGENT, path, str(112 << 20))
+    with pytest.raises(Violation, match=r"memory\.high was set to"):
+        kernel.write_as(AGENT, path, str(128 << 20))
 
 
 def test_a_difference_shows_the_parts_that_differ_and_clips_them() -> None:

@@ -53,7 +53,7 @@ class Books:
     invariant: Invariant | None = None
 
     def watch(self, invariant: type[Invariant]) -> Invariant:
-        world: Any = SimpleNamespace(postgres=SimpleNamespace(schemas=self.schemas), plan=Plan(1, changes=self.changes))
+        world: Any = SimpleNamespace(postgres=SimpleNamespace(schemas=self.schemas), plan=Plan(1), changes=self.changes)
         self.invariant = invariant(world)
         return self.invariant
 

@@ -67,9 +67,13 @@ class Site:
     steps: list[Step] = field(default_factory=list)
     invariant: Invariant | None = None
     rows: list[tuple[str, ...]] = field(default_factory=list)
+    seed: int = 1
+    """Draws the machine."""
 
     def __post_init__(self) -> None:
-        self.station = Station("node-00", self.clock.monotonic, self.clock, Random(1), FleetSizes((1, 1), (0, 0)))
+        self.station = Station(
+            "node-00", self.clock.monotonic, self.clock, Random(self.seed), FleetSizes((1, 1), (0, 0))
+        )
         self.station.service = SimpleNamespace(  # type: ignore[assignment]
             desired_states=lambda: self.states,
             sample_age_seconds=lambda: 0.0,

@@ -4,32 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from tests.world import swarm
+from tests.world.changes import Confirmed
 from tests.world.claimers import LOOK, RELEASE, SUBMIT, Answer, Ask
 from tests.world.invariants import Invariant, Violation, invariants_of
 from tests.world.invariants.quota.claim_commits import ClaimChange, ClaimCommit
-from tests.world.invariants.quota.claims import ClaimsAreFoundOnce
+from tests.world.invariants.quota.claims import ClaimsAreFoundOnce, QuotasInUseStay
 from tests.world.invariants.quota.plans import (
     PlansFollowTheLedger,
     QueueOrderIsKept,
     ReclaimsTakeWhatIsNeeded,
     UsesAreWithinLimits,
 )
-from tests.world.plan import QUOTA, Plan
+from tests.world.invariants.quota.pools import PlansKnowThePools
+from tests.world.plan import QUOTA, Plan, PlannedChange
+from tests.world.quota_habits import MOVES, SHARES
 from tests.world.settling import has_settled
 from tests.world.swarm import draw
 from tests.world.trace import Kind, Step
 
+from slackwater.cluster.fold import ClusterFold
 from slackwater.fairshare.arbitration_plan import QuotaSnapshot
 from slackwater.fairshare.claims import ClaimState, QuotaClaim, ReclaimOrder, ReclaimReason, admit, end, order_reclaim
 from slackwater.fairshare.queue_order import QueuePolicy
 from slackwater.fairshare.tree import Quota
 from slackwater.model.tiers import Tier
 from slackwater.quota.domain.ledger_records import KeptClaim
+from slackwater.quota.domain.pool_totals import totals_of
 from slackwater.quota.ports import CLAIMS
 
 TEAM = Quota("team", minimum={"cpu": 2}, maximum={"cpu": 6})
@@ -156,6 +162,14 @@ def test_a_victim_too_many_or_one_that_is_never_reclaimed_is_found() -> None:
     ledger = Ledger(ReclaimsTakeWhatIsNeeded)
     with pytest.raises(Violation, match="a is asked to end for wanted"):
         ledger.commit(reclaimed(queued("a")), reclaimed(queued("b")), reasons=reasons, needed=2)
+    both = [reclaimed(replace(queued(name), request={"cpu": 2, "memory": 1})) for name in ("a", "b")]
+    ledger = Ledger(ReclaimsTakeWhatIsNeeded)
+    ledger.commit(queued("wanted"))
+    with pytest.raises(Violation, match=r"the others give .*'memory': 1"):
+        ledger.commit(*both, reasons=reasons, needed=2)
+    ledger = Ledger(ReclaimsTakeWhatIsNeeded)
+    ledger.commit(replace(queued("wanted"), request={"cpu": 2, "memory": 2}))
+    ledger.commit(*both, reasons=reasons, needed=2)  # the other half of the memory may be needed too
     with pytest.raises(Violation, match="never reclaimed"):
         ledger.commit(reclaimed(queued("b", non_preemptible=True)), reasons={"b": "claim_reclaimed_lender_min"})
 
@@ -193,6 +207,51 @@ def test_what_a_client_was_told_and_was_never_committed_is_found() -> None:
         ledger.step(Kind.ANSWERED, "a", Answer(LOOK, KeptClaim("", admitted(queued("a")))))
     with pytest.raises(Violation, match="the release of a was confirmed, and it is queued"):
         ledger.step(Kind.ANSWERED, "a", Answer(RELEASE, KeptClaim("", queued("a"))))
+
+
+def test_a_quota_that_is_deleted_with_claims_is_found() -> None:
+    def deleted(quota: str, asked_at: float, *, is_done: bool = True) -> Confirmed:
+        return Confirmed(PlannedChange(0.0, "delete", "ElasticQuota", quota), is_done=is_done, asked_at=asked_at)
+
+    ledger = Ledger(QuotasInUseStay)
+    ledger.commit(queued("a"))
+    ledger.step(Kind.DELETED, "ElasticQuota/other", deleted("other", 5.0))
+    ledger.step(Kind.DELETED, "ElasticQuota/team", deleted("team", 5.0, is_done=False))
+    ledger.step(Kind.DELETED, "ElasticQuota/team", deleted("team", 0.0))  # the claim came while it was deleted
+    with pytest.raises(Violation, match="team is deleted; a is in it since 0"):
+        ledger.step(Kind.DELETED, "ElasticQuota/team", deleted("team", 5.0))
+    ledger.commit(end(queued("a"), ClaimState.WITHDRAWN, 7.0))
+    ledger.step(Kind.DELETED, "ElasticQuota/team", deleted("team", 5.0))
+
+
+def replica_with(cpu: int) -> Any:
+    trees = SimpleNamespace(totals=lambda tree: SimpleNamespace(total={"cpu": cpu}))
+    return SimpleNamespace(service=SimpleNamespace(trees=trees))
+
+
+def test_a_replica_that_does_not_know_what_was_published_is_found_at_rest() -> None:
+    plan = Plan(1, nodes=0, replicas=2, claimers=1, scripted_nodes=1, quiet_seconds=1000.0)
+    places = {"quota-0": replica_with(0), "quota-1": replica_with(0)}
+    world: Any = SimpleNamespace(plan=plan, places=places, wall_seconds=lambda: 1e9)
+    known = totals_of(ClusterFold().view(datetime.fromtimestamp(1e9, UTC)), ())[""].total
+    for place in places.values():
+        place.service.trees.totals = lambda tree: SimpleNamespace(total=known)
+    PlansKnowThePools(world).at_rest()
+    places["quota-1"] = replica_with(4)
+    with pytest.raises(Violation, match="quota-1 takes the pools to have"):
+        PlansKnowThePools(world).at_rest()
+
+
+def test_habits_are_drawn_apart_and_survive_their_file() -> None:
+    plans = [draw(seed, seconds=120.0, quotas=True) for seed in range(1, 41)]
+    assert {habit for plan in plans for habit in plan.habits} == set(SHARES)
+    assert any(not plan.habits for plan in plans)
+    for plan in plans:
+        assert Plan.from_json(plan.to_json()).habits == plan.habits
+        assert draw(plan.seed, seconds=120.0).habits == ()
+        assert sorted(plan.changes, key=lambda change: change.at) == list(plan.changes)
+        if MOVES in plan.habits:
+            assert not any("min" in change.spec and "max" in change.spec for change in plan.changes)
 
 
 def test_quotas_leave_the_rest_of_a_seed_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -142,6 +142,11 @@ class Kernel:
     def group(self, name: str) -> Group | None:
         return self._groups.get(name)
 
+    def group_at(self, path: str) -> Group | None:
+        """Returns the cgroup of a file."""
+        place = self._places.get(path.rpartition("/")[0])
+        return None if place is None else place[0]
+
     def clear(self) -> None:
         """A reboot: no cgroup is left."""
         self._places.clear()

@@ -9,7 +9,7 @@ from tests.world.mutants.plant import Edit
 
 PLANS, LIMITS, ORDER = "plans follow the ledger", "uses are within limits", "queue order is kept"
 CLAIMS, NEEDED, SETTLED = "claims are found once", "reclaims take what is needed", "quotas are settled at rest"
-POOLS = "plans know the pools"
+POOLS, IN_USE = "plans know the pools", "quotas in use stay"
 _mutant = partial(Mutant, quotas=True, size=(2, 120.0))
 QUOTAS = (
     _mutant(
@@ -48,6 +48,7 @@ QUOTAS = (
         "a quota may be put below one that is below it",
         (Edit("fairshare.validation:_above", "if _circular(quotas, new):", "if False:"),),
         (SETTLED,),
+        seed=1,
     ),
     _mutant(
         "reclaim takes more than needed",
@@ -61,6 +62,7 @@ QUOTAS = (
             Edit("fairshare.victims:choose", "return _spared(state, chosen, missing)", "return chosen"),
         ),
         (NEEDED,),
+        seed=7,
     ),
     _mutant(
         "queue ignores order",
@@ -78,7 +80,7 @@ QUOTAS = (
             ),
         ),
         (ORDER,),
-        seed=6,
+        seed=7,
     ),
     _mutant(
         "ended claims are forgotten",
@@ -109,6 +111,7 @@ QUOTAS = (
             ),
         ),
         (LIMITS,),
+        seed=2,
     ),
     _mutant(
         "admission without a record",
@@ -121,20 +124,21 @@ QUOTAS = (
             ),
         ),
         (PLANS,),
+        seed=1,
     ),
     _mutant(
         "claims that are never reclaimed are victims",
         "a claim that is not preemptible is asked to end like others",
         (Edit("fairshare.victims:in_reclaim_order", "if not claim.non_preemptible and", "if"),),
         (NEEDED,),
-        seed=8,
+        seed=15,
     ),
     _mutant(
         "quotas in force are not followed",
         "a replica keeps the first layout of a tree for good",
         (Edit("quota.usecases.quota_trees:QuotaTrees.__init__", "quotas.on_change(self._layouts.clear)", "pass"),),
         (SETTLED, LIMITS, "records can be repeated"),
-        seed=1,
+        seed=4,
     ),
     _mutant(
         "pools that are not read yet are empty",
@@ -143,7 +147,7 @@ QUOTAS = (
         (POOLS,),
         mended="a2033dd7",
         faults=("crash@quota|stop@quota",),
-        seed=2,
+        seed=7,
     ),
     _mutant(
         "node that is back stays deleted",
@@ -158,6 +162,7 @@ QUOTAS = (
         (POOLS,),
         mended="6ffaa07d",
         faults=("crash@quota|stop@quota",),
+        seed=16,
     ),
     _mutant(
         "claims of unread trees do not count",
@@ -169,9 +174,9 @@ QUOTAS = (
                 "for kept in await unit.live() if kept.tree in self._trees.names()",
             ),
         ),
-        (SETTLED,),
+        (IN_USE, SETTLED),
         mended="a10b05c5",
         faults=("crash@quota|stop@quota",),
-        seed=63,
+        seed=11,
     ),
 )

@@ -42,6 +42,8 @@ UNREAD = "a pod whose limit could not be read was taken for gone, and its limit 
 LOST = "a document that the broker lost before its agent received it was not declared again"
 CONTRADICTED = "limits that helped one rule were undone for another that they did not help, and set again, without end"
 FORWARD = "a report that its agent's clock, set forward, put into a later window counted as missing in both"
+AHEAD = "a request for leave by a replica whose clock was ahead held all later ones of its tree back"
+UNREAD_POOLS = "reports were compared, and the tree decided about, before the replica had read what the pools have"
 REGRESSIONS = (
     Regression("seed-3.json", "no defect is logged", LOST_ANSWER, "48fb3d79"),
     Regression("seed-1015.json", "no busy loop", BUSY_RELAY, "a1811ab0"),
@@ -52,6 +54,8 @@ REGRESSIONS = (
     Regression("document-lost-with-the-broker.json", "agents follow the newest document", LOST, "dea2a366"),
     Regression("contradicting-rules.json", "nothing changes at rest", CONTRADICTED, "863f7916"),
     Regression("report-of-a-clock-set-forward.json", "windows count once", FORWARD, "6ffaa07d"),
+    Regression("leave-asked-by-a-clock-ahead.json", "quotas are settled at rest", AHEAD, "285464b0"),
+    Regression("reports-compared-before-pools-are-read.json", "plans know the pools", UNREAD_POOLS, "285464b0"),
 )
 
 

@@ -62,7 +62,7 @@ class DocumentsAreFoundOnce(Invariant):
         if made.number < expected or (made.number > expected and not self._has_older):
             raise Violation(f"{_text(key)}: generation {made.number} is committed; expected: {expected}")
         known.append(made)
-        asked = [change for change in self.world.plan.changes if (change.kind, change.name) == key]
+        asked = [change for change in self.world.changes if (change.kind, change.name) == key]
         caused = [one for one in known if one.author == OPERATOR]
         if len(caused) > len(asked):
             raise Violation(f"{_text(key)}: operators made {len(caused)} generations with {len(asked)} changes")

@@ -26,12 +26,15 @@ from slackwater.agent.usecases.disconnected_mode import OWN_WRITER
 PERIOD_US = 100_000
 RAISED_V1 = "memory.limit_in_bytes"
 """The agent keeps this limit above what a pod cannot drop, whatever a document wants."""
+RAISED_V2 = "memory.high"
+"""So is this one, by a tenth and up to whole GRAINS (decision 0124)."""
+GRAIN = 16 << 20
 
 
 class MachinesFollowDecisions(Invariant):
     """While the documents that name a pod live, a limit that its agent writes is the lowest of theirs, and a limit that
-    goes back is named by none of them. What an agent has decided alone has a record at rest, unless its process has
-    ended before it could publish it."""
+    goes back is named by none of them. What an agent has decided alone has a record at rest, or waits in its account
+    to be listed in the next one, unless its process has ended before it could publish it."""
 
     NAME = "machines follow decisions"
     KINDS: ClassVar = (Kind.KNOB_WRITTEN, Kind.POD_SIGNALLED, Kind.STORED, Kind.STARTED)
@@ -45,6 +48,8 @@ class MachinesFollowDecisions(Invariant):
         self._listed: set[str] = set()
         self._carried_out: dict[tuple[str, str, str], str] = {}
         """What a disconnected agent has decided and done, with the process that did it."""
+        self._ended: set[str] = set()
+        """Decisions of processes that have ended: the next process goes on with their evictions, and has no record."""
 
     def on_step(self, step: Step) -> None:
         if step.kind is Kind.KNOB_WRITTEN:
@@ -54,14 +59,18 @@ class MachinesFollowDecisions(Invariant):
             self._note_signal(step.process, *step.value)
         elif step.kind is Kind.STARTED:
             started = step.subject.partition("/")[0]  # what waited in its memory for the bus is gone
+            self._ended.update(decision for (decision, _, _), one in self._carried_out.items() if one == started)
             self._carried_out = {key: one for key, one in self._carried_out.items() if one != started}
         elif (record := raw_record_of(step)) is not None:
             self._recorded.update((record["id"], one["pod_uid"], effect_of(one)[0]) for one in record["actions"])
             self._listed.update(one["id"] for one in record.get("listed", ()))
 
     def at_rest(self) -> None:
+        listed = {*self._listed, *self._ended}
+        for station in self.world.stations.values():
+            listed |= _waiting(station)
         for (decision, uid, what), process in self._carried_out.items():
-            if decision not in self._listed and (decision, uid, what) not in self._recorded:
+            if decision not in listed and (decision, uid, what) not in self._recorded:
                 raise Violation(f"{process} did {what} to {uid} by its decision {decision}, which has no record")
 
     def _check_write(self, process: str, station: Station, write: Write) -> None:
@@ -79,6 +88,8 @@ class MachinesFollowDecisions(Invariant):
         lowest = min(plain, as_written(name, min(amount for _, amount, _ in wanting)))
         is_bounded_by_kernel = what == MEMORY and min(living) >= hard_limit(station.machine.pods[uid].pod)
         highest = math.inf if name == RAISED_V1 or is_bounded_by_kernel else min(plain, as_written(name, min(living)))
+        if name == RAISED_V2:
+            highest = max(highest, _raised(station, write))
         if not lowest <= written <= highest:
             raise Violation(
                 f"{station.node}: {write.path} was set to {write.after!r} ({plain:g} before the agent); its documents "
@@ -110,6 +121,20 @@ def _wanted(state: DesiredState, uid: str, what: str) -> Iterable[tuple[int, str
 def as_written(name: str, amount: int) -> int:
     """The amount as a file holds it: a quota per period, or bytes in whole pages."""
     return max(MIN_QUOTA_US, amount * PERIOD_US // 1000) if name in CPU_FILES else amount // PAGE * PAGE
+
+
+def _raised(station: Station, write: Write) -> int:
+    """The highest level of a pod that has grown: a tenth more than its anonymous memory, and less than a grain."""
+    group = station.machine.kernel.group_at(write.path)
+    anonymous = 0 if group is None else group.total("anonymous")
+    return anonymous * 11 // 10 + GRAIN
+
+
+def _waiting(station: Station) -> set[str]:
+    """The agent's own decisions that its next record will list."""
+    running = getattr(station.service, "_running", None)
+    records = None if running is None else running.disconnected._records
+    return set() if records is None else {one.id for one in records.account.waiting}
 
 
 def _plain(station: Station, write: Write) -> str:

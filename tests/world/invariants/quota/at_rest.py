@@ -29,6 +29,8 @@ from slackwater.quota.settings import QuotaSettings
 
 DUE_SECONDS = 20.0
 """What could have been decided so long ago is late: several rounds, a grace and a look of the client at its claim."""
+ARRIVED_SECONDS = 5.0
+"""Every replica has received what was published so long ago."""
 _OF_POOLS = tuple(
     f"sw.v1.{payload.TYPE}."
     for payload in (NodeDescribed, NodeDeleted, NodeLivenessChanged, NodeSchedulingChanged, ResourcesOffered)
@@ -48,11 +50,12 @@ class QuotasAreSettledAtRest(Invariant):
         self._books = TreeBooks()
         self._changed_at = 0.0
         """When an event about a pool or a commit about claims came last."""
+        self._pools_at = 0.0
 
     def on_step(self, step: Step) -> None:
         if step.kind is Kind.STORED:
             if step.subject.startswith(_OF_POOLS) and step.process != "fleet":
-                self._changed_at = step.at
+                self._changed_at = self._pools_at = step.at
         elif (commit := claim_commit_of(step)) is not None:
             self._books.apply(commit)
             self._changed_at = step.at if commit.claims else self._changed_at
@@ -61,7 +64,8 @@ class QuotasAreSettledAtRest(Invariant):
         if not self.world.plan.claimers or not has_settled(self.world.plan):
             return
         services = {name: self.world.places[name].service for name in replicas(self.world.plan, QUOTA)}
-        known = {name: _known(service) for name, service in services.items()}
+        has_arrived = self.world.loop.time() - self._pools_at >= ARRIVED_SECONDS
+        known = {name: _known(service, with_totals=has_arrived) for name, service in services.items()}
         first = next(iter(known))
         for name, (quotas, totals) in known.items():
             if (quotas, totals) != known[first]:
@@ -164,11 +168,11 @@ def _queues(claims: list[QuotaClaim], aging_s: float | None) -> dict[str, list[Q
     return queues
 
 
-def _known(service: Any) -> tuple[Any, Any]:
+def _known(service: Any, *, with_totals: bool) -> tuple[Any, Any]:
     """What a replica follows: documents by generation, and the pools."""
     trees = service.trees
     quotas = {name: replace(declared.quota, own_request={}) for name, declared in trees.quotas().items()}
-    return quotas, {tree: dict(trees.totals(tree).total) for tree in trees.names()}
+    return quotas, {tree: dict(trees.totals(tree).total) for tree in trees.names()} if with_totals else {}
 
 
 INVARIANTS = (QuotasAreSettledAtRest,)

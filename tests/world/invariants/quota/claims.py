@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from tests.world.changes import Confirmed
 from tests.world.claimers import RELEASE, SUBMIT, Answer, Ask
 from tests.world.invariants import Invariant, Violation
 from tests.world.invariants.quota.claim_commits import ClaimChange, ClaimCommit, claim_commit_of, kept_rows
@@ -138,4 +139,34 @@ def _reachable(state: ClaimState) -> set[ClaimState]:
     return once.union(*(TRANSITIONS[one] for one in once))
 
 
-INVARIANTS = (ClaimsAreFoundOnce,)
+class QuotasInUseStay(Invariant):
+    """A quota is deleted only if it has no claim that was there before the operator asked, and still is."""
+
+    NAME = "quotas in use stay"
+    KINDS: ClassVar = (Kind.COMMITTED, Kind.DELETED)
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self._live: dict[str, tuple[float, str]] = {}
+        """By claim that has not ended, since when and in which quota."""
+
+    def on_step(self, step: Step) -> None:
+        if step.kind is Kind.DELETED:
+            self._check(step.value)
+        elif (commit := claim_commit_of(step)) is not None:
+            for name, change in commit.claims.items():
+                if change.after is None or change.after.claim.state in ENDED:
+                    self._live.pop(name, None)
+                else:
+                    self._live.setdefault(name, (step.at, change.after.claim.quota))
+
+    def _check(self, confirmed: Confirmed) -> None:
+        planned = confirmed.planned
+        if planned.kind != "ElasticQuota" or not confirmed.is_done:
+            return
+        for name, (since, quota) in self._live.items():
+            if quota == planned.name and since < confirmed.asked_at:
+                raise Violation(f"{quota} is deleted; {name} is in it since {since:.3f} s")
+
+
+INVARIANTS = (ClaimsAreFoundOnce, QuotasInUseStay)

@@ -227,11 +227,12 @@ class ReclaimsTakeWhatIsNeeded(OfQuota):
             if len({victim.quota for victim, _ in victims}) == 1:
                 self._check_needed(wanted, victims)
 
-    @staticmethod
-    def _check_needed(wanted: str, victims: list[tuple[QuotaClaim, Mapping[str, Any]]]) -> None:
-        """The record says what was needed in one resource, which decides where the claims are of one resource."""
+    def _check_needed(self, wanted: str, victims: list[tuple[QuotaClaim, Mapping[str, Any]]]) -> None:
+        """A record says what was needed in one resource, which decides where that is all that is asked for or given."""
         needed = {_resource(record): int(record["terms"][0]["value"]) for _, record in victims}
-        if any(len(victim.admitted) > 1 for victim, _ in victims):
+        kept = self.books.claims.get(wanted)
+        asks_for_more = kept is None or not kept.claim.request.keys() <= needed.keys()
+        if asks_for_more and any(len(victim.admitted) > 1 for victim, _ in victims):
             return
         for spared, _ in victims:
             rest = summed(victim for victim, _ in victims if victim.id != spared.id)

@@ -9,6 +9,8 @@ from typing import Any, ClassVar
 from tests.world.invariants import Invariant, Violation
 from tests.world.invariants.payloads import payload_of
 from tests.world.invariants.quota.claim_commits import claim_commit_of
+from tests.world.plan import QUOTA, replicas
+from tests.world.settling import has_settled
 from tests.world.trace import Kind, Step
 from tests.world.world import World
 
@@ -18,8 +20,10 @@ from slackwater.events.node_deleted import NodeDeleted
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
+from slackwater.events.quota_accounted import QuotaAccounted
 from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.fairshare.tree import Amounts
+from slackwater.quota.domain.ledger_records import tree_key
 from slackwater.quota.domain.pool_totals import totals_of
 
 WATCHED: tuple[type[Payload], ...] = (
@@ -34,8 +38,9 @@ KNOWN_SECONDS = 60.0
 
 
 class PlansKnowThePools(Invariant):
-    """The totals in a record of a tree over all pools are between the least and the most that was published of them
-    within KNOWN_SECONDS: a replica that has just started does not take what it has not read yet for an empty pool."""
+    """The totals in a record and in the published ledger of a tree over all pools are between the least and the most
+    that was published of them within KNOWN_SECONDS: a replica that has just started does not take what it has not read
+    yet for an empty pool. At rest, where scripted nodes stay as they are, each replica knows what was published."""
 
     NAME = "plans know the pools"
     KINDS: ClassVar = (Kind.STORED, Kind.COMMITTED)
@@ -50,7 +55,11 @@ class PlansKnowThePools(Invariant):
         if self._has_profile or not self.world.plan.claimers:
             return
         if step.kind is Kind.STORED:
-            self._fold_event(step)
+            ledger = payload_of(step, QuotaAccounted)
+            if ledger is None:
+                self._fold_event(step)
+            elif ledger.tree == tree_key(""):
+                self._check(step, ledger.total)
         elif (commit := claim_commit_of(step)) is not None and commit.snapshot is not None:
             self._check(step, commit.snapshot.totals.get("", {}))
 
@@ -81,6 +90,17 @@ class PlansKnowThePools(Invariant):
                     f"{step.process} takes the pools to have {amount} {key}; within {KNOWN_SECONDS:g} s they had "
                     f"{min(values)} to {max(values)}"
                 )
+
+    def at_rest(self) -> None:
+        plan = self.world.plan
+        if self._has_profile or not plan.scripted_nodes or not has_settled(plan):
+            return
+        now = datetime.fromtimestamp(self.world.wall_seconds(), UTC)
+        published = totals_of(self._fold.view(now), ())[""].total
+        for name in replicas(plan, QUOTA):
+            known = self.world.places[name].service.trees.totals("").total
+            if known != published:
+                raise Violation(f"{name} takes the pools to have {known}; published: {published}")
 
 
 INVARIANTS = (PlansKnowThePools,)
