@@ -39,9 +39,8 @@ class FaultySite(EvictingSite):
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[KubernetesService]:
-        service = KubernetesService(
-            KubernetesSettings(profiles=ProfileMode.OFF), self._platform, self._server, self._server.connect, self._server.close
-        )
+        settings, server = KubernetesSettings(profiles=ProfileMode.OFF), self._server
+        service = KubernetesService(settings, self._platform, server, server.connect, server.close)
         async with self.started(service) as running:
             yield running
 
